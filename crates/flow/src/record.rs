@@ -1,0 +1,104 @@
+//! Flow records: what is known of a flow when it ends.
+
+use wire::FlowKey;
+
+/// Which packets form a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowDefinition {
+    /// Same addresses, ports and protocol, one direction.
+    #[default]
+    FiveTuple,
+    /// The same, both directions in one flow.
+    Bidirectional,
+    /// Same source address.
+    Source,
+    /// Same destination address.
+    Destination,
+    /// Same source and destination address.
+    SourceDestination,
+}
+
+/// Why a flow ended: IPFIX flowEndReason, with TCP's two ways told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndReason {
+    /// No packet for the idle time-out (flowEndReason 1).
+    IdleTimeout,
+    /// Longer than the active time-out; the flow goes on in another record (flowEndReason 2).
+    ActiveTimeout,
+    /// Both sides of a TCP connection sent FIN (flowEndReason 3).
+    TcpFin,
+    /// A TCP RST (flowEndReason 3).
+    TcpReset,
+    /// The input ended, or the meter was stopped (flowEndReason 4).
+    EndOfInput,
+    /// Made to leave for another flow, the table being full (flowEndReason 5).
+    LackOfResources,
+}
+
+impl EndReason {
+    /// The value of the IPFIX element flowEndReason (136).
+    #[must_use]
+    pub const fn ipfix(self) -> u8 {
+        match self {
+            Self::IdleTimeout => 1,
+            Self::ActiveTimeout => 2,
+            Self::TcpFin | Self::TcpReset => 3,
+            Self::EndOfInput => 4,
+            Self::LackOfResources => 5,
+        }
+    }
+}
+
+/// One flow, ended. Index 0 is the direction of the first packet, 1 the other one
+/// (always 0 but for [`FlowDefinition::Bidirectional`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key as the first packet had it: its source is the initiator.
+    pub key: FlowKey,
+    /// Time of the first packet, nanoseconds since the Unix epoch.
+    pub start_ns: i64,
+    /// Time of the last packet.
+    pub end_ns: i64,
+    /// Packets in each direction.
+    pub packets: [u64; 2],
+    /// Bytes on the wire (whole frames) in each direction.
+    pub bytes: [u64; 2],
+    /// All TCP control bits seen, in each direction.
+    pub tcp_flags: [u8; 2],
+    /// ICMP type and code of the first packet.
+    pub icmp_type_code: u16,
+    /// Why it ended.
+    pub end_reason: EndReason,
+}
+
+/// A statistic's column: every record has one value in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Stable name, as it stands in every output (camelCase with the unit last, as in IPFIX).
+    pub name: String,
+    /// Unit, for documentation: `bytes`, `seconds`, `packets`.
+    pub unit: &'static str,
+    /// What it is and where it comes from, in a sentence.
+    pub definition: String,
+}
+
+/// What the records of a run hold.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// Which packets form a flow.
+    pub flow: FlowDefinition,
+    /// Whether VLAN tags are part of the key.
+    pub vlan: bool,
+    /// The columns of the chosen statistics.
+    pub statistics: Vec<Column>,
+}
+
+/// Records that leave the meter together, with the values of their statistics.
+#[derive(Clone, Debug, Default)]
+pub struct RecordBatch {
+    /// The records, in the order in which their flows ended.
+    pub records: Vec<Record>,
+    /// For each record, one value for each of [`Schema::statistics`]: row after row. NaN where
+    /// there is none (the inter-arrival time of a flow of one packet).
+    pub values: Vec<f64>,
+}

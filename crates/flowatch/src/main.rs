@@ -1,0 +1,2 @@
+//! The flowatch command.
+fn main() {}

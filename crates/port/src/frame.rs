@@ -1,0 +1,80 @@
+//! The trait that every way of capture implements, and what it hands over.
+
+use wire::LinkType;
+
+/// The most frames that one [`Port::receive`] hands over.
+pub const BURST: usize = 256;
+
+/// One captured frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The captured bytes, from the link-layer header on.
+    pub bytes: &'a [u8],
+    /// Nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Length on the wire; more than `bytes.len()` where the snap length cut the frame.
+    pub wire_length: u32,
+}
+
+/// Frames received together: at least one, at most [`BURST`], all of one link type.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst<'a> {
+    /// Link type of all the frames.
+    pub link: LinkType,
+    /// The frames, in the order of their arrival.
+    pub frames: &'a [Frame<'a>],
+}
+
+/// The outcome of one [`Port::receive`].
+#[derive(Debug)]
+pub enum Received<'a> {
+    /// Frames, valid until the next call.
+    Burst(Burst<'a>),
+    /// Nothing within the port's waiting time.
+    Idle,
+    /// There will be no more.
+    End,
+}
+
+/// Counters that a port keeps besides the frames it hands over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames handed over by [`Port::receive`].
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Frames that the kernel or the device dropped because nobody read them in time.
+    pub dropped: u64,
+    /// Bytes read of `size`, for a progress bar (files; compressed bytes where compressed).
+    pub position: u64,
+    /// Size of the input in bytes, 0 where it is unknown.
+    pub size: u64,
+    /// Records of a file that could not be read (absurd length, end in the middle of a packet).
+    pub faults: u64,
+}
+
+/// Why a port cannot be opened, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The right is missing; the message ends with the line that grants it.
+    #[error("{0}")]
+    Permission(String),
+    /// Anything else, said in one line: what, and what to do.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A source of frames.
+pub trait Port: Send {
+    /// Hands over the next frames, waiting a short time where there are none yet.
+    ///
+    /// # Errors
+    /// When the port cannot go on. All frames before the fault have been handed over.
+    fn receive(&mut self) -> Result<Received<'_>, PortError>;
+
+    /// The counters since the port was opened.
+    fn counters(&mut self) -> Counters;
+
+    /// What the port reads, for messages: a file's path, an interface's name.
+    fn name(&self) -> &str;
+}

@@ -1,0 +1,144 @@
+//! Flow keys: the fields that packets of one flow share.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The widest flow key: addresses, ports, protocol and VLAN tags of one packet, in its direction.
+///
+/// Fields that the chosen key does not use are zero, so that equality of keys is equality of flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// IP version, 4 or 6.
+    pub version: u8,
+    /// Protocol of the transport header (protocolIdentifier).
+    pub protocol: u8,
+    /// Source address in network byte order; an IPv4 address fills the first four bytes.
+    pub source: [u8; 16],
+    /// Destination address, as `source`.
+    pub destination: [u8; 16],
+    /// Source port, 0 where the packet has none.
+    pub source_port: u16,
+    /// Destination port, 0 where the packet has none.
+    pub destination_port: u16,
+    /// Outer and inner VLAN tag: 0 for none, else [`FlowKey::VLAN_PRESENT`] with the 12 bits of the id.
+    pub vlan: [u16; 2],
+}
+
+impl FlowKey {
+    /// Set in a VLAN field that holds a tag.
+    pub const VLAN_PRESENT: u16 = 0x1000;
+
+    /// Byte 15 of a compact key: tells it from all zeroes and from the digest of a wide key.
+    const COMPACT_MARK: u8 = 0x04;
+
+    /// Set in byte 15 of every digest that stands for a wide key in a table (see `flow`).
+    pub const WIDE_MARK: u128 = 1 << 127;
+
+    /// The key in 16 bytes, where that is all of it: IPv4 with at most one VLAN tag.
+    ///
+    /// Bytes 0..4 source, 4..8 destination, 8..10 source port, 10..12 destination port (all in
+    /// network byte order), 12 protocol, 13..15 VLAN, 15 a mark; never zero.
+    #[inline]
+    #[must_use]
+    pub const fn compact(&self) -> Option<u128> {
+        if self.version != 4 || self.vlan[1] != 0 {
+            return None;
+        }
+        let [s0, s1, s2, s3, ..] = self.source;
+        let [d0, d1, d2, d3, ..] = self.destination;
+        let [sp0, sp1] = self.source_port.to_be_bytes();
+        let [dp0, dp1] = self.destination_port.to_be_bytes();
+        let [v0, v1] = self.vlan[0].to_be_bytes();
+        Some(u128::from_le_bytes([
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3,
+            sp0,
+            sp1,
+            dp0,
+            dp1,
+            self.protocol,
+            v0,
+            v1,
+            Self::COMPACT_MARK,
+        ]))
+    }
+
+    /// The key that [`FlowKey::compact`] packed.
+    #[must_use]
+    pub const fn from_compact(compact: u128) -> Self {
+        let [
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3,
+            sp0,
+            sp1,
+            dp0,
+            dp1,
+            protocol,
+            v0,
+            v1,
+            _,
+        ] = compact.to_le_bytes();
+        let mut source = [0; 16];
+        let mut destination = [0; 16];
+        [source[0], source[1], source[2], source[3]] = [s0, s1, s2, s3];
+        [
+            destination[0],
+            destination[1],
+            destination[2],
+            destination[3],
+        ] = [d0, d1, d2, d3];
+        Self {
+            version: 4,
+            protocol,
+            source,
+            destination,
+            source_port: u16::from_be_bytes([sp0, sp1]),
+            destination_port: u16::from_be_bytes([dp0, dp1]),
+            vlan: [u16::from_be_bytes([v0, v1]), 0],
+        }
+    }
+
+    /// The same flow seen from the other side.
+    #[must_use]
+    pub const fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            ..*self
+        }
+    }
+
+    /// Source address.
+    #[must_use]
+    pub fn source_address(&self) -> IpAddr {
+        address(self.version, &self.source)
+    }
+
+    /// Destination address.
+    #[must_use]
+    pub fn destination_address(&self) -> IpAddr {
+        address(self.version, &self.destination)
+    }
+}
+
+fn address(version: u8, bytes: &[u8; 16]) -> IpAddr {
+    if version == 4 {
+        let [a, b, c, d, ..] = *bytes;
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    } else {
+        IpAddr::V6(Ipv6Addr::from(*bytes))
+    }
+}
