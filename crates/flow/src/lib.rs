@@ -1,5 +1,22 @@
 //! The meter: packets in batches and time go in, flow records come out. No I/O, no clock.
 
+pub mod batch;
+pub mod clock;
+pub mod entry;
+pub mod expiry;
+pub mod garbage;
+pub mod hash;
+pub mod meter;
 pub mod record;
+pub mod statistic;
+pub mod table;
+pub mod view;
 
+pub use batch::{BURST, Batch, KeyMaker, Packet, TableKey};
+pub use clock::PacketClock;
+pub use expiry::Timeouts;
+pub use garbage::GarbageSchedule;
+pub use meter::{Meter, MeterCounters, MeterOptions, RecordSink};
 pub use record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
+pub use table::TableKind;
+pub use view::LiveView;

@@ -1,1 +1,13 @@
-//! hw
+//! What flowatch asks of the processor and of the machine.
+//!
+//! With `port`, the only crate where unsafe code may stand: everything here is offered through a
+//! safe interface, dispatched once a burst to what the processor has.
+
+pub mod cores;
+pub mod crc32c;
+pub mod hash;
+pub mod memory;
+pub mod prefetch;
+pub mod ring;
+pub mod tags;
+pub mod time;

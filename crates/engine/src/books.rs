@@ -1,0 +1,157 @@
+//! The books: what became of every packet. They balance when
+//! `received = processed + dropped`, over each reason, and
+//! `processed = in flows + in no flow + miscounted`.
+
+use std::ops::AddAssign;
+use wire::{Malformed, NoFlow};
+
+/// Packets, and their bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// Counts one packet.
+    #[inline]
+    pub fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Why a packet that arrived was not processed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Drop {
+    /// The kernel's receive ring was full. The kernel counts packets only: their bytes are 0.
+    Kernel,
+    /// The ring between a receiver and its monitor was full.
+    Ring,
+}
+
+impl Drop {
+    /// All reasons.
+    pub const ALL: [Self; 2] = [Self::Kernel, Self::Ring];
+
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Ring => "ring",
+        }
+    }
+}
+
+/// What became of the packets of one queue, or of several together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Books {
+    /// Packets that arrived and passed the filter, processed or not.
+    pub received: Count,
+    /// Packets whose headers were read and that were counted in a flow, or in no flow.
+    pub processed: Count,
+    /// Packets lost, by [`Drop`].
+    pub dropped: [Count; Drop::ALL.len()],
+    /// Packets that the filter left out; they are not among the received.
+    pub filtered: Count,
+    /// Packets counted in a flow.
+    pub in_flows: Count,
+    /// Packets processed that belong to no flow, by [`NoFlow`].
+    pub no_flow: [Count; NoFlow::ALL.len()],
+    /// Packets that the table had no place for.
+    pub miscounted: Count,
+    /// Malformed packets, by kind; a malformed packet may still be in a flow.
+    pub malformed: [u64; Malformed::ALL.len()],
+    /// Packets of which the snap length cut off bytes.
+    pub truncated: u64,
+    /// Fragments of IP packets.
+    pub fragments: u64,
+    /// Records of the input that could not be read.
+    pub faults: u64,
+    /// Steps of the clock back by more than jitter.
+    pub clock_steps_back: u64,
+}
+
+impl Default for Books {
+    fn default() -> Self {
+        Self {
+            received: Count::default(),
+            processed: Count::default(),
+            dropped: [Count::default(); Drop::ALL.len()],
+            filtered: Count::default(),
+            in_flows: Count::default(),
+            no_flow: [Count::default(); NoFlow::ALL.len()],
+            miscounted: Count::default(),
+            malformed: [0; Malformed::ALL.len()],
+            truncated: 0,
+            fragments: 0,
+            faults: 0,
+            clock_steps_back: 0,
+        }
+    }
+}
+
+impl Books {
+    /// Packets lost, over all reasons.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.dropped.iter().map(|count| count.packets).sum()
+    }
+
+    /// Packets in no flow, over all reasons.
+    #[must_use]
+    pub fn without_flow(&self) -> Count {
+        let mut sum = Count::default();
+        for count in self.no_flow {
+            sum += count;
+        }
+        sum
+    }
+
+    /// Whether every packet is accounted for.
+    #[must_use]
+    pub fn balance(&self) -> bool {
+        let mut handled = self.processed;
+        for count in self.dropped {
+            handled += count;
+        }
+        let mut counted = self.in_flows;
+        counted += self.without_flow();
+        counted += self.miscounted;
+        handled == self.received && counted == self.processed
+    }
+}
+
+impl AddAssign<&Self> for Books {
+    fn add_assign(&mut self, other: &Self) {
+        self.received += other.received;
+        self.processed += other.processed;
+        self.filtered += other.filtered;
+        self.in_flows += other.in_flows;
+        self.miscounted += other.miscounted;
+        self.truncated += other.truncated;
+        self.fragments += other.fragments;
+        self.faults += other.faults;
+        self.clock_steps_back += other.clock_steps_back;
+        for (sum, count) in self.dropped.iter_mut().zip(&other.dropped) {
+            *sum += *count;
+        }
+        for (sum, count) in self.no_flow.iter_mut().zip(&other.no_flow) {
+            *sum += *count;
+        }
+        for (sum, count) in self.malformed.iter_mut().zip(&other.malformed) {
+            *sum += count;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The way of records from workers to the thread that writes them.
+
+use flow::{RecordBatch, RecordSink};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Batches of records that may wait for the writer, for each worker.
+const WAITING: usize = 64;
+
+/// The workers' end.
+#[derive(Clone, Debug)]
+pub struct Records {
+    full: SyncSender<RecordBatch>,
+    empty: Arc<std::sync::Mutex<Receiver<RecordBatch>>>,
+    /// Whether a worker waits for a slow writer (a file can wait) or goes on without (a link cannot).
+    wait: bool,
+    lost: Arc<AtomicU64>,
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub struct Returned {
+    full: Receiver<RecordBatch>,
+    empty: SyncSender<RecordBatch>,
+}
+
+/// A way for the records of so many workers. `wait`: a worker waits while the writer is behind;
+/// otherwise it counts the records lost, and goes on.
+#[must_use]
+pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
+    let (full, full_end) = sync_channel(WAITING * workers.max(1));
+    let (empty, empty_end) = sync_channel(WAITING * workers.max(1));
+    let records = Records {
+        full,
+        empty: Arc::new(std::sync::Mutex::new(empty_end)),
+        wait,
+        lost: Arc::new(AtomicU64::new(0)),
+    };
+    (records, Returned { full: full_end, empty })
+}
+
+impl Records {
+    /// Records that found the way full, or nobody at its end.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl RecordSink for Records {
+    fn take(&mut self, batch: &mut RecordBatch) {
+        let fresh = self.empty.try_lock().ok().and_then(|empty| empty.try_recv().ok());
+        let full = std::mem::replace(batch, fresh.unwrap_or_default());
+        let failed = if self.wait {
+            self.full.send(full).err().map(|error| error.0)
+        } else {
+            self.full.try_send(full).err().map(|error| match error {
+                TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
+            })
+        };
+        if let Some(batch) = failed {
+            self.lost.fetch_add(batch.records.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Returned {
+    /// The next records, waiting for them; `None` when all workers are done.
+    #[must_use]
+    pub fn next(&self) -> Option<RecordBatch> {
+        self.full.recv().ok()
+    }
+
+    /// Gives a batch back to be filled again.
+    pub fn give_back(&self, mut batch: RecordBatch) {
+        batch.records.clear();
+        batch.values.clear();
+        // With enough empty ones about, this one is let go.
+        let _ = self.empty.try_send(batch);
+    }
+}

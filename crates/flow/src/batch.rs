@@ -1,0 +1,350 @@
+//! The meter's input: a burst of packets, each reduced to its key and what is counted of it.
+
+use crate::record::FlowDefinition;
+use hw::hash::KeyedHash;
+use wire::FlowKey;
+
+/// The most packets in a batch.
+pub const BURST: usize = 256;
+
+/// What is counted of one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Number of the packet on its link: the interleaving gap is the difference of two, less one.
+    pub number: u64,
+    /// Time by the [`PacketClock`](crate::clock::PacketClock).
+    pub clock_ms: u32,
+    /// Length on the wire in bytes.
+    pub length: u32,
+    /// ICMP type and code.
+    pub icmp_type_code: u16,
+    /// TCP control bits.
+    pub tcp_flags: u8,
+    /// 1 where the key's endpoints stand in the other order than in the packet.
+    pub direction: u8,
+    /// Place of the whole key among the wide ones of the batch, counted from 1; 0 for none.
+    pub wide: u16,
+}
+
+/// A burst of packets with their keys.
+#[derive(Debug)]
+pub struct Batch {
+    keys: Box<[u128; BURST]>,
+    hashes: Box<[u64; BURST]>,
+    packets: Box<[Packet; BURST]>,
+    wide: Vec<FlowKey>,
+    length: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            keys: Box::new([0; BURST]),
+            hashes: Box::new([0; BURST]),
+            packets: Box::new([Packet::default(); BURST]),
+            wide: Vec::with_capacity(BURST),
+            length: 0,
+        }
+    }
+}
+
+impl Batch {
+    /// Adds a packet; a full batch takes no more.
+    ///
+    /// # Panics
+    /// When the batch is full.
+    #[inline]
+    pub fn push(&mut self, key: u128, packet: Packet) {
+        self.keys[self.length] = key;
+        self.packets[self.length] = packet;
+        self.length += 1;
+    }
+
+    /// Adds a packet whose whole key does not fit 16 bytes; `digest` stands for it.
+    ///
+    /// # Panics
+    /// When the batch is full.
+    pub fn push_wide(&mut self, digest: u128, key: FlowKey, mut packet: Packet) {
+        self.wide.push(key);
+        packet.wide = self.wide.len() as u16;
+        self.push(digest, packet);
+    }
+
+    /// Adds packet `index` of another batch, with its hash.
+    ///
+    /// # Panics
+    /// When the batch is full.
+    pub fn push_from(&mut self, other: &Self, index: usize) {
+        let packet = other.packets[index];
+        self.hashes[self.length] = other.hashes[index];
+        match other.wide_key(&packet) {
+            Some(key) => self.push_wide(other.keys[index], key, packet),
+            None => self.push(other.keys[index], packet),
+        }
+    }
+
+    /// Takes all packets out.
+    pub fn clear(&mut self) {
+        self.length = 0;
+        self.wide.clear();
+    }
+
+    /// Packets in the batch.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether no more fit.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.length == BURST
+    }
+
+    /// Keys in the form that tables compare: compact keys, or digests of wide ones.
+    #[inline]
+    #[must_use]
+    pub fn keys(&self) -> &[u128] {
+        &self.keys[..self.length]
+    }
+
+    /// Hashes of the keys.
+    #[inline]
+    #[must_use]
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes[..self.length]
+    }
+
+    /// Keys, and the place for their hashes.
+    #[inline]
+    pub fn keys_and_hashes(&mut self) -> (&[u128], &mut [u64]) {
+        (&self.keys[..self.length], &mut self.hashes[..self.length])
+    }
+
+    /// What is counted of each packet.
+    #[inline]
+    #[must_use]
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets[..self.length]
+    }
+
+    /// The whole key of a packet whose table key is a digest.
+    #[inline]
+    #[must_use]
+    pub fn wide_key(&self, packet: &Packet) -> Option<FlowKey> {
+        self.wide.get(usize::from(packet.wide).wrapping_sub(1)).copied()
+    }
+
+    /// The whole key of packet `index`.
+    #[must_use]
+    pub fn flow_key(&self, index: usize) -> FlowKey {
+        self.wide_key(&self.packets[index]).unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
+    }
+}
+
+/// Makes table keys of 5-tuples: keeps the fields of the chosen flow definition, and brings both
+/// directions of a bidirectional flow to one form.
+#[derive(Clone, Debug)]
+pub struct KeyMaker {
+    definition: FlowDefinition,
+    vlan: bool,
+    compact_mask: u128,
+    digest: KeyedHash,
+}
+
+/// A key as tables compare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKey {
+    /// The whole key.
+    Compact(u128),
+    /// A digest of the whole key.
+    Wide(u128, FlowKey),
+}
+
+impl KeyMaker {
+    /// For flows by `definition`, with VLAN tags as part of the key or not. `seed` is secret.
+    #[must_use]
+    pub fn new(definition: FlowDefinition, vlan: bool, seed: u64) -> Self {
+        const SOURCE: u128 = 0xffff_ffff;
+        const DESTINATION: u128 = SOURCE << 32;
+        const PORTS_AND_PROTOCOL: u128 = 0xff_ffff_ffff << 64;
+        const VLAN: u128 = 0xffff << 104;
+        const MARK: u128 = 0xff << 120;
+        let fields = match definition {
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
+                SOURCE | DESTINATION | PORTS_AND_PROTOCOL
+            }
+            FlowDefinition::Source => SOURCE,
+            FlowDefinition::Destination => DESTINATION,
+            FlowDefinition::SourceDestination => SOURCE | DESTINATION,
+        };
+        let compact_mask = fields | MARK | if vlan { VLAN } else { 0 };
+        Self { definition, vlan, compact_mask, digest: KeyedHash::new(!seed) }
+    }
+
+    /// The table key of a compact 5-tuple, and the packet's direction in it.
+    #[inline(always)]
+    #[must_use]
+    pub fn from_compact(&self, five_tuple: u128) -> (u128, u8) {
+        let key = five_tuple & self.compact_mask;
+        if self.definition == FlowDefinition::Bidirectional { order(key) } else { (key, 0) }
+    }
+
+    /// The table key of any 5-tuple, and the packet's direction in it.
+    #[must_use]
+    pub fn from_key(&self, five_tuple: &FlowKey) -> (TableKey, u8) {
+        let mut key = *five_tuple;
+        if !self.vlan {
+            key.vlan = [0; 2];
+        }
+        if let Some(compact) = key.compact() {
+            let (key, direction) = self.from_compact(compact);
+            return (TableKey::Compact(key), direction);
+        }
+        let mut direction = 0;
+        match self.definition {
+            FlowDefinition::FiveTuple => {}
+            FlowDefinition::Bidirectional => {
+                let source = (key.source, key.source_port);
+                if source > (key.destination, key.destination_port) {
+                    key = key.reversed();
+                    direction = 1;
+                }
+            }
+            FlowDefinition::Source | FlowDefinition::Destination | FlowDefinition::SourceDestination => {
+                key.source_port = 0;
+                key.destination_port = 0;
+                key.protocol = 0;
+                match self.definition {
+                    FlowDefinition::Source => key.destination = [0; 16],
+                    FlowDefinition::Destination => key.source = [0; 16],
+                    _ => {}
+                }
+            }
+        }
+        let digest = self.digest.digest(&words(&key)) | FlowKey::WIDE_MARK;
+        (TableKey::Wide(digest, key), direction)
+    }
+}
+
+/// Brings a compact key's endpoints into order; 1 where they were swapped.
+#[inline(always)]
+fn order(key: u128) -> (u128, u8) {
+    let (low, high) = (key as u64, (key >> 64) as u64);
+    let endpoint = |address: u32, port: u16| {
+        u64::from(address.swap_bytes()) << 16 | u64::from(port.swap_bytes())
+    };
+    let source = endpoint(low as u32, high as u16);
+    let destination = endpoint((low >> 32) as u32, (high >> 16) as u16);
+    let ports = high as u32;
+    let swapped_high = high & !0xffff_ffff | u64::from(ports.rotate_left(16));
+    let swapped = u128::from(low.rotate_left(32)) | u128::from(swapped_high) << 64;
+    if source > destination { (swapped, 1) } else { (key, 0) }
+}
+
+/// A flow key as three words: what a table keeps of a wide key, and what is digested.
+#[must_use]
+pub(crate) fn words(key: &FlowKey) -> [u128; 3] {
+    let ports = u128::from(key.source_port) | u128::from(key.destination_port) << 16;
+    let vlan = u128::from(key.vlan[0]) << 32 | u128::from(key.vlan[1]) << 48;
+    let kind = u128::from(key.protocol) << 64 | u128::from(key.version) << 72;
+    [u128::from_le_bytes(key.source), u128::from_le_bytes(key.destination), ports | vlan | kind]
+}
+
+/// The flow key that [`words`] took apart.
+#[must_use]
+pub(crate) fn from_words(words: &[u128; 3]) -> FlowKey {
+    let [source, destination, rest] = *words;
+    FlowKey {
+        version: (rest >> 72) as u8,
+        protocol: (rest >> 64) as u8,
+        source: source.to_le_bytes(),
+        destination: destination.to_le_bytes(),
+        source_port: rest as u16,
+        destination_port: (rest >> 16) as u16,
+        vlan: [(rest >> 32) as u16, (rest >> 48) as u16],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys() -> impl Strategy<Value = FlowKey> {
+        (any::<bool>(), any::<u8>(), any::<[u8; 16]>(), any::<[u8; 16]>(), any::<[u16; 4]>()).prop_map(
+            |(v6, protocol, mut source, mut destination, [sport, dport, vlan, inner])| {
+                if !v6 {
+                    source[4..].fill(0);
+                    destination[4..].fill(0);
+                }
+                FlowKey {
+                    version: if v6 { 6 } else { 4 },
+                    protocol,
+                    source,
+                    destination,
+                    source_port: sport % 4,
+                    destination_port: dport % 4,
+                    vlan: [vlan & 0x1fff, if inner % 4 == 0 { inner & 0x1fff } else { 0 }],
+                }
+            },
+        )
+    }
+
+    fn whole(key: TableKey) -> FlowKey {
+        match key {
+            TableKey::Compact(key) => FlowKey::from_compact(key),
+            TableKey::Wide(_, key) => key,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_of_a_bidirectional_flow_have_one_key(key in keys()) {
+            let maker = KeyMaker::new(FlowDefinition::Bidirectional, true, 1);
+            let (forward, there) = maker.from_key(&key);
+            let (backward, back) = maker.from_key(&key.reversed());
+            prop_assert_eq!(forward, backward);
+            let oriented = if there == 1 { whole(forward).reversed() } else { whole(forward) };
+            prop_assert_eq!(oriented, key);
+            prop_assert!(there != back || key == key.reversed());
+        }
+
+        #[test]
+        fn a_key_keeps_the_fields_of_its_definition(key in keys(), vlan: bool) {
+            let keep = |source: bool, destination: bool, rest: bool| FlowKey {
+                version: key.version,
+                protocol: if rest { key.protocol } else { 0 },
+                source: if source { key.source } else { [0; 16] },
+                destination: if destination { key.destination } else { [0; 16] },
+                source_port: if rest { key.source_port } else { 0 },
+                destination_port: if rest { key.destination_port } else { 0 },
+                vlan: if vlan { key.vlan } else { [0; 2] },
+            };
+            for (definition, expected) in [
+                (FlowDefinition::FiveTuple, keep(true, true, true)),
+                (FlowDefinition::Source, keep(true, false, false)),
+                (FlowDefinition::Destination, keep(false, true, false)),
+                (FlowDefinition::SourceDestination, keep(true, true, false)),
+            ] {
+                let (made, direction) = KeyMaker::new(definition, vlan, 1).from_key(&key);
+                prop_assert_eq!(whole(made), expected);
+                prop_assert_eq!(direction, 0);
+            }
+        }
+
+        #[test]
+        fn words_and_back(key in keys()) {
+            prop_assert_eq!(from_words(&words(&key)), key);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The meter's clock: milliseconds that only move forward, driven by the time stamps of packets.
+
+/// Nanoseconds in a tick.
+const TICK_NS: i64 = 1_000_000;
+
+/// Time stamps that lag by no more than this are jitter between queues or interfaces; those that
+/// lag by more are a clock that was set back (or an older file), and time goes on from there.
+pub const JITTER_NS: i64 = 10_000 * TICK_NS;
+
+/// Turns packet time stamps into the monotonic milliseconds by which flows time out.
+///
+/// It is a function of the stream of time stamps alone, so a capture gives the same records
+/// whatever the number of threads. A step back adds nothing; a step forward counts as at most
+/// [`PacketClock::STEP_MS_MAX`], more than any time-out, so it ends every idle flow and no
+/// difference of two readings ever wraps.
+#[derive(Clone, Debug)]
+pub struct PacketClock {
+    now_ms: u32,
+    /// Start of the current millisecond, in the time of the packets.
+    tick_start_ns: i64,
+    started: bool,
+    steps_back: u64,
+}
+
+impl Default for PacketClock {
+    fn default() -> Self {
+        Self { now_ms: 1, tick_start_ns: i64::MIN, started: false, steps_back: 0 }
+    }
+}
+
+impl PacketClock {
+    /// The most that one step forward counts: eleven and a half days. Time-outs are shorter.
+    pub const STEP_MS_MAX: u32 = 1_000_000_000;
+
+    /// The time after a packet stamped `time_ns` (nanoseconds since the Unix epoch).
+    #[inline]
+    pub fn advance(&mut self, time_ns: i64) -> u32 {
+        let ahead = time_ns.wrapping_sub(self.tick_start_ns);
+        if !(0..TICK_NS).contains(&ahead) {
+            self.step(time_ns);
+        }
+        self.now_ms
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now_ms(&self) -> u32 {
+        self.now_ms
+    }
+
+    /// How often time stamps went back by more than [`JITTER_NS`].
+    #[must_use]
+    pub fn steps_back(&self) -> u64 {
+        self.steps_back
+    }
+
+    #[inline(never)]
+    fn step(&mut self, time_ns: i64) {
+        let tick_start_ns = time_ns.saturating_sub(time_ns.rem_euclid(TICK_NS));
+        if !self.started {
+            self.started = true;
+            self.tick_start_ns = tick_start_ns;
+            return;
+        }
+        let ahead = i128::from(tick_start_ns) - i128::from(self.tick_start_ns);
+        if ahead > 0 {
+            let ticks = u32::try_from(ahead / i128::from(TICK_NS)).unwrap_or(u32::MAX);
+            self.now_ms = self.now_ms.wrapping_add(ticks.min(Self::STEP_MS_MAX));
+            self.tick_start_ns = tick_start_ns;
+        } else if ahead < -i128::from(JITTER_NS) {
+            self.tick_start_ns = tick_start_ns;
+            self.steps_back += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn counts_the_milliseconds_between_time_stamps() {
+        let mut clock = PacketClock::default();
+        let start = clock.advance(1_700_000_000 * SECOND + 999_999);
+        assert_eq!(clock.advance(1_700_000_000 * SECOND + 1_000_000) - start, 1);
+        assert_eq!(clock.advance(1_700_000_001 * SECOND) - start, 1000);
+    }
+
+    #[test]
+    fn jitter_stands_still_and_a_clock_set_back_goes_on_from_there() {
+        let mut clock = PacketClock::default();
+        let start = clock.advance(1000 * SECOND);
+        assert_eq!(clock.advance(995 * SECOND), start);
+        assert_eq!(clock.advance(1001 * SECOND), start + 1000);
+        assert_eq!(clock.advance(10 * SECOND), start + 1000);
+        assert_eq!(clock.advance(12 * SECOND), start + 3000);
+        assert_eq!(clock.steps_back(), 1);
+    }
+
+    #[test]
+    fn a_jump_by_years_counts_as_more_than_any_time_out() {
+        let mut clock = PacketClock::default();
+        let start = clock.advance(0);
+        assert_eq!(clock.advance(i64::MAX).wrapping_sub(start), PacketClock::STEP_MS_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn never_goes_back(times in prop::collection::vec(any::<i64>(), 1..50)) {
+            let mut clock = PacketClock::default();
+            let mut before = clock.now_ms();
+            for time in times {
+                let now = clock.advance(time);
+                prop_assert!(now.wrapping_sub(before) <= PacketClock::STEP_MS_MAX);
+                before = now;
+            }
+        }
+    }
+}

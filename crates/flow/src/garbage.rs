@@ -1,0 +1,113 @@
+//! Garbage collection, split: every T/M a share F/M of the table is looked at, never the whole at
+//! once (DPDKStat, section on the split garbage collector).
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// How the table is looked through for flows that have ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GarbageSchedule {
+    /// T: the time in which a share `fraction` of the table is looked at.
+    pub period: Duration,
+    /// M: into how many parts a period is split.
+    pub parts: u32,
+    /// F: the share of the table that a period covers, above 0 and at most 1.
+    pub fraction: f64,
+}
+
+impl Default for GarbageSchedule {
+    fn default() -> Self {
+        Self { period: Duration::from_secs(5), parts: 5000, fraction: 1.0 }
+    }
+}
+
+/// Hands out the next slots to look at as the meter's clock moves.
+#[derive(Clone, Debug)]
+pub struct Garbage {
+    part_ns: u64,
+    part_slots: u64,
+    slots: u32,
+    cursor: u32,
+    last_ms: u32,
+    elapsed_ns: u64,
+}
+
+impl Garbage {
+    /// For a table of `slots`.
+    #[must_use]
+    pub fn new(schedule: &GarbageSchedule, slots: u32) -> Self {
+        let parts = schedule.parts.max(1);
+        let share = f64::from(slots) * schedule.fraction.clamp(0.0, 1.0) / f64::from(parts);
+        Self {
+            part_ns: (schedule.period.as_nanos() as u64 / u64::from(parts)).max(1),
+            part_slots: share.ceil().max(1.0) as u64,
+            slots,
+            cursor: 0,
+            last_ms: 0,
+            elapsed_ns: 0,
+        }
+    }
+
+    /// The slots to look at now: up to two ranges, together at most the whole table once, however
+    /// far the clock has jumped.
+    #[inline]
+    pub fn due(&mut self, clock_ms: u32) -> [Range<u32>; 2] {
+        let passed_ms = clock_ms.wrapping_sub(self.last_ms);
+        if passed_ms == 0 {
+            return [0..0, 0..0];
+        }
+        self.last_ms = clock_ms;
+        self.elapsed_ns += u64::from(passed_ms) * 1_000_000;
+        let parts = self.elapsed_ns / self.part_ns;
+        self.elapsed_ns %= self.part_ns;
+        let count = parts.saturating_mul(self.part_slots).min(u64::from(self.slots)) as u32;
+        let first = self.cursor..(self.cursor.saturating_add(count)).min(self.slots);
+        let second = 0..count - first.len() as u32;
+        self.cursor = if second.is_empty() { first.end % self.slots } else { second.end };
+        [first, second]
+    }
+
+    /// Whether the last [`Garbage::due`] went past the end of the table, from which a new round
+    /// begins.
+    #[must_use]
+    pub fn wrapped(ranges: &[Range<u32>; 2], slots: u32) -> bool {
+        ranges[0].end == slots && !ranges[0].is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_part_at_a_time_and_a_jump_is_one_sweep() {
+        let schedule = GarbageSchedule { period: Duration::from_secs(5), parts: 100, fraction: 1.0 };
+        let mut garbage = Garbage::new(&schedule, 1000);
+        assert_eq!(garbage.due(49), [0..0, 0..0]);
+        assert_eq!(garbage.due(50), [0..10, 0..0]);
+        assert_eq!(garbage.due(5049), [10..1000, 0..0]);
+        assert_eq!(garbage.due(1 << 31), [0..1000, 0..0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_slot_is_looked_at_within_two_periods(
+            slots in 1u32..5000, parts in 1u32..200, steps in prop::collection::vec(1u32..40, 200..300)
+        ) {
+            let schedule = GarbageSchedule { period: Duration::from_secs(1), parts, fraction: 1.0 };
+            let mut garbage = Garbage::new(&schedule, slots);
+            let mut last_seen = vec![0u32; slots as usize];
+            let mut clock = 0;
+            for step in steps {
+                clock += step;
+                let ranges = garbage.due(clock);
+                prop_assert!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>() <= slots as usize);
+                for slot in ranges.into_iter().flatten() {
+                    last_seen[slot as usize] = clock;
+                }
+                prop_assert!(last_seen.iter().all(|seen| clock - seen <= 2000));
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The meter: counts batches of packets in flows, and lets flows go as records when they end.
+
+use crate::batch::{Batch, KeyMaker};
+use crate::entry::FlowEntry;
+use crate::expiry::{Expiry, Timeouts};
+use crate::garbage::{Garbage, GarbageSchedule};
+use crate::hash::{FlowHash, HashKind};
+use crate::record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
+use crate::statistic::{Selection, Statistic, Value};
+use crate::table::{
+    Bucket, Combined, DoubleHash, LinkedList, NO_VALUE, Observed, Step, Table, TableKind,
+};
+use crate::view::{LiveView, ViewBuilder};
+use hw::memory::HugeSlice;
+use hw::prefetch;
+
+/// What a meter is to do.
+#[derive(Clone, Debug)]
+pub struct MeterOptions {
+    /// Which packets form a flow.
+    pub flow: FlowDefinition,
+    /// Whether VLAN tags are part of the key.
+    pub vlan: bool,
+    /// Which table.
+    pub table: TableKind,
+    /// Hash of the flow keys.
+    pub hash: HashKind,
+    /// Secret of the keyed hash and of the digests of wide keys.
+    pub seed: u64,
+    /// The most flows at a time.
+    pub flows_max: usize,
+    /// When flows end.
+    pub timeouts: Timeouts,
+    /// How the table is looked through for flows that have ended.
+    pub garbage: GarbageSchedule,
+    /// What is computed of every flow beside its counts.
+    pub statistics: Selection,
+    /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
+    pub view_flows: usize,
+}
+
+impl Default for MeterOptions {
+    fn default() -> Self {
+        Self {
+            flow: FlowDefinition::default(),
+            vlan: false,
+            table: TableKind::default(),
+            hash: HashKind::default(),
+            seed: 0,
+            flows_max: 1 << 20,
+            timeouts: Timeouts::default(),
+            garbage: GarbageSchedule::default(),
+            statistics: Selection::default(),
+            view_flows: 0,
+        }
+    }
+}
+
+impl MeterOptions {
+    /// What the records of this meter hold.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        let statistics: Vec<Column> =
+            self.statistics.build(0).iter().flat_map(|(_, statistic)| statistic.columns()).collect();
+        Schema { flow: self.flow, vlan: self.vlan, statistics }
+    }
+
+    /// The maker of this meter's keys.
+    #[must_use]
+    pub fn key_maker(&self) -> KeyMaker {
+        KeyMaker::new(self.flow, self.vlan, self.seed)
+    }
+
+    /// The hash of this meter's keys.
+    #[must_use]
+    pub fn flow_hash(&self) -> FlowHash {
+        FlowHash::new(self.hash, self.seed)
+    }
+}
+
+/// Where records go: takes what a batch of records holds, and leaves it empty.
+pub trait RecordSink {
+    /// Takes the records out of `batch`.
+    fn take(&mut self, batch: &mut RecordBatch);
+}
+
+/// Records that are handed on together.
+pub const RECORDS: usize = 1024;
+
+/// What a meter counted besides its flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterCounters {
+    /// Packets and bytes in the records handed out.
+    pub recorded: [u64; 2],
+    /// Packets and bytes that found no place in the table, and are in no record.
+    pub miscounted: [u64; 2],
+    /// Records handed out.
+    pub records: u64,
+    /// Records of flows that made room for others.
+    pub evicted: u64,
+    /// Flows in the table now.
+    pub flows: u64,
+}
+
+/// What is kept of a flow's first packet: its time; clock and direction are in the entry and here.
+type Opening = [u64; 2];
+
+/// Counts packets in flows.
+pub struct Meter {
+    table: Box<dyn Table>,
+    expiry: Expiry,
+    garbage: Garbage,
+    openings: HugeSlice<Opening>,
+    statistics: Vec<(Value, Box<dyn Statistic>)>,
+    observed: Observed,
+    sizes: Vec<u64>,
+    ended: Vec<(u32, EndReason)>,
+    occupied: Vec<u32>,
+    records: RecordBatch,
+    counters: MeterCounters,
+    clock_ms: u32,
+    view: Option<ViewBuilder>,
+}
+
+impl Meter {
+    /// A meter with all the memory that it will ever take, for `options`.
+    #[must_use]
+    pub fn new(options: &MeterOptions) -> Self {
+        let values = options.statistics.wants_previous_packet();
+        let flows_max = options.flows_max;
+        let table: Box<dyn Table> = match options.table {
+            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), values)),
+            TableKind::DoubleHash => Box::new(DoubleHash::new(values)),
+            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, values)),
+            TableKind::Combined => Box::new(Combined::new(flows_max, values)),
+        };
+        let slots = table.slots();
+        let connections =
+            matches!(options.flow, FlowDefinition::FiveTuple | FlowDefinition::Bidirectional);
+        let both_directions = options.flow == FlowDefinition::Bidirectional;
+        Self {
+            expiry: Expiry::new(&options.timeouts, connections, both_directions),
+            garbage: Garbage::new(&options.garbage, slots),
+            openings: HugeSlice::zeroed(slots as usize),
+            statistics: options.statistics.build(slots as usize),
+            observed: Observed::default(),
+            sizes: Vec::with_capacity(crate::batch::BURST),
+            ended: Vec::new(),
+            occupied: Vec::new(),
+            records: RecordBatch::default(),
+            counters: MeterCounters::default(),
+            clock_ms: 0,
+            view: (options.view_flows > 0).then(|| ViewBuilder::new(options.view_flows)),
+            table,
+        }
+    }
+
+    /// Memory that this meter takes when its table is full, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let slots = self.table.slots() as usize;
+        let statistics: usize = self.statistics.iter().map(|(_, each)| each.bytes_per_flow()).sum();
+        self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics)
+    }
+
+    /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`.
+    pub fn process(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
+        let Some(last) = batch.packets().last() else { return };
+        self.table.stage(batch);
+        for &slot in self.table.likely_slots() {
+            prefetch::read(&self.openings, slot as usize);
+        }
+        for (_, statistic) in &self.statistics {
+            statistic.prefetch(self.table.likely_slots());
+        }
+        let mut start = 0;
+        loop {
+            let step = self.table.update(batch, start, &self.expiry, &mut self.observed);
+            let end = match step {
+                Step::Done => batch.len(),
+                Step::Ended { at, .. } => at,
+            };
+            self.open_flows(batch);
+            self.update_statistics(batch, start, end);
+            match step {
+                Step::Done => break,
+                Step::Ended { slot, reason, .. } => self.end_flow(slot, reason, sink),
+            }
+            start = end;
+        }
+        self.advance(last.clock_ms, sink);
+    }
+
+    /// Moves the clock, by which flows end; a share of the table is looked at.
+    pub fn advance(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
+        self.clock_ms = clock_ms;
+        let ranges = self.garbage.due(clock_ms);
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            self.table.expired(range.start, range.end, clock_ms, &self.expiry, &mut self.ended);
+            while let Some((slot, reason)) = self.ended.pop() {
+                self.end_flow(slot, reason, sink);
+            }
+            self.look(range.start, range.end);
+        }
+        if let Some(view) = &mut self.view
+            && Garbage::wrapped(&ranges, self.table.slots())
+        {
+            view.finish_round(self.table.flows() as u64);
+        }
+    }
+
+    /// Hands all finished records on, without waiting for a full batch of them.
+    pub fn flush(&mut self, sink: &mut impl RecordSink) {
+        if !self.records.records.is_empty() {
+            sink.take(&mut self.records);
+            self.records.records.clear();
+            self.records.values.clear();
+        }
+    }
+
+    /// Ends all flows with the input, at `clock_ms`; the records come by start and key.
+    pub fn finish(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
+        self.clock_ms = clock_ms;
+        let mut slots = Vec::with_capacity(self.table.flows());
+        self.table.occupied(0, self.table.slots(), &mut slots);
+        slots.sort_by_cached_key(|&slot| (self.openings[slot as usize][0].cast_signed(), self.table.key(slot)));
+        for slot in slots {
+            let reason = self.expiry.ended_at_end(self.table.entry(slot), clock_ms);
+            self.end_flow(slot, reason, sink);
+        }
+        self.flush(sink);
+    }
+
+    /// What the meter has counted.
+    #[must_use]
+    pub fn counters(&self) -> MeterCounters {
+        MeterCounters {
+            miscounted: self.table.miscounted(),
+            flows: self.table.flows() as u64,
+            ..self.counters
+        }
+    }
+
+    /// The view of the last full round over the table, if one was asked for and is new.
+    pub fn take_view(&mut self) -> Option<LiveView> {
+        self.view.as_mut().and_then(ViewBuilder::take)
+    }
+
+    fn open_flows(&mut self, batch: &Batch) {
+        for at in self.observed.opened.drain(..) {
+            let packet = &batch.packets()[usize::from(at)];
+            let slot = self.observed.slots[usize::from(at)];
+            self.openings[slot as usize] = [
+                packet.time_ns.cast_unsigned(),
+                u64::from(packet.icmp_type_code) | u64::from(packet.direction) << 16,
+            ];
+        }
+    }
+
+    fn update_statistics(&mut self, batch: &Batch, start: usize, end: usize) {
+        let slots = &self.observed.slots[start..end];
+        for (value, statistic) in &mut self.statistics {
+            let values = match value {
+                Value::Size => {
+                    let packets = &batch.packets()[start..end];
+                    self.sizes.clear();
+                    self.sizes.extend(packets.iter().map(|packet| u64::from(packet.length)));
+                    &self.sizes[..]
+                }
+                Value::InterArrivalTime => &self.observed.inter_arrival_ns[start..end],
+                Value::Gap => &self.observed.gaps[start..end],
+            };
+            statistic.update(slots, values);
+        }
+    }
+
+    fn record(&self, slot: u32, reason: EndReason) -> Record {
+        let entry = self.table.entry(slot);
+        let [start_ns, rest] = self.openings[slot as usize];
+        let swapped = rest >> 16 & 1 == 1;
+        let turn = |[first, second]: [u64; 2]| if swapped { [second, first] } else { [first, second] };
+        let key = self.table.key(slot);
+        let [first, second] = entry.tcp_flags();
+        Record {
+            key: if swapped { key.reversed() } else { key },
+            start_ns: start_ns.cast_signed(),
+            end_ns: entry.last_ns().max(start_ns.cast_signed()),
+            packets: turn(entry.packets()),
+            bytes: turn(entry.bytes()),
+            tcp_flags: if swapped { [second, first] } else { [first, second] },
+            icmp_type_code: rest as u16,
+            end_reason: reason,
+        }
+    }
+
+    fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
+        let record = self.record(slot, reason);
+        for (_, statistic) in &mut self.statistics {
+            statistic.summarise(slot, &mut self.records.values);
+            statistic.clear(slot);
+        }
+        self.table.remove(slot);
+        self.counters.records += 1;
+        self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
+        self.counters.recorded[0] += record.packets[0] + record.packets[1];
+        self.counters.recorded[1] += record.bytes[0] + record.bytes[1];
+        self.records.records.push(record);
+        if self.records.records.len() >= RECORDS {
+            self.flush(sink);
+        }
+    }
+
+    /// Shows the flows within a range of slots to the view, if there is one.
+    fn look(&mut self, from: u32, to: u32) {
+        let Some(mut view) = self.view.take() else { return };
+        self.occupied.clear();
+        self.table.occupied(from, to, &mut self.occupied);
+        let mut values = Vec::new();
+        for &slot in &self.occupied {
+            let entry = self.table.entry(slot);
+            let [there, back] = entry.bytes();
+            if view.wants(there + back) {
+                view.insert(there + back, self.record(slot, EndReason::ActiveTimeout));
+            }
+            values.clear();
+            match self.statistics.first() {
+                Some((_, statistic)) => statistic.summarise(slot, &mut values),
+                None => values.push((entry.packets()[0] + entry.packets()[1]) as f64),
+            }
+            view.distribute(values.last().copied().unwrap_or(f64::NAN));
+        }
+        self.view = Some(view);
+    }
+}
+
+const _: () = assert!(NO_VALUE == u64::MAX);

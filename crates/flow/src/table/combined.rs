@@ -1,0 +1,130 @@
+//! FloWatcher's combined table: the double hash, with a chain behind each bucket for the flows
+//! that its two entries cannot hold.
+
+use super::linked_list::Chains;
+use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
+use super::{Observed, Step, Table};
+use crate::batch::{BURST, Batch};
+use crate::entry::Entry;
+use crate::expiry::Expiry;
+use crate::record::EndReason;
+use hw::memory::HugeSlice;
+use hw::prefetch;
+use wire::FlowKey;
+
+/// Entries in a bucket before its chain, as in the paper.
+const WAYS: u32 = 2;
+
+/// Slots of the buckets; those of the chains follow.
+const CHAINED: u32 = BUCKETS as u32 * WAYS;
+
+/// The combined table.
+pub struct Combined {
+    nodes: Nodes,
+    tags: HugeSlice<[u16; WAYS as usize]>,
+    chains: Chains,
+    staged_slots: [u32; BURST],
+    staged: usize,
+}
+
+impl Combined {
+    /// Buckets for 2^17 flows, and chains for at most `flows_max` more. `values`: tell gaps and
+    /// inter-arrival times.
+    #[must_use]
+    pub fn new(flows_max: usize, values: bool) -> Self {
+        let slots = CHAINED as usize + flows_max.clamp(1, u32::MAX as usize / 2);
+        Self {
+            nodes: Nodes::new(slots, values),
+            tags: HugeSlice::zeroed(BUCKETS),
+            chains: Chains::new(CHAINED, slots as u32),
+            staged_slots: [0; BURST],
+            staged: 0,
+        }
+    }
+
+    /// The slot of the flow with `hash`: in its bucket, then in its chain.
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Result<u32, Option<u32>> {
+        let bucket = bucket_of(hash);
+        let first = bucket as u32 * WAYS;
+        let [one, two] = self.tags[bucket];
+        if one == tag_of(hash) && self.nodes.is_taken(first) {
+            Ok(first)
+        } else if two == tag_of(hash) && self.nodes.is_taken(first + 1) {
+            Ok(first + 1)
+        } else {
+            self.chains.find(hash)
+        }
+    }
+
+    /// A free slot for a new flow.
+    fn allocate(&mut self, hash: u64, last: Option<u32>) -> Option<u32> {
+        let bucket = bucket_of(hash);
+        let first = bucket as u32 * WAYS;
+        for way in 0..WAYS {
+            if !self.nodes.is_taken(first + way) {
+                self.tags[bucket][way as usize] = tag_of(hash);
+                return Some(first + way);
+            }
+        }
+        self.chains.append(hash, last)
+    }
+}
+
+impl Table for Combined {
+    fn stage(&mut self, batch: &Batch) {
+        self.staged = batch.len();
+        for &hash in batch.hashes() {
+            let bucket = bucket_of(hash);
+            prefetch::read(&self.tags, bucket);
+            self.chains.prefetch_head(bucket);
+            prefetch::read(&self.nodes.entries, bucket * WAYS as usize);
+            prefetch::read(&self.nodes.entries, bucket * WAYS as usize + 1);
+        }
+        for (slot, &hash) in self.staged_slots.iter_mut().zip(batch.hashes()) {
+            let bucket = bucket_of(hash);
+            let ways = self.tags[bucket];
+            *slot = bucket as u32 * WAYS + u32::from(ways[1] == tag_of(hash));
+            if !ways.contains(&tag_of(hash))
+                && let Some(head) = self.chains.head(bucket)
+            {
+                *slot = head;
+                self.chains.prefetch_link(head);
+                prefetch::read(&self.nodes.entries, head as usize);
+            }
+        }
+    }
+
+    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+        for at in start..batch.len() {
+            let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
+            match self.find(hash) {
+                Ok(slot) => {
+                    if let Some(step) = self.nodes.count(slot, packet, at, expiry, observed) {
+                        return step;
+                    }
+                }
+                Err(last) => match self.allocate(hash, last) {
+                    Some(slot) => self.nodes.open(slot, batch, at, expiry, observed),
+                    None => self.nodes.miscount(packet, at, observed),
+                },
+            }
+        }
+        Step::Done
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if slot >= CHAINED {
+            self.chains.remove(slot);
+        }
+        self.nodes.remove(slot);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes()
+            + BUCKETS * size_of::<[u16; WAYS as usize]>()
+            + self.chains.memory_bytes()
+    }
+
+    node_table!();
+}

@@ -1,0 +1,92 @@
+//! FloWatcher's double hash: the low half of the hash picks one of 2^16 buckets, the high half is
+//! compared with its two entries. A third flow of a bucket has no place: its packets are counted
+//! as miscounted.
+
+use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
+use super::{Observed, Step, Table};
+use crate::batch::{BURST, Batch};
+use crate::entry::Entry;
+use crate::expiry::Expiry;
+use crate::record::EndReason;
+use hw::memory::HugeSlice;
+use hw::prefetch;
+use wire::FlowKey;
+
+/// Entries in a bucket, as in the paper.
+const WAYS: u32 = 2;
+
+/// The double hash table.
+pub struct DoubleHash {
+    nodes: Nodes,
+    tags: HugeSlice<[u16; WAYS as usize]>,
+    staged_slots: [u32; BURST],
+    staged: usize,
+}
+
+impl DoubleHash {
+    /// A table of 2^16 buckets. `values`: tell gaps and inter-arrival times.
+    #[must_use]
+    pub fn new(values: bool) -> Self {
+        Self {
+            nodes: Nodes::new(BUCKETS * WAYS as usize, values),
+            tags: HugeSlice::zeroed(BUCKETS),
+            staged_slots: [0; BURST],
+            staged: 0,
+        }
+    }
+
+    /// The slot of the flow, or a free one for it.
+    #[inline(always)]
+    fn place(&self, hash: u64) -> Option<u32> {
+        let bucket = bucket_of(hash);
+        let slot = bucket as u32 * WAYS;
+        let ways = self.tags[bucket];
+        let taken = [self.nodes.is_taken(slot), self.nodes.is_taken(slot + 1)];
+        let held = (0..2).find(|&way| taken[way] && ways[way] == tag_of(hash));
+        held.or_else(|| (0..2).find(|&way| !taken[way])).map(|way| slot + way as u32)
+    }
+}
+
+impl Table for DoubleHash {
+    fn stage(&mut self, batch: &Batch) {
+        self.staged = batch.len();
+        for &hash in batch.hashes() {
+            prefetch::read(&self.tags, bucket_of(hash));
+            prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize);
+            prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize + 1);
+        }
+        for (slot, &hash) in self.staged_slots.iter_mut().zip(batch.hashes()) {
+            let bucket = bucket_of(hash);
+            *slot = bucket as u32 * WAYS + u32::from(self.tags[bucket][1] == tag_of(hash));
+        }
+    }
+
+    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+        for at in start..batch.len() {
+            let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
+            match self.place(hash) {
+                Some(slot) if self.nodes.is_taken(slot) => {
+                    if let Some(step) = self.nodes.count(slot, packet, at, expiry, observed) {
+                        return step;
+                    }
+                }
+                Some(slot) => {
+                    self.tags[bucket_of(hash)][(slot % WAYS) as usize] = tag_of(hash);
+                    self.nodes.open(slot, batch, at, expiry, observed);
+                }
+                None => self.nodes.miscount(packet, at, observed),
+            }
+        }
+        Step::Done
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.nodes.remove(slot);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes() + BUCKETS * size_of::<[u16; WAYS as usize]>()
+    }
+
+    node_table!();
+}

@@ -1,0 +1,211 @@
+//! Flow tables behind one interface: batches of packets in, the slot of each one's flow out.
+
+mod bucket;
+mod combined;
+mod double_hash;
+mod linked_list;
+mod nodes;
+#[cfg(test)]
+mod tests;
+
+pub use bucket::Bucket;
+pub use combined::Combined;
+pub use double_hash::DoubleHash;
+pub use linked_list::LinkedList;
+
+use crate::batch::{BURST, Batch, Packet};
+use crate::entry::{Entry, FlowEntry};
+use crate::expiry::Expiry;
+use crate::record::EndReason;
+use hw::memory::HugeSlice;
+use std::str::FromStr;
+use wire::FlowKey;
+
+/// The slot of a packet whose flow has no place.
+pub const NO_SLOT: u32 = u32::MAX;
+
+/// What has no value: the gap and the inter-arrival time of a flow's first packet.
+pub const NO_VALUE: u64 = u64::MAX;
+
+/// What a table tells of each packet of a burst.
+#[derive(Debug)]
+pub struct Observed {
+    /// The slot of the packet's flow, or [`NO_SLOT`].
+    pub slots: [u32; BURST],
+    /// Nanoseconds since the flow's previous packet, or [`NO_VALUE`]; only when asked for.
+    pub inter_arrival_ns: [u64; BURST],
+    /// Packets of other flows since the flow's previous packet, or [`NO_VALUE`]; only when asked for.
+    pub gaps: [u64; BURST],
+    /// Packets that began a flow.
+    pub opened: Vec<u16>,
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Self {
+            slots: [NO_SLOT; BURST],
+            inter_arrival_ns: [NO_VALUE; BURST],
+            gaps: [NO_VALUE; BURST],
+            opened: Vec::with_capacity(BURST),
+        }
+    }
+}
+
+/// Where [`Table::update`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All packets are counted.
+    Done,
+    /// The flow in `slot` must be taken out before packet `at` can be counted.
+    Ended {
+        /// Index of the packet.
+        at: usize,
+        /// Slot of the flow.
+        slot: u32,
+        /// Why the flow ends.
+        reason: EndReason,
+    },
+}
+
+/// Finds, makes and counts flows.
+///
+/// A slot belongs to a flow from its first packet until [`Table::remove`].
+pub trait Table: Send {
+    /// Computes the hashes of the batch where it has none yet, and brings near what
+    /// [`Table::update`] will touch.
+    fn stage(&mut self, batch: &Batch);
+
+    /// Where the flows of the staged batch most likely are.
+    fn likely_slots(&self) -> &[u32];
+
+    /// Counts the packets from `start` on, in their order, as far as no flow ends before one.
+    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step;
+
+    /// The flow in `slot`.
+    fn entry(&self, slot: u32) -> &Entry;
+
+    /// Its whole key.
+    fn key(&self, slot: u32) -> FlowKey;
+
+    /// Frees a slot.
+    fn remove(&mut self, slot: u32);
+
+    /// Number of slots, taken or not.
+    fn slots(&self) -> u32;
+
+    /// Number of flows.
+    fn flows(&self) -> usize;
+
+    /// Appends the slots within `from..to` whose flow has ended at `clock_ms`.
+    fn expired(&self, from: u32, to: u32, clock_ms: u32, expiry: &Expiry, ended: &mut Vec<(u32, EndReason)>);
+
+    /// Appends the slots within `from..to` that hold a flow.
+    fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>);
+
+    /// Packets and bytes that found no place, and are in no flow.
+    fn miscounted(&self) -> [u64; 2] {
+        [0, 0]
+    }
+
+    /// Memory that the table takes when full, in bytes.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Which table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableKind {
+    /// Exact, whole keys, bounded: the default.
+    #[default]
+    Bucket,
+    /// FloWatcher's: 2^16 buckets of two entries, keyed by the hash alone.
+    DoubleHash,
+    /// FloWatcher's: 2^16 chains, keyed by the hash alone.
+    LinkedList,
+    /// FloWatcher's: the double hash with a chain for what it cannot place.
+    Combined,
+}
+
+impl TableKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Bucket, Self::DoubleHash, Self::LinkedList, Self::Combined];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::DoubleHash => "double-hash",
+            Self::LinkedList => "linked-list",
+            Self::Combined => "combined",
+        }
+    }
+
+    /// Whether flows are told apart by their whole keys, not by hash alone.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        matches!(self, Self::Bucket)
+    }
+}
+
+impl FromStr for TableKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("unknown table '{text}': one of {}", names.join(", "))
+        })
+    }
+}
+
+/// Counts a packet in its flow's entry and tells what was seen; `VALUES`: gaps and inter-arrival
+/// times are wanted.
+#[inline(always)]
+fn count<const VALUES: bool>(entry: &mut Entry, packet: &Packet, at: usize, slot: u32, observed: &mut Observed) {
+    const NUMBER: u64 = (1 << 48) - 1;
+    if VALUES {
+        let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
+        observed.inter_arrival_ns[at] = silence_ns.max(0).cast_unsigned();
+        observed.gaps[at] = packet.number.wrapping_sub(entry.last_number()).wrapping_sub(1) & NUMBER;
+    }
+    entry.count(packet);
+    observed.slots[at] = slot;
+}
+
+/// Begins a flow.
+#[inline]
+fn open(entry: &mut Entry, key: u128, packet: &Packet, at: usize, slot: u32, expiry: &Expiry, observed: &mut Observed) {
+    entry.open(key, packet, expiry.active_tick(packet.clock_ms));
+    observed.slots[at] = slot;
+    observed.inter_arrival_ns[at] = NO_VALUE;
+    observed.gaps[at] = NO_VALUE;
+    observed.opened.push(at as u16);
+}
+
+/// Whole keys of flows whose table key is a digest; memory is taken as such flows come.
+struct WideKeys(HugeSlice<[u128; 3]>);
+
+impl WideKeys {
+    fn new(slots: usize) -> Self {
+        Self(HugeSlice::zeroed(slots))
+    }
+
+    fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {
+        if let Some(key) = batch.wide_key(packet) {
+            self.0[slot as usize] = crate::batch::words(&key);
+        }
+    }
+
+    #[inline]
+    fn equals(&self, slot: u32, batch: &Batch, packet: &Packet) -> bool {
+        batch.wide_key(packet).is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
+    }
+
+    fn flow_key(&self, slot: u32, entry: &Entry) -> FlowKey {
+        let key = entry.key();
+        if key & FlowKey::WIDE_MARK != 0 {
+            crate::batch::from_words(&self.0[slot as usize])
+        } else {
+            FlowKey::from_compact(key)
+        }
+    }
+}

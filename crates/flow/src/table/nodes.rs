@@ -1,0 +1,172 @@
+//! What the three tables of the FloWatcher paper share: a store of entries in which a flow is told
+//! by a hash alone. Two flows of one hash merge there, as in the paper; the key kept is the first
+//! packet's.
+
+use super::{Observed, Step, WideKeys, count, open};
+use crate::batch::{Batch, Packet};
+use crate::entry::{Entry, FlowEntry};
+use crate::expiry::Expiry;
+use crate::record::EndReason;
+use hw::memory::HugeSlice;
+use wire::FlowKey;
+
+/// Buckets, as in the paper.
+pub(super) const BUCKETS: usize = 1 << 16;
+
+/// The bucket of a hash: its low half.
+#[inline(always)]
+pub(super) fn bucket_of(hash: u64) -> usize {
+    usize::from(hash as u16)
+}
+
+/// What is compared within a bucket: the high half of the 32-bit hash.
+#[inline(always)]
+pub(super) fn tag_of(hash: u64) -> u16 {
+    (hash >> 16) as u16
+}
+
+/// Entries, taken or free; the free ones from `unused` on were never taken.
+pub(super) struct Nodes {
+    pub(super) entries: HugeSlice<Entry>,
+    wide: WideKeys,
+    /// Packets and bytes that found no place.
+    pub(super) miscounted: [u64; 2],
+    flows: usize,
+    values: bool,
+}
+
+impl Nodes {
+    pub(super) fn new(slots: usize, values: bool) -> Self {
+        Self {
+            entries: HugeSlice::zeroed(slots),
+            wide: WideKeys::new(slots),
+            miscounted: [0; 2],
+            flows: 0,
+            values,
+        }
+    }
+
+    /// Whether `slot` holds a flow.
+    #[inline(always)]
+    pub(super) fn is_taken(&self, slot: u32) -> bool {
+        self.entries[slot as usize].key() != 0
+    }
+
+    /// Counts packet `at` in the flow in `slot`, unless that flow has ended before it.
+    #[inline(always)]
+    pub(super) fn count(
+        &mut self,
+        slot: u32,
+        packet: &Packet,
+        at: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Option<Step> {
+        let entry = &mut self.entries[slot as usize];
+        if let Some(reason) = expiry.ended_before(entry, packet) {
+            return Some(Step::Ended { at, slot, reason });
+        }
+        if self.values {
+            count::<true>(entry, packet, at, slot, observed);
+        } else {
+            count::<false>(entry, packet, at, slot, observed);
+        }
+        None
+    }
+
+    /// Begins a flow in a free slot with packet `at`.
+    pub(super) fn open(&mut self, slot: u32, batch: &Batch, at: usize, expiry: &Expiry, observed: &mut Observed) {
+        let packet = &batch.packets()[at];
+        self.wide.set(slot, batch, packet);
+        self.flows += 1;
+        open(&mut self.entries[slot as usize], batch.keys()[at], packet, at, slot, expiry, observed);
+    }
+
+    /// Counts a packet that has no place.
+    pub(super) fn miscount(&mut self, packet: &Packet, at: usize, observed: &mut Observed) {
+        self.miscounted[0] += 1;
+        self.miscounted[1] += u64::from(packet.length);
+        observed.slots[at] = super::NO_SLOT;
+    }
+
+    pub(super) fn key(&self, slot: u32) -> FlowKey {
+        self.wide.flow_key(slot, &self.entries[slot as usize])
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.entries[slot as usize] = Entry::default();
+        self.flows -= 1;
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    pub(super) fn flows(&self) -> usize {
+        self.flows
+    }
+
+    pub(super) fn expired(
+        &self,
+        from: u32,
+        to: u32,
+        clock_ms: u32,
+        expiry: &Expiry,
+        ended: &mut Vec<(u32, EndReason)>,
+    ) {
+        for slot in from..to.min(self.slots()) {
+            let entry = &self.entries[slot as usize];
+            if entry.key() != 0
+                && let Some(reason) = expiry.ended(entry, clock_ms)
+            {
+                ended.push((slot, reason));
+            }
+        }
+    }
+
+    pub(super) fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
+        slots.extend((from..to.min(self.slots())).filter(|&slot| self.is_taken(slot)));
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+}
+
+/// The part of [`Table`](super::Table) that is the same for a table over [`Nodes`] in `self.nodes`.
+macro_rules! node_table {
+    () => {
+        fn likely_slots(&self) -> &[u32] {
+            &self.staged_slots[..self.staged]
+        }
+
+        fn entry(&self, slot: u32) -> &Entry {
+            &self.nodes.entries[slot as usize]
+        }
+
+        fn key(&self, slot: u32) -> FlowKey {
+            self.nodes.key(slot)
+        }
+
+        fn slots(&self) -> u32 {
+            self.nodes.slots()
+        }
+
+        fn flows(&self) -> usize {
+            self.nodes.flows()
+        }
+
+        fn expired(&self, from: u32, to: u32, clock_ms: u32, expiry: &Expiry, ended: &mut Vec<(u32, EndReason)>) {
+            self.nodes.expired(from, to, clock_ms, expiry, ended);
+        }
+
+        fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
+            self.nodes.occupied(from, to, slots);
+        }
+
+        fn miscounted(&self) -> [u64; 2] {
+            self.nodes.miscounted
+        }
+    };
+}
+pub(super) use node_table;

@@ -1,0 +1,218 @@
+//! The meter against a plain reading of its rules: whatever the table, the sweep and the size of
+//! the batches, the same packets give the same records.
+
+use flow::hash::HashKind;
+use flow::{
+    BURST, Batch, EndReason, FlowDefinition, GarbageSchedule, Meter, MeterOptions, Packet, Record,
+    RecordBatch, RecordSink, TableKey, TableKind, Timeouts,
+};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::time::Duration;
+use wire::FlowKey;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    flow: u8,
+    backward: bool,
+    wait_ms: u32,
+    length: u32,
+    tcp_flags: u8,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = (
+        0u8..12,
+        any::<bool>(),
+        prop_oneof![4 => 0u32..50, 1 => 900u32..1100, 1 => 0u32..9000],
+        60u32..1500,
+        prop::sample::select(vec![0, ACK, ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST]),
+    )
+        .prop_map(|(flow, backward, wait_ms, length, tcp_flags)| Event {
+            flow,
+            backward,
+            wait_ms,
+            length,
+            tcp_flags,
+        });
+    prop::collection::vec(event, 1..400)
+}
+
+fn key(event: &Event) -> FlowKey {
+    let mut key = FlowKey { version: 4, protocol: 6, source_port: 1000, destination_port: 80, ..FlowKey::default() };
+    key.source[0] = 10;
+    key.source[3] = event.flow;
+    key.destination[0] = 9;
+    if event.flow % 3 == 0 {
+        key.version = 6;
+        key.source[15] = 1;
+    }
+    if event.backward { key.reversed() } else { key }
+}
+
+#[derive(Default)]
+struct Collect(Vec<Record>);
+
+impl RecordSink for Collect {
+    fn take(&mut self, batch: &mut RecordBatch) {
+        self.0.append(&mut batch.records);
+    }
+}
+
+fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<Record> {
+    let (maker, hash) = (options.key_maker(), options.flow_hash());
+    let mut meter = Meter::new(options);
+    let mut sink = Collect::default();
+    let (mut batch, mut clock_ms) = (Batch::default(), 1u32);
+    for (number, event) in events.iter().enumerate() {
+        clock_ms += event.wait_ms;
+        let (key, direction) = maker.from_key(&key(event));
+        let packet = Packet {
+            time_ns: i64::from(clock_ms) * 1_000_000,
+            number: number as u64,
+            clock_ms,
+            length: event.length,
+            tcp_flags: event.tcp_flags,
+            direction,
+            ..Packet::default()
+        };
+        match key {
+            TableKey::Compact(key) => batch.push(key, packet),
+            TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
+        }
+        if batch.len() == batch_size || number + 1 == events.len() {
+            let (keys, hashes) = batch.keys_and_hashes();
+            hash.hash_burst(keys, hashes);
+            meter.process(&batch, &mut sink);
+            batch.clear();
+        }
+    }
+    meter.finish(clock_ms, &mut sink);
+    let counters = meter.counters();
+    assert_eq!(counters.recorded[0] + counters.miscounted[0], events.len() as u64);
+    assert_eq!(counters.flows, 0);
+    let mut records = sink.0;
+    records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
+    records
+}
+
+/// The rules, read plainly: one flow at a time, no table, no sweep.
+fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64, close_ms: u64) -> Vec<Record> {
+    struct Open {
+        record: Record,
+        last_ms: u64,
+        start_ms: u64,
+    }
+    let closed = |record: &Record| {
+        let [first, second] = record.tcp_flags;
+        let finished = if bidirectional { first & second } else { first | second };
+        if (first | second) & RST != 0 {
+            Some(EndReason::TcpReset)
+        } else {
+            (finished & FIN != 0).then_some(EndReason::TcpFin)
+        }
+    };
+    let ended = |open: &Open, now_ms: u64| {
+        let (limit_ms, reason) =
+            closed(&open.record).map_or((idle_ms, EndReason::IdleTimeout), |reason| (close_ms.min(idle_ms), reason));
+        let (active_at, silent_at) = (open.start_ms + active_ms, open.last_ms + limit_ms);
+        if active_at <= silent_at {
+            (now_ms >= active_at).then_some(EndReason::ActiveTimeout)
+        } else {
+            (now_ms > silent_at).then_some(reason)
+        }
+    };
+    let mut records = Vec::new();
+    let mut flows = HashMap::<FlowKey, Open>::new();
+    let mut now_ms = 1;
+    for event in events {
+        now_ms += u64::from(event.wait_ms);
+        let own = key(event);
+        let identity = if bidirectional { own.min(own.reversed()) } else { own };
+        if let Some(open) = flows.get(&identity) {
+            let opens = event.tcp_flags & (SYN | ACK) == SYN;
+            let reason = ended(open, now_ms).or_else(|| closed(&open.record).filter(|_| opens));
+            if let Some(end_reason) = reason {
+                records.push(Record { end_reason, ..open.record });
+                flows.remove(&identity);
+            }
+        }
+        let time_ns = now_ms as i64 * 1_000_000;
+        let open = flows.entry(identity).or_insert_with(|| Open {
+            record: Record {
+                key: own,
+                start_ns: time_ns,
+                end_ns: time_ns,
+                packets: [0; 2],
+                bytes: [0; 2],
+                tcp_flags: [0; 2],
+                icmp_type_code: 0,
+                end_reason: EndReason::EndOfInput,
+            },
+            last_ms: now_ms,
+            start_ms: now_ms,
+        });
+        let side = usize::from(own != open.record.key);
+        open.record.packets[side] += 1;
+        open.record.bytes[side] += u64::from(event.length);
+        open.record.tcp_flags[side] |= event.tcp_flags;
+        open.record.end_ns = time_ns;
+        open.last_ms = now_ms;
+    }
+    for open in flows.into_values() {
+        let end_reason =
+            ended(&open, now_ms).or_else(|| closed(&open.record)).unwrap_or(EndReason::EndOfInput);
+        records.push(Record { end_reason, ..open.record });
+    }
+    records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
+    records
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn records_follow_the_rules_in_every_table_with_every_sweep(
+        events in events(),
+        bidirectional: bool,
+        (idle_ms, active_ms, close_ms) in (200u64..4000, 100u64..8000, 50u64..4000),
+        sweep_ms in 1u64..5000,
+        parts in 1u32..50,
+        batch_size in 1usize..=BURST,
+    ) {
+        let wanted = expected(&events, bidirectional, idle_ms, active_ms, close_ms);
+        for table in TableKind::ALL {
+            let options = MeterOptions {
+                flow: if bidirectional { FlowDefinition::Bidirectional } else { FlowDefinition::FiveTuple },
+                table,
+                hash: HashKind::Keyed,
+                flows_max: 500,
+                timeouts: Timeouts {
+                    idle: Some(Duration::from_millis(idle_ms)),
+                    active: Some(Duration::from_millis(active_ms)),
+                    tcp_close: Some(Duration::from_millis(close_ms)),
+                },
+                garbage: GarbageSchedule { period: Duration::from_millis(sweep_ms), parts, fraction: 1.0 },
+                ..MeterOptions::default()
+            };
+            let records = metered(&options, &events, batch_size);
+            prop_assert_eq!(&records, &wanted, "{:?}", table);
+        }
+    }
+
+    #[test]
+    fn a_table_of_few_flows_still_accounts_for_every_packet(events in events(), flows_max in 1usize..8) {
+        let options = MeterOptions { flows_max, timeouts: Timeouts::NONE, ..MeterOptions::default() };
+        let records = metered(&options, &events, 64);
+        let evicted = records.iter().filter(|record| record.end_reason == EndReason::LackOfResources).count();
+        let keys: std::collections::HashSet<_> = events.iter().map(key).collect();
+        prop_assert!(evicted > 0 || keys.len() <= flows_max);
+        let bytes: u64 = records.iter().map(|record| record.bytes[0]).sum();
+        prop_assert_eq!(bytes, events.iter().map(|event| u64::from(event.length)).sum::<u64>());
+    }
+}

@@ -1,0 +1,176 @@
+//! Large zero-filled arrays on huge pages.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::{fmt, io, ptr, slice};
+
+/// Types for which all bytes zero is a value.
+///
+/// # Safety
+/// A value of all zero bytes must be valid, and the type must not need dropping.
+pub unsafe trait Zeroed: Copy {}
+
+macro_rules! zeroed {
+    ($($type:ty),*) => { $(
+        // SAFETY: zero is a value of every number.
+        unsafe impl Zeroed for $type {}
+    )* };
+}
+zeroed!(u8, u16, u32, u64, u128, i8, i16, i32, i64, usize, f32, f64);
+
+// SAFETY: an array is its elements.
+unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
+
+/// An array that starts on a cache line of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+pub struct Line<T, const N: usize>(pub [T; N]);
+
+// SAFETY: the array within is; padding may hold anything.
+unsafe impl<T: Zeroed, const N: usize> Zeroed for Line<T, N> {}
+
+impl<T: Default + Copy, const N: usize> Default for Line<T, N> {
+    fn default() -> Self {
+        Self([T::default(); N])
+    }
+}
+
+/// Size of a huge page on x86-64.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A zero-filled slice of fixed length, on transparent huge pages where the kernel grants them.
+///
+/// Memory is taken from the machine page by page as it is first written, so an array that is
+/// bounded generously costs little until it fills.
+pub struct HugeSlice<T: Zeroed> {
+    start: NonNull<T>,
+    length: usize,
+    mapping: NonNull<u8>,
+    mapped_bytes: usize,
+}
+
+// SAFETY: the slice owns its memory alone, as a Vec does.
+unsafe impl<T: Zeroed + Send> Send for HugeSlice<T> {}
+// SAFETY: shared access gives shared references only.
+unsafe impl<T: Zeroed + Sync> Sync for HugeSlice<T> {}
+
+impl<T: Zeroed> HugeSlice<T> {
+    /// `length` zeroes.
+    ///
+    /// # Errors
+    /// When the machine has no room for them.
+    pub fn try_zeroed(length: usize) -> io::Result<Self> {
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let bytes = length.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
+        if bytes == 0 {
+            return Ok(Self {
+                start: NonNull::dangling(),
+                length,
+                mapping: NonNull::dangling(),
+                mapped_bytes: 0,
+            });
+        }
+        // Small arrays take plain pages: a huge page would cost more to clear than it saves.
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
+        let rounded = bytes
+            .checked_next_multiple_of(align)
+            .ok_or_else(too_large)?;
+        let mapped_bytes = rounded.checked_add(align).ok_or_else(too_large)?;
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice.
+        let mapping = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                mapped_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if mapping == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapping = NonNull::new(mapping.cast::<u8>()).ok_or_else(too_large)?;
+        let skip = mapping.as_ptr().align_offset(align);
+        // SAFETY: `skip` is less than `align`, by which the mapping is longer than `rounded`.
+        let start = unsafe { mapping.add(skip) };
+        if align == HUGE_PAGE {
+            // SAFETY: the range lies within the mapping. Refusal costs speed only.
+            unsafe { libc::madvise(start.as_ptr().cast(), rounded, libc::MADV_HUGEPAGE) };
+        }
+        Ok(Self {
+            start: start.cast(),
+            length,
+            mapping,
+            mapped_bytes,
+        })
+    }
+
+    /// `length` zeroes.
+    ///
+    /// # Panics
+    /// When the machine has no room for them.
+    #[must_use]
+    pub fn zeroed(length: usize) -> Self {
+        match Self::try_zeroed(length) {
+            Ok(slice) => slice,
+            Err(error) => panic!("{} bytes of memory: {error}", length * size_of::<T>()),
+        }
+    }
+}
+
+impl<T: Zeroed> Drop for HugeSlice<T> {
+    fn drop(&mut self) {
+        if self.mapped_bytes > 0 {
+            // SAFETY: the mapping made in `try_zeroed`, given back once.
+            unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped_bytes) };
+        }
+    }
+}
+
+impl<T: Zeroed> Deref for HugeSlice<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `length` elements from `start` on are mapped, aligned and zero or written since.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T: Zeroed> DerefMut for HugeSlice<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and the borrow is unique.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl<T: Zeroed> fmt::Debug for HugeSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HugeSlice of {} x {} B", self.length, size_of::<T>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_filled_aligned_and_writable_at_every_size() {
+        for length in [0, 1, 63, 4096, 40_000, 1_000_000] {
+            let mut slice = HugeSlice::<Line<u64, 8>>::zeroed(length);
+            assert_eq!(slice.len(), length);
+            assert_eq!(slice.as_ptr().align_offset(64), 0);
+            assert!(slice.iter().all(|line| line.0 == [0; 8]));
+            if let Some(last) = slice.last_mut() {
+                last.0[7] = 1;
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_the_address_space_is_an_error() {
+        assert!(HugeSlice::<u64>::try_zeroed(usize::MAX / 4).is_err());
+        assert!(HugeSlice::<u64>::try_zeroed(1 << 50).is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! Asking for a cache line before it is needed. A prefetch never faults, whatever the address.
+
+/// Asks for the cache line of `slice[index]`; an index past the end asks for nothing useful.
+#[inline(always)]
+pub fn read<T>(slice: &[T], index: usize) {
+    line(slice.as_ptr().wrapping_add(index).cast());
+}
+
+/// Asks for the line `offset` bytes after the start of `bytes`, which may lie past the end.
+#[inline(always)]
+pub fn ahead(bytes: &[u8], offset: usize) {
+    line(bytes.as_ptr().wrapping_add(offset));
+}
+
+#[inline(always)]
+fn line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch instruction does not access memory in a way that can fault; SSE is part
+    // of every x86-64.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

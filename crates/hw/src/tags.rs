@@ -1,0 +1,115 @@
+//! Finding a 16-bit tag in a cache line of them: the first step of a look-up in the bucket table.
+
+use crate::memory::Line;
+
+/// Tags of one bucket. The last lane is not a tag: the table keeps a counter there.
+pub type TagLine = Line<u16, 32>;
+
+/// Lanes that hold tags.
+pub const TAGS: usize = 31;
+
+const TAG_LANES: u32 = (1 << TAGS) - 1;
+
+/// A bit for each lane of `line` that holds `tag`.
+#[inline(always)]
+#[must_use]
+pub fn matches(line: &TagLine, tag: u16) -> u32 {
+    lanes(line, tag) & TAG_LANES
+}
+
+/// For each packet of a burst, the slot (`bucket * 32 + lane`) where its flow most likely is: the
+/// first lane of its bucket that holds its tag, else the first free lane, else lane 0.
+///
+/// # Panics
+/// When the slices differ in length or a bucket is past the end of `lines`.
+pub fn candidates(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut [u32]) {
+    assert!(buckets.len() == slots.len() && tags.len() == slots.len());
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512bw") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { candidates_avx512(lines, buckets, tags, slots) };
+    }
+    for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
+        let line = &lines[bucket as usize];
+        let mut found = matches(line, tag);
+        if found == 0 {
+            found = matches(line, 0);
+        }
+        *slot = bucket * 32 + (found.trailing_zeros() & 31);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn candidates_avx512(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut [u32]) {
+    use core::arch::x86_64::{
+        _mm512_cmpeq_epi16_mask, _mm512_load_si512, _mm512_set1_epi16, _mm512_testn_epi16_mask,
+    };
+    for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
+        let line = &lines[bucket as usize];
+        // SAFETY: a `TagLine` is 64 bytes, aligned to 64.
+        let lanes = unsafe { _mm512_load_si512(line.0.as_ptr().cast()) };
+        let equal = _mm512_cmpeq_epi16_mask(lanes, _mm512_set1_epi16(tag.cast_signed()));
+        let free = _mm512_testn_epi16_mask(lanes, lanes);
+        let equal = equal & TAG_LANES;
+        let found = if equal != 0 { equal } else { free & TAG_LANES };
+        *slot = bucket * 32 + (found.trailing_zeros() & 31);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn lanes(line: &TagLine, tag: u16) -> u32 {
+    use core::arch::x86_64::{
+        _mm_cmpeq_epi16, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
+    };
+    // SAFETY: SSE2 is part of every x86-64, and the four loads lie within the line, which is 64
+    // bytes aligned to 64.
+    let (low, high) = unsafe {
+        let wanted = _mm_set1_epi16(tag.cast_signed());
+        let quarter = |start: usize| {
+            _mm_cmpeq_epi16(_mm_load_si128(line.0.as_ptr().add(start).cast()), wanted)
+        };
+        (
+            _mm_movemask_epi8(_mm_packs_epi16(quarter(0), quarter(8))),
+            _mm_movemask_epi8(_mm_packs_epi16(quarter(16), quarter(24))),
+        )
+    };
+    low.cast_unsigned() | high.cast_unsigned() << 16
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn lanes(line: &TagLine, tag: u16) -> u32 {
+    line.0.iter().enumerate().fold(0, |found, (lane, &held)| {
+        found | u32::from(held == tag) << lane
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn matches_equals_a_look_at_each_lane(lanes in prop::array::uniform32(0u16..4), tag in 0u16..4) {
+            let expected = (0..TAGS).filter(|&lane| lanes[lane] == tag).fold(0, |bits, lane| bits | 1 << lane);
+            prop_assert_eq!(matches(&Line(lanes), tag), expected);
+        }
+
+        #[test]
+        fn candidates_prefer_the_tag_then_a_free_lane(
+            lanes in prop::array::uniform32(0u16..40), tags in prop::collection::vec(1u16..40, 1..20)
+        ) {
+            let lines = [Line([1; 32]), Line(lanes)];
+            let mut slots = vec![0; tags.len()];
+            candidates(&lines, &vec![1; tags.len()], &tags, &mut slots);
+            for (&tag, &slot) in tags.iter().zip(&slots) {
+                let first = |wanted| lanes[..TAGS].iter().position(|&lane| lane == wanted);
+                let lane = first(tag).or_else(|| first(0)).unwrap_or(0);
+                prop_assert_eq!(slot, 32 + u32::try_from(lane).unwrap());
+            }
+        }
+    }
+}
