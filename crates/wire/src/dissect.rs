@@ -1,6 +1,7 @@
-//! The walk over the headers of one frame, from the link type to the transport header.
+//! The headers of one frame, from the link type to the transport header.
 
-use crate::{FlowKey, LinkType};
+use crate::walk::Walk;
+use crate::{FlowKey, LinkType, Malformed, NoFlow};
 
 /// How far to look into a packet that carries another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +11,11 @@ pub enum Decapsulate {
     No,
     /// Also behind MPLS labels and PPPoE, the outermost IP header there.
     Link,
-    /// The innermost IP header: through MPLS, PPPoE, IP in IP, GRE, VXLAN, GENEVE and GTP-U.
+    /// The innermost IP header: through MPLS, PPPoE, IP in IP, GRE, VXLAN, GENEVE, GTP-U and Teredo.
+    ///
+    /// A fragment of a tunnel's packet is not opened, so that all fragments of one packet stay in
+    /// one flow. Where the packet inside is damaged, cut off or of another kind, the last good
+    /// IP header before it gives the key.
     Innermost,
 }
 
@@ -28,46 +33,20 @@ pub enum Fragment {
     Later,
 }
 
-/// Why a packet belongs to no flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum NoFlow {
-    /// ARP or RARP.
-    Arp,
-    /// MPLS labels, and `Decapsulate::No`.
-    Mpls,
-    /// PPPoE, and `Decapsulate::No`, or a stage of PPPoE that carries no packet.
-    Pppoe,
-    /// IEEE 802.3 with a length instead of an EtherType (LLC: spanning tree and others).
-    Llc,
-    /// Any other protocol above the link layer.
-    OtherProtocol,
-    /// A link type that flowatch does not read.
-    UnknownLink,
-    /// A header that must be there for a key is damaged: see [`Malformed`].
-    Malformed,
-    /// A header that must be there for a key lies beyond the captured bytes (snap length).
-    Truncated,
-}
-
-/// What is wrong in a packet; the first fault that the walk meets is the one told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Malformed {
-    /// The frame ends inside its link-layer header.
-    LinkHeaderTruncated,
-}
-
 /// What the headers of a frame say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// The 5-tuple and VLAN tags; meaningful where `no_flow` is `None`.
+    ///
+    /// The VLAN tags are the first two of the Ethernet frame that directly holds the IP header, the
+    /// outer one first; an IP header in another one has the tags of the outer one's frame.
     pub key: FlowKey,
     /// Why there is no key.
     pub no_flow: Option<NoFlow>,
     /// The fault in the packet, if one was met. A packet can be malformed and have a key.
     pub malformed: Option<Malformed>,
-    /// Whether the transport header is cut off by the snap length, so that ports or TCP flags are 0.
+    /// Whether a header behind the one that gave the key is cut off by the snap length: the
+    /// transport header, so that ports or TCP flags may be 0, or that of a tunnel to look through.
     pub truncated: bool,
     /// Fragment or not.
     pub fragment: Fragment,
@@ -78,15 +57,15 @@ pub struct Headers {
 }
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
+///
+/// Never fails: what cannot be read is told in the result. A `wire_length` below `frame.len()` is
+/// taken as `frame.len()`.
 #[must_use]
 pub fn dissect(
-    _link: LinkType,
-    _frame: &[u8],
-    _wire_length: u32,
-    _decapsulate: Decapsulate,
+    link: LinkType,
+    frame: &[u8],
+    wire_length: u32,
+    decapsulate: Decapsulate,
 ) -> Headers {
-    Headers {
-        no_flow: Some(NoFlow::UnknownLink),
-        ..Headers::default()
-    }
+    Walk::new(decapsulate).run(link, frame, wire_length)
 }

@@ -28,7 +28,7 @@ impl FlowKey {
     pub const VLAN_PRESENT: u16 = 0x1000;
 
     /// Byte 15 of a compact key: tells it from all zeroes and from the digest of a wide key.
-    const COMPACT_MARK: u8 = 0x04;
+    pub(crate) const COMPACT_MARK: u8 = 0x04;
 
     /// Set in byte 15 of every digest that stands for a wide key in a table (see `flow`).
     pub const WIDE_MARK: u128 = 1 << 127;

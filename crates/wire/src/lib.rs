@@ -2,11 +2,54 @@
 //!
 //! Every header is a checked view over bytes: made once with its length verified, read by named
 //! fields afterwards. Nothing here allocates, nothing is unsafe, and no input makes it panic.
+//!
+//! [`dissect()`] walks from the link type to the transport header and gives the flow key;
+//! [`plain_ipv4`] does the same for the frames that need no walk, in a few instructions. One module
+//! a protocol has the views, which stand on [`packet`].
 
+pub mod community_id;
 pub mod dissect;
+pub mod erspan;
+pub mod ether_type;
+pub mod ethernet;
+pub mod geneve;
+pub mod gre;
+pub mod gtp_u;
+pub mod icmp;
+pub mod ip_protocol;
+pub mod ipv4;
+pub mod ipv6;
+pub mod ipv6_extension;
 pub mod key;
 pub mod link;
+pub mod linux_sll;
+pub mod llc;
+pub mod loopback;
+pub mod malformed;
+pub mod mpls;
+pub mod no_flow;
+pub mod packet;
+pub mod plain;
+pub mod ppp;
+pub mod pppoe;
+pub mod sctp;
+pub mod tcp;
+pub mod teredo;
+pub mod toeplitz;
+pub mod udp;
+pub mod vlan;
+pub mod vxlan;
 
-pub use dissect::{Decapsulate, Fragment, Headers, Malformed, NoFlow, dissect};
+mod field;
+mod named;
+mod walk;
+
+pub use community_id::CommunityId;
+pub use dissect::{Decapsulate, Fragment, Headers, dissect};
 pub use key::FlowKey;
 pub use link::LinkType;
+pub use malformed::Malformed;
+pub use no_flow::NoFlow;
+pub use plain::{Plain, plain_ipv4};
+pub use toeplitz::Toeplitz;
+pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS};

@@ -1,0 +1,58 @@
+//! GENEVE header (RFC 8926 section 3.4).
+
+use crate::field::{byte, u16_at, u24_at};
+use crate::packet::{Cut, Packet};
+
+mod field {
+    pub(super) const LENGTH: usize = 8;
+    pub(super) const VERSION_AND_LENGTH: usize = 0;
+    pub(super) const PROTOCOL: usize = 2;
+    pub(super) const NETWORK: usize = 4;
+}
+
+/// Bits of the first byte that are the length of the options, in units of 4 bytes.
+const OPTIONS_MASK: u8 = 0x3f;
+/// Bits of the first byte below the version.
+const VERSION_SHIFT: u8 = 6;
+
+/// View of the fixed part of a GENEVE header.
+#[derive(Clone, Copy, Debug)]
+pub struct Geneve<'a>(&'a [u8; field::LENGTH]);
+
+impl<'a> Geneve<'a> {
+    /// Bytes of the fixed part.
+    pub const LENGTH: usize = field::LENGTH;
+
+    /// Splits the fixed part off; [`Geneve::options_length`] more bytes belong to the header.
+    ///
+    /// # Errors
+    /// [`Cut`] where it is not whole.
+    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
+        let (header, rest) = packet.split()?;
+        Ok((Self(header), rest))
+    }
+
+    /// Version: 0.
+    #[must_use]
+    pub const fn version(&self) -> u8 {
+        byte::<{ field::VERSION_AND_LENGTH }, _>(self.0) >> VERSION_SHIFT
+    }
+
+    /// Bytes of options.
+    #[must_use]
+    pub const fn options_length(&self) -> usize {
+        (byte::<{ field::VERSION_AND_LENGTH }, _>(self.0) & OPTIONS_MASK) as usize * 4
+    }
+
+    /// EtherType of the payload.
+    #[must_use]
+    pub const fn protocol(&self) -> u16 {
+        u16_at::<{ field::PROTOCOL }, _>(self.0)
+    }
+
+    /// Network identifier, 24 bits.
+    #[must_use]
+    pub const fn network(&self) -> u32 {
+        u24_at::<{ field::NETWORK }, _>(self.0)
+    }
+}

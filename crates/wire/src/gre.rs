@@ -1,0 +1,101 @@
+//! GRE header: version 0 (RFC 2784, with RFC 1701's routing and RFC 2890's key and sequence
+//! number) and version 1 (PPTP, RFC 2637 section 4.1).
+
+use crate::field::u16_at;
+use crate::packet::{Cut, Packet};
+
+mod field {
+    pub(super) const LENGTH: usize = 4;
+    pub(super) const FLAGS: usize = 0;
+    pub(super) const PROTOCOL: usize = 2;
+}
+
+mod flag {
+    /// A checksum is there, and a word with it and an offset.
+    pub(super) const CHECKSUM: u16 = 0x8000;
+    /// Source routes are there, and the same word (RFC 1701).
+    pub(super) const ROUTING: u16 = 0x4000;
+    /// A key is there.
+    pub(super) const KEY: u16 = 0x2000;
+    /// A sequence number is there.
+    pub(super) const SEQUENCE: u16 = 0x1000;
+    /// Version 1: an acknowledgement number is there.
+    pub(super) const ACKNOWLEDGEMENT: u16 = 0x0080;
+    /// The version.
+    pub(super) const VERSION: u16 = 0x0007;
+}
+
+/// Bytes of each optional field.
+const WORD: usize = 4;
+
+/// View of the fixed part of a GRE header.
+#[derive(Clone, Copy, Debug)]
+pub struct Gre<'a>(&'a [u8; field::LENGTH]);
+
+impl<'a> Gre<'a> {
+    /// Bytes of the fixed part.
+    pub const LENGTH: usize = field::LENGTH;
+
+    /// Splits the fixed part off; [`Gre::skip_optional`] drops the rest of the header.
+    ///
+    /// # Errors
+    /// [`Cut`] where it is not whole.
+    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
+        let (header, rest) = packet.split()?;
+        Ok((Self(header), rest))
+    }
+
+    const fn has(&self, flag: u16) -> bool {
+        u16_at::<{ field::FLAGS }, _>(self.0) & flag != 0
+    }
+
+    /// Version: 0, or 1 for PPTP.
+    #[must_use]
+    pub const fn version(&self) -> u8 {
+        (u16_at::<{ field::FLAGS }, _>(self.0) & flag::VERSION) as u8
+    }
+
+    /// Protocol type of the payload, an EtherType.
+    #[must_use]
+    pub const fn protocol(&self) -> u16 {
+        u16_at::<{ field::PROTOCOL }, _>(self.0)
+    }
+
+    /// Whether a sequence number is there; it tells the types I and II of ERSPAN apart, and in
+    /// PPTP whether there is a payload.
+    #[must_use]
+    pub const fn has_sequence(&self) -> bool {
+        self.has(flag::SEQUENCE)
+    }
+
+    /// Drops the optional fields that the flags announce from `rest`.
+    ///
+    /// # Errors
+    /// [`Cut`] where they are not whole.
+    pub fn skip_optional(&self, rest: Packet<'a>) -> Result<Packet<'a>, Cut> {
+        let mut length = WORD * usize::from(self.has(flag::KEY) || self.version() == 1);
+        length += WORD * usize::from(self.has(flag::SEQUENCE));
+        if self.version() == 1 {
+            length += WORD * usize::from(self.has(flag::ACKNOWLEDGEMENT));
+            return rest.skip(length);
+        }
+        length += WORD * usize::from(self.has(flag::CHECKSUM) || self.has(flag::ROUTING));
+        let rest = rest.skip(length)?;
+        if self.has(flag::ROUTING) {
+            skip_source_routes(rest)
+        } else {
+            Ok(rest)
+        }
+    }
+}
+
+/// Drops source route entries up to the empty one that ends them (RFC 1701).
+fn skip_source_routes(mut rest: Packet<'_>) -> Result<Packet<'_>, Cut> {
+    loop {
+        let (&[family_high, family_low, _offset, length], after) = rest.split::<WORD>()?;
+        rest = after.skip(usize::from(length))?;
+        if family_high == 0 && family_low == 0 && length == 0 {
+            return Ok(rest);
+        }
+    }
+}

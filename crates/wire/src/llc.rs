@@ -1,0 +1,48 @@
+//! LLC header with SNAP (IEEE 802.2, RFC 1042).
+
+use crate::field::{bytes_at, u16_at};
+use crate::packet::{Cut, Packet};
+
+mod field {
+    pub(super) const LENGTH: usize = 8;
+    pub(super) const SERVICE_ACCESS_POINTS: usize = 0;
+    pub(super) const ETHER_TYPE: usize = 6;
+}
+
+/// Destination and source access point SNAP, unnumbered information, and the OUI 00-00-00, which
+/// says that an EtherType follows (RFC 1042).
+const ETHER_TYPE_FOLLOWS: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
+
+/// View of an LLC header with the SNAP extension.
+#[derive(Clone, Copy, Debug)]
+pub struct Snap<'a>(&'a [u8; field::LENGTH]);
+
+impl<'a> Snap<'a> {
+    /// Bytes of LLC and SNAP together.
+    pub const LENGTH: usize = field::LENGTH;
+
+    /// Splits the header off.
+    ///
+    /// # Errors
+    /// [`Cut`] where it is not whole.
+    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
+        let (header, rest) = packet.split()?;
+        Ok((Self(header), rest))
+    }
+
+    /// The EtherType, where this is SNAP with one; `None` for every other LLC.
+    #[must_use]
+    pub fn ether_type(&self) -> Option<u16> {
+        let points = bytes_at::<{ field::SERVICE_ACCESS_POINTS }, 6, _>(self.0);
+        (points == ETHER_TYPE_FOLLOWS).then(|| u16_at::<{ field::ETHER_TYPE }, _>(self.0))
+    }
+}
+
+/// Bytes of the least LLC header: two access points and a control field.
+pub const LEAST_LENGTH: usize = 3;
+
+/// Whether `packet` begins as SNAP does, as far as it was captured.
+#[must_use]
+pub fn is_snap(packet: &Packet<'_>) -> bool {
+    packet.bytes().starts_with(&ETHER_TYPE_FOLLOWS[..3])
+}

@@ -1,0 +1,98 @@
+//! The faults that the walk over a packet's headers can meet.
+
+use crate::named::named;
+
+named! {
+    /// What is wrong in a packet; the first fault that the walk meets is the one told.
+    ///
+    /// A header counts as cut off only where the packet itself ends inside it: what the snap length
+    /// took away is no fault of the packet. Faults of a tunnel or of what it carries are met only
+    /// by [`Decapsulate::Innermost`](crate::Decapsulate::Innermost), those behind MPLS and PPPoE
+    /// only by [`Decapsulate::Link`](crate::Decapsulate::Link) and deeper.
+    pub enum Malformed {
+        /// The frame ends inside its link-layer header (Ethernet, PPP, cooked, loopback).
+        LinkHeaderTruncated => "link_header_truncated",
+        /// The frame ends inside a VLAN tag (IEEE 802.1Q).
+        VlanTruncated => "vlan_truncated",
+        /// An IEEE 802.3 length says more bytes than follow it.
+        LlcLengthTooLong => "llc_length_too_long",
+        /// The frame ends inside its LLC or SNAP header.
+        LlcTruncated => "llc_truncated",
+        /// The frame ends inside its MPLS labels, before one that is the bottom of the stack.
+        MplsTruncated => "mpls_truncated",
+        /// The frame ends inside its PPPoE header.
+        PppoeTruncated => "pppoe_truncated",
+        /// PPPoE version or type is not 1 (RFC 2516 section 4).
+        PppoeBadVersion => "pppoe_bad_version",
+        /// The PPPoE length says more bytes than follow it.
+        PppoeLengthTooLong => "pppoe_length_too_long",
+        /// The packet ends inside its PPP protocol field.
+        PppTruncated => "ppp_truncated",
+        /// A packet that must be IP by its link type begins with neither version 4 nor 6.
+        IpVersionUnknown => "ip_version_unknown",
+        /// The packet ends inside the 20 bytes of an IPv4 header.
+        Ipv4Truncated => "ipv4_truncated",
+        /// Announced as IPv4, but its version is not 4.
+        Ipv4BadVersion => "ipv4_bad_version",
+        /// The IPv4 header length is below 20 bytes (RFC 791 section 3.1).
+        Ipv4HeaderLengthTooShort => "ipv4_header_length_too_short",
+        /// The IPv4 header with its options is longer than the packet.
+        Ipv4HeaderLengthTooLong => "ipv4_header_length_too_long",
+        /// The IPv4 total length is below the header length; 0 is none (segmentation offload).
+        Ipv4TotalLengthTooShort => "ipv4_total_length_too_short",
+        /// The IPv4 total length is more than was on the wire.
+        Ipv4TotalLengthTooLong => "ipv4_total_length_too_long",
+        /// An IPv4 fragment ends beyond the 65,535 bytes that a datagram can have.
+        Ipv4FragmentTooFar => "ipv4_fragment_too_far",
+        /// The packet ends inside the 40 bytes of an IPv6 header.
+        Ipv6Truncated => "ipv6_truncated",
+        /// Announced as IPv6, but its version is not 6.
+        Ipv6BadVersion => "ipv6_bad_version",
+        /// The IPv6 payload length is more than was on the wire.
+        Ipv6PayloadLengthTooLong => "ipv6_payload_length_too_long",
+        /// The packet ends inside an IPv6 extension header.
+        Ipv6ExtensionTruncated => "ipv6_extension_truncated",
+        /// A hop-by-hop options header that is not the first one (RFC 8200 section 4.1).
+        Ipv6HopByHopNotFirst => "ipv6_hop_by_hop_not_first",
+        /// More extension headers than [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
+        Ipv6TooManyExtensions => "ipv6_too_many_extensions",
+        /// An IPv6 fragment ends beyond the 65,535 bytes that a payload can have.
+        Ipv6FragmentTooFar => "ipv6_fragment_too_far",
+        /// The packet ends inside the 20 bytes of a TCP header.
+        TcpTruncated => "tcp_truncated",
+        /// The TCP data offset is below 5 words (RFC 9293 section 3.1).
+        TcpDataOffsetTooShort => "tcp_data_offset_too_short",
+        /// The TCP header with its options is longer than the packet.
+        TcpDataOffsetTooLong => "tcp_data_offset_too_long",
+        /// The packet ends inside the 8 bytes of a UDP header.
+        UdpTruncated => "udp_truncated",
+        /// The UDP length is below 8 (RFC 768).
+        UdpLengthTooShort => "udp_length_too_short",
+        /// The UDP length says more bytes than the packet has.
+        UdpLengthTooLong => "udp_length_too_long",
+        /// The packet ends inside the 12 bytes of the SCTP common header.
+        SctpTruncated => "sctp_truncated",
+        /// The packet ends inside the type, code and checksum of ICMP or ICMPv6.
+        IcmpTruncated => "icmp_truncated",
+        /// The packet ends inside its GRE header or the fields that its flags announce.
+        GreTruncated => "gre_truncated",
+        /// A GRE version other than 0 (RFC 2784) and 1 (PPTP, RFC 2637).
+        GreBadVersion => "gre_bad_version",
+        /// The packet ends inside its ERSPAN header.
+        ErspanTruncated => "erspan_truncated",
+        /// The packet ends inside its VXLAN header.
+        VxlanTruncated => "vxlan_truncated",
+        /// The packet ends inside its GENEVE header or options.
+        GeneveTruncated => "geneve_truncated",
+        /// The packet ends inside its GTP-U header or extension headers.
+        GtpUTruncated => "gtp_u_truncated",
+        /// A GTP-U extension header of length 0 (3GPP TS 29.281 section 5.2.1).
+        GtpUExtensionEmpty => "gtp_u_extension_empty",
+        /// The packet ends inside a Teredo authentication or origin header.
+        TeredoTruncated => "teredo_truncated",
+        /// The Ethernet header that a tunnel or a pseudowire carries is cut off.
+        InnerEthernetTruncated => "inner_ethernet_truncated",
+        /// More encapsulations than [`MAX_ENCAPSULATIONS`](crate::MAX_ENCAPSULATIONS).
+        EncapsulationTooDeep => "encapsulation_too_deep",
+    }
+}

@@ -1,0 +1,110 @@
+//! MPLS label stack (RFC 3032 section 2.1) and the pseudowire control word (RFC 4385 section 3).
+
+use crate::ether_type;
+use crate::field::u32_at;
+use crate::packet::{Cut, Packet};
+
+mod field {
+    pub(super) const LENGTH: usize = 4;
+    pub(super) const ENTRY: usize = 0;
+}
+
+/// Bit of an entry that ends the stack.
+const BOTTOM_OF_STACK: u32 = 0x100;
+/// Bits of an entry below the label.
+const LABEL_SHIFT: u32 = 12;
+
+/// Bytes of the control word that may stand before the Ethernet frame of a pseudowire.
+pub const CONTROL_WORD_LENGTH: usize = 4;
+
+/// Where an Ethernet header has its EtherType, for the guess whether one is there.
+const ETHER_TYPE_OFFSET: usize = 12;
+
+/// View of one entry of the label stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Label<'a>(&'a [u8; field::LENGTH]);
+
+impl<'a> Label<'a> {
+    /// Bytes of an entry.
+    pub const LENGTH: usize = field::LENGTH;
+
+    /// Splits an entry off.
+    ///
+    /// # Errors
+    /// [`Cut`] where it is not whole.
+    #[inline]
+    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
+        let (header, rest) = packet.split()?;
+        Ok((Self(header), rest))
+    }
+
+    /// The label, 20 bits.
+    #[must_use]
+    pub const fn label(&self) -> u32 {
+        u32_at::<{ field::ENTRY }, _>(self.0) >> LABEL_SHIFT
+    }
+
+    /// Whether this is the last label.
+    #[inline]
+    #[must_use]
+    pub const fn is_bottom(&self) -> bool {
+        u32_at::<{ field::ENTRY }, _>(self.0) & BOTTOM_OF_STACK != 0
+    }
+}
+
+/// What labels lead to. They do not say; the first bits of the payload are what there is to go by,
+/// as for every router that balances load (RFC 4928 section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// An IPv4 packet.
+    Ipv4,
+    /// An IPv6 packet.
+    Ipv6,
+    /// An Ethernet frame, behind a control word of 4 bytes.
+    ControlWord,
+    /// An Ethernet frame.
+    Ethernet,
+    /// Anything else.
+    Other,
+}
+
+/// Guesses what the labels before `packet` lead to.
+///
+/// A first nibble of 0 is a control word, or the address of an Ethernet frame without one: which,
+/// is told by where a common EtherType stands; in doubt it is the control word.
+#[must_use]
+pub fn payload(packet: &Packet<'_>) -> Payload {
+    match packet.first_nibble() {
+        Some(4) => Payload::Ipv4,
+        Some(6) => Payload::Ipv6,
+        Some(0) => {
+            let bytes = packet.bytes();
+            let with_control_word = bytes.get(CONTROL_WORD_LENGTH..).is_some_and(looks_ethernet);
+            if !with_control_word && looks_ethernet(bytes) {
+                Payload::Ethernet
+            } else {
+                Payload::ControlWord
+            }
+        }
+        _ => Payload::Other,
+    }
+}
+
+fn looks_ethernet(bytes: &[u8]) -> bool {
+    let Some(&[high, low]) = bytes
+        .get(ETHER_TYPE_OFFSET..)
+        .and_then(|rest| rest.first_chunk::<2>())
+    else {
+        return false;
+    };
+    matches!(
+        u16::from_be_bytes([high, low]),
+        ether_type::IPV4
+            | ether_type::IPV6
+            | ether_type::ARP
+            | ether_type::VLAN
+            | ether_type::SERVICE_VLAN
+            | ether_type::MPLS
+            | ether_type::PPPOE_SESSION
+    )
+}

@@ -1,0 +1,26 @@
+//! The reasons for which a packet belongs to no flow.
+
+use crate::named::named;
+
+named! {
+    /// Why a packet belongs to no flow.
+    pub enum NoFlow {
+        /// ARP or RARP.
+        Arp => "arp",
+        /// MPLS labels, and `Decapsulate::No`.
+        Mpls => "mpls",
+        /// PPPoE, and `Decapsulate::No`, or a stage of PPPoE that carries no packet.
+        Pppoe => "pppoe",
+        /// IEEE 802.3 with a length instead of an EtherType (LLC: spanning tree and others), unless
+        /// a SNAP header gives an EtherType.
+        Llc => "llc",
+        /// Any other protocol above the link layer.
+        OtherProtocol => "other_protocol",
+        /// A link type that flowatch does not read.
+        UnknownLink => "unknown_link",
+        /// A header that must be there for a key is damaged: see [`Malformed`](crate::Malformed).
+        Malformed => "malformed",
+        /// A header that must be there for a key lies beyond the captured bytes (snap length).
+        Truncated => "truncated",
+    }
+}

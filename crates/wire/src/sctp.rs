@@ -1,0 +1,50 @@
+//! SCTP common header (RFC 9260 section 3.1).
+
+use crate::field::{u16_at, u32_at};
+use crate::packet::{Cut, Packet};
+
+mod field {
+    pub(super) const LENGTH: usize = 12;
+    pub(super) const SOURCE_PORT: usize = 0;
+    pub(super) const DESTINATION_PORT: usize = 2;
+    pub(super) const VERIFICATION_TAG: usize = 4;
+}
+
+/// View of the SCTP common header.
+#[derive(Clone, Copy, Debug)]
+pub struct Sctp<'a>(&'a [u8; field::LENGTH]);
+
+impl<'a> Sctp<'a> {
+    /// Bytes of the common header.
+    pub const LENGTH: usize = field::LENGTH;
+
+    /// Splits the header off.
+    ///
+    /// # Errors
+    /// [`Cut`] where it is not whole.
+    #[inline]
+    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
+        let (header, rest) = packet.split()?;
+        Ok((Self(header), rest))
+    }
+
+    /// Source port.
+    #[inline]
+    #[must_use]
+    pub const fn source_port(&self) -> u16 {
+        u16_at::<{ field::SOURCE_PORT }, _>(self.0)
+    }
+
+    /// Destination port.
+    #[inline]
+    #[must_use]
+    pub const fn destination_port(&self) -> u16 {
+        u16_at::<{ field::DESTINATION_PORT }, _>(self.0)
+    }
+
+    /// Verification tag.
+    #[must_use]
+    pub const fn verification_tag(&self) -> u32 {
+        u32_at::<{ field::VERIFICATION_TAG }, _>(self.0)
+    }
+}

@@ -1,0 +1,144 @@
+//! The walk over the headers of a frame: which layer comes next, and what was found so far.
+//!
+//! It is a loop over layers and not a recursion, so that no packet decides how much stack it takes.
+
+mod link_layer;
+mod network;
+mod transport;
+mod tunnel;
+
+use crate::packet::{Cut, Packet};
+use crate::{Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow};
+
+/// The most encapsulations that a packet is followed through: every stack of MPLS labels, PPPoE
+/// header, tunnel and IP header in another is one.
+///
+/// Deeper than any network is built, and it bounds the work that one packet can ask for.
+pub const MAX_ENCAPSULATIONS: u8 = 8;
+
+/// The most extension headers of one IPv6 packet that are walked over.
+pub const MAX_EXTENSION_HEADERS: u8 = 16;
+
+/// What the rest of a packet begins with.
+#[derive(Clone, Copy, Debug)]
+enum Layer {
+    Ethernet,
+    EtherType(u16),
+    Llc,
+    Ppp,
+    Mpls,
+    Pppoe,
+    /// IPv4 or IPv6 by the version.
+    Ip,
+    Ipv4,
+    Ipv6,
+    Gre,
+    Vxlan,
+    VxlanGpe,
+    Geneve,
+    GtpU,
+    Teredo,
+}
+
+/// The next layer and the bytes from there on; `None` where the walk ends.
+type Step<'a> = Option<(Layer, Packet<'a>)>;
+
+/// The state of a walk.
+pub(crate) struct Walk {
+    headers: Headers,
+    decapsulate: Decapsulate,
+    /// Whether a good IP header was met, so that there is a key.
+    has_key: bool,
+    /// Encapsulations opened so far.
+    encapsulations: u8,
+    /// VLAN tags of the Ethernet frame at hand.
+    vlan: [u16; 2],
+}
+
+impl Walk {
+    pub(crate) fn new(decapsulate: Decapsulate) -> Self {
+        Self {
+            headers: Headers::default(),
+            decapsulate,
+            has_key: false,
+            encapsulations: 0,
+            vlan: [0; 2],
+        }
+    }
+
+    pub(crate) fn run(mut self, link: LinkType, frame: &[u8], wire_length: u32) -> Headers {
+        let packet = Packet::new(frame, wire_length as usize);
+        let mut step = self.link_type(link, packet);
+        while let Some((layer, packet)) = step {
+            step = match layer {
+                Layer::Ethernet => self.ethernet(packet),
+                Layer::EtherType(ether_type) => self.ether_type(ether_type, packet),
+                Layer::Llc => self.llc(packet),
+                Layer::Ppp => self.ppp(packet),
+                Layer::Mpls => self.mpls(packet),
+                Layer::Pppoe => self.pppoe(packet),
+                Layer::Ip => self.ip(packet),
+                Layer::Ipv4 => self.ipv4(packet),
+                Layer::Ipv6 => self.ipv6(packet),
+                Layer::Gre => self.gre(packet),
+                Layer::Vxlan => self.vxlan(packet),
+                Layer::VxlanGpe => self.vxlan_gpe(packet),
+                Layer::Geneve => self.geneve(packet),
+                Layer::GtpU => self.gtp_u(packet),
+                Layer::Teredo => self.teredo(packet),
+            };
+        }
+        self.headers
+    }
+
+    /// Takes the key of a good IP header; what was known of one around it is forgotten.
+    fn take_key(&mut self, key: FlowKey, fragment: Fragment) {
+        self.has_key = true;
+        self.headers.key = FlowKey {
+            vlan: self.vlan,
+            ..key
+        };
+        self.headers.fragment = fragment;
+        self.headers.tcp_flags = 0;
+        self.headers.icmp_type_code = 0;
+    }
+
+    /// Goes on inside an encapsulation, unless that is one too many.
+    fn open<'a>(&mut self, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+        if self.encapsulations == MAX_ENCAPSULATIONS {
+            return self.malformed(Malformed::EncapsulationTooDeep);
+        }
+        self.encapsulations += 1;
+        Some((layer, packet))
+    }
+
+    /// Ends the walk where there is nothing for flowatch.
+    fn end<'a>(&mut self, reason: NoFlow) -> Step<'a> {
+        if !self.has_key {
+            self.headers.no_flow = Some(reason);
+        }
+        None
+    }
+
+    /// Notes a fault with which the walk can go on.
+    fn note(&mut self, fault: Malformed) {
+        self.headers.malformed = self.headers.malformed.or(Some(fault));
+    }
+
+    /// Ends the walk at a fault.
+    fn malformed<'a>(&mut self, fault: Malformed) -> Step<'a> {
+        self.note(fault);
+        self.end(NoFlow::Malformed)
+    }
+
+    /// Ends the walk at a header that is not whole; `fault` says so where the packet is to blame.
+    fn cut<'a>(&mut self, cut: Cut, fault: Malformed) -> Step<'a> {
+        match cut {
+            Cut::Packet => self.malformed(fault),
+            Cut::Capture => {
+                self.headers.truncated = self.has_key;
+                self.end(NoFlow::Truncated)
+            }
+        }
+    }
+}

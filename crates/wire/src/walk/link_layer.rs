@@ -1,0 +1,206 @@
+//! The layers below IP.
+
+use super::{Layer, Step, Walk};
+use crate::ethernet::Ethernet;
+use crate::linux_sll::{LinuxSll, LinuxSll2, Protocol};
+use crate::loopback::{self, Family, FamilyOrder};
+use crate::mpls::{self, Label, Payload};
+use crate::packet::{Cut, Packet};
+use crate::pppoe::Pppoe;
+use crate::vlan::Vlan;
+use crate::{Decapsulate, FlowKey, LinkType, Malformed, NoFlow, ether_type, llc, ppp};
+
+impl Walk {
+    pub(super) fn link_type<'a>(&mut self, link: LinkType, packet: Packet<'a>) -> Step<'a> {
+        match link {
+            LinkType::Ethernet => self.ethernet(packet),
+            LinkType::Raw => Some((Layer::Ip, packet)),
+            LinkType::Ipv4 => Some((Layer::Ipv4, packet)),
+            LinkType::Ipv6 => Some((Layer::Ipv6, packet)),
+            LinkType::Null => self.loopback(packet, FamilyOrder::Host),
+            LinkType::Loop => self.loopback(packet, FamilyOrder::Network),
+            LinkType::LinuxSll => {
+                let split = LinuxSll::split(packet);
+                self.cooked(split.map(|(header, rest)| (header.protocol(), rest)))
+            }
+            LinkType::LinuxSll2 => {
+                let split = LinuxSll2::split(packet);
+                self.cooked(split.map(|(header, rest)| (header.protocol(), rest)))
+            }
+            LinkType::Ppp | LinkType::PppHdlc => match ppp::split_cisco_hdlc(packet) {
+                Some((ether_type, rest)) => Some((Layer::EtherType(ether_type), rest)),
+                None => Some((Layer::Ppp, ppp::without_address_and_control(packet))),
+            },
+            LinkType::Other(_) => self.end(NoFlow::UnknownLink),
+        }
+    }
+
+    fn loopback<'a>(&mut self, packet: Packet<'a>, order: FamilyOrder) -> Step<'a> {
+        match loopback::split(packet, order) {
+            Ok((Family::Ipv4, rest)) => Some((Layer::Ipv4, rest)),
+            Ok((Family::Ipv6, rest)) => Some((Layer::Ipv6, rest)),
+            Ok((Family::EtherType(ether_type), rest)) => Some((Layer::EtherType(ether_type), rest)),
+            Ok((Family::Other, _)) => self.end(NoFlow::OtherProtocol),
+            Err(cut) => self.cut(cut, Malformed::LinkHeaderTruncated),
+        }
+    }
+
+    fn cooked<'a>(&mut self, split: Result<(Protocol, Packet<'a>), Cut>) -> Step<'a> {
+        match split {
+            Ok((Protocol::EtherType(ether_type), rest)) => {
+                Some((Layer::EtherType(ether_type), rest))
+            }
+            Ok((Protocol::Llc, rest)) => Some((Layer::Llc, rest)),
+            Ok((Protocol::Other, _)) => self.end(NoFlow::OtherProtocol),
+            Err(cut) => self.cut(cut, Malformed::LinkHeaderTruncated),
+        }
+    }
+
+    pub(super) fn ethernet<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+        match Ethernet::split(packet) {
+            Ok((header, rest)) => {
+                // The tags of a frame around this one are not this one's.
+                self.vlan = [0; 2];
+                self.ether_type(header.ether_type(), rest)
+            }
+            Err(cut) if self.encapsulations > 0 => self.cut(cut, Malformed::InnerEthernetTruncated),
+            Err(cut) => self.cut(cut, Malformed::LinkHeaderTruncated),
+        }
+    }
+
+    /// What an EtherType announces, behind any number of VLAN tags.
+    ///
+    /// IP is called and not handed back as a step: that is the way of nearly all packets.
+    pub(super) fn ether_type<'a>(
+        &mut self,
+        mut ether_type: u16,
+        mut packet: Packet<'a>,
+    ) -> Step<'a> {
+        while let ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::STACKED_VLAN =
+            ether_type
+        {
+            match Vlan::split(packet) {
+                Ok((tag, rest)) => {
+                    self.tag(tag);
+                    (ether_type, packet) = (tag.ether_type(), rest);
+                }
+                Err(cut) => return self.cut(cut, Malformed::VlanTruncated),
+            }
+        }
+        match ether_type {
+            ether_type::IPV4 => self.ipv4(packet),
+            ether_type::IPV6 => self.ipv6(packet),
+            ether_type::ARP | ether_type::RARP => self.end(NoFlow::Arp),
+            ether_type::MPLS | ether_type::MPLS_UPSTREAM => Some((Layer::Mpls, packet)),
+            ether_type::PPPOE_SESSION => Some((Layer::Pppoe, packet)),
+            ether_type::PPPOE_DISCOVERY => self.end(NoFlow::Pppoe),
+            length if length < ether_type::LEAST => {
+                let length = usize::from(length);
+                if length > packet.length() {
+                    self.note(Malformed::LlcLengthTooLong);
+                }
+                Some((Layer::Llc, packet.limit(length)))
+            }
+            _ => self.end(NoFlow::OtherProtocol),
+        }
+    }
+
+    fn tag(&mut self, tag: Vlan<'_>) {
+        // Tags after the second are passed over: the key has room for two.
+        if let Some(free) = self.vlan.iter_mut().find(|tag| **tag == 0) {
+            *free = FlowKey::VLAN_PRESENT | tag.identifier();
+        }
+    }
+
+    pub(super) fn llc<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+        if !llc::is_snap(&packet) {
+            return match packet.skip(llc::LEAST_LENGTH) {
+                Err(Cut::Packet) => {
+                    self.note(Malformed::LlcTruncated);
+                    self.end(NoFlow::Llc)
+                }
+                _ => self.end(NoFlow::Llc),
+            };
+        }
+        match llc::Snap::split(packet) {
+            Ok((snap, rest)) => match snap.ether_type() {
+                // A length here would be another LLC frame in this one, without end.
+                Some(ether_type) if ether_type >= ether_type::LEAST => {
+                    Some((Layer::EtherType(ether_type), rest))
+                }
+                _ => self.end(NoFlow::Llc),
+            },
+            Err(Cut::Capture) => self.end(NoFlow::Truncated),
+            Err(Cut::Packet) => {
+                self.note(Malformed::LlcTruncated);
+                self.end(NoFlow::Llc)
+            }
+        }
+    }
+
+    pub(super) fn ppp<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+        match ppp::split_protocol(packet) {
+            Ok((ppp::IPV4, rest)) => Some((Layer::Ipv4, rest)),
+            Ok((ppp::IPV6, rest)) => Some((Layer::Ipv6, rest)),
+            Ok((ppp::MPLS | ppp::MPLS_MULTICAST, rest)) => Some((Layer::Mpls, rest)),
+            Ok(_) => self.end(NoFlow::OtherProtocol),
+            Err(cut) => self.cut(cut, Malformed::PppTruncated),
+        }
+    }
+
+    pub(super) fn mpls<'a>(&mut self, mut packet: Packet<'a>) -> Step<'a> {
+        if self.decapsulate == Decapsulate::No {
+            return self.end(NoFlow::Mpls);
+        }
+        loop {
+            match Label::split(packet) {
+                Ok((label, rest)) => {
+                    packet = rest;
+                    if label.is_bottom() {
+                        break;
+                    }
+                }
+                Err(cut) => return self.cut(cut, Malformed::MplsTruncated),
+            }
+        }
+        match mpls::payload(&packet) {
+            Payload::Ipv4 => self.open(Layer::Ipv4, packet),
+            Payload::Ipv6 => self.open(Layer::Ipv6, packet),
+            Payload::Ethernet => self.open(Layer::Ethernet, packet),
+            Payload::ControlWord => match packet.skip(mpls::CONTROL_WORD_LENGTH) {
+                Ok(rest) => self.open(Layer::Ethernet, rest),
+                Err(cut) => self.cut(cut, Malformed::MplsTruncated),
+            },
+            Payload::Other => self.end(NoFlow::OtherProtocol),
+        }
+    }
+
+    pub(super) fn pppoe<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+        if self.decapsulate == Decapsulate::No {
+            return self.end(NoFlow::Pppoe);
+        }
+        let (header, rest) = match Pppoe::split(packet) {
+            Ok(split) => split,
+            Err(cut) => return self.cut(cut, Malformed::PppoeTruncated),
+        };
+        if !header.is_known_version() {
+            return self.malformed(Malformed::PppoeBadVersion);
+        }
+        if !header.is_session() {
+            return self.end(NoFlow::Pppoe);
+        }
+        let length = usize::from(header.payload_length());
+        if length > rest.length() {
+            self.note(Malformed::PppoeLengthTooLong);
+        }
+        let rest = rest.limit(length);
+        match ppp::split_protocol(rest) {
+            Ok((ppp::IPV4 | ppp::IPV6 | ppp::MPLS | ppp::MPLS_MULTICAST, _)) => {
+                self.open(Layer::Ppp, rest)
+            }
+            // Link control, authentication and the like: talk about the session.
+            Ok(_) => self.end(NoFlow::Pppoe),
+            Err(cut) => self.cut(cut, Malformed::PppTruncated),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The transport header: ports, TCP flags, ICMP type; and which tunnels begin here.
+
+use super::network::Carried;
+use super::{Layer, Step, Walk};
+use crate::icmp::Icmp;
+use crate::packet::{Cut, Packet};
+use crate::sctp::Sctp;
+use crate::tcp::Tcp;
+use crate::udp::{self, Udp};
+use crate::{Decapsulate, Fragment, Malformed, ip_protocol};
+
+impl Walk {
+    pub(super) fn transport<'a>(&mut self, carried: Carried<'a>) -> Step<'a> {
+        let packet = carried.packet;
+        match carried.protocol {
+            ip_protocol::TCP => self.tcp(packet),
+            ip_protocol::UDP => return self.udp(carried),
+            ip_protocol::SCTP => match Sctp::split(packet) {
+                Ok((header, _)) => self.ports(header.source_port(), header.destination_port()),
+                Err(cut) => self.cut_transport(packet, cut, Malformed::SctpTruncated),
+            },
+            ip_protocol::ICMP | ip_protocol::ICMPV6 => match Icmp::split(packet) {
+                Ok((header, _)) => self.headers.icmp_type_code = header.type_code(),
+                Err(cut) => {
+                    let _: Step<'_> = self.cut(cut, Malformed::IcmpTruncated);
+                }
+            },
+            ip_protocol::IPV4 => return self.tunnel(Layer::Ipv4, packet),
+            ip_protocol::IPV6 => return self.tunnel(Layer::Ipv6, packet),
+            ip_protocol::GRE => return self.tunnel(Layer::Gre, packet),
+            ip_protocol::MPLS => return self.tunnel(Layer::Mpls, packet),
+            _ => {}
+        }
+        None
+    }
+
+    fn ports(&mut self, source: u16, destination: u16) {
+        self.headers.key.source_port = source;
+        self.headers.key.destination_port = destination;
+    }
+
+    /// A transport header that is not whole. Its ports count if they are there: they are the first
+    /// thing in TCP, UDP and SCTP alike.
+    fn cut_transport(&mut self, packet: Packet<'_>, cut: Cut, fault: Malformed) {
+        if let Ok((&[s0, s1, d0, d1], _)) = packet.split::<4>() {
+            self.ports(u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+        }
+        let _: Step<'_> = self.cut(cut, fault);
+    }
+
+    fn tcp(&mut self, packet: Packet<'_>) {
+        let header = match Tcp::split(packet) {
+            Ok((header, _)) => header,
+            Err(cut) => return self.cut_transport(packet, cut, Malformed::TcpTruncated),
+        };
+        self.ports(header.source_port(), header.destination_port());
+        self.headers.tcp_flags = header.flags();
+        if header.header_length() < Tcp::LENGTH {
+            self.note(Malformed::TcpDataOffsetTooShort);
+        } else if header.header_length() > packet.length() {
+            self.note(Malformed::TcpDataOffsetTooLong);
+        }
+    }
+
+    fn udp<'a>(&mut self, carried: Carried<'a>) -> Step<'a> {
+        let packet = carried.packet;
+        let (header, rest) = match Udp::split(packet) {
+            Ok(split) => split,
+            Err(cut) => {
+                self.cut_transport(packet, cut, Malformed::UdpTruncated);
+                return None;
+            }
+        };
+        let (source, destination) = (header.source_port(), header.destination_port());
+        self.ports(source, destination);
+        let mut rest = rest;
+        match header.total_length() {
+            // RFC 2675 section 4, and what the device is to cut into segments.
+            0 if !carried.has_length => {}
+            length if length < Udp::LENGTH => {
+                self.note(Malformed::UdpLengthTooShort);
+                return None;
+            }
+            length if length > packet.length() => {
+                // The first fragment has the length of the whole.
+                if self.headers.fragment != Fragment::First {
+                    self.note(Malformed::UdpLengthTooLong);
+                }
+            }
+            length => rest = rest.limit(length - Udp::LENGTH),
+        }
+        let layer = match destination {
+            udp::port::VXLAN | udp::port::VXLAN_LINUX => Layer::Vxlan,
+            udp::port::VXLAN_GPE => Layer::VxlanGpe,
+            udp::port::GENEVE => Layer::Geneve,
+            udp::port::GTP_U => Layer::GtpU,
+            udp::port::MPLS => Layer::Mpls,
+            _ if source == udp::port::TEREDO || destination == udp::port::TEREDO => Layer::Teredo,
+            _ => return None,
+        };
+        self.tunnel(layer, rest)
+    }
+
+    /// Looks into a tunnel, if that is wanted.
+    fn tunnel<'a>(&mut self, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+        let is_whole = matches!(self.headers.fragment, Fragment::No | Fragment::Atomic);
+        if self.decapsulate == Decapsulate::Innermost && is_whole {
+            self.open(layer, packet)
+        } else {
+            None
+        }
+    }
+}
