@@ -1,2 +1,115 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands of the workspace: `cargo xtask <command>`.
+#![allow(
+    clippy::print_stdout,
+    reason = "these commands talk to the person who runs them"
+)]
+
+mod bench;
+mod ci;
+mod fuzz;
+mod golden;
+mod measure;
+mod pcap_file;
+mod readme;
+mod setup;
+mod tidy;
+mod traffic_64;
+mod traffic_mix;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use lexopt::prelude::*;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  ci                          everything that must hold before a commit: formatting, tidy, lints,
+                              tests, the README's first command, documentation
+  tidy                        rules of the house that compilers do not check
+  setup [--bench] [--fuzz] [--golden]
+                              install what Debian must give (runs ./setup)
+  fuzz [TARGET..] [--seconds N]
+                              fuzz each target, or those named, for N seconds (60)
+  golden [--check]            write the golden tables anew, or compare them
+  bench peers [OPTIONS]       CPU per packet of flowatch beside other flow meters
+        --rounds N            measurements of each tool (5)
+        --traffic NAME        mix, uniform, zipf, all by default; may be repeated
+        --only NAME           tools whose name contains NAME; may be repeated
+  bench tables [ARGS]         ns per packet of every flow table
+  bench statistics [ARGS]     ns per packet of every statistic
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let mut parser = lexopt::Parser::from_env();
+    let command = match parser.next()? {
+        Some(Value(command)) => command.string()?,
+        Some(Long("help") | Short('h')) => "help".to_owned(),
+        Some(other) => return Err(other.unexpected().into()),
+        None => bail!("which command?\n\n{USAGE}"),
+    };
+    match command.as_str() {
+        "help" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        "ci" => {
+            no_more_arguments(&mut parser)?;
+            ci::run()
+        }
+        "tidy" => {
+            no_more_arguments(&mut parser)?;
+            tidy::run()
+        }
+        "setup" => setup::run(parser.raw_args()?),
+        "fuzz" => {
+            let mut seconds = 60;
+            let mut targets = Vec::new();
+            while let Some(argument) = parser.next()? {
+                match argument {
+                    Long("seconds") => seconds = parser.value()?.parse()?,
+                    Value(target) => targets.push(target.string()?),
+                    other => return Err(other.unexpected().into()),
+                }
+            }
+            fuzz::run(&targets, seconds)
+        }
+        "golden" => {
+            let mut check = false;
+            while let Some(argument) = parser.next()? {
+                match argument {
+                    Long("check") => check = true,
+                    other => return Err(other.unexpected().into()),
+                }
+            }
+            golden::run(check)
+        }
+        "bench" => {
+            let what = parser
+                .value()
+                .context("bench what? peers, tables, statistics")?
+                .string()?;
+            bench::run(&what, parser)
+        }
+        measure::COMMAND => measure::run(parser.raw_args()?),
+        unknown => bail!("unknown command {unknown}\n\n{USAGE}"),
+    }
+}
+
+fn no_more_arguments(parser: &mut lexopt::Parser) -> anyhow::Result<()> {
+    match parser.next()? {
+        None => Ok(()),
+        Some(argument) => Err(argument.unexpected().into()),
+    }
+}

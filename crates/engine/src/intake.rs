@@ -44,7 +44,9 @@ impl Intake {
     /// Adds the packets of `burst` that have a flow to `batch`, which must have room for them all,
     /// and makes the hashes of the batch.
     pub fn read(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
-        let ethernet = burst.link == LinkType::Ethernet;
+        // A tunnel's outer packet looks plain too: whoever wants the innermost walks them all.
+        let plain_first =
+            burst.link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost;
         let mut received = Count::default();
         for (index, frame) in burst.frames.iter().enumerate() {
             if let Some(ahead) = burst.frames.get(index + AHEAD) {
@@ -61,7 +63,7 @@ impl Intake {
                 length: frame.wire_length,
                 ..Packet::default()
             };
-            if ethernet && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
+            if plain_first && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
                 let (key, direction) = self.keys.from_compact(plain.key);
                 batch.push(key, Packet { tcp_flags: plain.tcp_flags, direction, ..packet });
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);

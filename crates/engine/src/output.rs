@@ -3,7 +3,8 @@
 use flow::{RecordBatch, RecordSink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 /// Batches of records that may wait for the writer, for each worker.
 const WAITING: usize = 64;
@@ -67,9 +68,15 @@ impl RecordSink for Records {
 
 impl Returned {
     /// The next records, waiting for them; `None` when all workers are done.
-    #[must_use]
-    pub fn next(&self) -> Option<RecordBatch> {
-        self.full.recv().ok()
+    ///
+    /// # Errors
+    /// When none came within `patience`.
+    pub fn next_within(&self, patience: Duration) -> Result<Option<RecordBatch>, RecvTimeoutError> {
+        match self.full.recv_timeout(patience) {
+            Ok(batch) => Ok(Some(batch)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout),
+        }
     }
 
     /// Gives a batch back to be filled again.

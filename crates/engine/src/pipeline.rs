@@ -14,7 +14,7 @@ use crate::worker::{
 use flow::{BURST, Batch, Meter};
 use hw::ring::{Consumer, Producer, ring};
 use port::{Port, Received};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a thread with nothing to do sleeps, after it has spun for a while.
@@ -74,12 +74,6 @@ pub fn run(
     let slots = (options.ring / BURST).max(2);
     let worked = thread::scope(|scope| {
         let mut threads = Vec::new();
-        let mut start = |name: String, work: Box<dyn FnOnce() -> Worked + Send + '_>| {
-            thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, work)
-                .map_err(|error| EngineError::Thread(error.to_string()))
-        };
         for (receiver, port) in input.ports.into_iter().enumerate() {
             let first = receiver * (1 + monitors);
             let mut ways = Vec::new();
@@ -97,7 +91,7 @@ pub fn run(
                 };
                 let records = records.clone();
                 let name = format!("monitor-{receiver}-{monitor}");
-                threads.push(start(name.clone(), Box::new(move || work.run(name, records)))?);
+                threads.push(start(scope, name.clone(), move || work.run(name, records))?);
             }
             let work = Receiver {
                 thread: first,
@@ -108,7 +102,7 @@ pub fn run(
                 progress,
                 overflow: Count::default(),
             };
-            threads.push(start(format!("receiver-{receiver}"), Box::new(move || work.run(port)))?);
+            threads.push(start(scope, format!("receiver-{receiver}"), move || work.run(port))?);
         }
         Ok(threads.into_iter().map(crate::report::join).collect::<Vec<Worked>>())
     })?;
@@ -131,6 +125,17 @@ pub fn run(
     report.elapsed = started.elapsed();
     report.close();
     Ok(report)
+}
+
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    work: impl FnOnce() -> Worked + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, Worked>, EngineError> {
+    thread::Builder::new()
+        .name(name)
+        .spawn_scoped(scope, work)
+        .map_err(|error| EngineError::Thread(error.to_string()))
 }
 
 /// Waits a little longer each time there is nothing to do.

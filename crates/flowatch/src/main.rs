@@ -1,2 +1,43 @@
 //! The flowatch command.
-fn main() {}
+
+mod arguments;
+mod collector;
+mod doctor;
+mod plan;
+mod progress;
+mod reporter;
+mod screen;
+mod signals;
+mod summary;
+mod summary_text;
+mod units;
+mod watch;
+
+use arguments::{Arguments, Command};
+use clap::{CommandFactory, Parser};
+use std::io;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Watch(arguments) => match plan::Plan::new(*arguments) {
+            Ok(plan) => return watch::run(plan),
+            Err(message) => Err(anyhow::anyhow!(message)),
+        },
+        Command::Doctor => doctor::run(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "flowatch", &mut io::stdout());
+            Ok(())
+        }
+        Command::Manual => {
+            clap_mangen::Man::new(Arguments::command()).render(&mut io::stdout()).map_err(Into::into)
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            watch::complain(&error.to_string());
+            ExitCode::from(watch::EXIT_FAILED)
+        }
+    }
+}

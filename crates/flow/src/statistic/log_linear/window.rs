@@ -1,0 +1,295 @@
+//! A histogram taken out of its line, for what happens rarely: to fit the window to the values, to
+//! widen or halve counters, to merge.
+
+use super::histogram::{BYTES, EXACT, Ends, HALF, Header, NARROW, State, UNSOUND, WIDE};
+
+/// At this shift a bin is four octaves, and all codes fit any window.
+const SHIFT_MAX: u32 = 12;
+
+/// A share of the window that stays free above the largest value when it is fitted: extremes grow.
+const HEADROOM: u32 = 8;
+
+/// A histogram with counters that cannot overflow.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) smallest: u32,
+    pub(super) largest: u32,
+    /// Bin of the first counter, which also holds all that lies below.
+    pub(super) base: u32,
+    pub(super) shift: u32,
+    /// Counters in use: [`BYTES`] of 8 bits or [`HALF`] of 16.
+    pub(super) limit: usize,
+    /// Whether every count is true and in its place.
+    pub(super) sound: bool,
+    pub(super) counts: [u32; BYTES],
+}
+
+/// The codes that an exact line holds, in order of size.
+pub(super) fn exact_codes(line: &State) -> ([u16; HALF], usize) {
+    let held = usize::from(Header::load(line).shift).min(HALF);
+    let mut codes = [0; HALF];
+    for (code, pair) in codes.iter_mut().zip(line.0.chunks_exact(2)).take(held) {
+        *code = u16::from_le_bytes([pair[0], pair[1]]);
+    }
+    codes[..held].sort_unstable();
+    (codes, held)
+}
+
+impl Window {
+    /// The histogram in `line`; exact codes are counted in a window that fits them.
+    pub(super) fn load(line: &State, ends: &Ends) -> Self {
+        let header = Header::load(line);
+        if header.kind == EXACT {
+            let (codes, held) = exact_codes(line);
+            return Self::from_codes(&codes[..held], ends);
+        }
+        let mut counts = [0; BYTES];
+        let wide = header.kind & !UNSOUND == WIDE;
+        if wide {
+            for (count, pair) in counts.iter_mut().zip(line.0[..BYTES].chunks_exact(2)) {
+                *count = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
+            }
+        } else {
+            for (count, &byte) in counts.iter_mut().zip(&line.0[..BYTES]) {
+                *count = u32::from(byte);
+            }
+        }
+        Self {
+            smallest: u32::from(header.smallest),
+            largest: u32::from(header.largest),
+            base: u32::from(header.base),
+            shift: u32::from(header.shift).min(SHIFT_MAX),
+            limit: if wide { HALF } else { BYTES },
+            sound: header.kind & UNSOUND == 0,
+            counts,
+        }
+    }
+
+    /// Counts sorted codes, of which there must be at least one.
+    fn from_codes(codes: &[u16], ends: &Ends) -> Self {
+        let code_at = |place: usize| codes.get(place).copied().map_or(0, u32::from);
+        let mut window = Self {
+            smallest: code_at(0),
+            largest: code_at(codes.len().saturating_sub(1)),
+            base: 0,
+            shift: 0,
+            limit: BYTES,
+            sound: true,
+            counts: [0; BYTES],
+        };
+        let lower = code_at((ends.below * codes.len() as f64) as usize);
+        (window.shift, window.base) = window.fit(BYTES, lower, window.largest);
+        for &code in codes {
+            window.counts[window.bin_of(u32::from(code))] += 1;
+        }
+        window
+    }
+
+    /// Puts the histogram back.
+    pub(super) fn store(&self, line: &mut State) {
+        let kind = if self.limit == BYTES { NARROW } else { WIDE };
+        if self.limit == BYTES {
+            for (byte, &count) in line.0.iter_mut().zip(&self.counts) {
+                *byte = count as u8;
+            }
+        } else {
+            for (pair, &count) in line.0.chunks_exact_mut(2).zip(&self.counts[..HALF]) {
+                pair.copy_from_slice(&(count as u16).to_le_bytes());
+            }
+        }
+        let header = Header {
+            smallest: self.smallest as u16,
+            largest: self.largest as u16,
+            base: self.base as u16,
+            shift: self.shift as u8,
+            kind: if self.sound { kind } else { kind | UNSOUND },
+        };
+        header.store(line);
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().map(|&count| u64::from(count)).sum()
+    }
+
+    /// The counter of a code: the first for all that lies below the window, the last for all above.
+    fn bin_of(&self, code: u32) -> usize {
+        ((code >> self.shift).saturating_sub(self.base) as usize).min(self.limit - 1)
+    }
+
+    /// Takes in a code.
+    pub(super) fn add(&mut self, code: u16, ends: &Ends) {
+        let code = u32::from(code);
+        let total = (self.total() + 1) as f64;
+        let bin = code >> self.shift;
+        if bin < self.base {
+            // Half as much again as may be lumped, or chance alone would move the window.
+            if f64::from(self.counts[0] + 1) > 1.5 * ends.below * total {
+                self.move_down(code);
+            }
+        } else if (bin - self.base) as usize >= self.limit
+            && f64::from(self.counts[self.limit - 1] + 1) > ends.above * total
+        {
+            let lower = self.lower(ends);
+            let (shift, base) = self.fit(self.limit, lower, code);
+            self.rebin(shift, base, self.limit);
+        }
+        self.smallest = self.smallest.min(code);
+        self.largest = self.largest.max(code);
+        self.counts[self.bin_of(code)] += 1;
+        self.make_counters_fit(ends);
+    }
+
+    /// The lowest code that must not be lumped with those below.
+    fn lower(&self, ends: &Ends) -> u32 {
+        let may_be_below = ends.below * self.total() as f64;
+        let mut sum = 0.0;
+        for (place, &count) in self.counts[..self.limit].iter().enumerate() {
+            sum += f64::from(count);
+            if sum > may_be_below {
+                return (self.base + place as u32) << self.shift;
+            }
+        }
+        self.largest
+    }
+
+    /// Shift and base of the finest window of `limit` bins in which `lower` and `upper` lie, the
+    /// former not in the first bin unless nothing is below. It never reaches below the window that
+    /// there is: what was lumped there cannot be told apart again.
+    fn fit(&self, limit: usize, lower: u32, upper: u32) -> (u32, u32) {
+        let limit = limit as u32;
+        let mut shift = self.shift;
+        loop {
+            let floor = (self.base >> (shift - self.shift)).max(self.smallest >> shift);
+            let lowest = (lower >> shift).saturating_sub(1).max(floor);
+            let highest = upper >> shift;
+            if highest < lowest + limit || shift == SHIFT_MAX {
+                let with_headroom = (highest + 1 + limit / HEADROOM).saturating_sub(limit);
+                return (shift, with_headroom.clamp(floor.min(lowest), lowest));
+            }
+            shift += 1;
+        }
+    }
+
+    /// Counts again in other bins, at least as wide.
+    fn rebin(&mut self, shift: u32, base: u32, limit: usize) {
+        let counts = std::mem::replace(&mut self.counts, [0; BYTES]);
+        let (old_base, coarser) = (self.base, shift - self.shift);
+        (self.shift, self.base, self.limit) = (shift, base, limit);
+        for (bin, count) in (old_base..).zip(counts).filter(|(_, count)| *count > 0) {
+            let place = ((bin >> coarser).saturating_sub(base) as usize).min(limit - 1);
+            self.counts[place] += count;
+        }
+    }
+
+    /// Makes room below, because too much lies there to be lumped.
+    fn move_down(&mut self, code: u32) {
+        let lumped = self.is_lumped_below();
+        let free = |window: &Self| {
+            let used = window.counts[..window.limit].iter().rposition(|&count| count > 0);
+            (window.limit - 1 - used.unwrap_or(0)) as u32
+        };
+        if free(self) < (self.limit / 8) as u32 && self.shift < SHIFT_MAX {
+            self.rebin(self.shift + 1, self.base >> 1, self.limit);
+        }
+        let needed = self.base.saturating_sub(code >> self.shift);
+        let down = needed.min(free(self));
+        self.base -= down;
+        let down = down as usize;
+        self.counts[..self.limit].rotate_right(down);
+        if lumped {
+            // Where below they lay is not known: as much in each of the new bins.
+            let lump = std::mem::take(&mut self.counts[down]);
+            let bins = down as u32 + 1;
+            for (place, count) in (0..bins).zip(&mut self.counts) {
+                *count += lump * (place + 1) / bins - lump * place / bins;
+            }
+            self.sound = false;
+        }
+    }
+
+    /// Widens narrow counters that are full, and halves wide ones.
+    fn make_counters_fit(&mut self, ends: &Ends) {
+        let highest = self.counts.iter().copied().max().unwrap_or(0);
+        if self.limit == BYTES && highest > u32::from(u8::MAX) {
+            let (lower, upper) = (self.lower(ends), self.upper(ends));
+            let (shift, base) = self.fit(HALF, lower, upper);
+            self.rebin(shift, base, HALF);
+        }
+        while self.limit == HALF && self.counts.iter().any(|&count| count > u32::from(u16::MAX)) {
+            // What one counter loses in rounding the next one is given, so that no rank moves by
+            // more than a half.
+            let mut carried = 0;
+            for count in &mut self.counts {
+                let sum = *count + carried;
+                carried = sum & 1;
+                *count = sum >> 1;
+            }
+            self.sound = false;
+        }
+    }
+
+    /// The highest code that must not be lumped with those above.
+    fn upper(&self, ends: &Ends) -> u32 {
+        let may_be_above = ends.above * self.total() as f64;
+        let mut sum = 0.0;
+        for (place, &count) in self.counts[..self.limit].iter().enumerate().rev() {
+            sum += f64::from(count);
+            if sum > may_be_above {
+                return (((self.base + place as u32 + 1) << self.shift) - 1).min(self.largest);
+            }
+        }
+        self.largest
+    }
+
+    /// Whether values below the window are counted in its first bin.
+    pub(super) fn is_lumped_below(&self) -> bool {
+        self.smallest >> self.shift < self.base
+    }
+
+    /// Whether values above the window are counted in its last bin.
+    pub(super) fn is_lumped_above(&self) -> bool {
+        self.largest >> self.shift >= self.base + self.limit as u32
+    }
+
+    /// Takes in another histogram.
+    pub(super) fn merge(&mut self, other: &Self, ends: &Ends) {
+        let shift = self.shift.max(other.shift);
+        let smallest = self.smallest.min(other.smallest);
+        // The first bin must hold all that either side has in a first bin with values below.
+        let floor = [&*self, other]
+            .into_iter()
+            .filter(|side| side.is_lumped_below())
+            .map(|side| (((side.base + 1) << side.shift) - 1) >> shift)
+            .fold(smallest >> shift, u32::max);
+        let mut merged = Self {
+            smallest,
+            largest: self.largest.max(other.largest),
+            base: floor,
+            shift,
+            limit: self.limit.min(other.limit),
+            sound: self.sound && other.sound,
+            counts: [0; BYTES],
+        };
+        let lower = self.lower(ends).min(other.lower(ends));
+        let upper = self.upper(ends).max(other.upper(ends));
+        (merged.shift, merged.base) = merged.fit(merged.limit, lower, upper);
+        for side in [&*self, other] {
+            let mut side = side.clone();
+            let last = (side.base + side.limit as u32 - 1) << side.shift >> merged.shift;
+            if side.is_lumped_above() && last < merged.base + merged.limit as u32 - 1 {
+                merged.sound = false;
+            }
+            side.rebin(merged.shift, merged.base, merged.limit);
+            for (sum, count) in merged.counts.iter_mut().zip(side.counts) {
+                *sum += count;
+            }
+        }
+        merged.make_counters_fit(ends);
+        *self = merged;
+    }
+}
+
+/// The code of the smallest value in a bin, and of the largest.
+pub(super) fn codes_of_bin(bin: u32, shift: u32) -> (u32, u32) {
+    (bin << shift, ((bin + 1) << shift) - 1)
+}

@@ -1,0 +1,113 @@
+//! Minimum, mean, standard deviation and maximum.
+//!
+//! Mean and deviation by Welford ("Note on a method for calculating corrected sums of squares and
+//! products", Technometrics 4, 1962): the sum of squared deviations grows by what each value adds,
+//! never as a difference of two large sums. Minimum and maximum are the integers themselves. The
+//! deviation is that of a whole population (divided by n, not n - 1): the flow's packets are all
+//! there are, not a sample of them.
+
+use super::{NO_VALUE, Statistic, Value};
+use crate::record::Column;
+use hw::memory::{HugeSlice, Line};
+use hw::prefetch;
+
+/// A flow's line: count, lowest value subtracted from [`NO_VALUE`] (so that zero is the empty
+/// state), highest value, mean and sum of squared deviations as the bits of `f64`.
+type State = Line<u64, 8>;
+
+const COUNT: usize = 0;
+const LOWEST: usize = 1;
+const HIGHEST: usize = 2;
+const MEAN: usize = 3;
+const SQUARES: usize = 4;
+
+/// The moments of one value.
+#[derive(Debug)]
+pub struct Moments {
+    value: Value,
+    states: HugeSlice<State>,
+}
+
+impl Moments {
+    /// For `slots` flows.
+    ///
+    /// # Panics
+    /// When the machine has no room for them.
+    #[must_use]
+    pub fn new(value: Value, slots: usize) -> Self {
+        Self { value, states: HugeSlice::zeroed(slots) }
+    }
+}
+
+impl Statistic for Moments {
+    fn prefetch(&self, slots: &[u32]) {
+        for &slot in slots {
+            prefetch::read(&self.states, slot as usize);
+        }
+    }
+
+    fn update(&mut self, slots: &[u32], values: &[u64]) {
+        let states = &mut self.states[..];
+        for (&slot, &value) in slots.iter().zip(values) {
+            if value == NO_VALUE {
+                continue;
+            }
+            let Some(Line(state)) = states.get_mut(slot as usize) else { continue };
+            state[COUNT] += 1;
+            state[LOWEST] = state[LOWEST].max(NO_VALUE - value);
+            state[HIGHEST] = state[HIGHEST].max(value);
+            let mean = f64::from_bits(state[MEAN]);
+            let deviation = value as f64 - mean;
+            let mean = mean + deviation / state[COUNT] as f64;
+            let squares = f64::from_bits(state[SQUARES]) + deviation * (value as f64 - mean);
+            state[MEAN] = mean.to_bits();
+            state[SQUARES] = squares.to_bits();
+        }
+    }
+
+    fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
+        let Some(Line(state)) = self.states.get(slot as usize).filter(|state| state.0[COUNT] > 0)
+        else {
+            out.extend([f64::NAN; 4]);
+            return;
+        };
+        let variance = f64::from_bits(state[SQUARES]) / state[COUNT] as f64;
+        let numbers = [
+            (NO_VALUE - state[LOWEST]) as f64,
+            f64::from_bits(state[MEAN]),
+            variance.sqrt(),
+            state[HIGHEST] as f64,
+        ];
+        out.extend(numbers.map(|number| number / self.value.divisor()));
+    }
+
+    fn clear(&mut self, slot: u32) {
+        if let Some(state) = self.states.get_mut(slot as usize) {
+            *state = State::default();
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let value = self.value;
+        let column = |name: &str, what: &str| Column {
+            name: match (value, name) {
+                // IPFIX elements 422 and 423: lengths with the layer 2 header.
+                (Value::Size, "Minimum") => "minimumLayer2TotalLength".to_owned(),
+                (Value::Size, "Maximum") => "maximumLayer2TotalLength".to_owned(),
+                _ => format!("{}{name}{}", value.column_prefix(), value.column_suffix()),
+            },
+            unit: value.unit(),
+            definition: format!("{what} of {}.", value.definition()),
+        };
+        vec![
+            column("Minimum", "Minimum"),
+            column("Mean", "Arithmetic mean"),
+            column("StandardDeviation", "Standard deviation (of the population)"),
+            column("Maximum", "Maximum"),
+        ]
+    }
+
+    fn bytes_per_flow(&self) -> usize {
+        size_of::<State>()
+    }
+}

@@ -1,0 +1,199 @@
+//! P-square: one percentile by five markers, without keeping observations (Jain and Chlamtac, "The
+//! P² algorithm for dynamic calculation of quantiles and histograms without storing observations",
+//! Communications of the ACM 28(10), 1985), as the FloWatcher paper estimates percentiles of the gap.
+//!
+//! Markers stand at the minimum, p/2, p, (1+p)/2 and the maximum. Heights are `f64`, positions
+//! integers, so nothing stalls at 2^24 observations. Desired positions are not kept: after n
+//! observations they are 1 + (n-1) times 0, p/2, p, (1+p)/2, 1, which the paper's increments add up
+//! to; the first marker's position is always 1 and the last one's n. That leaves five heights, and
+//! three positions and the count in 48 bits each: one cache line.
+//!
+//! Two values of one flow in a row depend on each other through all of it, and what a marker does is
+//! a coin toss to a branch predictor: see [`LogLinear`](super::LogLinear) for the faster way.
+
+use super::{NO_VALUE, Statistic, Value, nearest_rank, percentile_column};
+use crate::record::Column;
+use hw::memory::{HugeSlice, Line};
+use hw::prefetch;
+
+/// The five markers of one flow: heights as the bits of `f64` in words 0 to 4; words 5 to 7 hold
+/// the second to fourth position in the lower 48 bits, and 16 bits of the count above.
+type State = Line<u64, 8>;
+
+/// 48 bits of position: 218 days of a flow at 14.88 Mpps.
+const POSITION: u64 = (1 << 48) - 1;
+
+/// Observations that are kept as they are before there are markers to move.
+const FIRST: u64 = 5;
+
+/// Five markers, worked upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Markers {
+    /// Heights. Before the fifth observation: the observations, in order of arrival.
+    pub heights: [f64; 5],
+    /// Positions, counted from 1.
+    pub positions: [u64; 5],
+}
+
+impl Markers {
+    /// Observations taken in.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.positions[4]
+    }
+
+    /// Takes in an observation, for the quantile `p` in 0 to 1.
+    #[inline]
+    pub fn observe(&mut self, value: f64, p: f64) {
+        let count = self.positions[4] + 1;
+        if count <= FIRST {
+            self.positions[4] = count;
+            self.heights[count as usize - 1] = value;
+            if count == FIRST {
+                self.heights.sort_by(f64::total_cmp);
+                self.positions = [1, 2, 3, 4, 5];
+            }
+            return;
+        }
+        let heights = &mut self.heights;
+        let positions = &mut self.positions;
+        // B.1 and B.2: markers above the value move up by one; the outer ones take new extremes.
+        heights[0] = heights[0].min(value);
+        heights[4] = heights[4].max(value);
+        for marker in 1..4 {
+            positions[marker] += u64::from(value < heights[marker]);
+        }
+        positions[4] = count;
+        // B.3: a middle marker that is a place or more from where it should be moves by one, if
+        // there is room.
+        let steps = (count - 1) as f64;
+        for (marker, share) in [(1, p / 2.0), (2, p), (3, f64::midpoint(1.0, p))] {
+            let [below, here, above] =
+                [marker - 1, marker, marker + 1].map(|marker| positions[marker] as f64);
+            let off = 1.0 + steps * share - here;
+            let up = off >= 1.0 && above - here > 1.0;
+            let down = off <= -1.0 && below - here < -1.0;
+            if !up && !down {
+                continue;
+            }
+            let step = if up { 1.0 } else { -1.0 };
+            let [low, height, high] = [heights[marker - 1], heights[marker], heights[marker + 1]];
+            let parabolic = height
+                + step / (above - below)
+                    * ((here - below + step) * (high - height) / (above - here)
+                        + (above - here - step) * (height - low) / (here - below));
+            heights[marker] = if low < parabolic && parabolic < high {
+                parabolic
+            } else if up {
+                height + (high - height) / (above - here)
+            } else {
+                height - (low - height) / (below - here)
+            };
+            positions[marker] = positions[marker].wrapping_add_signed(if up { 1 } else { -1 });
+        }
+    }
+
+    /// The estimate of quantile `p`; exact (nearest rank) before the sixth observation. None
+    /// without any.
+    #[must_use]
+    pub fn estimate(&self, p: f64) -> Option<f64> {
+        let count = self.count();
+        match count {
+            0 => None,
+            1..=FIRST => {
+                let mut sorted = self.heights;
+                let sorted = &mut sorted[..count as usize];
+                sorted.sort_by(f64::total_cmp);
+                sorted.get(nearest_rank(p * 100.0, count) as usize - 1).copied()
+            }
+            _ => Some(self.heights[2]),
+        }
+    }
+
+    #[inline(always)]
+    fn load(Line(state): &State) -> Self {
+        let [h0, h1, h2, h3, h4, second, third, fourth] = *state;
+        Self {
+            heights: [h0, h1, h2, h3, h4].map(f64::from_bits),
+            positions: [
+                1,
+                second & POSITION,
+                third & POSITION,
+                fourth & POSITION,
+                second >> 48 | third >> 48 << 16 | fourth >> 48 << 32,
+            ],
+        }
+    }
+
+    #[inline(always)]
+    fn store(&self, Line(state): &mut State) {
+        for (word, height) in state.iter_mut().zip(self.heights) {
+            *word = height.to_bits();
+        }
+        let [_, second, third, fourth, count] = self.positions;
+        state[5] = second | count << 48;
+        state[6] = third | count >> 16 << 48;
+        state[7] = fourth | count >> 32 << 48;
+    }
+}
+
+/// One percentile of one value.
+#[derive(Debug)]
+pub struct PSquare {
+    value: Value,
+    percentile: f64,
+    states: HugeSlice<State>,
+}
+
+impl PSquare {
+    /// `percentile` in 0 to 100 of `value`, for `slots` flows.
+    ///
+    /// # Panics
+    /// When the machine has no room for them.
+    #[must_use]
+    pub fn new(value: Value, percentile: f64, slots: usize) -> Self {
+        Self { value, percentile, states: HugeSlice::zeroed(slots) }
+    }
+}
+
+impl Statistic for PSquare {
+    fn prefetch(&self, slots: &[u32]) {
+        for &slot in slots {
+            prefetch::read(&self.states, slot as usize);
+        }
+    }
+
+    fn update(&mut self, slots: &[u32], values: &[u64]) {
+        let p = self.percentile / 100.0;
+        let states = &mut self.states[..];
+        for (&slot, &value) in slots.iter().zip(values) {
+            if value == NO_VALUE {
+                continue;
+            }
+            let Some(state) = states.get_mut(slot as usize) else { continue };
+            let mut markers = Markers::load(state);
+            markers.observe(value as f64, p);
+            markers.store(state);
+        }
+    }
+
+    fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
+        let state = self.states.get(slot as usize);
+        let estimate = state.and_then(|state| Markers::load(state).estimate(self.percentile / 100.0));
+        out.push(estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor()));
+    }
+
+    fn clear(&mut self, slot: u32) {
+        if let Some(state) = self.states.get_mut(slot as usize) {
+            *state = State::default();
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        vec![percentile_column(self.value, self.percentile, "P-square")]
+    }
+
+    fn bytes_per_flow(&self) -> usize {
+        size_of::<State>()
+    }
+}

@@ -1,0 +1,167 @@
+//! Which statistics: the list of the command line.
+
+use super::{LogLinear, Moments, PSquare, Statistic, Value};
+use std::fmt;
+use std::str::FromStr;
+
+/// How percentiles are estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Estimator {
+    /// A histogram of one cache line a flow, for all percentiles of a value together.
+    #[default]
+    LogLinear,
+    /// The five markers of Jain and Chlamtac, a cache line a flow and percentile.
+    PSquare,
+}
+
+impl Estimator {
+    /// All of them, the default first.
+    pub const ALL: [Self; 2] = [Self::LogLinear, Self::PSquare];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LogLinear => "log-linear",
+            Self::PSquare => "psquare",
+        }
+    }
+}
+
+impl fmt::Display for Estimator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Estimator {
+    type Err = SelectionError;
+
+    fn from_str(name: &str) -> Result<Self, SelectionError> {
+        Self::ALL
+            .into_iter()
+            .find(|estimator| estimator.name() == name)
+            .ok_or_else(|| SelectionError::Estimator(name.to_owned()))
+    }
+}
+
+/// A list of statistics that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// A word that is no statistic.
+    #[error(
+        "no statistic is called `{0}`: there are count, moments, size, iat, gap, and \
+         size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…"
+    )]
+    Statistic(String),
+    /// A percentile without its number, or with what is none.
+    #[error("`{0}` is no percentile: give numbers from 0 to 100, as in `gap-percentile=50/99/99.9`")]
+    Percentile(String),
+    /// No such estimator.
+    #[error("no estimator is called `{0}`: there are log-linear and psquare")]
+    Estimator(String),
+}
+
+/// The chosen statistics; packets and bytes are always counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Values whose minimum, mean, standard deviation and maximum are kept.
+    pub moments: Vec<Value>,
+    /// Percentiles, 0 to 100, that are estimated.
+    pub percentiles: Vec<(Value, f64)>,
+    /// How.
+    pub estimator: Estimator,
+}
+
+impl Selection {
+    /// Reads a list such as `count,moments,gap-percentile=50/99/99.9`. What is named twice is kept
+    /// once; the order of columns is that of the list, moments first.
+    ///
+    /// # Errors
+    /// [`SelectionError`] says which word is wrong and what there is.
+    pub fn parse(list: &str, estimator: Estimator) -> Result<Self, SelectionError> {
+        let mut selection = Self { estimator, ..Self::default() };
+        for word in list.split(',').map(str::trim) {
+            match word.split_once('=') {
+                Some((name, numbers)) => {
+                    let value = name.strip_suffix("-percentile").and_then(|name| name.parse().ok());
+                    let value = value.ok_or_else(|| SelectionError::Statistic(word.to_owned()))?;
+                    for number in numbers.split('/') {
+                        selection.add_percentile(value, percentile(number)?);
+                    }
+                }
+                None if word == "count" => {}
+                None if word == "moments" => {
+                    Value::ALL.into_iter().for_each(|value| selection.add_moments(value));
+                }
+                None if word.ends_with("-percentile") => {
+                    return Err(SelectionError::Percentile(word.to_owned()));
+                }
+                None => {
+                    let value = word.parse();
+                    selection
+                        .add_moments(value.map_err(|_| SelectionError::Statistic(word.to_owned()))?);
+                }
+            }
+        }
+        Ok(selection)
+    }
+
+    fn add_moments(&mut self, value: Value) {
+        if !self.moments.contains(&value) {
+            self.moments.push(value);
+        }
+    }
+
+    fn add_percentile(&mut self, value: Value, percentile: f64) {
+        if !self.percentiles.contains(&(value, percentile)) {
+            self.percentiles.push((value, percentile));
+        }
+    }
+
+    /// Whether a flow's previous packet is asked for: its time or its number.
+    #[must_use]
+    pub fn wants_previous_packet(&self) -> bool {
+        let percentiles = self.percentiles.iter().map(|(value, _)| value);
+        self.moments.iter().chain(percentiles).any(|value| *value != Value::Size)
+    }
+
+    /// The statistics, each with the value that it is fed, for `slots` flows.
+    ///
+    /// # Panics
+    /// When the machine has no room for them.
+    #[must_use]
+    pub fn build(&self, slots: usize) -> Vec<(Value, Box<dyn Statistic>)> {
+        let mut statistics: Vec<(Value, Box<dyn Statistic>)> = Vec::new();
+        for &value in &self.moments {
+            statistics.push((value, Box::new(Moments::new(value, slots))));
+        }
+        match self.estimator {
+            Estimator::PSquare => {
+                for &(value, percentile) in &self.percentiles {
+                    statistics.push((value, Box::new(PSquare::new(value, percentile, slots))));
+                }
+            }
+            Estimator::LogLinear => {
+                for value in Value::ALL {
+                    let of_value = self.percentiles.iter().filter(|(of, _)| *of == value);
+                    let percentiles: Vec<f64> = of_value.map(|(_, percentile)| *percentile).collect();
+                    if !percentiles.is_empty() {
+                        statistics.push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
+                    }
+                }
+            }
+        }
+        statistics
+    }
+}
+
+fn percentile(number: &str) -> Result<f64, SelectionError> {
+    let refuse = || SelectionError::Percentile(number.to_owned());
+    // Digits and a point only: `inf`, `1e1` and a sign are numbers to Rust, not to a column's name.
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(refuse());
+    }
+    let percentile: f64 = number.parse().map_err(|_| refuse())?;
+    if percentile <= 100.0 { Ok(percentile) } else { Err(refuse()) }
+}

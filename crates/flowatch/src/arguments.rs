@@ -1,0 +1,331 @@
+//! The command line as it is typed: one definition for the parser, `--help`, the manual page and
+//! the completions. Nothing is decided here; see `plan`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flow-level network monitoring: every packet accounted for.
+#[derive(Debug, Parser)]
+#[command(name = "flowatch", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Watch an interface or a capture: account for every packet, keep statistics of every flow.
+    Watch(Box<WatchArguments>),
+    /// Say what this machine can do, what is missing, and how to get it.
+    Doctor,
+    /// Print the completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff).
+    #[command(hide = true)]
+    Manual,
+}
+
+/// The flags of `watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArguments {
+    /// Interface to watch: `eth0`, or `eth0@2` for its queue 2 alone. May be repeated.
+    #[arg(short = 'i', long = "interface", value_name = "SOURCE")]
+    pub(crate) interfaces: Vec<String>,
+
+    /// Capture to read (pcap or pcapng, plain, gzip or zstd); `-` is standard input. May be
+    /// repeated: the files are read in turn.
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Count only packets that match this pcap-filter(7) expression.
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    pub(crate) filter: Vec<String>,
+
+    /// Which packets form a flow.
+    #[arg(long, value_name = "KEY", default_value = "5tuple", help_heading = "Flows")]
+    pub(crate) flow: FlowArgument,
+
+    /// Make the VLAN tags part of the flow key.
+    #[arg(long, help_heading = "Flows")]
+    pub(crate) vlan: bool,
+
+    /// Look into packets that carry packets: `link` through MPLS and PPPoE, `innermost` through
+    /// tunnels too (IP in IP, GRE, VXLAN, GENEVE, GTP-U).
+    #[arg(
+        long, value_name = "DEPTH", num_args = 0..=1, require_equals = true,
+        default_missing_value = "innermost", help_heading = "Flows"
+    )]
+    pub(crate) decapsulate: Option<DecapsulateArgument>,
+
+    /// A flow ends when no packet of it came for longer than this, or `none`.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = timeout, help_heading = "Flows")]
+    pub(crate) idle_timeout: Timeout,
+
+    /// A flow that has lasted this long ends, and its next packet begins another record; or `none`.
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = timeout, help_heading = "Flows")]
+    pub(crate) active_timeout: Timeout,
+
+    /// A TCP flow that was closed or reset ends after this much silence, or when a SYN opens its
+    /// ports anew; `none`: TCP flags end nothing.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = timeout, help_heading = "Flows")]
+    pub(crate) tcp_close: Timeout,
+
+    /// No flow ends before the input does: all three time-outs `none`.
+    #[arg(long, conflicts_with_all = ["idle_timeout", "active_timeout", "tcp_close"], help_heading = "Flows")]
+    pub(crate) whole_flows: bool,
+
+    /// The most flows at a time, for each table; beyond it, the least recently seen of a few makes
+    /// room, and is counted as evicted.
+    #[arg(long, value_name = "N", default_value = "1048576", value_parser = count, help_heading = "Flows")]
+    pub(crate) max_flows: u64,
+
+    /// What is computed of every flow: `count`, `moments` (minimum, mean, standard deviation and
+    /// maximum of packet size, inter-arrival time and gap), `size`, `iat`, `gap` (the moments of
+    /// one), `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; a comma between two.
+    #[arg(long, value_name = "LIST", default_value = "count", help_heading = "Flows")]
+    pub(crate) statistics: String,
+
+    /// How percentiles are estimated.
+    #[arg(long, value_name = "NAME", default_value = "log-linear", help_heading = "Flows")]
+    pub(crate) estimator: String,
+
+    /// Which threads do what.
+    #[arg(long, value_name = "MODEL", default_value = "run-to-completion", help_heading = "Engine")]
+    pub(crate) model: ModelArgument,
+
+    /// Receiving threads for each interface, each with a queue of its own (for files: threads that
+    /// divide the flows among them; run to completion only).
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
+    pub(crate) queues: u16,
+
+    /// Pipeline: monitor threads behind each receiver.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
+    pub(crate) monitors: Option<u16>,
+
+    /// Cores for the threads, in their order: `2,4-6`.
+    #[arg(long, value_name = "LIST", value_parser = cores, help_heading = "Engine")]
+    pub(crate) cores: Option<Cores>,
+
+    /// Pipeline: packets that the ring before a monitor holds.
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Engine")]
+    pub(crate) ring: Option<u64>,
+
+    /// Flow table: `bucket` (exact), or one of the FloWatcher paper, keyed by hash alone:
+    /// `double-hash`, `linked-list`, `combined`.
+    #[arg(long, value_name = "NAME", default_value = "bucket", help_heading = "Engine")]
+    pub(crate) table: String,
+
+    /// Hash of the flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
+    /// spooky.
+    #[arg(long, value_name = "NAME", default_value = "keyed", help_heading = "Engine")]
+    pub(crate) hash: String,
+
+    /// Secret of the keyed hash, for runs that must repeat to the slot; drawn anew otherwise.
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub(crate) seed: Option<u64>,
+
+    /// Garbage collection: every PERIOD/PARTS, a share FRACTION/PARTS of the table is looked at
+    /// for flows that have ended.
+    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", default_value = "5s,5000,1", value_parser = garbage, help_heading = "Engine")]
+    pub(crate) garbage: flow::GarbageSchedule,
+
+    /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
+    /// nothing is standard output; `parquet:DIR`). May be repeated.
+    #[arg(short = 'o', long = "output", value_name = "FORMAT[:TARGET]", help_heading = "Reports")]
+    pub(crate) outputs: Vec<String>,
+
+    /// Write the records sorted by start and key; they wait in memory until the input ends.
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) sort: bool,
+
+    /// Add the Community ID (version 1) to every record.
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) community_id: bool,
+
+    /// The summary at the end.
+    #[arg(long, value_name = "FORM", default_value = "text", help_heading = "Reports")]
+    pub(crate) summary: SummaryArgument,
+
+    /// Flows in the list of the largest.
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Reports")]
+    pub(crate) top: usize,
+
+    /// Time between two lines of progress, where there is no terminal for the live screen.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Reports")]
+    pub(crate) interval: Option<Duration>,
+
+    /// Print numbers, not names of protocols.
+    #[arg(short = 'n', long, help_heading = "Reports")]
+    pub(crate) numeric: bool,
+
+    /// Say more: malformed packets by kind, each queue.
+    #[arg(short = 'v', long, help_heading = "Reports")]
+    pub(crate) verbose: bool,
+
+    /// Say nothing but errors (and what `-o` and `--summary json` ask for).
+    #[arg(short = 'q', long, conflicts_with = "verbose", help_heading = "Reports")]
+    pub(crate) quiet: bool,
+
+    /// Stop after this many packets.
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = count, help_heading = "Input")]
+    pub(crate) count: Option<u64>,
+
+    /// Stop after this time.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Input")]
+    pub(crate) duration: Option<Duration>,
+
+    /// Put the interfaces into promiscuous mode.
+    #[arg(long, help_heading = "Input")]
+    pub(crate) promiscuous: bool,
+
+    /// Memory of each receive ring, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Input")]
+    pub(crate) ring_memory: u32,
+
+    /// Exit with 1 when packets or records were lost.
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) fail_on_loss: bool,
+}
+
+/// `--flow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlowArgument {
+    /// Addresses, ports and protocol, one direction.
+    #[value(name = "5tuple")]
+    FiveTuple,
+    /// The same, both directions together.
+    Bidirectional,
+    /// Source address.
+    Src,
+    /// Destination address.
+    Dst,
+    /// Source and destination address.
+    SrcDst,
+}
+
+/// `--decapsulate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DecapsulateArgument {
+    /// MPLS and PPPoE.
+    Link,
+    /// Tunnels too.
+    Innermost,
+}
+
+/// `--model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelArgument {
+    /// Each thread receives and counts.
+    RunToCompletion,
+    /// Receivers and monitors.
+    Pipeline,
+}
+
+/// `--summary`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SummaryArgument {
+    /// For a person.
+    Text,
+    /// One JSON object.
+    Json,
+    /// None.
+    None,
+}
+
+/// A time-out; `None` is `none`. (A type of its own, since clap gives `Option` another meaning.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeout(pub(crate) Option<Duration>);
+
+/// A list of cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cores(pub(crate) Vec<usize>);
+
+fn timeout(text: &str) -> Result<Timeout, String> {
+    if text == "none" {
+        return Ok(Timeout(None));
+    }
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; give a time as 15s, 500ms or 30m, or none"))?;
+    if duration.as_millis() == 0 {
+        return Err("at least 1ms, or none".into());
+    }
+    if duration > flow::Timeouts::MAX {
+        return Err("at most 10 days, or none".into());
+    }
+    Ok(Timeout(Some(duration)))
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    match text.replace('_', "").parse::<u64>() {
+        Ok(0) => Err("at least 1".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let number = |text: &str| {
+            text.trim().parse::<usize>().map_err(|_| format!("'{part}' is not a core; write 2,4-6"))
+        };
+        match part.split_once('-') {
+            None => list.push(number(part)?),
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if first > last || last - first > 4096 {
+                    return Err(format!("'{part}' is not a range of cores; write 4-6"));
+                }
+                list.extend(first..=last);
+            }
+        }
+    }
+    Ok(Cores(list))
+}
+
+fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
+    let wrong = || format!("'{text}' is not PERIOD,PARTS,FRACTION as in 5s,5000,1");
+    let mut parts = text.split(',');
+    let (Some(period), Some(count), Some(fraction), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(wrong());
+    };
+    let period = humantime::parse_duration(period).map_err(|_| wrong())?;
+    let count: u32 = count.parse().map_err(|_| wrong())?;
+    let fraction: f64 = fraction.parse().map_err(|_| wrong())?;
+    if period.is_zero() || count == 0 || !(fraction > 0.0 && fraction <= 1.0) {
+        return Err("a period above 0, at least one part, and a fraction above 0 and at most 1".into());
+    }
+    Ok(flow::GarbageSchedule { period, parts: count, fraction })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_of_cores_and_time_outs() {
+        assert_eq!(cores("2,4-6").unwrap().0, [2, 4, 5, 6]);
+        assert!(cores("2,x").is_err());
+        assert!(cores("6-4").is_err());
+        assert_eq!(timeout("none").unwrap().0, None);
+        assert_eq!(timeout("500ms").unwrap().0, Some(Duration::from_millis(500)));
+        assert!(timeout("0s").is_err());
+        assert!(timeout("1year").is_err());
+        assert!(garbage("50ms,100,0.5").is_ok());
+        assert!(garbage("50ms,0,1").is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! From the flags as typed to a plan that can be carried out: contradictions found, defaults
+//! decided, nothing opened yet.
+
+use crate::arguments::{
+    DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
+};
+use engine::worker::Model;
+use export::Spec;
+use flow::hash::HashKind;
+use flow::statistic::{Selection, SelectionError};
+use flow::{FlowDefinition, MeterOptions, TableKind, Timeouts};
+use port::Input;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+use wire::Decapsulate;
+
+/// Packets that the ring before a monitor holds, as a receive ring of the papers.
+const RING: u64 = 4096;
+
+/// The least bytes that a packet of a flow takes in a capture file: a record header of pcap and
+/// an Ethernet header before an IPv4 header.
+const FILE_BYTES_PER_PACKET: u64 = 16 + 14 + 20;
+
+/// What to read.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Capture files, in turn.
+    Files(Vec<Input>),
+    /// Interfaces.
+    Live(Vec<String>),
+}
+
+/// A run of `watch`, decided.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) source: Source,
+    pub(crate) filter: Option<String>,
+    pub(crate) count: Option<u64>,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) promiscuous: bool,
+    pub(crate) ring_memory_mib: u32,
+    pub(crate) model: Model,
+    /// Receiving threads for each interface, or for the files.
+    pub(crate) queues: usize,
+    pub(crate) monitors: usize,
+    pub(crate) ring: usize,
+    pub(crate) cores: Vec<usize>,
+    pub(crate) meter: MeterOptions,
+    pub(crate) decapsulate: Decapsulate,
+    pub(crate) outputs: Vec<Spec>,
+    pub(crate) sort: bool,
+    pub(crate) community_id: bool,
+    pub(crate) summary: SummaryArgument,
+    pub(crate) top: usize,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) numeric: bool,
+    pub(crate) verbose: bool,
+    pub(crate) quiet: bool,
+    pub(crate) fail_on_loss: bool,
+}
+
+impl Plan {
+    /// Decides.
+    ///
+    /// # Errors
+    /// One line that says which flags contradict each other, or what is wrong in one.
+    pub(crate) fn new(arguments: WatchArguments) -> Result<Self, String> {
+        let source = source(&arguments)?;
+        let live = matches!(source, Source::Live(_));
+        let model = match arguments.model {
+            ModelArgument::RunToCompletion => Model::RunToCompletion,
+            ModelArgument::Pipeline => Model::Pipeline,
+        };
+        let queues = usize::from(arguments.queues);
+        if model == Model::RunToCompletion {
+            for (flag, given) in [("--monitors", arguments.monitors.is_some()), ("--ring", arguments.ring.is_some())] {
+                if given {
+                    return Err(format!("{flag} needs --model pipeline: run to completion has no monitors behind a ring"));
+                }
+            }
+        }
+        match &source {
+            Source::Files(inputs) if queues > 1 => {
+                if model == Model::Pipeline {
+                    return Err("--queues with files is for run to completion; a pipeline reads them with one \
+                                receiver: use --monitors".into());
+                }
+                if !inputs.iter().all(Input::is_repeatable) {
+                    return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
+                                --monitors".into());
+                }
+            }
+            Source::Files(_) if arguments.promiscuous => {
+                return Err("--promiscuous is for interfaces (-i), not for files".into());
+            }
+            Source::Live(interfaces) if arguments.count.is_some() && interfaces.len() * queues > 1 => {
+                return Err("-c counts the packets of one queue: give one interface and --queues 1".into());
+            }
+            _ => {}
+        }
+        let outputs = outputs(&arguments.outputs)?;
+        let seed = arguments.seed.map_or_else(random_seed, Ok)?;
+        let meter = MeterOptions {
+            flow: match arguments.flow {
+                FlowArgument::FiveTuple => FlowDefinition::FiveTuple,
+                FlowArgument::Bidirectional => FlowDefinition::Bidirectional,
+                FlowArgument::Src => FlowDefinition::Source,
+                FlowArgument::Dst => FlowDefinition::Destination,
+                FlowArgument::SrcDst => FlowDefinition::SourceDestination,
+            },
+            vlan: arguments.vlan,
+            table: arguments.table.parse::<TableKind>()?,
+            hash: arguments.hash.parse::<HashKind>().map_err(|error| error.to_string())?,
+            seed,
+            flows_max: flows_max(arguments.max_flows, &source)?,
+            timeouts: timeouts(&arguments),
+            garbage: arguments.garbage,
+            statistics: Selection::parse(
+                &arguments.statistics,
+                arguments.estimator.parse().map_err(|error: SelectionError| error.to_string())?,
+            )
+            .map_err(|error| error.to_string())?,
+            view_flows: 0,
+        };
+        Ok(Self {
+            filter: (!arguments.filter.is_empty()).then(|| arguments.filter.join(" ")),
+            count: arguments.count,
+            duration: arguments.duration,
+            promiscuous: arguments.promiscuous,
+            ring_memory_mib: arguments.ring_memory,
+            model,
+            queues,
+            monitors: arguments.monitors.map_or(1, usize::from),
+            ring: usize::try_from(arguments.ring.unwrap_or(RING)).map_err(|error| format!("--ring: {error}"))?,
+            cores: arguments.cores.map(|cores| cores.0).unwrap_or_default(),
+            meter,
+            decapsulate: match arguments.decapsulate {
+                None => Decapsulate::No,
+                Some(DecapsulateArgument::Link) => Decapsulate::Link,
+                Some(DecapsulateArgument::Innermost) => Decapsulate::Innermost,
+            },
+            outputs,
+            sort: arguments.sort,
+            community_id: arguments.community_id,
+            summary: arguments.summary,
+            top: arguments.top,
+            interval: arguments.interval.or_else(|| live.then_some(Duration::from_secs(1))),
+            numeric: arguments.numeric,
+            verbose: arguments.verbose,
+            quiet: arguments.quiet,
+            fail_on_loss: arguments.fail_on_loss,
+            source,
+        })
+    }
+
+    /// Whether records go to standard output.
+    pub(crate) fn records_on_standard_output(&self) -> bool {
+        self.outputs.iter().any(|spec| spec.target == export::Target::StandardOutput)
+    }
+}
+
+fn source(arguments: &WatchArguments) -> Result<Source, String> {
+    match (arguments.interfaces.is_empty(), arguments.files.is_empty()) {
+        (true, true) => Err("nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard \
+                             input)".into()),
+        (false, false) => Err("-i and -r together: watch interfaces, or read files".into()),
+        (false, true) => Ok(Source::Live(arguments.interfaces.clone())),
+        (true, false) => {
+            let inputs: Vec<_> = arguments
+                .files
+                .iter()
+                .map(|path| Input::from_argument(path.as_os_str()))
+                .collect();
+            let standard = inputs.iter().filter(|input| matches!(input, Input::StandardInput)).count();
+            if standard > 1 {
+                return Err("standard input (-r -) can be read once only".into());
+            }
+            Ok(Source::Files(inputs))
+        }
+    }
+}
+
+fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
+    let specs: Vec<Spec> = texts
+        .iter()
+        .map(|text| text.parse::<Spec>().map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    for (index, spec) in specs.iter().enumerate() {
+        if specs[..index].iter().any(|earlier| earlier.target == spec.target) {
+            return Err(format!("-o {}: this target is named twice", texts[index]));
+        }
+    }
+    Ok(specs)
+}
+
+fn timeouts(arguments: &WatchArguments) -> Timeouts {
+    if arguments.whole_flows {
+        return Timeouts::NONE;
+    }
+    let Timeout(idle) = arguments.idle_timeout;
+    let Timeout(active) = arguments.active_timeout;
+    let Timeout(tcp_close) = arguments.tcp_close;
+    Timeouts { idle, active, tcp_close }
+}
+
+/// The bound of the table: a plain capture file cannot hold more flows than packets, so a small
+/// one needs but a small table.
+fn flows_max(wanted: u64, source: &Source) -> Result<usize, String> {
+    let mut bound = wanted;
+    if let Source::Files(inputs) = source {
+        let sizes: Option<u64> = inputs.iter().map(plain_size).sum();
+        if let Some(size) = sizes {
+            bound = bound.min(size / FILE_BYTES_PER_PACKET).max(1);
+        }
+    }
+    let entry_bytes = 128;
+    if bound.saturating_mul(entry_bytes) > 1 << 44 {
+        return Err(format!("--max-flows {wanted}: more than any machine's memory"));
+    }
+    usize::try_from(bound).map_err(|error| format!("--max-flows {wanted}: {error}"))
+}
+
+/// The size of an input that is an uncompressed file.
+fn plain_size(input: &Input) -> Option<u64> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    const ZSTD: [u8; 2] = [0x28, 0xb5];
+    let Input::Path(path) = input else { return None };
+    if !input.is_repeatable() {
+        return None;
+    }
+    let mut magic = [0; 2];
+    File::open(path).ok()?.read_exact(&mut magic).ok()?;
+    if magic == GZIP || magic == ZSTD { None } else { input.size() }
+}
+
+fn random_seed() -> Result<u64, String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random seed: {error}; give --seed"))?;
+    Ok(u64::from_le_bytes(bytes))
+}

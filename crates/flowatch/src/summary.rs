@@ -1,0 +1,209 @@
+//! The summary at the end of a run, for a program: one JSON object.
+
+use crate::collector::{Collected, bytes, packets};
+use engine::{Books, Count, Report};
+use flow::Record;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wire::{Malformed, NoFlow};
+
+/// Changes when a field changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// All of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    schema_version: u32,
+    version: &'static str,
+    /// Packets that arrived and passed the filter; lost ones are among them.
+    packets: u64,
+    /// Their bytes on the wire (those that the kernel dropped have none).
+    bytes: u64,
+    /// Records of flows.
+    flows: u64,
+    /// Records of flows that made room for others.
+    evicted: u64,
+    books: SummaryBooks,
+    malformed: BTreeMap<&'static str, u64>,
+    /// Packets that the snap length cut.
+    truncated: u64,
+    fragments: u64,
+    clock_steps_back: u64,
+    /// Parts of the input that could not be read.
+    faults: Vec<String>,
+    /// Link types met that are not read, as libpcap numbers them.
+    unknown_link_types: Vec<u16>,
+    seconds: Seconds,
+    table_memory_bytes: usize,
+    outputs: Vec<SummaryOutput>,
+    /// Records that a full way to the writer lost.
+    records_lost: u64,
+    per_queue: Vec<SummaryQueue>,
+    top_flows: Vec<TopFlow>,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryBooks {
+    received: u64,
+    processed: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    filtered: u64,
+    in_flows: u64,
+    no_flow: BTreeMap<&'static str, u64>,
+    miscounted: u64,
+    balanced: bool,
+    bytes: SummaryBytes,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryBytes {
+    received: u64,
+    processed: u64,
+    filtered: u64,
+    in_flows: u64,
+    no_flow: u64,
+    miscounted: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Seconds {
+    wall: f64,
+    cpu: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryOutput {
+    target: String,
+    written: u64,
+    lost: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryQueue {
+    name: String,
+    core: Option<usize>,
+    received: u64,
+    processed: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    in_flows: u64,
+    flows: u64,
+    cpu_seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TopFlow {
+    source: String,
+    destination: String,
+    source_transport_port: u16,
+    destination_transport_port: u16,
+    protocol_identifier: u8,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Summary {
+    /// Sums a run up.
+    pub(crate) fn new(report: &Report, collected: &Collected, records_lost: u64, cpu_seconds: f64) -> Self {
+        let books = &report.books;
+        Self {
+            schema_version: SCHEMA_VERSION,
+            version: env!("CARGO_PKG_VERSION"),
+            packets: books.received.packets,
+            bytes: books.received.bytes,
+            flows: report.flows.records,
+            evicted: report.flows.evicted,
+            books: SummaryBooks::new(books),
+            malformed: malformed(books).collect(),
+            truncated: books.truncated,
+            fragments: books.fragments,
+            clock_steps_back: books.clock_steps_back,
+            faults: report.faults.iter().chain(&collected.faults).cloned().collect(),
+            unknown_link_types: report.unknown_links.clone(),
+            seconds: Seconds { wall: report.elapsed.as_secs_f64(), cpu: cpu_seconds },
+            table_memory_bytes: report.memory_bytes,
+            outputs: collected
+                .outputs
+                .iter()
+                .map(|(target, written, lost)| SummaryOutput { target: target.clone(), written: *written, lost: *lost })
+                .collect(),
+            records_lost,
+            per_queue: report
+                .queues
+                .iter()
+                .map(|queue| SummaryQueue {
+                    name: queue.name.clone(),
+                    core: queue.core,
+                    received: queue.books.received.packets,
+                    processed: queue.books.processed.packets,
+                    dropped: dropped(&queue.books),
+                    in_flows: queue.flows.recorded[0],
+                    flows: queue.flows.records,
+                    cpu_seconds: queue.cpu.as_secs_f64(),
+                })
+                .collect(),
+            top_flows: collected.top.iter().map(TopFlow::new).collect(),
+        }
+    }
+}
+
+impl SummaryBooks {
+    fn new(books: &Books) -> Self {
+        Self {
+            received: books.received.packets,
+            processed: books.processed.packets,
+            dropped: dropped(books),
+            filtered: books.filtered.packets,
+            in_flows: books.in_flows.packets,
+            no_flow: no_flow(books).map(|(name, count)| (name, count.packets)).collect(),
+            miscounted: books.miscounted.packets,
+            balanced: books.balance(),
+            bytes: SummaryBytes {
+                received: books.received.bytes,
+                processed: books.processed.bytes,
+                filtered: books.filtered.bytes,
+                in_flows: books.in_flows.bytes,
+                no_flow: books.without_flow().bytes,
+                miscounted: books.miscounted.bytes,
+            },
+        }
+    }
+}
+
+impl TopFlow {
+    fn new(record: &Record) -> Self {
+        Self {
+            source: record.key.source_address().to_string(),
+            destination: record.key.destination_address().to_string(),
+            source_transport_port: record.key.source_port,
+            destination_transport_port: record.key.destination_port,
+            protocol_identifier: record.key.protocol,
+            packets: packets(record),
+            bytes: bytes(record),
+        }
+    }
+}
+
+/// Lost packets by reason, every reason told.
+fn dropped(books: &Books) -> BTreeMap<&'static str, u64> {
+    engine::Drop::ALL
+        .into_iter()
+        .map(|reason| (reason.name(), books.dropped[reason as usize].packets))
+        .collect()
+}
+
+/// Packets in no flow by reason, where there are any.
+pub(crate) fn no_flow(books: &Books) -> impl Iterator<Item = (&'static str, Count)> {
+    NoFlow::ALL
+        .iter()
+        .map(|&reason| (reason.name(), books.no_flow[reason as usize]))
+        .filter(|(_, count)| count.packets > 0)
+}
+
+/// Malformed packets by kind, where there are any.
+pub(crate) fn malformed(books: &Books) -> impl Iterator<Item = (&'static str, u64)> {
+    Malformed::ALL
+        .iter()
+        .map(|&kind| (kind.name(), books.malformed[kind as usize]))
+        .filter(|(_, count)| *count > 0)
+}

@@ -1,0 +1,209 @@
+//! The summary at the end of a run, for a person.
+
+use crate::collector::{Collected, bytes, packets};
+use crate::plan::Plan;
+use crate::summary::{malformed, no_flow};
+use crate::units;
+use engine::Report;
+use flow::{FlowDefinition, Record};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// How a run reads.
+pub(crate) struct SummaryText<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) report: &'a Report,
+    pub(crate) collected: &'a Collected,
+    pub(crate) records_lost: u64,
+    pub(crate) cpu: Duration,
+}
+
+impl SummaryText<'_> {
+    /// The text, lines ended.
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.totals(&mut text);
+        let _ = self.books(&mut text);
+        let _ = self.outputs(&mut text);
+        let _ = self.top(&mut text);
+        if self.plan.verbose {
+            let _ = self.details(&mut text);
+        }
+        text
+    }
+
+    fn totals(&self, text: &mut String) -> std::fmt::Result {
+        let (books, flows) = (&self.report.books, &self.report.flows);
+        let elapsed = self.report.elapsed;
+        let per_packet = self.cpu.as_nanos() as f64 / books.processed.packets.max(1) as f64;
+        writeln!(
+            text,
+            "{} packets, {} in {} flows, {} ({}, {:.0} ns of processor time a packet)",
+            units::count(books.received.packets),
+            units::bytes(books.received.bytes),
+            units::count(flows.records),
+            units::duration(elapsed),
+            units::rate_packets(books.received.packets as f64 / elapsed.as_secs_f64().max(1e-9)),
+            per_packet,
+        )
+    }
+
+    fn books(&self, text: &mut String) -> std::fmt::Result {
+        let books = &self.report.books;
+        writeln!(text, "\nBooks ({})", if books.balance() { "balanced" } else { "NOT BALANCED: please report this" })?;
+        let line = |text: &mut String, name: &str, packets: u64, note: &str| {
+            writeln!(text, "  {name:<28}{:>16}{}{note}", units::count(packets), if note.is_empty() { "" } else { "  " })
+        };
+        line(text, "received", books.received.packets, "")?;
+        line(text, "processed", books.processed.packets, "")?;
+        line(text, "  in flows", books.in_flows.packets, "")?;
+        for (name, count) in no_flow(books) {
+            let note = match name {
+                "mpls" | "pppoe" => "(--decapsulate looks inside)",
+                _ => "",
+            };
+            line(text, &format!("  no flow: {}", name.replace('_', " ")), count.packets, note)?;
+        }
+        if books.miscounted.packets > 0 || !self.plan.meter.table.is_exact() {
+            line(text, "  miscounted", books.miscounted.packets, "(the table had no place for them)")?;
+        }
+        for reason in engine::Drop::ALL {
+            let count = books.dropped[reason as usize].packets;
+            if count > 0 {
+                let share = units::share(count, books.received.packets);
+                line(text, &format!("dropped: {} ring", reason.name()), count, &format!("({share})"))?;
+            }
+        }
+        let asides = [
+            ("left out by the filter", books.filtered.packets),
+            ("malformed", books.malformed.iter().sum()),
+            ("cut by the snap length", books.truncated),
+            ("fragments", books.fragments),
+            ("clock steps back", books.clock_steps_back),
+        ];
+        for (name, count) in asides.into_iter().filter(|(_, count)| *count > 0) {
+            line(text, name, count, "")?;
+        }
+        if self.report.flows.evicted > 0 {
+            line(text, "flows evicted", self.report.flows.evicted, "(more flows than --max-flows)")?;
+        }
+        if !self.plan.meter.table.is_exact() {
+            writeln!(
+                text,
+                "  Flows are told apart by a 32-bit hash alone (--table {}): two may have merged.",
+                self.plan.meter.table.name()
+            )?;
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, text: &mut String) -> std::fmt::Result {
+        for (name, written, lost) in &self.collected.outputs {
+            write!(text, "\n{} records written to {name}", units::count(*written))?;
+            if *lost > 0 {
+                write!(text, ", {} LOST", units::count(*lost))?;
+            }
+            writeln!(text)?;
+        }
+        if self.records_lost > 0 {
+            writeln!(text, "\n{} records LOST: the outputs were too slow", units::count(self.records_lost))?;
+        }
+        Ok(())
+    }
+
+    fn top(&self, text: &mut String) -> std::fmt::Result {
+        if self.collected.top.is_empty() {
+            return Ok(());
+        }
+        let flows: Vec<[String; 3]> = self.collected.top.iter().map(|record| self.flow(record)).collect();
+        let width = |column: usize| flows.iter().map(|flow| flow[column].chars().count()).max().unwrap_or(0);
+        let (first, second) = (width(0).max(6), width(1));
+        writeln!(
+            text,
+            "\nLargest flows\n  {:<first$}  {:<second$}  {:>5}  {:>14}  {:>10}  {:>10}",
+            "source", if second > 0 { "destination" } else { "" }, "proto", "packets", "bytes", "duration",
+            second = if second > 0 { second.max(11) } else { 0 },
+        )?;
+        for (record, [source, destination, protocol]) in self.collected.top.iter().zip(&flows) {
+            let lasted = Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
+            writeln!(
+                text,
+                "  {source:<first$}  {destination:<second$}  {protocol:>5}  {:>14}  {:>10}  {:>10}",
+                units::count(packets(record)), units::bytes(bytes(record)), units::duration(lasted),
+                second = if second > 0 { second.max(11) } else { 0 },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Source, destination and protocol of a flow, as far as its key has them.
+    fn flow(&self, record: &Record) -> [String; 3] {
+        let key = &record.key;
+        let end = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
+            (6 | 17 | 132, std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
+            (6 | 17 | 132, address) => format!("{address}:{port}"),
+            (_, address) => address.to_string(),
+        };
+        let source = end(key.source_address(), key.source_port);
+        let destination = end(key.destination_address(), key.destination_port);
+        let protocol = if self.plan.numeric {
+            key.protocol.to_string()
+        } else {
+            protocol_name(key.protocol).map_or_else(|| key.protocol.to_string(), str::to_owned)
+        };
+        match self.plan.meter.flow {
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => [source, destination, protocol],
+            FlowDefinition::Source => [source, String::new(), String::new()],
+            FlowDefinition::Destination => [destination, String::new(), String::new()],
+            FlowDefinition::SourceDestination => [source, destination, String::new()],
+        }
+    }
+
+    fn details(&self, text: &mut String) -> std::fmt::Result {
+        let mut kinds = malformed(&self.report.books).peekable();
+        if kinds.peek().is_some() {
+            writeln!(text, "\nMalformed packets")?;
+        }
+        for (name, count) in kinds {
+            writeln!(text, "  {:<36}{:>12}", name.replace('_', " "), units::count(count))?;
+        }
+        writeln!(text, "\nQueues")?;
+        for queue in &self.report.queues {
+            let core = queue.core.map_or_else(|| "any".to_owned(), |core| core.to_string());
+            writeln!(
+                text,
+                "  {:<28} core {core:>3}  {:>14} received  {:>12} dropped  {:>12} records  {:>9} CPU",
+                queue.name,
+                units::count(queue.books.received.packets),
+                units::count(queue.books.lost()),
+                units::count(queue.flows.records),
+                units::duration(queue.cpu),
+            )?;
+        }
+        writeln!(text, "\nTables: at most {}", units::bytes(self.report.memory_bytes as u64))
+    }
+}
+
+/// The name of a protocol that people know by name.
+pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
+    Some(match protocol {
+        0 => "hopopt",
+        1 => "icmp",
+        2 => "igmp",
+        4 => "ipip",
+        6 => "tcp",
+        17 => "udp",
+        41 => "ipv6",
+        47 => "gre",
+        50 => "esp",
+        51 => "ah",
+        58 => "icmp6",
+        88 => "eigrp",
+        89 => "ospf",
+        103 => "pim",
+        112 => "vrrp",
+        132 => "sctp",
+        _ => return None,
+    })
+}

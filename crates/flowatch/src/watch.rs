@@ -1,0 +1,225 @@
+//! `flowatch watch`: the ports are opened, the engine runs, records are collected, and what it came
+//! to is said.
+
+use crate::arguments::SummaryArgument;
+use crate::collector::{Collected, Collector, Output};
+use crate::plan::{Plan, Source};
+use crate::reporter::Reporter;
+use crate::signals;
+use crate::summary::Summary;
+use crate::summary_text::SummaryText;
+use engine::worker::{Input, Model, Options, Stop};
+use engine::{Progress, Report, Returned};
+use export::ExportOptions;
+use port::{Port, PortError, af_packet};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Done, but packets or records were lost, and `--fail-on-loss` was given.
+const EXIT_LOSS: u8 = 1;
+
+/// Bad usage, or it could not run, or not all of the input could be read.
+pub(crate) const EXIT_FAILED: u8 = 2;
+
+/// A right is missing.
+const EXIT_PERMISSION: u8 = 77;
+
+/// How often the main thread looks at the others.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Carries a plan out.
+pub(crate) fn run(mut plan: Plan) -> ExitCode {
+    let stop = Stop::default();
+    if let Err(error) = signals::stop_on_signals(&stop) {
+        return failed(&format!("signals: {error}"));
+    }
+    let ports = match open_ports(&plan) {
+        Ok(ports) => ports,
+        Err(PortError::Permission(message)) => {
+            complain(&message);
+            return ExitCode::from(EXIT_PERMISSION);
+        }
+        Err(error) => return failed(&error.to_string()),
+    };
+    let live = matches!(plan.source, Source::Live(_));
+    let receivers = ports.len();
+    let threads = match plan.model {
+        Model::RunToCompletion => receivers,
+        Model::Pipeline => receivers * (1 + plan.monitors),
+    };
+    let mut reporter = Reporter::new(&plan, &stop);
+    plan.meter.view_flows = reporter.view_flows();
+    let options = Options {
+        model: plan.model,
+        meter: plan.meter.clone(),
+        decapsulate: plan.decapsulate,
+        cores: plan.cores.clone(),
+        monitors: plan.monitors,
+        ring: plan.ring,
+        stop: stop.clone(),
+    };
+    let collector = match open_outputs(&plan) {
+        Ok(outputs) => {
+            let width = plan.meter.schema().statistics.len();
+            Collector::new(outputs, width, plan.sort, plan.top)
+        }
+        Err(message) => return failed(&message),
+    };
+    let input = Input { ports, same_packets: !live && receivers > 1, live };
+    let progress = Progress::new(threads);
+    let (records, returned) = engine::channel(threads, !live);
+    let outcome = thread::scope(|scope| {
+        let collecting = scope.spawn(|| collect(collector, &returned, &stop));
+        let lost = records.clone();
+        let options = &options;
+        let progress_of_engine = &progress;
+        let running = scope.spawn(move || {
+            let report = engine::run(options, input, &records, progress_of_engine);
+            drop(records);
+            report
+        });
+        let started = Instant::now();
+        while !running.is_finished() {
+            thread::sleep(LOOK);
+            if plan.duration.is_some_and(|duration| started.elapsed() >= duration) {
+                stop.request();
+            }
+            reporter.tick(&progress, started.elapsed());
+        }
+        reporter.close(&progress, started.elapsed());
+        let report = running.join();
+        // The collector ends when the last sender is gone.
+        let records_lost = lost.lost();
+        drop(lost);
+        (report, collecting.join(), records_lost)
+    });
+    let (report, collected, records_lost) = match outcome {
+        (Ok(Ok(report)), Ok(collected), lost) => (report, collected, lost),
+        (Ok(Err(error)), ..) => return failed(&error.to_string()),
+        _ => return failed("a thread panicked: please report this"),
+    };
+    say(&plan, &report, &collected, records_lost);
+    exit_code(&plan, &report, &collected, records_lost)
+}
+
+fn collect(collector: Collector, returned: &Returned, stop: &Stop) -> Collected {
+    collector.run(returned, stop)
+}
+
+/// Opens the ports: one for each receiving thread.
+fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    match &plan.source {
+        Source::Files(inputs) => {
+            for _ in 0..plan.queues {
+                ports.push(Box::new(port::CaptureFiles::open(inputs)?));
+            }
+        }
+        Source::Live(names) => {
+            for name in names {
+                for port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
+                    ports.push(Box::new(port));
+                }
+            }
+        }
+    }
+    ports.into_iter().map(|port| wrap(plan, port)).collect()
+}
+
+/// How the interface of a source is opened.
+fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError> {
+    let options = af_packet::Options::from_source(source)?;
+    if options.queue.is_some() && plan.queues > 1 {
+        return Err(PortError::Failed(format!(
+            "{source} is one queue: --queues divides a whole interface, name it without the @"
+        )));
+    }
+    let ring_bytes = (plan.ring_memory_mib as usize) << 20;
+    Ok(af_packet::Options {
+        promiscuous: plan.promiscuous,
+        block_count: (ring_bytes / options.block_bytes).max(2),
+        ..options
+    })
+}
+
+/// The filter and the limit around a port.
+fn wrap(plan: &Plan, mut port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError> {
+    if let Some(filter) = &plan.filter {
+        port = Box::new(port::Filtered::new(port, filter)?);
+    }
+    if let Some(count) = plan.count {
+        port = Box::new(port::Limited::new(port, count));
+    }
+    Ok(port)
+}
+
+fn open_outputs(plan: &Plan) -> Result<Vec<Output>, String> {
+    let schema = plan.meter.schema();
+    let options = ExportOptions { community_id: plan.community_id, ..ExportOptions::default() };
+    plan.outputs
+        .iter()
+        .map(|spec| {
+            let exporter = export::open(spec, &schema, &options).map_err(|error| error.to_string())?;
+            Ok(Output { name: spec.to_string(), exporter })
+        })
+        .collect()
+}
+
+/// Says what the run came to, where it was asked to.
+fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
+    for fault in report.faults.iter().chain(&collected.faults) {
+        complain(fault);
+    }
+    for link in &report.unknown_links {
+        complain(&format!("link type {link} is not read: its packets are counted, without flows"));
+    }
+    let cpu = engine_cpu();
+    let text = match plan.summary {
+        SummaryArgument::None => return,
+        SummaryArgument::Json => {
+            let summary = Summary::new(report, collected, records_lost, cpu.as_secs_f64());
+            match serde_json::to_string(&summary) {
+                Ok(json) => json + "\n",
+                Err(error) => return complain(&error.to_string()),
+            }
+        }
+        SummaryArgument::Text if plan.quiet => return,
+        SummaryArgument::Text => SummaryText { plan, report, collected, records_lost, cpu }.render(),
+    };
+    // A reader that has gone does not want it: nothing to complain about.
+    let _ = if plan.records_on_standard_output() {
+        io::stderr().lock().write_all(text.as_bytes())
+    } else {
+        io::stdout().lock().write_all(text.as_bytes())
+    };
+}
+
+/// Processor time of the whole process so far.
+fn engine_cpu() -> Duration {
+    hw::time::process_cpu()
+}
+
+fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {
+    let lost_by_outputs: u64 = collected.outputs.iter().map(|(_, _, lost)| lost).sum();
+    let lost = report.books.lost() + records_lost + if collected.reader_gone { 0 } else { lost_by_outputs };
+    if !report.faults.is_empty() || !collected.faults.is_empty() {
+        ExitCode::from(EXIT_FAILED)
+    } else if plan.fail_on_loss && lost > 0 {
+        ExitCode::from(EXIT_LOSS)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// One line on standard error.
+pub(crate) fn complain(message: &str) {
+    // Nobody may be listening.
+    let _ = writeln!(io::stderr().lock(), "flowatch: {message}");
+}
+
+fn failed(message: &str) -> ExitCode {
+    complain(message);
+    ExitCode::from(EXIT_FAILED)
+}

@@ -1,0 +1,79 @@
+//! Rules for Markdown: a link to a file of the repository leads to one.
+
+use std::path::Path;
+
+use super::Finding;
+
+pub(super) fn check(root: &Path, file: &Path, content: &str) -> Vec<Finding> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    links(content)
+        .into_iter()
+        .filter_map(|(line, target)| {
+            let path = target.split('#').next().unwrap_or(target);
+            let elsewhere = path.is_empty() || path.contains(':');
+            let full = match path.strip_prefix('/') {
+                Some(from_root) => root.join(from_root),
+                None => root.join(directory).join(path),
+            };
+            (!elsewhere && !full.exists()).then(|| {
+                Finding::new(
+                    file,
+                    line,
+                    format!("link to `{target}`, which is not there"),
+                )
+            })
+        })
+        .collect()
+}
+
+/// Targets of `[text](target)` and of `[name]: target`, with their lines, outside code.
+fn links(content: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (index, line) in content.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        let mut rest = line;
+        while let Some(at) = rest.find("](") {
+            let in_span = rest[..at].matches('`').count() % 2 == 1;
+            rest = &rest[at + 2..];
+            let target = rest.split([')', ' ']).next().unwrap_or(rest);
+            if !in_span {
+                found.push((index + 1, target));
+            }
+        }
+        if let Some((name, target)) = line.split_once("]: ")
+            && name.starts_with('[')
+        {
+            found.push((index + 1, target.split(' ').next().unwrap_or(target)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_missing_files_are_found_and_those_elsewhere_left_alone() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "[a](Cargo.toml) [b](missing.md#x) [c](https://a.example/x) [d](#here)\n\
+            ```\n[e](gone.md)\n```\n[f]: /gone.md\n[g](src/main.rs)\n";
+        let found = check(root, Path::new("README.md"), text);
+        let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 5]);
+        assert!(
+            check(
+                root,
+                Path::new("src/a.md"),
+                "[a](main.rs) [b](../Cargo.toml)"
+            )
+            .is_empty()
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Where things are, and running programs there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    xtask.parent().map_or(xtask.clone(), Path::to_path_buf)
+}
+
+/// Where cargo builds to.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |set| root().join(set))
+}
+
+/// The directory of real captures that tests and benchmarks share: `FLOWATCH_TRAFFIC`, else
+/// `../shared/traffic` beside the workspace.
+pub(crate) fn traffic() -> anyhow::Result<PathBuf> {
+    let directory = std::env::var_os("FLOWATCH_TRAFFIC")
+        .map_or_else(|| root().join("../shared/traffic"), PathBuf::from);
+    ensure!(
+        directory.is_dir(),
+        "no captures at {}: set FLOWATCH_TRAFFIC to the directory that holds them",
+        directory.display()
+    );
+    Ok(directory)
+}
+
+/// A command that starts at the root of the workspace.
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Cargo, of the toolchain that runs this program.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    command(&cargo, arguments)
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let mut line = program
+        .file_name()
+        .unwrap_or(command.get_program())
+        .to_string_lossy()
+        .into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+/// Runs `command` with its output shown.
+pub(crate) fn run(mut command: Command) -> anyhow::Result<()> {
+    let line = shown(&command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {line}"))?;
+    ensure!(status.success(), "{line}: {status}");
+    Ok(())
+}
+
+/// What `command` prints; its complaints are shown.
+pub(crate) fn output(mut command: Command) -> anyhow::Result<Vec<u8>> {
+    let line = shown(&command);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {line}"))?;
+    ensure!(output.status.success(), "{line}: {}", output.status);
+    Ok(output.stdout)
+}
+
+/// Whether `program` is somewhere on the PATH.
+pub(crate) fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    })
+}
