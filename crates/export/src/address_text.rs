@@ -1,0 +1,176 @@
+//! IP addresses as text, and other octets.
+
+use crate::text::Pen;
+
+/// Every octet in decimal with a dot behind it, and how many bytes that is.
+static OCTETS: ([[u8; 4]; 256], [u8; 256]) = octets();
+
+const fn octets() -> ([[u8; 4]; 256], [u8; 256]) {
+    let mut texts = [[0; 4]; 256];
+    let mut lengths = [0; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let digits = [
+            b'0' + (octet / 100) as u8,
+            b'0' + (octet / 10 % 10) as u8,
+            b'0' + (octet % 10) as u8,
+        ];
+        let (text, length) = match octet {
+            0..10 => ([digits[2], b'.', 0, 0], 2),
+            10..100 => ([digits[1], digits[2], b'.', 0], 3),
+            _ => ([digits[0], digits[1], digits[2], b'.'], 4),
+        };
+        texts[octet] = text;
+        lengths[octet] = length;
+        octet += 1;
+    }
+    (texts, lengths)
+}
+
+impl Pen<'_> {
+    /// Writes an octet in decimal.
+    #[inline(always)]
+    pub fn small(&mut self, octet: u8) {
+        let (texts, lengths) = &OCTETS;
+        let octet = usize::from(octet);
+        self.put(&texts[octet], usize::from(lengths[octet]) - 1);
+    }
+
+    /// Writes an IPv4 address: four decimal octets and dots.
+    #[inline(always)]
+    pub fn ipv4(&mut self, address: [u8; 4]) {
+        let (texts, lengths) = &OCTETS;
+        for (place, octet) in address.into_iter().enumerate() {
+            let octet = usize::from(octet);
+            let dot = usize::from(place == 3);
+            self.put(&texts[octet], usize::from(lengths[octet]) - dot);
+        }
+    }
+
+    /// Writes an IPv6 address as RFC 5952 section 4 wants it: lower case, no leading zeroes, the
+    /// longest run of two or more zero groups (the first of equals) as `::`; IPv4-mapped
+    /// addresses with the last part in dots (section 5). Returns where it ends.
+    #[inline(never)]
+    pub(crate) fn ipv6_groups(mut self, address: &[u8; 16]) -> usize {
+        if let [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] = *address {
+            self.put(b"::ffff:", 7);
+            self.ipv4([a, b, c, d]);
+            return self.at();
+        }
+        let (pairs, _) = address.as_chunks::<2>();
+        let (run_start, run_length) = longest_zero_run(pairs);
+        let mut place = 0;
+        // Nothing stands between the start, or `::`, and the group behind it.
+        let mut separated = true;
+        while let Some(group) = pairs.get(place) {
+            if place == run_start && run_length >= 2 {
+                self.put(b"::", 2);
+                separated = true;
+                place += run_length;
+                continue;
+            }
+            if !separated {
+                self.byte(b':');
+            }
+            separated = false;
+            self.group(u16::from_be_bytes(*group));
+            place += 1;
+        }
+        self.at()
+    }
+
+    /// Writes 16 bits in hexadecimal without leading zeroes.
+    #[inline]
+    fn group(&mut self, group: u16) {
+        let digits = [group >> 12, group >> 8, group >> 4, group].map(|digit| {
+            let digit = (digit & 15) as u8;
+            digit + if digit < 10 { b'0' } else { b'a' - 10 }
+        });
+        // A zero alone keeps its one digit.
+        let skipped = (group | 1).leading_zeros() / 4;
+        let text = u32::from_le_bytes(digits) >> (8 * skipped);
+        self.put(&text.to_le_bytes(), 4 - skipped as usize);
+    }
+}
+
+/// Where the longest run of zero groups starts (the first of equals), and its length.
+fn longest_zero_run(groups: &[[u8; 2]]) -> (usize, usize) {
+    let mut best = (0, 0);
+    let mut length = 0;
+    for (place, group) in groups.iter().enumerate() {
+        length = if *group == [0, 0] { length + 1 } else { 0 };
+        if length > best.1 {
+            best = (place + 1 - length, length);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Text;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+    use proptest::prelude::*;
+
+    fn ipv4(address: [u8; 4]) -> String {
+        let mut text = Text::default();
+        text.append(Pen::VALUE_BYTES_MAX, |pen| pen.ipv4(address));
+        String::from_utf8(text.as_bytes().to_vec()).unwrap()
+    }
+
+    fn ipv6(address: Ipv6Addr) -> String {
+        let mut text = Text::default();
+        text.append(Pen::VALUE_BYTES_MAX, |pen| pen.ipv6(&address.octets()));
+        String::from_utf8(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn octets_are_as_std_writes_them() {
+        for octet in 0..=u8::MAX {
+            let mut text = Text::default();
+            text.append(3, |pen| pen.small(octet));
+            assert_eq!(text.as_bytes(), octet.to_string().as_bytes());
+        }
+    }
+
+    /// The addresses that RFC 5952 itself shows: sections 1, 4.1, 4.2.1 to 4.2.3, 4.3 and 5.
+    #[test]
+    fn examples_of_rfc_5952() {
+        for (read, written) in [
+            ("2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"),
+            ("2001:0db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"),
+            ("2001:DB8:0:0:1::1", "2001:db8::1:0:0:1"),
+            ("2001:0db8::0001", "2001:db8::1"),
+            ("2001:db8:0:0:0:0:2:1", "2001:db8::2:1"),
+            ("2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"),
+            ("2001:0:0:1:0:0:0:1", "2001:0:0:1::1"),
+            ("2001:db8::AAAA", "2001:db8::aaaa"),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+            ("::", "::"),
+            ("::1", "::1"),
+            ("1::", "1::"),
+            ("0:1:1:1:1:1:1:0", "0:1:1:1:1:1:1:0"),
+        ] {
+            assert_eq!(ipv6(read.parse().unwrap()), written, "{read}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ipv4_is_as_std_writes_it(address: [u8; 4]) {
+            prop_assert_eq!(ipv4(address), Ipv4Addr::from(address).to_string());
+        }
+
+        #[test]
+        fn ipv6_is_as_std_writes_it(groups: [u16; 8], zeroes: u8, shift in 0_u32..16) {
+            // Random groups have no zeroes: clear some, shorten others.
+            let mut groups = groups;
+            for (place, group) in groups.iter_mut().enumerate() {
+                *group = if zeroes >> place & 1 == 1 { 0 } else { *group >> shift };
+            }
+            let address = Ipv6Addr::from(groups);
+            prop_assert_eq!(ipv6(address), address.to_string());
+        }
+    }
+}

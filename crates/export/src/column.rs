@@ -1,0 +1,333 @@
+//! The one table of columns that every format writes, and how a value is got from a record.
+
+mod table;
+
+pub use table::COLUMNS;
+
+use crate::ExportOptions;
+use crate::text::Word;
+use flow::{EndReason, FlowDefinition, Record, Schema};
+use wire::CommunityId;
+
+/// Version of the names, types and meanings of the columns. It goes up when one of them changes
+/// or goes; a column that is added leaves it as it is.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A column's number in the registry of IPFIX Information Elements (IANA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// IPFIX has no element for it.
+    None,
+    /// The element of this number.
+    Iana(u16),
+    /// The element of this number for the other direction of a bidirectional flow: enterprise
+    /// number 29305 (RFC 5103 section 6.1).
+    Reverse(u16),
+}
+
+/// The abstract data types of IPFIX that are used here (RFC 7012 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// unsigned8.
+    Unsigned8,
+    /// unsigned16.
+    Unsigned16,
+    /// unsigned64.
+    Unsigned64,
+    /// float64.
+    Float64,
+    /// dateTimeNanoseconds; within 64 bits of nanoseconds around the Unix epoch.
+    DateTimeNanoseconds,
+    /// ipv4Address.
+    Ipv4Address,
+    /// ipv6Address.
+    Ipv6Address,
+    /// string.
+    String,
+}
+
+impl Kind {
+    /// The name of the type in RFC 7012.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsigned8 => "unsigned8",
+            Self::Unsigned16 => "unsigned16",
+            Self::Unsigned64 => "unsigned64",
+            Self::Float64 => "float64",
+            Self::DateTimeNanoseconds => "dateTimeNanoseconds",
+            Self::Ipv4Address => "ipv4Address",
+            Self::Ipv6Address => "ipv6Address",
+            Self::String => "string",
+        }
+    }
+}
+
+/// In which runs a column is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// In every run.
+    Always,
+    /// Where the source address is part of the key.
+    SourceAddress,
+    /// Where the destination address is part of the key.
+    DestinationAddress,
+    /// Where ports and protocol are part of the key.
+    Ports,
+    /// Where both directions are one flow.
+    Bidirectional,
+    /// Where VLAN tags are part of the key.
+    Vlan,
+    /// On request.
+    CommunityId,
+}
+
+impl Presence {
+    /// What the documentation says of it.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::SourceAddress => "flows 5tuple, bidirectional, src, src-dst",
+            Self::DestinationAddress => "flows 5tuple, bidirectional, dst, src-dst",
+            Self::Ports => "flows 5tuple, bidirectional",
+            Self::Bidirectional => "flows bidirectional",
+            Self::Vlan => "VLAN tags in the key",
+            Self::CommunityId => "on request; flows 5tuple, bidirectional",
+        }
+    }
+
+    /// Whether a run of `schema` has it.
+    fn holds(self, schema: &Schema, community_id: bool) -> bool {
+        use FlowDefinition::{Bidirectional, Destination, FiveTuple, Source};
+        let ports = matches!(schema.flow, FiveTuple | Bidirectional);
+        match self {
+            Self::Always => true,
+            Self::SourceAddress => schema.flow != Destination,
+            Self::DestinationAddress => schema.flow != Source,
+            Self::Ports => ports,
+            Self::Bidirectional => schema.flow == Bidirectional,
+            Self::Vlan => schema.vlan,
+            Self::CommunityId => community_id && ports,
+        }
+    }
+}
+
+/// What a column is.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// Its name in every format.
+    pub name: &'static str,
+    /// Its IPFIX element.
+    pub element: Element,
+    /// Its type.
+    pub kind: Kind,
+    /// Its unit, or nothing.
+    pub unit: &'static str,
+    /// In which runs it is there.
+    pub presence: Presence,
+    /// Which records have no value in it, or nothing if all have one.
+    pub empty: &'static str,
+    /// What it means and where it comes from, in a sentence or two.
+    pub definition: &'static str,
+    /// How its value is got.
+    pub(crate) field: Field,
+}
+
+/// Which value of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Start,
+    End,
+    Duration,
+    IpVersion,
+    SourceIpv4,
+    DestinationIpv4,
+    SourceIpv6,
+    DestinationIpv6,
+    SourcePort,
+    DestinationPort,
+    Protocol,
+    OuterVlan,
+    InnerVlan,
+    Packets,
+    Bytes,
+    ForwardPackets,
+    ReversePackets,
+    ForwardBytes,
+    ReverseBytes,
+    BiflowDirection,
+    TcpFlags,
+    ReverseTcpFlags,
+    IcmpV4,
+    IcmpV6,
+    EndReasonNumber,
+    EndReasonWord,
+    PacketRate,
+    BitRate,
+    /// With its seed.
+    CommunityId(u16),
+}
+
+/// A value, as every format takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    /// The column has no meaning for this record.
+    Absent,
+    /// Apart from other numbers because its text is cheaper.
+    Small(u8),
+    Unsigned(u64),
+    /// NaN where the measure has no value for this record.
+    Float(f64),
+    /// Nanoseconds since the Unix epoch.
+    Time(i64),
+    Ipv4([u8; 4]),
+    Ipv6(&'a [u8; 16]),
+    Word(&'static Word),
+    CommunityId(CommunityId),
+}
+
+/// IANA protocol numbers that decide which columns have a meaning.
+mod protocol {
+    pub(super) const ICMP: u8 = 1;
+    pub(super) const TCP: u8 = 6;
+    pub(super) const ICMP_V6: u8 = 58;
+}
+
+const NANOSECONDS_A_SECOND: f64 = 1e9;
+
+impl Field {
+    /// The value of `record` in this column.
+    #[inline(always)]
+    pub(crate) fn value(self, record: &Record) -> Value<'_> {
+        let key = &record.key;
+        let total = |of: &[u64; 2]| of[0].saturating_add(of[1]);
+        match self {
+            Self::Start => Value::Time(record.start_ns),
+            Self::End => Value::Time(record.end_ns),
+            Self::Duration => Value::Unsigned(duration_ns(record)),
+            Self::IpVersion => Value::Small(key.version),
+            Self::SourceIpv4 => ipv4(key.version, &key.source),
+            Self::DestinationIpv4 => ipv4(key.version, &key.destination),
+            Self::SourceIpv6 => ipv6(key.version, &key.source),
+            Self::DestinationIpv6 => ipv6(key.version, &key.destination),
+            Self::SourcePort => Value::Unsigned(key.source_port.into()),
+            Self::DestinationPort => Value::Unsigned(key.destination_port.into()),
+            Self::Protocol => Value::Small(key.protocol),
+            Self::OuterVlan => vlan(key.vlan[0]),
+            Self::InnerVlan => vlan(key.vlan[1]),
+            Self::Packets => Value::Unsigned(total(&record.packets)),
+            Self::Bytes => Value::Unsigned(total(&record.bytes)),
+            Self::ForwardPackets => Value::Unsigned(record.packets[0]),
+            Self::ReversePackets => Value::Unsigned(record.packets[1]),
+            Self::ForwardBytes => Value::Unsigned(record.bytes[0]),
+            Self::ReverseBytes => Value::Unsigned(record.bytes[1]),
+            // 1: the initiator is the source, known by its packet being the first (RFC 5103
+            // section 6.3).
+            Self::BiflowDirection => Value::Small(1),
+            Self::TcpFlags => flags(key.protocol, record.tcp_flags[0]),
+            Self::ReverseTcpFlags => flags(key.protocol, record.tcp_flags[1]),
+            Self::IcmpV4 if key.protocol == protocol::ICMP && key.version == 4 => {
+                Value::Unsigned(record.icmp_type_code.into())
+            }
+            Self::IcmpV6 if key.protocol == protocol::ICMP_V6 && key.version == 6 => {
+                Value::Unsigned(record.icmp_type_code.into())
+            }
+            Self::IcmpV4 | Self::IcmpV6 => Value::Absent,
+            Self::EndReasonNumber => Value::Small(record.end_reason.ipfix()),
+            Self::EndReasonWord => Value::Word(end_reason_word(record.end_reason)),
+            Self::PacketRate => rate(total(&record.packets) as f64, duration_ns(record)),
+            Self::BitRate => rate(8.0 * total(&record.bytes) as f64, duration_ns(record)),
+            Self::CommunityId(seed) => {
+                Value::CommunityId(CommunityId::new(key, record.icmp_type_code, seed))
+            }
+        }
+    }
+}
+
+/// Nanoseconds from the first packet to the last; 0 if the capture's clock went back.
+#[inline(always)]
+fn duration_ns(record: &Record) -> u64 {
+    u64::try_from(record.end_ns.saturating_sub(record.start_ns)).unwrap_or(0)
+}
+
+#[inline(always)]
+fn rate(amount: f64, duration_ns: u64) -> Value<'static> {
+    Value::Float(if duration_ns == 0 {
+        f64::NAN
+    } else {
+        amount * NANOSECONDS_A_SECOND / duration_ns as f64
+    })
+}
+
+#[inline(always)]
+fn ipv4(version: u8, address: &[u8; 16]) -> Value<'_> {
+    let [a, b, c, d, ..] = *address;
+    if version == 4 {
+        Value::Ipv4([a, b, c, d])
+    } else {
+        Value::Absent
+    }
+}
+
+#[inline(always)]
+fn ipv6(version: u8, address: &[u8; 16]) -> Value<'_> {
+    if version == 6 {
+        Value::Ipv6(address)
+    } else {
+        Value::Absent
+    }
+}
+
+#[inline(always)]
+fn vlan(tag: u16) -> Value<'static> {
+    if tag & wire::FlowKey::VLAN_PRESENT == 0 {
+        Value::Absent
+    } else {
+        Value::Unsigned((tag & (wire::FlowKey::VLAN_PRESENT - 1)).into())
+    }
+}
+
+/// The control bits of a TCP flow; a flow whose key has no protocol may have them too.
+#[inline(always)]
+fn flags(key_protocol: u8, flags: u8) -> Value<'static> {
+    if key_protocol == protocol::TCP || flags != 0 {
+        Value::Small(flags)
+    } else {
+        Value::Absent
+    }
+}
+
+/// How an end reason is written.
+#[inline(always)]
+pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
+    static IDLE: Word = Word::new("idle");
+    static ACTIVE: Word = Word::new("active");
+    static FIN: Word = Word::new("tcp-fin");
+    static RESET: Word = Word::new("tcp-rst");
+    static END: Word = Word::new("end-of-input");
+    static LACK: Word = Word::new("lack-of-resources");
+    match reason {
+        EndReason::IdleTimeout => &IDLE,
+        EndReason::ActiveTimeout => &ACTIVE,
+        EndReason::TcpFin => &FIN,
+        EndReason::TcpReset => &RESET,
+        EndReason::EndOfInput => &END,
+        EndReason::LackOfResources => &LACK,
+    }
+}
+
+/// The columns that a run of `schema` has, in their order; the statistics of the schema follow.
+pub(crate) fn columns(schema: &Schema, options: &ExportOptions) -> Vec<Definition> {
+    let mut columns: Vec<Definition> = COLUMNS
+        .iter()
+        .filter(|column| column.presence.holds(schema, options.community_id))
+        .copied()
+        .collect();
+    for column in &mut columns {
+        if let Field::CommunityId(seed) = &mut column.field {
+            *seed = options.community_id_seed;
+        }
+    }
+    columns
+}

@@ -1,0 +1,181 @@
+//! NDJSON: one object a line, each with the version of the schema.
+
+use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
+use crate::error::ExportError;
+use crate::lines::Lines;
+use crate::output::Output;
+use crate::text::{Label, Pen};
+use crate::time_text::TimeText;
+use crate::{ExportOptions, Exporter};
+use flow::{Record, RecordBatch, Schema};
+
+/// Writes records as JSON objects.
+///
+/// A field that has no meaning for a record (an IPv6 address of an IPv4 flow) is left out; a
+/// measure that has no value (the rate of a flow of one packet) is `null`.
+#[derive(Debug)]
+pub(crate) struct Json {
+    lines: Lines,
+    columns: Vec<Column>,
+    statistics: Vec<Label>,
+    opening: Label,
+    /// What a line may have at most.
+    line_bytes_max: usize,
+    times: TimeText,
+}
+
+#[derive(Debug)]
+struct Column {
+    /// `,"name":` and the opening quote of a string.
+    label: Label,
+    field: Field,
+}
+
+impl Json {
+    pub(crate) fn new(output: Output, schema: &Schema, options: &ExportOptions) -> Self {
+        let columns: Vec<Column> = columns(schema, options)
+            .into_iter()
+            .map(|column| {
+                let quote = match column.kind {
+                    Kind::DateTimeNanoseconds
+                    | Kind::Ipv4Address
+                    | Kind::Ipv6Address
+                    | Kind::String => "\"",
+                    _ => "",
+                };
+                Column {
+                    label: Label::new(&format!(",\"{}\":{quote}", column.name)),
+                    field: column.field,
+                }
+            })
+            .collect();
+        let statistics: Vec<Label> = schema
+            .statistics
+            .iter()
+            .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
+            .collect();
+        let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
+        let labels = columns
+            .iter()
+            .map(|column| &column.label)
+            .chain(&statistics);
+        // A value with its closing quote, and the closing brace and line feed.
+        let fields: usize = labels
+            .map(|label| label.len() + Pen::VALUE_BYTES_MAX + 1)
+            .sum();
+        Self {
+            lines: Lines::new(output),
+            line_bytes_max: opening.len() + fields + 2,
+            columns,
+            statistics,
+            opening,
+            times: TimeText::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn line(&mut self, record: &Record, values: &[f64]) {
+        self.lines.text.append(self.line_bytes_max, |pen| {
+            pen.label(&self.opening);
+            for column in &self.columns {
+                match column.field.value(record) {
+                    Value::Absent => continue,
+                    Value::Small(value) => {
+                        pen.label(&column.label);
+                        pen.small(value);
+                        continue;
+                    }
+                    Value::Unsigned(value) => {
+                        pen.label(&column.label);
+                        pen.unsigned(value);
+                        continue;
+                    }
+                    Value::Float(value) => {
+                        pen.label(&column.label);
+                        number_or_null(pen, value);
+                        continue;
+                    }
+                    Value::Time(time_ns) => {
+                        pen.label(&column.label);
+                        self.times.write(pen, time_ns);
+                    }
+                    Value::Ipv4(address) => {
+                        pen.label(&column.label);
+                        pen.ipv4(address);
+                    }
+                    Value::Ipv6(address) => {
+                        pen.label(&column.label);
+                        pen.ipv6(address);
+                    }
+                    Value::Word(word) => {
+                        pen.label(&column.label);
+                        pen.word(word);
+                    }
+                    Value::CommunityId(id) => {
+                        pen.label(&column.label);
+                        pen.slice(id.as_str().as_bytes());
+                    }
+                }
+                // Those that do not continue are strings.
+                pen.byte(b'"');
+            }
+            for (label, &value) in self.statistics.iter().zip(values) {
+                pen.label(label);
+                number_or_null(pen, value);
+            }
+            pen.put(b"}\n", 2);
+        });
+    }
+}
+
+#[inline(always)]
+fn number_or_null(pen: &mut Pen<'_>, value: f64) {
+    if value.is_finite() {
+        pen.float(value);
+    } else {
+        pen.put(b"null", 4);
+    }
+}
+
+/// `name` as it stands between the quotes of a JSON string (RFC 8259 section 7).
+fn escaped(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '"' | '\\' => escaped.extend(['\\', character]),
+            '\0'..' ' => escaped.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+impl Exporter for Json {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
+        let width = self.statistics.len();
+        let mut first_fault = Ok(());
+        for (row, record) in batch.records.iter().enumerate() {
+            self.line(record, crate::statistics(batch, row, width));
+            if let Err(fault) = self.lines.end_line() {
+                first_fault = first_fault.and(Err(fault));
+            }
+        }
+        first_fault
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        self.lines.flush()
+    }
+
+    fn finish(&mut self) -> Result<(), ExportError> {
+        self.lines.finish()
+    }
+
+    fn written(&self) -> u64 {
+        self.lines.written()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lines.lost()
+    }
+}

@@ -1,0 +1,57 @@
+//! A disk for tests, with as much room as a test gives it.
+
+use super::{Output, Sink};
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex};
+
+/// Takes bytes while there is room, in part if need be, and says that it is full afterwards.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LimitedDisk(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+impl LimitedDisk {
+    /// An output on this disk.
+    pub(crate) fn output(&self) -> Output {
+        Output {
+            name: "disk".to_owned(),
+            sink: Sink::Limited(self.clone()),
+        }
+    }
+
+    /// Makes more room.
+    pub(crate) fn give(&self, room: usize) {
+        self.0.lock().unwrap().room += room;
+    }
+
+    /// Leaves less room.
+    pub(crate) fn take(&self, room: usize) {
+        self.0.lock().unwrap().room -= room;
+    }
+
+    /// What was written.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().bytes.clone()
+    }
+}
+
+impl Write for LimitedDisk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.lock().unwrap();
+        let taken = bytes.len().min(state.room);
+        if taken == 0 {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        state.room -= taken;
+        state.bytes.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,468 @@
+//! Text without `fmt`: a growing buffer, and numbers written into it.
+//!
+//! Formatting dominates the cost of writing flow records, so every value is written as a block of
+//! fixed size of which only the first bytes count: a fixed size compiles to a store or two, where
+//! a slice of unknown length costs a call to `memcpy`.
+
+/// Bytes that a label's block holds; longer labels take a slower way.
+const LABEL_BLOCK: usize = 48;
+
+/// Text that is being put together; cleared and used again, never freed.
+#[derive(Debug, Default)]
+pub struct Text {
+    /// Always filled up to its length: what lies behind `length` is left over from before.
+    bytes: Vec<u8>,
+    /// Bytes of text in `bytes`.
+    length: usize,
+}
+
+impl Text {
+    /// Empty text with room for `capacity` bytes.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            bytes: vec![0; capacity],
+            length: 0,
+        }
+    }
+
+    /// The text so far.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Bytes of text so far.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is no text.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Forgets the text and keeps the room.
+    pub const fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Keeps the bytes of `range` alone.
+    pub fn keep(&mut self, range: core::ops::Range<usize>) {
+        let end = range.end.min(self.length);
+        let start = range.start.min(end);
+        self.bytes.copy_within(start..end, 0);
+        self.length = end - start;
+    }
+
+    /// Appends what `write` writes, which is at most `bytes_max` bytes.
+    #[inline(always)]
+    pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
+        let needed = bytes_max + OVERHANG;
+        if self.bytes.len() - self.length < needed {
+            self.grow(needed);
+        }
+        let mut pen = Pen {
+            room: &mut self.bytes,
+            at: self.length,
+        };
+        write(&mut pen);
+        self.length = pen.at;
+    }
+
+    /// Appends bytes of any number.
+    pub fn slice(&mut self, bytes: &[u8]) {
+        self.append(bytes.len(), |pen| pen.slice(bytes));
+    }
+
+    /// Puts `byte` in the place of the last one.
+    #[inline]
+    pub fn replace_last(&mut self, byte: u8) {
+        if let Some(last) = self
+            .length
+            .checked_sub(1)
+            .and_then(|at| self.bytes.get_mut(at))
+        {
+            *last = byte;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) {
+        let length = (self.length + needed).max(self.bytes.len() * 2);
+        self.bytes.resize(length, 0);
+    }
+}
+
+/// Writes into room that is known to suffice.
+///
+/// Where it stands is kept apart from the text, so that the compiler holds it in a register: every
+/// write begins where the one before ended, and a detour through memory at each would be most of
+/// the cost of a line. What is not compiled into the caller therefore takes and returns the place
+/// instead of the pen.
+#[derive(Debug)]
+pub struct Pen<'a> {
+    room: &'a mut [u8],
+    at: usize,
+}
+
+impl Pen<'_> {
+    /// The widest value (a time has 30 bytes, an IPv6 address 39, a float 24, an integer 20).
+    pub const VALUE_BYTES_MAX: usize = 40;
+
+    /// Writes the first `used` bytes of `block`.
+    #[inline(always)]
+    pub fn put<const N: usize>(&mut self, block: &[u8; N], used: usize) {
+        const { assert!(N <= OVERHANG) };
+        debug_assert!(used <= N);
+        let rest = self.room.get_mut(self.at..).unwrap_or_default();
+        if let Some(room) = rest.first_chunk_mut::<N>() {
+            *room = *block;
+            self.at += used;
+        } else {
+            debug_assert!(false, "a line is longer than was said");
+        }
+    }
+
+    /// Writes a byte.
+    #[inline(always)]
+    pub fn byte(&mut self, byte: u8) {
+        self.put(&[byte], 1);
+    }
+
+    /// Writes bytes of any number.
+    #[inline]
+    pub fn slice(&mut self, bytes: &[u8]) {
+        let rest = self.room.get_mut(self.at..).unwrap_or_default();
+        if let Some(room) = rest.get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.at += bytes.len();
+        } else {
+            debug_assert!(false, "a line is longer than was said");
+        }
+    }
+
+    /// Writes a label.
+    #[inline(always)]
+    pub fn label(&mut self, label: &Label) {
+        match &label.long {
+            None => self.put(&label.block, label.length),
+            Some(long) => self.slice(long),
+        }
+    }
+
+    /// Writes a word.
+    #[inline(always)]
+    pub fn word(&mut self, word: &Word) {
+        self.put(&word.block, word.text.len());
+    }
+
+    /// Writes `value` in decimal.
+    #[inline(always)]
+    pub fn unsigned(&mut self, value: u64) {
+        if value < EIGHT_DIGITS {
+            self.up_to_eight(value as u32);
+        } else {
+            self.at = long_unsigned(self.room, self.at, value);
+        }
+    }
+
+    /// Writes `value`, below 10^8.
+    #[inline(always)]
+    fn up_to_eight(&mut self, value: u32) {
+        let digits = eight_digits(value);
+        // The first digit stands in the lowest byte, so leading zeroes are trailing zero bits. The
+        // bit set in the last digit keeps a zero that stands alone.
+        let skipped = (digits | 1 << 56).trailing_zeros() / 8;
+        let text = (digits | ASCII_ZEROES) >> (8 * skipped);
+        self.put(&text.to_le_bytes(), 8 - skipped as usize);
+    }
+
+    /// Writes `value`, below 10^8, with leading zeroes to eight digits.
+    #[inline(always)]
+    fn padded_eight(&mut self, value: u32) {
+        self.put(&(eight_digits(value) | ASCII_ZEROES).to_le_bytes(), 8);
+    }
+
+    /// Writes the shortest decimal that reads back as `value`, which must be finite (others give
+    /// no text that JSON knows: the caller decides what stands for them).
+    ///
+    /// There is always a fraction or an exponent, so that a column of floats stays one for readers
+    /// that guess types.
+    #[inline(always)]
+    pub fn float(&mut self, value: f64) {
+        self.at = float(self.room, self.at, value);
+    }
+
+    /// Writes an IPv6 address.
+    #[inline(always)]
+    pub fn ipv6(&mut self, address: &[u8; 16]) {
+        self.at = Pen {
+            room: self.room,
+            at: self.at,
+        }
+        .ipv6_groups(address);
+    }
+
+    /// Where the pen stands.
+    pub(crate) const fn at(&self) -> usize {
+        self.at
+    }
+}
+
+/// [`Pen::unsigned`] for more than eight digits, at most twenty: where it ends.
+#[inline(never)]
+fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
+    let mut pen = Pen { room, at };
+    let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
+    if high < EIGHT_DIGITS {
+        pen.up_to_eight(high as u32);
+    } else {
+        pen.up_to_eight((high / EIGHT_DIGITS) as u32);
+        pen.padded_eight((high % EIGHT_DIGITS) as u32);
+    }
+    pen.padded_eight(low as u32);
+    pen.at
+}
+
+/// [`Pen::float`]: where it ends.
+#[inline(never)]
+fn float(room: &mut [u8], at: usize, value: f64) -> usize {
+    let mut pen = Pen { room, at };
+    let whole = value as u64;
+    // Whole numbers (packet sizes, counts) are common, and digits of integers are cheap.
+    if whole < WHOLE_LIMIT && whole as f64 == value && value.is_sign_positive() {
+        pen.unsigned(whole);
+        pen.put(b".0", 2);
+    } else {
+        pen.slice(zmij::Buffer::new().format_finite(value).as_bytes());
+    }
+    pen.at
+}
+
+/// Blocks reach this far behind their used bytes, at most.
+const OVERHANG: usize = LABEL_BLOCK;
+
+/// 10^8: what fits eight digits is below it.
+const EIGHT_DIGITS: u64 = 100_000_000;
+
+/// Below this, zmij writes whole numbers without an exponent too (it starts at 10^16).
+const WHOLE_LIMIT: u64 = 1_000_000_000_000_000;
+
+/// The character `0` in every byte.
+pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
+
+/// The eight decimal digits of `value`, which is below 10^8: the first in the lowest byte.
+///
+/// The halves, then quarters, then digits are divided side by side in one register; division is a
+/// multiplication by the reciprocal, exact for the range of each step.
+#[inline(always)]
+pub(crate) const fn eight_digits(value: u32) -> u64 {
+    let halves = (value / 10_000) as u64 | ((value % 10_000) as u64) << 32;
+    // x / 100 = x * 10486 >> 20 for x < 10^4 (and above).
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | (halves - 100 * hundreds) << 16;
+    // x / 10 = x * 103 >> 10 for x < 100 (and above).
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (quarters - 10 * tens) << 8
+}
+
+/// Text made once and written often, as the name of a field with what stands around it.
+#[derive(Clone, Debug)]
+pub struct Label {
+    block: [u8; LABEL_BLOCK],
+    length: usize,
+    /// All of it, if it does not fit the block.
+    long: Option<Box<[u8]>>,
+}
+
+impl Label {
+    /// Bytes of the label.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A label of any length; up to 48 bytes are fast.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut block = [0; LABEL_BLOCK];
+        let long = match block.get_mut(..text.len()) {
+            Some(room) => {
+                room.copy_from_slice(text.as_bytes());
+                None
+            }
+            None => Some(text.as_bytes().into()),
+        };
+        Self {
+            block,
+            length: text.len(),
+            long,
+        }
+    }
+}
+
+/// A short word known when the program is built: at most 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    block: [u8; Self::BLOCK],
+    text: &'static str,
+}
+
+impl Word {
+    const BLOCK: usize = 24;
+
+    /// The word `text`; more than 24 bytes fail to build where the word is a constant.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        let bytes = text.as_bytes();
+        let mut block = [0; Self::BLOCK];
+        let mut at = 0;
+        while at < bytes.len() {
+            block[at] = bytes[at];
+            at += 1;
+        }
+        Self { block, text }
+    }
+
+    /// The word.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What `write` writes into exactly the room that values are given.
+    fn written(write: impl FnOnce(&mut Pen<'_>)) -> String {
+        let mut text = Text::default();
+        text.append(Pen::VALUE_BYTES_MAX, write);
+        assert!(text.len() <= Pen::VALUE_BYTES_MAX);
+        String::from_utf8(text.as_bytes().to_vec()).unwrap()
+    }
+
+    fn unsigned(value: u64) -> String {
+        written(|pen| pen.unsigned(value))
+    }
+
+    fn float(value: f64) -> String {
+        written(|pen| pen.float(value))
+    }
+
+    /// Another author's shortest decimals, which have no plus before an exponent.
+    fn by_ryu(value: f64) -> String {
+        let text = ryu::Buffer::new().format_finite(value).to_owned();
+        match text.split_once('e') {
+            Some((digits, exponent)) if !exponent.starts_with('-') => {
+                format!("{digits}e+{exponent}")
+            }
+            _ => text,
+        }
+    }
+
+    #[test]
+    fn integers_at_the_edges_of_every_length() {
+        let mut power: u64 = 1;
+        loop {
+            for value in [power - 1, power, power + 1] {
+                assert_eq!(unsigned(value), value.to_string());
+            }
+            match power.checked_mul(10) {
+                Some(next) => power = next,
+                None => break,
+            }
+        }
+        assert_eq!(unsigned(u64::MAX), "18446744073709551615");
+    }
+
+    #[test]
+    fn every_four_digits_are_right_in_both_halves() {
+        for value in 0..10_000_u32 {
+            assert_eq!(unsigned(u64::from(value)), value.to_string());
+            let high = value * 10_000 + 9_999 - value;
+            let padded = written(|pen| pen.padded_eight(high));
+            assert_eq!(padded, format!("{high:08}"));
+        }
+    }
+
+    #[test]
+    fn floats_of_note() {
+        assert_eq!(float(0.0), "0.0");
+        assert_eq!(float(-0.0), "-0.0");
+        assert_eq!(float(1514.0), "1514.0");
+        assert_eq!(float(-3.0), "-3.0");
+        assert_eq!(float(0.1), "0.1");
+        assert_eq!(float(1.0e21), "1e+21");
+        assert_eq!(float(999_999_999_999_999.0), "999999999999999.0");
+        assert_eq!(float(f64::MIN_POSITIVE), "2.2250738585072014e-308");
+    }
+
+    #[test]
+    fn a_label_longer_than_its_block_is_whole() {
+        let long = "x".repeat(LABEL_BLOCK + 1);
+        let mut text = Text::default();
+        for label in [Label::new(&long), Label::new("short")] {
+            text.append(label.len(), |pen| pen.label(&label));
+        }
+        assert_eq!(text.as_bytes(), format!("{long}short").as_bytes());
+    }
+
+    #[test]
+    fn text_grows_from_nothing_and_keeps_a_range() {
+        let mut text = Text::default();
+        for value in 0..1000 {
+            text.append(21, |pen| {
+                pen.unsigned(value);
+                pen.byte(b',');
+            });
+        }
+        text.replace_last(b'.');
+        let expected: Vec<String> = (0..1000).map(|value: u64| value.to_string()).collect();
+        assert_eq!(
+            text.as_bytes(),
+            format!("{}.", expected.join(",")).as_bytes()
+        );
+        text.keep(2..5);
+        assert_eq!(text.as_bytes(), b"1,2");
+        text.clear();
+        assert!(text.is_empty());
+        text.replace_last(b'x');
+        assert_eq!(text.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_as_std_writes_them(value: u64, shift in 0_u32..64) {
+            let value = value >> shift;
+            prop_assert_eq!(unsigned(value), value.to_string());
+        }
+
+        #[test]
+        fn floats_are_as_ryu_writes_them_and_read_back(bits: u64) {
+            let value = f64::from_bits(bits);
+            if value.is_finite() {
+                prop_assert_eq!(float(value), by_ryu(value));
+                prop_assert_eq!(float(value).parse::<f64>().unwrap().to_bits(), bits);
+            }
+        }
+
+        #[test]
+        fn whole_floats_are_as_ryu_writes_them(value: i64, shift in 0_u32..64) {
+            let value = (value >> shift) as f64;
+            prop_assert_eq!(float(value), by_ryu(value));
+        }
+    }
+}
