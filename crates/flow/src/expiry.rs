@@ -19,7 +19,8 @@ pub struct Timeouts {
     /// A flow ends when it has lasted this long; its next packet begins a new record.
     pub active: Option<Duration>,
     /// A TCP flow that both sides closed, or one reset, ends after this long without a packet, or
-    /// when a SYN begins a new connection on its ports. `None`: TCP control bits end nothing.
+    /// when a SYN begins a new connection on its ports. `None`: it lasts as any other flow does, and
+    /// its end reason tells that it was closed.
     pub tcp_close: Option<Duration>,
 }
 
@@ -28,7 +29,7 @@ impl Default for Timeouts {
         Self {
             idle: Some(Duration::from_secs(15)),
             active: Some(Duration::from_secs(30 * 60)),
-            tcp_close: Some(Duration::from_secs(15)),
+            tcp_close: None,
         }
     }
 }
@@ -57,7 +58,10 @@ pub struct Expiry {
     /// The active time-out is told by ticks of 2^this ms, so that 16 bits hold it.
     tick_shift: u32,
     active: bool,
-    close: bool,
+    /// A flow is (a direction of) one TCP connection.
+    connections: bool,
+    /// A SYN on the ports of a closed connection begins a new flow.
+    reopens: bool,
     /// Both directions are in one flow: it takes two FINs to close.
     both_directions: bool,
 }
@@ -70,8 +74,8 @@ impl Expiry {
             duration.map_or(u32::MAX, |duration| duration.min(Timeouts::MAX).as_millis() as u32)
         };
         let (idle_ms, active_ms) = (ms(timeouts.idle), ms(timeouts.active));
-        let close = connections && timeouts.tcp_close.is_some();
-        let close_ms = if close { ms(timeouts.tcp_close).min(idle_ms) } else { idle_ms };
+        let reopens = connections && timeouts.tcp_close.is_some();
+        let close_ms = if reopens { ms(timeouts.tcp_close).min(idle_ms) } else { idle_ms };
         let active = timeouts.active.is_some();
         let tick_shift = if active { (u32::BITS - (active_ms >> 13).leading_zeros()).min(31) } else { 0 };
         Self {
@@ -81,7 +85,8 @@ impl Expiry {
             silence_ms_min: close_ms.min(idle_ms).min(active_ms),
             tick_shift,
             active,
-            close,
+            connections,
+            reopens,
             both_directions,
         }
     }
@@ -100,7 +105,7 @@ impl Expiry {
     #[must_use]
     pub fn ended_before(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
         let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
-        let opens = packet.tcp_flags & (SYN | ACK) == SYN;
+        let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
         if silence_ms > self.silence_ms_min || opens || self.is_past_active(entry, packet.clock_ms) {
             return self.ended_before_rarely(entry, packet, opens);
         }
@@ -158,7 +163,7 @@ impl Expiry {
     fn closed(&self, entry: &Entry) -> Option<EndReason> {
         let [first, second] = entry.tcp_flags();
         let finished = if self.both_directions { first & second } else { first | second };
-        if !self.close {
+        if !self.connections {
             None
         } else if (first | second) & RST != 0 {
             Some(EndReason::TcpReset)
@@ -211,7 +216,8 @@ mod tests {
 
     #[test]
     fn fins_of_both_sides_close_and_the_next_syn_opens_anew() {
-        let expiry = Expiry::new(&Timeouts::default(), true, true);
+        let timeouts = Timeouts { tcp_close: Some(Duration::from_secs(15)), ..Timeouts::default() };
+        let expiry = Expiry::new(&timeouts, true, true);
         let one_side = entry(&expiry, &[at(1, SYN, 0), at(2, FIN | ACK, 1)]);
         assert_eq!(expiry.ended_before(&one_side, &at(3, SYN, 0)), None);
         let closed = entry(&expiry, &[at(1, SYN, 0), at(2, FIN | ACK, 1), at(3, FIN | ACK, 0)]);
@@ -228,7 +234,7 @@ mod tests {
         let expiry = Expiry::new(&Timeouts::NONE, true, true);
         let entry = entry(&expiry, &[at(1, FIN, 0), at(2, FIN | RST, 1)]);
         assert_eq!(expiry.ended_before(&entry, &at(u32::MAX, SYN, 0)), None);
-        assert_eq!(expiry.ended_at_end(&entry, u32::MAX), EndReason::EndOfInput);
+        assert_eq!(expiry.ended_at_end(&entry, u32::MAX), EndReason::TcpReset);
     }
 
     fn durations() -> impl Strategy<Value = Option<Duration>> {

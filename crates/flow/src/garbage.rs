@@ -17,7 +17,7 @@ pub struct GarbageSchedule {
 
 impl Default for GarbageSchedule {
     fn default() -> Self {
-        Self { period: Duration::from_secs(5), parts: 5000, fraction: 1.0 }
+        Self { period: Duration::from_secs(10), parts: 10_000, fraction: 1.0 }
     }
 }
 

@@ -102,7 +102,7 @@ fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<R
 }
 
 /// The rules, read plainly: one flow at a time, no table, no sweep.
-fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64, close_ms: u64) -> Vec<Record> {
+fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64, close_ms: Option<u64>) -> Vec<Record> {
     struct Open {
         record: Record,
         last_ms: u64,
@@ -119,7 +119,7 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
     };
     let ended = |open: &Open, now_ms: u64| {
         let (limit_ms, reason) =
-            closed(&open.record).map_or((idle_ms, EndReason::IdleTimeout), |reason| (close_ms.min(idle_ms), reason));
+            closed(&open.record).map_or((idle_ms, EndReason::IdleTimeout), |reason| (close_ms.unwrap_or(idle_ms).min(idle_ms), reason));
         let (active_at, silent_at) = (open.start_ms + active_ms, open.last_ms + limit_ms);
         if active_at <= silent_at {
             (now_ms >= active_at).then_some(EndReason::ActiveTimeout)
@@ -135,7 +135,7 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
         let own = key(event);
         let identity = if bidirectional { own.min(own.reversed()) } else { own };
         if let Some(open) = flows.get(&identity) {
-            let opens = event.tcp_flags & (SYN | ACK) == SYN;
+            let opens = event.tcp_flags & (SYN | ACK) == SYN && close_ms.is_some();
             let reason = ended(open, now_ms).or_else(|| closed(&open.record).filter(|_| opens));
             if let Some(end_reason) = reason {
                 records.push(Record { end_reason, ..open.record });
@@ -180,7 +180,7 @@ proptest! {
     fn records_follow_the_rules_in_every_table_with_every_sweep(
         events in events(),
         bidirectional: bool,
-        (idle_ms, active_ms, close_ms) in (200u64..4000, 100u64..8000, 50u64..4000),
+        (idle_ms, active_ms, close_ms) in (200u64..4000, 100u64..8000, prop::option::of(50u64..4000)),
         sweep_ms in 1u64..5000,
         parts in 1u32..50,
         batch_size in 1usize..=BURST,
@@ -195,7 +195,7 @@ proptest! {
                 timeouts: Timeouts {
                     idle: Some(Duration::from_millis(idle_ms)),
                     active: Some(Duration::from_millis(active_ms)),
-                    tcp_close: Some(Duration::from_millis(close_ms)),
+                    tcp_close: close_ms.map(Duration::from_millis),
                 },
                 garbage: GarbageSchedule { period: Duration::from_millis(sweep_ms), parts, fraction: 1.0 },
                 ..MeterOptions::default()

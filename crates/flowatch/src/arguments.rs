@@ -72,8 +72,8 @@ pub(crate) struct WatchArguments {
     pub(crate) active_timeout: Timeout,
 
     /// A TCP flow that was closed or reset ends after this much silence, or when a SYN opens its
-    /// ports anew; `none`: TCP flags end nothing.
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = timeout, help_heading = "Flows")]
+    /// ports anew; `none`: it lasts as any other flow, and its end reason tells that it was closed.
+    #[arg(long, value_name = "TIME", default_value = "none", value_parser = timeout, help_heading = "Flows")]
     pub(crate) tcp_close: Timeout,
 
     /// No flow ends before the input does: all three time-outs `none`.
@@ -132,7 +132,7 @@ pub(crate) struct WatchArguments {
 
     /// Garbage collection: every PERIOD/PARTS, a share FRACTION/PARTS of the table is looked at
     /// for flows that have ended.
-    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", default_value = "5s,5000,1", value_parser = garbage, help_heading = "Engine")]
+    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", default_value = "10s,10000,1", value_parser = garbage, help_heading = "Engine")]
     pub(crate) garbage: flow::GarbageSchedule,
 
     /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
@@ -290,7 +290,7 @@ fn cores(text: &str) -> Result<Cores, String> {
 }
 
 fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
-    let wrong = || format!("'{text}' is not PERIOD,PARTS,FRACTION as in 5s,5000,1");
+    let wrong = || format!("'{text}' is not PERIOD,PARTS,FRACTION as in 10s,10000,1");
     let mut parts = text.split(',');
     let (Some(period), Some(count), Some(fraction), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())

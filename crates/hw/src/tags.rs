@@ -17,8 +17,26 @@ pub fn matches(line: &TagLine, tag: u16) -> u32 {
     lanes(line, tag) & TAG_LANES
 }
 
+/// The free lane that a flow with `tag` takes, if `line` has one: the first from a lane on that the
+/// tag picks. Were it always the first lane, the entries of a sparse table would stand a whole
+/// bucket apart and meet in a few sets of the caches, which then hold a fraction of what they could.
+#[inline(always)]
+#[must_use]
+pub fn free_lane(line: &TagLine, tag: u16) -> Option<u32> {
+    let free = matches(line, 0);
+    (free != 0).then(|| first_from(free, tag))
+}
+
+/// The first of `lanes` from the one on that `tag` picks, around the end; 0 if there is none.
+#[inline(always)]
+fn first_from(lanes: u32, tag: u16) -> u32 {
+    let start = u32::from(tag >> 11);
+    let turned = lanes.rotate_right(start);
+    (turned.trailing_zeros() + start) & 31
+}
+
 /// For each packet of a burst, the slot (`bucket * 32 + lane`) where its flow most likely is: the
-/// first lane of its bucket that holds its tag, else the first free lane, else lane 0.
+/// first lane of its bucket that holds its tag, else its [`free_lane`], else any.
 ///
 /// # Panics
 /// When the slices differ in length or a bucket is past the end of `lines`.
@@ -31,11 +49,9 @@ pub fn candidates(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut 
     }
     for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
         let line = &lines[bucket as usize];
-        let mut found = matches(line, tag);
-        if found == 0 {
-            found = matches(line, 0);
-        }
-        *slot = bucket * 32 + (found.trailing_zeros() & 31);
+        let found = matches(line, tag);
+        let lane = if found == 0 { first_from(matches(line, 0), tag) } else { found.trailing_zeros() };
+        *slot = bucket * 32 + lane;
     }
 }
 
@@ -52,8 +68,9 @@ fn candidates_avx512(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &m
         let equal = _mm512_cmpeq_epi16_mask(lanes, _mm512_set1_epi16(tag.cast_signed()));
         let free = _mm512_testn_epi16_mask(lanes, lanes);
         let equal = equal & TAG_LANES;
-        let found = if equal != 0 { equal } else { free & TAG_LANES };
-        *slot = bucket * 32 + (found.trailing_zeros() & 31);
+        let lane =
+            if equal == 0 { first_from(free & TAG_LANES, tag) } else { equal.trailing_zeros() };
+        *slot = bucket * 32 + lane;
     }
 }
 
@@ -100,16 +117,29 @@ mod tests {
 
         #[test]
         fn candidates_prefer_the_tag_then_a_free_lane(
-            lanes in prop::array::uniform32(0u16..40), tags in prop::collection::vec(1u16..40, 1..20)
+            lanes in prop::array::uniform32(0u16..40), tags in prop::collection::vec(1u16.., 1..20)
         ) {
             let lines = [Line([1; 32]), Line(lanes)];
             let mut slots = vec![0; tags.len()];
             candidates(&lines, &vec![1; tags.len()], &tags, &mut slots);
             for (&tag, &slot) in tags.iter().zip(&slots) {
-                let first = |wanted| lanes[..TAGS].iter().position(|&lane| lane == wanted);
-                let lane = first(tag).or_else(|| first(0)).unwrap_or(0);
-                prop_assert_eq!(slot, 32 + u32::try_from(lane).unwrap());
+                let lane = slot as usize - 32;
+                match lanes[..TAGS].iter().position(|&held| held == tag) {
+                    Some(first) => prop_assert_eq!(lane, first),
+                    None => match free_lane(&lines[1], tag) {
+                        Some(free) => {
+                            prop_assert_eq!(lane, free as usize);
+                            prop_assert!(lanes[lane] == 0 && lane < TAGS);
+                        }
+                        None => prop_assert!(!lanes[..TAGS].contains(&0)),
+                    },
+                }
             }
+        }
+
+        #[test]
+        fn free_lanes_spread(start in 0u16..31) {
+            prop_assert_eq!(free_lane(&Line([0; 32]), start << 11 | 5), Some(u32::from(start)));
         }
     }
 }

@@ -6,7 +6,7 @@ mod estimate;
 mod histogram;
 mod window;
 
-use super::{NO_VALUE, Statistic, Value, percentile_column};
+use super::{Statistic, Value, percentile_column};
 use crate::record::Column;
 use estimate::Snapshot;
 use histogram::{Ends, State};
@@ -32,7 +32,7 @@ impl LogLinear {
         // Extremes are known exactly, and ask for no room.
         let inner = || percentiles.iter().copied().filter(|p| *p > 0.0 && *p < 100.0);
         let (lowest, highest) = (inner().fold(100.0, f64::min), inner().fold(0.0, f64::max));
-        let ends = Ends { below: lowest / 200.0, above: (100.0 - highest) / 200.0 };
+        let ends = Ends::around(lowest / 100.0, highest / 100.0);
         Self { value, percentiles: percentiles.to_vec(), ends, states: HugeSlice::zeroed(slots) }
     }
 
@@ -65,9 +65,6 @@ impl Statistic for LogLinear {
         let ends = self.ends;
         let states = &mut self.states[..];
         for (&slot, &value) in slots.iter().zip(values) {
-            if value == NO_VALUE {
-                continue;
-            }
             if let Some(line) = states.get_mut(slot as usize) {
                 histogram::add(line, value, &ends);
             }

@@ -32,6 +32,9 @@ const PROBES: u32 = 8;
 /// Flows among which the least recently seen makes room.
 const DRAWN: u32 = 4;
 
+/// Buckets ahead of the sweep whose flows are asked for.
+const SWEEP_AHEAD: u32 = 8;
+
 /// Flows for which a bucket is laid out; room to spare keeps flows in their own bucket.
 const FLOWS_PER_BUCKET: usize = 20;
 
@@ -129,9 +132,7 @@ impl Bucket {
         }
         let mut bucket = home;
         for probe in 0..PROBES.min(self.buckets) {
-            let free = tags::matches(&self.tags[bucket as usize], 0);
-            if free != 0 {
-                let lane = free.trailing_zeros();
+            if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
                 self.tags[bucket as usize].0[lane as usize] = tag;
                 self.flows += 1;
                 if probe > 0 {
@@ -158,7 +159,7 @@ impl Bucket {
     fn victim(&mut self, home: u32, clock_ms: u32) -> u32 {
         let mut bucket = home;
         loop {
-            let taken = !tags::matches(&self.tags[bucket as usize], 0) & ((1 << TAGS) - 1);
+            let taken = self.taken(bucket);
             if taken == 0 {
                 bucket = self.next(bucket);
                 continue;
@@ -250,6 +251,10 @@ impl Table for Bucket {
         }
     }
 
+    fn prefetch(&self, slot: u32) {
+        prefetch::read(&self.entries, slot as usize);
+    }
+
     fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
@@ -304,8 +309,10 @@ impl Table for Bucket {
 impl Bucket {
     #[inline]
     fn for_occupied(&self, from: u32, to: u32, mut visit: impl FnMut(u32)) {
-        for bucket in from / LANES..to.div_ceil(LANES).min(self.buckets) {
-            let mut taken = !tags::matches(&self.tags[bucket as usize], 0) & ((1 << TAGS) - 1);
+        let end = to.div_ceil(LANES).min(self.buckets);
+        for bucket in from / LANES..end {
+            self.prefetch_occupied((bucket + SWEEP_AHEAD).min(end - 1));
+            let mut taken = self.taken(bucket);
             while taken != 0 {
                 let slot = bucket * LANES + taken.trailing_zeros();
                 if (from..to).contains(&slot) {
@@ -314,5 +321,19 @@ impl Bucket {
                 taken &= taken - 1;
             }
         }
+    }
+
+    fn prefetch_occupied(&self, bucket: u32) {
+        let mut taken = self.taken(bucket);
+        while taken != 0 {
+            prefetch::read(&self.entries, (bucket * LANES + taken.trailing_zeros()) as usize);
+            taken &= taken - 1;
+        }
+    }
+
+    /// A bit for each lane of the bucket that holds a flow.
+    #[inline(always)]
+    fn taken(&self, bucket: u32) -> u32 {
+        !tags::matches(&self.tags[bucket as usize], 0) & ((1 << TAGS) - 1)
     }
 }

@@ -81,6 +81,9 @@ pub trait Table: Send {
     /// Counts the packets from `start` on, in their order, as far as no flow ends before one.
     fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step;
 
+    /// Brings the flow in `slot` near.
+    fn prefetch(&self, slot: u32);
+
     /// The flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 

@@ -140,6 +140,10 @@ macro_rules! node_table {
             &self.staged_slots[..self.staged]
         }
 
+        fn prefetch(&self, slot: u32) {
+            prefetch::read(&self.nodes.entries, slot as usize);
+        }
+
         fn entry(&self, slot: u32) -> &Entry {
             &self.nodes.entries[slot as usize]
         }

@@ -15,14 +15,21 @@ const DROPPED: u32 = f64::MANTISSA_DIGITS - 1 - MANTISSA;
 const ONE: u64 = 1f64.to_bits() >> DROPPED;
 
 /// Values above are taken for this one.
-pub(super) const LARGEST: u64 = i64::MAX as u64 - 1;
+const LARGEST: u64 = i64::MAX as u64 - 1;
 
 /// The code of a value.
-#[inline(always)]
 pub(super) fn encode(value: u64) -> u16 {
-    // From a signed integer, because there x86-64 has an instruction for the conversion.
-    let number = (value.min(LARGEST) + 1).cast_signed() as f64;
-    ((number.to_bits() >> DROPPED) - ONE) as u16
+    encode_or_more(value.min(LARGEST)) as u16
+}
+
+/// The code of a value; more than any code for values that cannot be told apart from the largest.
+#[inline(always)]
+pub(super) fn encode_or_more(value: u64) -> u32 {
+    // From a signed integer, because there x86-64 has an instruction for the conversion. What is
+    // negative then has its highest bit here and no code; so has zero, which only the largest
+    // number of 64 bits becomes.
+    let number = value.wrapping_add(1).cast_signed() as f64;
+    ((number.to_bits() >> DROPPED) as u32).wrapping_sub(ONE as u32)
 }
 
 /// The smallest value whose code is `code` or more.
@@ -49,6 +56,9 @@ mod tests {
         }
         assert_eq!((encode(0), encode(1), encode(3)), (0, 1 << 10, 2 << 10));
         assert_eq!(encode(u64::MAX), 63 << 10);
+        for none in [u64::MAX, 1 << 63, LARGEST + 1] {
+            assert!(encode_or_more(none) > u32::from(u16::MAX));
+        }
     }
 
     proptest! {

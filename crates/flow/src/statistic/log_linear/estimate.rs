@@ -1,8 +1,8 @@
 //! From a histogram to percentiles, and to the bounds between which they certainly lie.
 
 use super::code::{first, last};
-use super::histogram::{EXACT, Ends, Header, State};
-use super::window::{Window, codes_of_bin, exact_codes};
+use super::histogram::{Ends, Header, State};
+use super::window::{Window, codes_of_bin, kept_codes};
 use crate::statistic::nearest_rank;
 
 /// A histogram taken out of its line for any number of questions.
@@ -18,9 +18,11 @@ fn middle(code: u32) -> f64 {
 
 impl Snapshot {
     pub(super) fn new(line: &State, ends: &Ends) -> Self {
-        if Header::load(line).kind == EXACT {
-            let (codes, held) = exact_codes(line);
-            return Self::Exact { codes: codes[..held].to_vec() };
+        if Header::load(line).kept().is_some() {
+            let (codes, kept) = kept_codes(line);
+            let mut codes = codes[..kept].to_vec();
+            codes.sort_unstable();
+            return Self::Exact { codes };
         }
         let window = Box::new(Window::load(line, ends));
         let total = window.total();
@@ -59,13 +61,12 @@ impl Snapshot {
 
 /// The bin in which an observation of a rank lies.
 struct Bin {
+    place: usize,
     /// The smallest and the largest value that it can hold.
     low: u64,
     high: u64,
-    /// Observations in it, and in those below.
-    count: u64,
+    /// Observations in the bins below.
     before: u64,
-    place: usize,
 }
 
 fn bin_of_rank(window: &Window, rank: u64) -> Bin {
@@ -78,13 +79,46 @@ fn bin_of_rank(window: &Window, rank: u64) -> Bin {
         }
         before += u64::from(count);
     }
-    let (mut low, mut high) = codes_of_bin(window.base + place as u32, window.shift);
-    // Outer bins reach as far as values have been seen, inner ones no farther.
-    low = if place == 0 { window.smallest } else { low.max(window.smallest) };
-    high = if place == window.limit - 1 { window.largest } else { high.min(window.largest) };
-    Bin { low: first(low), high: last(high), count: u64::from(window.counts[place]), before, place }
+    let (low, high) = values_of(window, place);
+    Bin { place, low, high, before }
 }
 
+/// The smallest and the largest value that a bin can hold. Outer bins reach as far as values have
+/// been seen, inner ones no farther.
+fn values_of(window: &Window, place: usize) -> (u64, u64) {
+    let (low, high) = codes_of_bin(window.base + place as u32, window.shift);
+    let low = if place == 0 { window.smallest } else { low.max(window.smallest) };
+    let high = if place + 1 == window.limit { window.largest } else { high.min(window.largest) };
+    (first(low), last(high).max(first(low)))
+}
+
+/// How many observations a bin has for each value that it can hold.
+fn density(window: &Window, place: usize) -> f64 {
+    let (low, high) = values_of(window, place);
+    f64::from(window.counts[place]) / (high - low + 1) as f64
+}
+
+/// The density at the border of two bins by which a cubic stays monotone: the harmonic mean, each
+/// weighted by the other's width and twice its own (Fritsch and Butland, "A method for constructing
+/// local monotone piecewise cubic interpolants", 1984); nothing where either is empty.
+fn border_density(window: &Window, lower: usize, upper: usize) -> f64 {
+    let width = |place| {
+        let (low, high) = values_of(window, place);
+        (high - low + 1) as f64
+    };
+    let (below, above) = (density(window, lower), density(window, upper));
+    let (width_below, width_above) = (width(lower), width(upper));
+    if below == 0.0 || above == 0.0 {
+        return 0.0;
+    }
+    let (weight_below, weight_above) =
+        (width_below + 2.0 * width_above, 2.0 * width_below + width_above);
+    (weight_below + weight_above) / (weight_below / below + weight_above / above)
+}
+
+/// Within its bin, the value at which the number of observations below it reaches the middle of the
+/// one that is asked for. That number is known at the borders of bins; between two of them it is a
+/// monotone cubic whose slopes at the borders come from the neighbours.
 fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     if rank == 1 {
         return middle(window.smallest);
@@ -92,10 +126,24 @@ fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     if rank == total {
         return middle(window.largest);
     }
-    let bin = bin_of_rank(window, rank);
-    // The middle of the part of the bin that this observation takes if all take as much.
-    let share = ((rank - bin.before) as f64 - 0.5) / bin.count as f64;
-    let (low, high) = (bin.low as f64, bin.high as f64);
-    let _ = bin.place;
-    (low + share * (high - low + 1.0) - 0.5).clamp(low, high)
+    let Bin { place, low, high, before } = bin_of_rank(window, rank);
+    let (width, count) = ((high - low + 1) as f64, f64::from(window.counts[place]));
+    let inner = density(window, place);
+    let start = if place == 0 { inner } else { border_density(window, place - 1, place) };
+    let end = if place + 1 == window.limit { inner } else { border_density(window, place, place + 1) };
+    let (start, end) = (start * width, end * width);
+    let wanted = (rank - before) as f64 - 0.5;
+    let below = |share: f64| {
+        let square = share * share;
+        let cube = square * share;
+        count * (3.0 * square - 2.0 * cube)
+            + start * (share - 2.0 * square + cube)
+            + end * (cube - square)
+    };
+    let (mut from, mut to) = (0.0, 1.0);
+    for _ in 0..20 {
+        let middle = f64::midpoint(from, to);
+        if below(middle) < wanted { from = middle } else { to = middle }
+    }
+    (low as f64 - 0.5 + f64::midpoint(from, to) * width).clamp(low as f64, high as f64)
 }

@@ -1,137 +1,218 @@
 //! One flow's histogram, in one cache line.
 //!
 //! ```text
-//! bytes 0..56   56 counters of 8 bits (narrow), or 28 of 16 bits (wide), or 28 codes (exact)
-//!       56..58  smallest code seen
-//!       58..60  largest code seen
-//!       60..62  bin of the first counter
-//!       62      shift: 2^(10 - shift) bins an octave; exact: how many codes
-//!       63      number of counters: narrow 56, wide 28, exact 0; bit 7: counts are not sound
+//! bytes 0..2   smallest code seen
+//!       2..4   largest code seen, plus 1; 0 while codes are kept
+//!       4..6   bin of the first counter
+//!       6      shift: 2^(10 - shift) bins an octave
+//!       7      1 where counters are wide, bit 7: see `UNSOUND`; while codes are kept, how many
+//!       8..64  55 counters of 8 bits (narrow), or 28 of 16 bits (wide), or up to 28 codes
 //! ```
 //! A line of zeroes is an empty histogram.
 
-use super::code::encode;
-use super::window::{Window, exact_codes};
+use super::code::{encode, encode_or_more};
+use super::window::{Window, kept_codes};
+use crate::statistic::NO_VALUE;
 use hw::memory::Line;
+use std::hint::select_unpredictable;
 
-/// Bytes of counters.
-pub(super) const BYTES: usize = 56;
+/// Bytes before the counters.
+pub(super) const HEADER: usize = 8;
 
-/// Counters of 16 bits, and exact codes.
-pub(super) const HALF: usize = BYTES / 2;
+/// Counters of 16 bits, and codes that are kept.
+pub(super) const WIDE: usize = (64 - HEADER) / 2;
+
+/// Counters of 8 bits: one less than there is room for, because the two bytes at a counter are
+/// read and written together.
+pub(super) const NARROW: usize = 64 - HEADER - 1;
 
 /// A histogram's memory.
 pub(super) type State = Line<u8, 64>;
 
-/// Kind of a line, as its byte 63 has it: the number of its counters.
-pub(super) const EXACT: u8 = 0;
-pub(super) const WIDE: u8 = HALF as u8;
-pub(super) const NARROW: u8 = BYTES as u8;
-
-/// Bit of byte 63: counts were halved, or values counted below the window were guessed at.
-pub(super) const UNSOUND: u8 = 0x80;
+/// Bit of byte 7: counts were halved, or values counted below the window were guessed at.
+const UNSOUND: u8 = 0x80;
 
 /// What may be lumped together at the ends of the window, because no percentile that is asked for
 /// lies there: shares of all observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ends {
+    /// What may lie in the first bin when the window is fitted.
     pub(super) below: f64,
+    /// What may come to lie there before the window is moved down. More than `below`, or chance
+    /// alone would move it.
+    heavy: f64,
+    /// What may lie in the last bin.
     pub(super) above: f64,
 }
 
-/// The last eight bytes of a line.
+impl Ends {
+    /// For quantiles from `lowest` to `highest`: half of what is below the lowest, or all but five
+    /// times what is above it, so that the 99th percentile of a flow whose values are nine times in
+    /// ten zero has all bins for the rest; half of what is above the highest.
+    pub(super) fn around(lowest: f64, highest: f64) -> Self {
+        let below = (1.0 - 5.0 * (1.0 - lowest)).max(lowest / 2.0);
+        Self { below, heavy: f64::midpoint(below, lowest), above: (1.0 - highest) / 2.0 }
+    }
+
+    /// Whether so much lies in the first bin that it can no longer hold all that is below.
+    pub(super) fn are_heavy(&self, first: u32, total: u32) -> bool {
+        f64::from(first) + 1.0 > self.heavy * (f64::from(total) + 1.0)
+    }
+}
+
+/// The first eight bytes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) smallest: u16,
-    pub(super) largest: u16,
+    /// The largest code plus 1; 0 while codes are kept.
+    pub(super) end: u16,
     pub(super) base: u16,
     pub(super) shift: u8,
-    pub(super) kind: u8,
+    kind: u8,
 }
 
 impl Header {
     #[inline(always)]
     pub(super) fn load(line: &State) -> Self {
-        let [.., a, b, c, d, e, f, shift, kind] = line.0;
+        let [a, b, c, d, e, f, shift, kind, ..] = line.0;
         Self {
             smallest: u16::from_le_bytes([a, b]),
-            largest: u16::from_le_bytes([c, d]),
+            end: u16::from_le_bytes([c, d]),
             base: u16::from_le_bytes([e, f]),
             shift,
             kind,
         }
     }
 
+    pub(super) fn of(window: &Window) -> Self {
+        let wide = u8::from(window.limit == WIDE);
+        Self {
+            smallest: window.smallest as u16,
+            end: window.largest as u16 + 1,
+            base: window.base as u16,
+            shift: window.shift as u8,
+            kind: if window.sound { wide } else { wide | UNSOUND },
+        }
+    }
+
     pub(super) fn store(self, line: &mut State) {
         let [a, b] = self.smallest.to_le_bytes();
-        let [c, d] = self.largest.to_le_bytes();
+        let [c, d] = self.end.to_le_bytes();
         let [e, f] = self.base.to_le_bytes();
-        line.0[BYTES..].copy_from_slice(&[a, b, c, d, e, f, self.shift, self.kind]);
+        line.0[..HEADER].copy_from_slice(&[a, b, c, d, e, f, self.shift, self.kind]);
+    }
+
+    /// How many codes are kept; none when there are counters.
+    pub(super) fn kept(self) -> Option<usize> {
+        (self.end == 0).then_some(usize::from(self.kind).min(WIDE))
+    }
+
+    pub(super) fn is_wide(self) -> bool {
+        self.kind & 1 == 1
+    }
+
+    pub(super) fn is_sound(self) -> bool {
+        self.kind & UNSOUND == 0
     }
 }
 
-/// Takes in a value.
+/// Takes in a value; [`NO_VALUE`] is none.
 ///
-/// All that is decided here: the value's code lies between the extremes, its bin within the window
-/// or below it, and its counter has room. Everything else is rare.
+/// All that is decided here: the code lies between the extremes, its bin within the window or below
+/// it, and its counter does not end in 255. Everything else is rare.
 #[inline(always)]
 pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
-    let code = encode(value);
+    let code = encode_or_more(value);
     let header = Header::load(line);
-    // Not a comparison: whether a value lies below the window is a coin toss to a branch predictor.
-    let above_base = i32::from(code >> (header.shift & 15)) - i32::from(header.base);
-    let bin = (above_base & !(above_base >> 31)).cast_unsigned() as usize;
-    let known = (code >= header.smallest) & (code <= header.largest);
-    let kind = header.kind & !UNSOUND;
-    if known & (bin < usize::from(kind)) {
-        // A narrow counter is the lower half of the two bytes: where it has room, one more does not
-        // carry into the upper.
-        let (wide, full) = if kind == WIDE { (1, u16::MAX) } else { (0, u16::MAX >> 8) };
-        let at = bin << wide;
-        if let Some(pair) = line.0.get_mut(at..at + 2) {
+    if code >= u32::from(header.smallest) && code < u32::from(header.end) {
+        let (bin, base) = (code.wrapping_shr(u32::from(header.shift)), u32::from(header.base));
+        let place = (bin.wrapping_sub(base) as usize).wrapping_shl(u32::from(header.kind));
+        // Whether a value lies below the window is a coin toss, which a branch would lose. (Written
+        // as a saturating subtraction, it would become a branch.)
+        let place = select_unpredictable(bin < base, HEADER, place.wrapping_add(HEADER));
+        // A narrow counter is the lower half of its two bytes; while it is not 255, one more does
+        // not carry into the upper half.
+        if let Some(pair) = line.0.get_mut(place..place.wrapping_add(2)) {
             let count = u16::from_le_bytes([pair[0], pair[1]]);
-            if count & full != full {
+            if count as u8 != u8::MAX {
                 pair.copy_from_slice(&(count + 1).to_le_bytes());
                 return;
             }
         }
     }
-    add_rarely(line, code, ends);
+    add_rarely(line, value, ends);
 }
 
 #[cold]
 #[inline(never)]
-fn add_rarely(line: &mut State, code: u16, ends: &Ends) {
+fn add_rarely(line: &mut State, value: u64, ends: &Ends) {
+    if value != NO_VALUE {
+        add_code(line, encode(value), ends);
+    }
+}
+
+fn add_code(line: &mut State, code: u16, ends: &Ends) {
     let mut header = Header::load(line);
-    if header.kind == EXACT {
-        let held = usize::from(header.shift);
-        if held < HALF {
-            line.0[2 * held..2 * held + 2].copy_from_slice(&code.to_le_bytes());
-            header.shift += 1;
+    match header.kept() {
+        Some(kept) if kept < WIDE => {
+            let place = HEADER + 2 * kept;
+            line.0[place..place + 2].copy_from_slice(&code.to_le_bytes());
+            header.kind += 1;
             header.store(line);
             return;
         }
+        None if count_in_place(line, header, code, ends) => {
+            header.smallest = header.smallest.min(code);
+            header.end = header.end.max(code + 1);
+            header.store(line);
+            return;
+        }
+        _ => {}
     }
     let mut window = Window::load(line, ends);
     window.add(code, ends);
     window.store(line);
 }
 
+/// Counts a code if window and counters can stay as they are.
+fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> bool {
+    let (bin, base) = (u32::from(code) >> header.shift, u32::from(header.base));
+    let place = bin.saturating_sub(base) as usize;
+    if header.is_wide() {
+        let (counters, _) = line.0[HEADER..].as_chunks_mut::<2>();
+        let total = || counters.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).sum();
+        let first = u16::from_le_bytes(counters[0]);
+        if bin < base && ends.are_heavy(u32::from(first), total()) {
+            return false;
+        }
+        let counter = counters.get_mut(place);
+        let count = counter.and_then(|pair| Some((u16::from_le_bytes(*pair).checked_add(1)?, pair)));
+        count.map(|(count, pair)| *pair = count.to_le_bytes()).is_some()
+    } else {
+        let counters = &mut line.0[HEADER..HEADER + NARROW];
+        let total = || counters.iter().map(|&count| u32::from(count)).sum();
+        if bin < base && ends.are_heavy(u32::from(counters[0]), total()) {
+            return false;
+        }
+        let counter = counters.get_mut(place);
+        let count = counter.and_then(|byte| Some((byte.checked_add(1)?, byte)));
+        count.map(|(count, byte)| *byte = count).is_some()
+    }
+}
+
 /// Takes in another histogram.
 pub(super) fn merge(line: &mut State, other: &State, ends: &Ends) {
-    let (mut line_kind, mut other) = (Header::load(line).kind, *other);
-    if line_kind == EXACT {
+    let mut other = *other;
+    if Header::load(line).kept().is_some() {
         std::mem::swap(line, &mut other);
-        line_kind = Header::load(line).kind;
     }
-    if Header::load(&other).kind == EXACT {
-        let (codes, held) = exact_codes(&other);
-        for &code in &codes[..held] {
-            add_rarely(line, code, ends);
+    if Header::load(&other).kept().is_some() {
+        let (codes, kept) = kept_codes(&other);
+        for &code in &codes[..kept] {
+            add_code(line, code, ends);
         }
         return;
     }
-    debug_assert_ne!(line_kind, EXACT);
     let mut window = Window::load(line, ends);
     window.merge(&Window::load(&other, ends), ends);
     window.store(line);

@@ -1,7 +1,7 @@
 //! A histogram taken out of its line, for what happens rarely: to fit the window to the values, to
 //! widen or halve counters, to merge.
 
-use super::histogram::{BYTES, EXACT, Ends, HALF, Header, NARROW, State, UNSOUND, WIDE};
+use super::histogram::{Ends, HEADER, Header, NARROW, State, WIDE};
 
 /// At this shift a bin is four octaves, and all codes fit any window.
 const SHIFT_MAX: u32 = 12;
@@ -17,69 +17,67 @@ pub(super) struct Window {
     /// Bin of the first counter, which also holds all that lies below.
     pub(super) base: u32,
     pub(super) shift: u32,
-    /// Counters in use: [`BYTES`] of 8 bits or [`HALF`] of 16.
+    /// Counters in use: [`NARROW`] of 8 bits or [`WIDE`] of 16.
     pub(super) limit: usize,
     /// Whether every count is true and in its place.
     pub(super) sound: bool,
-    pub(super) counts: [u32; BYTES],
+    pub(super) counts: [u32; NARROW],
 }
 
-/// The codes that an exact line holds, in order of size.
-pub(super) fn exact_codes(line: &State) -> ([u16; HALF], usize) {
-    let held = usize::from(Header::load(line).shift).min(HALF);
-    let mut codes = [0; HALF];
-    for (code, pair) in codes.iter_mut().zip(line.0.chunks_exact(2)).take(held) {
+/// The codes that a line keeps, in the order in which they came, and how many they are.
+pub(super) fn kept_codes(line: &State) -> ([u16; WIDE], usize) {
+    let kept = Header::load(line).kept().unwrap_or(0);
+    let mut codes = [0; WIDE];
+    for (code, pair) in codes.iter_mut().zip(line.0[HEADER..].chunks_exact(2)).take(kept) {
         *code = u16::from_le_bytes([pair[0], pair[1]]);
     }
-    codes[..held].sort_unstable();
-    (codes, held)
+    (codes, kept)
 }
 
 impl Window {
-    /// The histogram in `line`; exact codes are counted in a window that fits them.
+    /// The histogram in `line`; codes that are kept there are counted in a window that fits them.
     pub(super) fn load(line: &State, ends: &Ends) -> Self {
         let header = Header::load(line);
-        if header.kind == EXACT {
-            let (codes, held) = exact_codes(line);
-            return Self::from_codes(&codes[..held], ends);
+        if header.kept().is_some() {
+            let (mut codes, kept) = kept_codes(line);
+            return Self::from_codes(&mut codes[..kept], ends);
         }
-        let mut counts = [0; BYTES];
-        let wide = header.kind & !UNSOUND == WIDE;
-        if wide {
-            for (count, pair) in counts.iter_mut().zip(line.0[..BYTES].chunks_exact(2)) {
+        let mut counts = [0; NARROW];
+        if header.is_wide() {
+            for (count, pair) in counts.iter_mut().zip(line.0[HEADER..].chunks_exact(2)) {
                 *count = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
             }
         } else {
-            for (count, &byte) in counts.iter_mut().zip(&line.0[..BYTES]) {
+            for (count, &byte) in counts.iter_mut().zip(&line.0[HEADER..]) {
                 *count = u32::from(byte);
             }
         }
         Self {
             smallest: u32::from(header.smallest),
-            largest: u32::from(header.largest),
+            largest: u32::from(header.end - 1),
             base: u32::from(header.base),
             shift: u32::from(header.shift).min(SHIFT_MAX),
-            limit: if wide { HALF } else { BYTES },
-            sound: header.kind & UNSOUND == 0,
+            limit: if header.is_wide() { WIDE } else { NARROW },
+            sound: header.is_sound(),
             counts,
         }
     }
 
-    /// Counts sorted codes, of which there must be at least one.
-    fn from_codes(codes: &[u16], ends: &Ends) -> Self {
-        let code_at = |place: usize| codes.get(place).copied().map_or(0, u32::from);
+    /// Counts codes, of which there must be at least one.
+    fn from_codes(codes: &mut [u16], ends: &Ends) -> Self {
         let mut window = Self {
-            smallest: code_at(0),
-            largest: code_at(codes.len().saturating_sub(1)),
+            smallest: u32::from(codes.iter().copied().min().unwrap_or(0)),
+            largest: u32::from(codes.iter().copied().max().unwrap_or(0)),
             base: 0,
             shift: 0,
-            limit: BYTES,
+            limit: NARROW,
             sound: true,
-            counts: [0; BYTES],
+            counts: [0; NARROW],
         };
-        let lower = code_at((ends.below * codes.len() as f64) as usize);
-        (window.shift, window.base) = window.fit(BYTES, lower, window.largest);
-        for &code in codes {
+        let may_be_below = ((ends.below * codes.len() as f64) as usize).min(codes.len() - 1);
+        let (_, lower, _) = codes.select_nth_unstable(may_be_below);
+        (window.shift, window.base) = window.fit(NARROW, u32::from(*lower), window.largest);
+        for &code in &*codes {
             window.counts[window.bin_of(u32::from(code))] += 1;
         }
         window
@@ -87,24 +85,17 @@ impl Window {
 
     /// Puts the histogram back.
     pub(super) fn store(&self, line: &mut State) {
-        let kind = if self.limit == BYTES { NARROW } else { WIDE };
-        if self.limit == BYTES {
-            for (byte, &count) in line.0.iter_mut().zip(&self.counts) {
-                *byte = count as u8;
-            }
-        } else {
-            for (pair, &count) in line.0.chunks_exact_mut(2).zip(&self.counts[..HALF]) {
+        Header::of(self).store(line);
+        let bytes = &mut line.0[HEADER..];
+        if self.limit == WIDE {
+            for (pair, &count) in bytes.chunks_exact_mut(2).zip(&self.counts) {
                 pair.copy_from_slice(&(count as u16).to_le_bytes());
             }
+        } else {
+            for (byte, &count) in bytes.iter_mut().zip(&self.counts) {
+                *byte = count as u8;
+            }
         }
-        let header = Header {
-            smallest: self.smallest as u16,
-            largest: self.largest as u16,
-            base: self.base as u16,
-            shift: self.shift as u8,
-            kind: if self.sound { kind } else { kind | UNSOUND },
-        };
-        header.store(line);
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -119,15 +110,14 @@ impl Window {
     /// Takes in a code.
     pub(super) fn add(&mut self, code: u16, ends: &Ends) {
         let code = u32::from(code);
-        let total = (self.total() + 1) as f64;
+        let total = self.total() as u32;
         let bin = code >> self.shift;
         if bin < self.base {
-            // Half as much again as may be lumped, or chance alone would move the window.
-            if f64::from(self.counts[0] + 1) > 1.5 * ends.below * total {
+            if ends.are_heavy(self.counts[0], total) {
                 self.move_down(code);
             }
         } else if (bin - self.base) as usize >= self.limit
-            && f64::from(self.counts[self.limit - 1] + 1) > ends.above * total
+            && f64::from(self.counts[self.limit - 1] + 1) > ends.above * f64::from(total + 1)
         {
             let lower = self.lower(ends);
             let (shift, base) = self.fit(self.limit, lower, code);
@@ -172,7 +162,7 @@ impl Window {
 
     /// Counts again in other bins, at least as wide.
     fn rebin(&mut self, shift: u32, base: u32, limit: usize) {
-        let counts = std::mem::replace(&mut self.counts, [0; BYTES]);
+        let counts = std::mem::replace(&mut self.counts, [0; NARROW]);
         let (old_base, coarser) = (self.base, shift - self.shift);
         (self.shift, self.base, self.limit) = (shift, base, limit);
         for (bin, count) in (old_base..).zip(counts).filter(|(_, count)| *count > 0) {
@@ -210,12 +200,12 @@ impl Window {
     /// Widens narrow counters that are full, and halves wide ones.
     fn make_counters_fit(&mut self, ends: &Ends) {
         let highest = self.counts.iter().copied().max().unwrap_or(0);
-        if self.limit == BYTES && highest > u32::from(u8::MAX) {
+        if self.limit == NARROW && highest > u32::from(u8::MAX) {
             let (lower, upper) = (self.lower(ends), self.upper(ends));
-            let (shift, base) = self.fit(HALF, lower, upper);
-            self.rebin(shift, base, HALF);
+            let (shift, base) = self.fit(WIDE, lower, upper);
+            self.rebin(shift, base, WIDE);
         }
-        while self.limit == HALF && self.counts.iter().any(|&count| count > u32::from(u16::MAX)) {
+        while self.limit == WIDE && self.counts.iter().any(|&count| count > u32::from(u16::MAX)) {
             // What one counter loses in rounding the next one is given, so that no rank moves by
             // more than a half.
             let mut carried = 0;
@@ -268,7 +258,7 @@ impl Window {
             shift,
             limit: self.limit.min(other.limit),
             sound: self.sound && other.sound,
-            counts: [0; BYTES],
+            counts: [0; NARROW],
         };
         let lower = self.lower(ends).min(other.lower(ends));
         let upper = self.upper(ends).max(other.upper(ends));
