@@ -25,33 +25,31 @@ impl Default for GarbageSchedule {
 #[derive(Clone, Debug)]
 pub struct Garbage {
     part_ns: u64,
-    part_slots: u64,
-    slots: u32,
+    /// Share of the table in a part.
+    share: f64,
     cursor: u32,
     last_ms: u32,
     elapsed_ns: u64,
 }
 
 impl Garbage {
-    /// For a table of `slots`.
+    /// By `schedule`.
     #[must_use]
-    pub fn new(schedule: &GarbageSchedule, slots: u32) -> Self {
+    pub fn new(schedule: &GarbageSchedule) -> Self {
         let parts = schedule.parts.max(1);
-        let share = f64::from(slots) * schedule.fraction.clamp(0.0, 1.0) / f64::from(parts);
         Self {
             part_ns: (schedule.period.as_nanos() as u64 / u64::from(parts)).max(1),
-            part_slots: share.ceil().max(1.0) as u64,
-            slots,
+            share: schedule.fraction.clamp(0.0, 1.0) / f64::from(parts),
             cursor: 0,
             last_ms: 0,
             elapsed_ns: 0,
         }
     }
 
-    /// The slots to look at now: up to two ranges, together at most the whole table once, however
-    /// far the clock has jumped.
+    /// The slots to look at now, of the `slots` that there are: up to two ranges, together at most
+    /// the whole table once, however far the clock has jumped.
     #[inline]
-    pub fn due(&mut self, clock_ms: u32) -> [Range<u32>; 2] {
+    pub fn due(&mut self, clock_ms: u32, slots: u32) -> [Range<u32>; 2] {
         let passed_ms = clock_ms.wrapping_sub(self.last_ms);
         if passed_ms == 0 {
             return [0..0, 0..0];
@@ -60,17 +58,18 @@ impl Garbage {
         self.elapsed_ns += u64::from(passed_ms) * 1_000_000;
         let parts = self.elapsed_ns / self.part_ns;
         self.elapsed_ns %= self.part_ns;
-        let count = parts.saturating_mul(self.part_slots).min(u64::from(self.slots)) as u32;
-        let first = self.cursor..(self.cursor.saturating_add(count)).min(self.slots);
+        let part_slots = (f64::from(slots) * self.share).ceil().max(1.0) as u64;
+        let count = parts.saturating_mul(part_slots).min(u64::from(slots)) as u32;
+        let start = self.cursor.min(slots);
+        let first = start..start.saturating_add(count).min(slots);
         let second = 0..count - first.len() as u32;
-        self.cursor = if second.is_empty() { first.end % self.slots } else { second.end };
+        self.cursor = if first.end < slots { first.end } else { second.end };
         [first, second]
     }
 
-    /// Whether the last [`Garbage::due`] went past the end of the table, from which a new round
-    /// begins.
+    /// Whether these ranges reach the end of the table, behind which a new round begins.
     #[must_use]
-    pub fn wrapped(ranges: &[Range<u32>; 2], slots: u32) -> bool {
+    pub fn ends_round(ranges: &[Range<u32>; 2], slots: u32) -> bool {
         ranges[0].end == slots && !ranges[0].is_empty()
     }
 }
@@ -83,11 +82,11 @@ mod tests {
     #[test]
     fn a_part_at_a_time_and_a_jump_is_one_sweep() {
         let schedule = GarbageSchedule { period: Duration::from_secs(5), parts: 100, fraction: 1.0 };
-        let mut garbage = Garbage::new(&schedule, 1000);
-        assert_eq!(garbage.due(49), [0..0, 0..0]);
-        assert_eq!(garbage.due(50), [0..10, 0..0]);
-        assert_eq!(garbage.due(5049), [10..1000, 0..0]);
-        assert_eq!(garbage.due(1 << 31), [0..1000, 0..0]);
+        let mut garbage = Garbage::new(&schedule);
+        assert_eq!(garbage.due(49, 1000), [0..0, 0..0]);
+        assert_eq!(garbage.due(50, 1000), [0..10, 0..0]);
+        assert_eq!(garbage.due(5049, 1000), [10..1000, 0..0]);
+        assert_eq!(garbage.due(1 << 31, 1000), [0..1000, 0..0]);
     }
 
     proptest! {
@@ -96,12 +95,12 @@ mod tests {
             slots in 1u32..5000, parts in 1u32..200, steps in prop::collection::vec(1u32..40, 200..300)
         ) {
             let schedule = GarbageSchedule { period: Duration::from_secs(1), parts, fraction: 1.0 };
-            let mut garbage = Garbage::new(&schedule, slots);
+            let mut garbage = Garbage::new(&schedule);
             let mut last_seen = vec![0u32; slots as usize];
             let mut clock = 0;
             for step in steps {
                 clock += step;
-                let ranges = garbage.due(clock);
+                let ranges = garbage.due(clock, slots);
                 prop_assert!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>() <= slots as usize);
                 for slot in ranges.into_iter().flatten() {
                     last_seen[slot as usize] = clock;

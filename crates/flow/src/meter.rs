@@ -34,6 +34,9 @@ pub struct MeterOptions {
     pub garbage: GarbageSchedule,
     /// What is computed of every flow beside its counts.
     pub statistics: Selection,
+    /// Take all memory in the beginning, as a link that waits for nobody needs; otherwise it is
+    /// taken as flows come.
+    pub populate: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
     pub view_flows: usize,
 }
@@ -50,6 +53,7 @@ impl Default for MeterOptions {
             timeouts: Timeouts::default(),
             garbage: GarbageSchedule::default(),
             statistics: Selection::default(),
+            populate: false,
             view_flows: 0,
         }
     }
@@ -130,20 +134,25 @@ impl Meter {
     pub fn new(options: &MeterOptions) -> Self {
         let values = options.statistics.wants_previous_packet();
         let flows_max = options.flows_max;
-        let table: Box<dyn Table> = match options.table {
+        let mut table: Box<dyn Table> = match options.table {
             TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), values)),
             TableKind::DoubleHash => Box::new(DoubleHash::new(values)),
             TableKind::LinkedList => Box::new(LinkedList::new(flows_max, values)),
             TableKind::Combined => Box::new(Combined::new(flows_max, values)),
         };
-        let slots = table.slots();
+        let slots = table.slots_max();
+        let mut openings = HugeSlice::zeroed(slots as usize);
+        if options.populate {
+            table.populate();
+            openings.populate();
+        }
         let connections =
             matches!(options.flow, FlowDefinition::FiveTuple | FlowDefinition::Bidirectional);
         let both_directions = options.flow == FlowDefinition::Bidirectional;
         Self {
             expiry: Expiry::new(&options.timeouts, connections, both_directions),
-            garbage: Garbage::new(&options.garbage, slots),
-            openings: HugeSlice::zeroed(slots as usize),
+            garbage: Garbage::new(&options.garbage),
+            openings,
             statistics: options.statistics.build(slots as usize),
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
@@ -160,7 +169,7 @@ impl Meter {
     /// Memory that this meter takes when its table is full, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let slots = self.table.slots() as usize;
+        let slots = self.table.slots_max() as usize;
         let statistics: usize = self.statistics.iter().map(|(_, each)| each.bytes_per_flow()).sum();
         self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics)
     }
@@ -168,6 +177,7 @@ impl Meter {
     /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`.
     pub fn process(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
         let Some(last) = batch.packets().last() else { return };
+        self.grow(sink);
         self.table.stage(batch);
         for (_, statistic) in &self.statistics {
             statistic.prefetch(self.table.likely_slots());
@@ -193,7 +203,7 @@ impl Meter {
     /// Moves the clock, by which flows end; a share of the table is looked at.
     pub fn advance(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
         self.clock_ms = clock_ms;
-        let ranges = self.garbage.due(clock_ms);
+        let ranges = self.garbage.due(clock_ms, self.table.slots());
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             self.table.expired(range.start, range.end, clock_ms, &self.expiry, &mut self.ended);
             while let Some((slot, reason)) = self.ended.pop() {
@@ -202,7 +212,7 @@ impl Meter {
             self.look(range.start, range.end);
         }
         if let Some(view) = &mut self.view
-            && Garbage::wrapped(&ranges, self.table.slots())
+            && Garbage::ends_round(&ranges, self.table.slots())
         {
             view.finish_round(self.table.flows() as u64);
         }
@@ -246,6 +256,22 @@ impl Meter {
     /// The view of the last full round over the table, if one was asked for and is new.
     pub fn take_view(&mut self) -> Option<LiveView> {
         self.view.as_mut().and_then(ViewBuilder::take)
+    }
+
+    fn grow(&mut self, sink: &mut impl RecordSink) {
+        loop {
+            let Self { table, openings, statistics, .. } = self;
+            let crowded = table.grow(&mut |from, to| {
+                openings[to as usize] = openings[from as usize];
+                for (_, statistic) in statistics.iter_mut() {
+                    statistic.relocate(from, to);
+                }
+            });
+            match crowded {
+                Ok(()) => return,
+                Err(slot) => self.end_flow(slot, EndReason::LackOfResources, sink),
+            }
+        }
     }
 
     fn open_flows(&mut self, batch: &Batch) {

@@ -121,6 +121,7 @@ impl Plan {
                 arguments.estimator.parse().map_err(|error: SelectionError| error.to_string())?,
             )
             .map_err(|error| error.to_string())?,
+            populate: live,
             view_flows: 0,
         };
         Ok(Self {

@@ -119,6 +119,18 @@ impl<T: Zeroed> HugeSlice<T> {
     }
 }
 
+impl<T: Zeroed> HugeSlice<T> {
+    /// Takes all the memory now, so that no first touch has to wait for it later. Where the kernel
+    /// does not know how (before 5.14), memory comes as it is touched.
+    pub fn populate(&mut self) {
+        if self.mapped_bytes > 0 {
+            let bytes = self.length * size_of::<T>();
+            // SAFETY: the range lies within the mapping and starts on a page.
+            unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        }
+    }
+}
+
 impl<T: Zeroed> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         if self.mapped_bytes > 0 {
@@ -161,6 +173,9 @@ mod tests {
             let mut slice = HugeSlice::<Line<u64, 8>>::zeroed(length);
             assert_eq!(slice.len(), length);
             assert_eq!(slice.as_ptr().align_offset(64), 0);
+            if length == 40_000 {
+                slice.populate();
+            }
             assert!(slice.iter().all(|line| line.0 == [0; 8]));
             if let Some(last) = slice.last_mut() {
                 last.0[7] = 1;

@@ -37,6 +37,9 @@ pub trait Statistic: Send {
     /// Forgets the flow in `slot`.
     fn clear(&mut self, slot: u32);
 
+    /// Moves the flow in slot `from` to the free slot `to`.
+    fn relocate(&mut self, from: u32, to: u32);
+
     /// What [`Statistic::summarise`] appends.
     fn columns(&self) -> Vec<Column>;
 

@@ -87,6 +87,15 @@ impl Statistic for Moments {
         }
     }
 
+    fn relocate(&mut self, from: u32, to: u32) {
+        if let Some(&state) = self.states.get(from as usize)
+            && (to as usize) < self.states.len()
+        {
+            self.states[to as usize] = state;
+            self.clear(from);
+        }
+    }
+
     fn columns(&self) -> Vec<Column> {
         let value = self.value;
         let column = |name: &str, what: &str| Column {

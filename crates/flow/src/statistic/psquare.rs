@@ -189,6 +189,15 @@ impl Statistic for PSquare {
         }
     }
 
+    fn relocate(&mut self, from: u32, to: u32) {
+        if let Some(&state) = self.states.get(from as usize)
+            && (to as usize) < self.states.len()
+        {
+            self.states[to as usize] = state;
+            self.clear(from);
+        }
+    }
+
     fn columns(&self) -> Vec<Column> {
         vec![percentile_column(self.value, self.percentile, "P-square")]
     }

@@ -8,6 +8,11 @@
 //! tag line, so a search stops at the first bucket that sent none on. When the table holds as many
 //! flows as it may, or [`PROBES`] buckets in a row are full, the least recently seen of
 //! [`DRAWN`] flows of the new flow's bucket makes room.
+//!
+//! The table grows by linear hashing (Litwin 1980): one bucket after the other is split, a few
+//! before a burst, so that there is never a moment in which all flows move. Its address space is
+//! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
+//! few cache lines and pages however many there may be.
 
 use super::{NO_SLOT, Observed, Step, Table, WideKeys, count, open};
 use crate::batch::{BURST, Batch, Packet};
@@ -35,8 +40,19 @@ const DRAWN: u32 = 4;
 /// Buckets ahead of the sweep whose flows are asked for.
 const SWEEP_AHEAD: u32 = 8;
 
-/// Flows for which a bucket is laid out; room to spare keeps flows in their own bucket.
+/// The most flows for which a bucket is laid out when the table is full grown; room to spare keeps
+/// flows in their own bucket.
 const FLOWS_PER_BUCKET: usize = 20;
+
+/// Mean flows in a bucket above which the table grows. A bucket whose turn to be split has not come
+/// holds up to twice as many.
+const GROW_ABOVE: usize = 11;
+
+/// Buckets in the beginning: their entries are half a MiB.
+const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 256 };
+
+/// The most buckets that are split before a burst; a burst of nothing but new flows needs 24.
+const SPLITS: usize = 32;
 
 /// The bucket table.
 pub struct Bucket {
@@ -44,7 +60,10 @@ pub struct Bucket {
     entries: HugeSlice<Entry>,
     wide: WideKeys,
     hash: FlowHash,
+    /// Buckets in use.
     buckets: u32,
+    /// Buckets that there may be, a power of two.
+    buckets_max: u32,
     flows: usize,
     flows_max: usize,
     /// Flows that live outside their own bucket.
@@ -65,15 +84,16 @@ impl Bucket {
     /// When the machine has no room for it.
     #[must_use]
     pub fn new(flows_max: usize, hash: FlowHash, values: bool) -> Self {
-        let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize * FLOWS_PER_BUCKET - 1);
-        let buckets = flows_max.div_ceil(FLOWS_PER_BUCKET).max(2);
-        let slots = buckets * LANES as usize;
+        let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2);
+        let buckets_max = flows_max.div_ceil(FLOWS_PER_BUCKET).max(PROBES as usize).next_power_of_two();
+        let slots = buckets_max * LANES as usize;
         Self {
-            tags: HugeSlice::zeroed(buckets),
+            tags: HugeSlice::zeroed(buckets_max),
             entries: HugeSlice::zeroed(slots),
             wide: WideKeys::new(slots),
             hash,
-            buckets: buckets as u32,
+            buckets: BUCKETS_FIRST.min(buckets_max as u32),
+            buckets_max: buckets_max as u32,
             flows: 0,
             flows_max,
             displaced: 0,
@@ -88,11 +108,12 @@ impl Bucket {
 
     #[inline(always)]
     fn bucket_of(&self, hash: u64) -> u32 {
-        ((hash >> 32) * u64::from(self.buckets) >> 32) as u32
+        bucket_of(hash, self.buckets)
     }
 
+    /// The bucket that takes what `bucket` has no room for; it may lie beyond those in use.
     fn next(&self, bucket: u32) -> u32 {
-        if bucket + 1 == self.buckets { 0 } else { bucket + 1 }
+        (bucket + 1) & (self.buckets_max - 1)
     }
 
     #[inline(always)]
@@ -130,19 +151,106 @@ impl Bucket {
         if self.flows >= self.flows_max {
             return Err(self.victim(home, clock_ms));
         }
+        self.take_lane(home, tag).ok_or_else(|| self.victim(home, clock_ms))
+    }
+
+    /// Takes a free slot in bucket `home` or one of those that follow it.
+    #[inline]
+    fn take_lane(&mut self, home: u32, tag: u16) -> Option<u32> {
         let mut bucket = home;
-        for probe in 0..PROBES.min(self.buckets) {
+        for probe in 0..PROBES {
             if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
                 self.tags[bucket as usize].0[lane as usize] = tag;
                 self.flows += 1;
                 if probe > 0 {
                     self.send_on(home, bucket);
                 }
-                return Ok(bucket * LANES + lane);
+                return Some(bucket * LANES + lane);
             }
             bucket = self.next(bucket);
         }
-        Err(self.victim(home, clock_ms))
+        None
+    }
+
+    /// Frees a slot of a flow of bucket `home`.
+    fn free_lane(&mut self, home: u32, slot: u32) {
+        let bucket = slot / LANES;
+        if home != bucket {
+            self.displaced -= 1;
+            let mut passed = home;
+            while passed != bucket {
+                self.tags[passed as usize].0[SENT_ON] -= 1;
+                passed = self.next(passed);
+            }
+        }
+        self.tags[bucket as usize].0[(slot % LANES) as usize] = 0;
+        self.entries[slot as usize] = Entry::default();
+        self.flows -= 1;
+    }
+
+    /// Splits the bucket whose turn it is: of its flows, those whose hash says so move to a new one.
+    ///
+    /// # Errors
+    /// A flow that would have to move and finds no room: it must be taken out first. (So many flows
+    /// of one bucket need hashes that collide by intent.)
+    fn split(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
+        let old = self.buckets - (1 << self.buckets.ilog2());
+        let mut slots = [0; (LANES * PROBES) as usize];
+        let (mut count, mut bucket) = (0, old);
+        for _ in 0..PROBES {
+            let mut taken = self.taken(bucket);
+            while taken != 0 {
+                slots[count] = bucket * LANES + taken.trailing_zeros();
+                count += 1;
+                taken &= taken - 1;
+            }
+            if self.tags[bucket as usize].0[SENT_ON] == 0 {
+                break;
+            }
+            bucket = self.next(bucket);
+        }
+        let mut keys = [0; (LANES * PROBES) as usize];
+        let mut hashes = [0; (LANES * PROBES) as usize];
+        for (key, &slot) in keys.iter_mut().zip(&slots[..count]) {
+            *key = self.entry(slot).key();
+        }
+        self.hash.hash_burst(&keys[..count], &mut hashes[..count]);
+        let grown = self.buckets + 1;
+        let moves = |hash| bucket_of(hash, self.buckets) == old && bucket_of(hash, grown) != old;
+        let going: Vec<(u32, u64)> = slots[..count]
+            .iter()
+            .zip(&hashes[..count])
+            .filter(|&(_, &hash)| moves(hash))
+            .map(|(&slot, &hash)| (slot, hash))
+            .collect();
+        let mut room = 0;
+        bucket = self.buckets;
+        for _ in 0..PROBES {
+            room += TAGS - self.taken(bucket).count_ones() as usize;
+            bucket = self.next(bucket);
+        }
+        if let Some(&(slot, _)) = going.first()
+            && going.len() > room
+        {
+            return Err(slot);
+        }
+        let new = self.buckets;
+        self.buckets = grown;
+        for (from, hash) in going {
+            // There was room for all of them.
+            let Some(to) = self.take_lane(new, tag_of(hash)) else { continue };
+            self.entries[to as usize] = self.entries[from as usize];
+            self.wide.relocate(from, to, &self.entries[to as usize]);
+            moved(from, to);
+            self.free_lane(old, from);
+        }
+        Ok(())
+    }
+
+    /// Asks for the flows of the bucket that will be split next.
+    fn prefetch_split(&self) {
+        let next = self.buckets - (1 << self.buckets.ilog2());
+        self.prefetch_occupied(next);
     }
 
     #[cold]
@@ -226,7 +334,7 @@ impl Table for Bucket {
         for (index, &hash) in batch.hashes().iter().enumerate().take(BURST) {
             let bucket = self.bucket_of(hash);
             self.staged_buckets[index] = bucket;
-            self.staged_tags[index] = (hash as u16).max(1);
+            self.staged_tags[index] = tag_of(hash);
             prefetch::read(&self.tags, bucket as usize);
         }
         let slots = &mut self.staged_slots[..count];
@@ -264,25 +372,36 @@ impl Table for Bucket {
     }
 
     fn remove(&mut self, slot: u32) {
-        let bucket = slot / LANES;
-        if self.displaced > 0 {
-            let home = self.bucket_of(self.hash.hash_one(self.entry(slot).key()));
-            if home != bucket {
-                self.displaced -= 1;
-                let mut passed = home;
-                while passed != bucket {
-                    self.tags[passed as usize].0[SENT_ON] -= 1;
-                    passed = self.next(passed);
-                }
+        let home = if self.displaced > 0 {
+            self.bucket_of(self.hash.hash_one(self.entry(slot).key()))
+        } else {
+            slot / LANES
+        };
+        self.free_lane(home, slot);
+    }
+
+    fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
+        for _ in 0..SPLITS {
+            if self.buckets == self.buckets_max || self.flows <= self.buckets as usize * GROW_ABOVE {
+                break;
             }
+            self.split(moved)?;
+            self.prefetch_split();
         }
-        self.tags[bucket as usize].0[(slot % LANES) as usize] = 0;
-        self.entries[slot as usize] = Entry::default();
-        self.flows -= 1;
+        Ok(())
+    }
+
+    fn populate(&mut self) {
+        self.tags.populate();
+        self.entries.populate();
     }
 
     fn slots(&self) -> u32 {
-        self.buckets * LANES
+        (self.buckets + PROBES - 1).min(self.buckets_max) * LANES
+    }
+
+    fn slots_max(&self) -> u32 {
+        self.buckets_max * LANES
     }
 
     fn flows(&self) -> usize {
@@ -302,14 +421,29 @@ impl Table for Bucket {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.buckets as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
+        self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
     }
+}
+
+/// The bucket of a hash among so many: all that fit a power of two by its low bits, the others by
+/// one bit less (linear hashing). The tag is taken from other bits.
+#[inline(always)]
+fn bucket_of(hash: u64, buckets: u32) -> u32 {
+    let low = (hash >> 32) as u32;
+    let whole = u32::MAX >> (buckets - 1).leading_zeros();
+    let bucket = low & whole;
+    if bucket < buckets { bucket } else { low & (whole >> 1) }
+}
+
+#[inline(always)]
+fn tag_of(hash: u64) -> u16 {
+    (hash as u16).max(1)
 }
 
 impl Bucket {
     #[inline]
     fn for_occupied(&self, from: u32, to: u32, mut visit: impl FnMut(u32)) {
-        let end = to.div_ceil(LANES).min(self.buckets);
+        let end = to.div_ceil(LANES).min(self.buckets_max);
         for bucket in from / LANES..end {
             self.prefetch_occupied((bucket + SWEEP_AHEAD).min(end - 1));
             let mut taken = self.taken(bucket);

@@ -93,8 +93,26 @@ pub trait Table: Send {
     /// Frees a slot.
     fn remove(&mut self, slot: u32);
 
-    /// Number of slots, taken or not.
+    /// Makes the table larger where flows get crowded, up to its bound, a little at a time; to be
+    /// called between batches. `moved` is told each flow that moves: its old slot and its new one.
+    ///
+    /// # Errors
+    /// The slot of a flow that must be taken out before the table can go on growing.
+    fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
+        let _ = moved;
+        Ok(())
+    }
+
+    /// Takes all memory from the machine now.
+    fn populate(&mut self);
+
+    /// Number of slots in use, taken or not: those below it.
     fn slots(&self) -> u32;
+
+    /// Number of slots that there may ever be.
+    fn slots_max(&self) -> u32 {
+        self.slots()
+    }
 
     /// Number of flows.
     fn flows(&self) -> usize;
@@ -195,6 +213,12 @@ impl WideKeys {
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {
         if let Some(key) = batch.wide_key(packet) {
             self.0[slot as usize] = crate::batch::words(&key);
+        }
+    }
+
+    fn relocate(&mut self, from: u32, to: u32, entry: &Entry) {
+        if entry.key() & FlowKey::WIDE_MARK != 0 {
+            self.0[to as usize] = self.0[from as usize];
         }
     }
 

@@ -152,6 +152,10 @@ macro_rules! node_table {
             self.nodes.key(slot)
         }
 
+        fn populate(&mut self) {
+            self.nodes.entries.populate();
+        }
+
         fn slots(&self) -> u32 {
             self.nodes.slots()
         }

@@ -66,6 +66,10 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
     for burst in numbers.chunks(BURST) {
         let batch = batch(burst, number);
         number += burst.len() as u64;
+        while let Err(slot) = table.grow(&mut |from, to| assert_ne!(from, to)) {
+            evicted += 1;
+            take(table, slot);
+        }
         table.stage(&batch);
         let mut start = 0;
         while let Step::Ended { at, slot, reason } = table.update(&batch, start, &expiry, &mut observed) {
@@ -130,6 +134,10 @@ proptest! {
             let mut batch = batch(burst, 0);
             let (keys, hashes) = batch.keys_and_hashes();
             hash.hash_burst(keys, hashes);
+            while let Err(slot) = table.grow(&mut |_, _| {}) {
+                packets += table.entry(slot).packets()[0];
+                table.remove(slot);
+            }
             table.stage(&batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed) {
@@ -166,6 +174,10 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
         let (keys, hashes) = batch.keys_and_hashes();
         hash.hash_burst(keys, hashes);
         assert!(hashes.iter().all(|hash| *hash == hashes[0]));
+        while let Err(slot) = table.grow(&mut |_, _| {}) {
+            evicted += 1;
+            table.remove(slot);
+        }
         table.stage(&batch);
         let mut start = 0;
         while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed) {

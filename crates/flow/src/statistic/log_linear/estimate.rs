@@ -1,17 +1,17 @@
 //! From a histogram to percentiles, and to the bounds between which they certainly lie.
 
 use super::code::{first, last};
-use super::histogram::{Ends, Header, State};
+use super::histogram::{Ends, Header, State, WIDE};
 use super::window::{Window, codes_of_bin, kept_codes};
 use crate::statistic::nearest_rank;
 
 /// A histogram taken out of its line for any number of questions.
 pub(super) enum Snapshot {
-    Exact { codes: Vec<u16> },
-    Binned { window: Box<Window>, total: u64 },
+    Kept { codes: [u16; WIDE], count: usize },
+    Binned { window: Window, total: u64 },
 }
 
-/// The values of a code are this many at most apart from its middle.
+/// The middle of the values of a code.
 fn middle(code: u32) -> f64 {
     f64::midpoint(first(code) as f64, last(code) as f64)
 }
@@ -19,12 +19,11 @@ fn middle(code: u32) -> f64 {
 impl Snapshot {
     pub(super) fn new(line: &State, ends: &Ends) -> Self {
         if Header::load(line).kept().is_some() {
-            let (codes, kept) = kept_codes(line);
-            let mut codes = codes[..kept].to_vec();
-            codes.sort_unstable();
-            return Self::Exact { codes };
+            let (mut codes, count) = kept_codes(line);
+            codes[..count].sort_unstable();
+            return Self::Kept { codes, count };
         }
-        let window = Box::new(Window::load(line, ends));
+        let window = Window::load(line, ends);
         let total = window.total();
         Self::Binned { window, total }
     }
@@ -32,9 +31,9 @@ impl Snapshot {
     /// The estimate; none without observations.
     pub(super) fn estimate(&self, percentile: f64) -> Option<f64> {
         match self {
-            Self::Exact { codes } => {
-                let rank = nearest_rank(percentile, codes.len() as u64);
-                codes.get(rank as usize - 1).map(|&code| middle(u32::from(code)))
+            Self::Kept { codes, count } => {
+                let rank = nearest_rank(percentile, *count as u64);
+                codes[..*count].get(rank as usize - 1).map(|&code| middle(u32::from(code)))
             }
             Self::Binned { window, total } => {
                 Some(estimate_binned(window, nearest_rank(percentile, *total), *total))
@@ -46,9 +45,9 @@ impl Snapshot {
     /// halved or guessed; none otherwise.
     pub(super) fn bounds(&self, percentile: f64) -> Option<(u64, u64)> {
         match self {
-            Self::Exact { codes } => {
-                let rank = nearest_rank(percentile, codes.len() as u64);
-                let code = u32::from(*codes.get(rank as usize - 1)?);
+            Self::Kept { codes, count } => {
+                let rank = nearest_rank(percentile, *count as u64);
+                let code = u32::from(*codes[..*count].get(rank as usize - 1)?);
                 Some((first(code), last(code)))
             }
             Self::Binned { window, total } => {
@@ -92,28 +91,33 @@ fn values_of(window: &Window, place: usize) -> (u64, u64) {
     (first(low), last(high).max(first(low)))
 }
 
-/// How many observations a bin has for each value that it can hold.
-fn density(window: &Window, place: usize) -> f64 {
-    let (low, high) = values_of(window, place);
-    f64::from(window.counts[place]) / (high - low + 1) as f64
+/// Observations from which on the shape of a bin's neighbours says more than it misleads.
+const SHAPED: u32 = 16;
+
+/// The density of observations at the border of two bins by which a cubic stays monotone: the
+/// harmonic mean, each weighted by the other's width and twice its own (Fritsch and Butland, "A
+/// method for constructing local monotone piecewise cubic interpolants", 1984).
+fn border_density(window: &Window, lower: usize, upper: usize) -> f64 {
+    let [below, above] = [lower, upper].map(|place| {
+        let (low, high) = values_of(window, place);
+        let width = (high - low + 1) as f64;
+        (width, f64::from(window.counts[place]) / width)
+    });
+    let (weight_below, weight_above) = (below.0 + 2.0 * above.0, 2.0 * below.0 + above.0);
+    (weight_below + weight_above) / (weight_below / below.1 + weight_above / above.1)
 }
 
-/// The density at the border of two bins by which a cubic stays monotone: the harmonic mean, each
-/// weighted by the other's width and twice its own (Fritsch and Butland, "A method for constructing
-/// local monotone piecewise cubic interpolants", 1984); nothing where either is empty.
-fn border_density(window: &Window, lower: usize, upper: usize) -> f64 {
-    let width = |place| {
-        let (low, high) = values_of(window, place);
-        (high - low + 1) as f64
-    };
-    let (below, above) = (density(window, lower), density(window, upper));
-    let (width_below, width_above) = (width(lower), width(upper));
-    if below == 0.0 || above == 0.0 {
-        return 0.0;
+/// Observations for each width of the bin at its lower and its upper border: those of a straight
+/// line where little is known, or where the bin is an island, which a few sizes of packets are.
+fn slopes(window: &Window, place: usize, width: f64) -> (f64, f64) {
+    let count = window.counts[place];
+    let empty = |place: usize| window.counts[..window.limit].get(place).is_none_or(|&count| count == 0);
+    if count < SHAPED || place == 0 || empty(place - 1) || empty(place + 1) {
+        return (f64::from(count), f64::from(count));
     }
-    let (weight_below, weight_above) =
-        (width_below + 2.0 * width_above, 2.0 * width_below + width_above);
-    (weight_below + weight_above) / (weight_below / below + weight_above / above)
+    let [lower, upper] =
+        [(place - 1, place), (place, place + 1)].map(|(lower, upper)| border_density(window, lower, upper));
+    (lower * width, upper * width)
 }
 
 /// Within its bin, the value at which the number of observations below it reaches the middle of the
@@ -128,10 +132,7 @@ fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     }
     let Bin { place, low, high, before } = bin_of_rank(window, rank);
     let (width, count) = ((high - low + 1) as f64, f64::from(window.counts[place]));
-    let inner = density(window, place);
-    let start = if place == 0 { inner } else { border_density(window, place - 1, place) };
-    let end = if place + 1 == window.limit { inner } else { border_density(window, place, place + 1) };
-    let (start, end) = (start * width, end * width);
+    let (start, end) = slopes(window, place, width);
     let wanted = (rank - before) as f64 - 0.5;
     let below = |share: f64| {
         let square = share * share;

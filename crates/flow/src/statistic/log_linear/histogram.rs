@@ -6,7 +6,8 @@
 //!       4..6   bin of the first counter
 //!       6      shift: 2^(10 - shift) bins an octave
 //!       7      1 where counters are wide, bit 7: see `UNSOUND`; while codes are kept, how many
-//!       8..64  55 counters of 8 bits (narrow), or 28 of 16 bits (wide), or up to 28 codes
+//!       8..62  54 counters of 8 bits (narrow), or 27 of 16 bits (wide), or up to 27 codes
+//!      62..64  wide: the upper 16 bits of the first counter, to which all falls that lies below
 //! ```
 //! A line of zeroes is an empty histogram.
 
@@ -20,11 +21,13 @@ use std::hint::select_unpredictable;
 pub(super) const HEADER: usize = 8;
 
 /// Counters of 16 bits, and codes that are kept.
-pub(super) const WIDE: usize = (64 - HEADER) / 2;
+pub(super) const WIDE: usize = 27;
 
-/// Counters of 8 bits: one less than there is room for, because the two bytes at a counter are
-/// read and written together.
-pub(super) const NARROW: usize = 64 - HEADER - 1;
+/// Where the counters end, and the upper half of the first wide one is.
+pub(super) const FIRST_UPPER: usize = HEADER + 2 * WIDE;
+
+/// Counters of 8 bits.
+pub(super) const NARROW: usize = 2 * WIDE;
 
 /// A histogram's memory.
 pub(super) type State = Line<u8, 64>;
@@ -131,8 +134,9 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
         // as a saturating subtraction, it would become a branch.)
         let place = select_unpredictable(bin < base, HEADER, place.wrapping_add(HEADER));
         // A narrow counter is the lower half of its two bytes; while it is not 255, one more does
-        // not carry into the upper half.
-        if let Some(pair) = line.0.get_mut(place..place.wrapping_add(2)) {
+        // not carry into the upper half. The last narrow counter has one byte more to its right,
+        // the last wide one none.
+        if let Some(pair) = line.0[..FIRST_UPPER + 1].get_mut(place..place.wrapping_add(2)) {
             let count = u16::from_le_bytes([pair[0], pair[1]]);
             if count as u8 != u8::MAX {
                 pair.copy_from_slice(&(count + 1).to_le_bytes());
@@ -178,17 +182,7 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
 fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> bool {
     let (bin, base) = (u32::from(code) >> header.shift, u32::from(header.base));
     let place = bin.saturating_sub(base) as usize;
-    if header.is_wide() {
-        let (counters, _) = line.0[HEADER..].as_chunks_mut::<2>();
-        let total = || counters.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).sum();
-        let first = u16::from_le_bytes(counters[0]);
-        if bin < base && ends.are_heavy(u32::from(first), total()) {
-            return false;
-        }
-        let counter = counters.get_mut(place);
-        let count = counter.and_then(|pair| Some((u16::from_le_bytes(*pair).checked_add(1)?, pair)));
-        count.map(|(count, pair)| *pair = count.to_le_bytes()).is_some()
-    } else {
+    if !header.is_wide() {
         let counters = &mut line.0[HEADER..HEADER + NARROW];
         let total = || counters.iter().map(|&count| u32::from(count)).sum();
         if bin < base && ends.are_heavy(u32::from(counters[0]), total()) {
@@ -196,8 +190,42 @@ fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> b
         }
         let counter = counters.get_mut(place);
         let count = counter.and_then(|byte| Some((byte.checked_add(1)?, byte)));
-        count.map(|(count, byte)| *byte = count).is_some()
+        return count.map(|(count, byte)| *byte = count).is_some();
     }
+    if place == 0 {
+        let first = first_counter(line);
+        let total = || {
+            let (counters, _) = line.0[HEADER + 2..FIRST_UPPER].as_chunks::<2>();
+            first + counters.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).sum::<u32>()
+        };
+        if first == FIRST_MAX || bin < base && ends.are_heavy(first, total()) {
+            return false;
+        }
+        set_first_counter(line, first + 1);
+        return true;
+    }
+    let (counters, _) = line.0[HEADER..FIRST_UPPER].as_chunks_mut::<2>();
+    let counter = counters.get_mut(place);
+    let count = counter.and_then(|pair| Some((u16::from_le_bytes(*pair).checked_add(1)?, pair)));
+    count.map(|(count, pair)| *pair = count.to_le_bytes()).is_some()
+}
+
+/// What the first of wide counters holds at most, so that the counts of two histograms together
+/// keep to 32 bits.
+pub(super) const FIRST_MAX: u32 = u32::MAX >> 2;
+
+/// The first of wide counters.
+pub(super) fn first_counter(line: &State) -> u32 {
+    let lower = u16::from_le_bytes([line.0[HEADER], line.0[HEADER + 1]]);
+    let upper = u16::from_le_bytes([line.0[FIRST_UPPER], line.0[FIRST_UPPER + 1]]);
+    u32::from(upper) << 16 | u32::from(lower)
+}
+
+/// Sets the first of wide counters.
+pub(super) fn set_first_counter(line: &mut State, count: u32) {
+    let [a, b, c, d] = count.to_le_bytes();
+    line.0[HEADER..HEADER + 2].copy_from_slice(&[a, b]);
+    line.0[FIRST_UPPER..].copy_from_slice(&[c, d]);
 }
 
 /// Takes in another histogram.

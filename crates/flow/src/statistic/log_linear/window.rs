@@ -1,7 +1,10 @@
 //! A histogram taken out of its line, for what happens rarely: to fit the window to the values, to
 //! widen or halve counters, to merge.
 
-use super::histogram::{Ends, HEADER, Header, NARROW, State, WIDE};
+use super::histogram::{
+    Ends, FIRST_MAX, FIRST_UPPER, HEADER, Header, NARROW, State, WIDE, first_counter,
+    set_first_counter,
+};
 
 /// At this shift a bin is four octaves, and all codes fit any window.
 const SHIFT_MAX: u32 = 12;
@@ -44,9 +47,11 @@ impl Window {
         }
         let mut counts = [0; NARROW];
         if header.is_wide() {
-            for (count, pair) in counts.iter_mut().zip(line.0[HEADER..].chunks_exact(2)) {
-                *count = u32::from(u16::from_le_bytes([pair[0], pair[1]]));
+            let (pairs, _) = line.0[HEADER..FIRST_UPPER].as_chunks::<2>();
+            for (count, pair) in counts.iter_mut().zip(pairs) {
+                *count = u32::from(u16::from_le_bytes(*pair));
             }
+            counts[0] = first_counter(line);
         } else {
             for (count, &byte) in counts.iter_mut().zip(&line.0[HEADER..]) {
                 *count = u32::from(byte);
@@ -86,13 +91,14 @@ impl Window {
     /// Puts the histogram back.
     pub(super) fn store(&self, line: &mut State) {
         Header::of(self).store(line);
-        let bytes = &mut line.0[HEADER..];
         if self.limit == WIDE {
-            for (pair, &count) in bytes.chunks_exact_mut(2).zip(&self.counts) {
-                pair.copy_from_slice(&(count as u16).to_le_bytes());
+            let (pairs, _) = line.0[HEADER..FIRST_UPPER].as_chunks_mut::<2>();
+            for (pair, &count) in pairs.iter_mut().zip(&self.counts) {
+                *pair = (count as u16).to_le_bytes();
             }
+            set_first_counter(line, self.counts[0]);
         } else {
-            for (byte, &count) in bytes.iter_mut().zip(&self.counts) {
+            for (byte, &count) in line.0[HEADER..].iter_mut().zip(&self.counts) {
                 *byte = count as u8;
             }
         }
@@ -188,10 +194,10 @@ impl Window {
         self.counts[..self.limit].rotate_right(down);
         if lumped {
             // Where below they lay is not known: as much in each of the new bins.
-            let lump = std::mem::take(&mut self.counts[down]);
-            let bins = down as u32 + 1;
+            let lump = u64::from(std::mem::take(&mut self.counts[down]));
+            let bins = down as u64 + 1;
             for (place, count) in (0..bins).zip(&mut self.counts) {
-                *count += lump * (place + 1) / bins - lump * place / bins;
+                *count += (lump * (place + 1) / bins - lump * place / bins) as u32;
             }
             self.sound = false;
         }
@@ -199,13 +205,15 @@ impl Window {
 
     /// Widens narrow counters that are full, and halves wide ones.
     fn make_counters_fit(&mut self, ends: &Ends) {
-        let highest = self.counts.iter().copied().max().unwrap_or(0);
-        if self.limit == NARROW && highest > u32::from(u8::MAX) {
+        if self.limit == NARROW && self.counts.iter().any(|&count| count > u32::from(u8::MAX)) {
             let (lower, upper) = (self.lower(ends), self.upper(ends));
             let (shift, base) = self.fit(WIDE, lower, upper);
             self.rebin(shift, base, WIDE);
         }
-        while self.limit == WIDE && self.counts.iter().any(|&count| count > u32::from(u16::MAX)) {
+        let too_high = |counts: &[u32; NARROW]| {
+            counts[0] > FIRST_MAX || counts[1..].iter().any(|&count| count > u32::from(u16::MAX))
+        };
+        while self.limit == WIDE && too_high(&self.counts) {
             // What one counter loses in rounding the next one is given, so that no rank moves by
             // more than a half.
             let mut carried = 0;
