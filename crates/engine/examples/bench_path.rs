@@ -51,7 +51,7 @@ fn frame(flow: u32) -> [u8; FRAME] {
 /// Flow numbers: uniform, or Zipf(1) over flows in random order.
 fn stream(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
     let mut state = 9;
-    let mut below = |bound: usize| (u128::from(next(&mut state)) * bound as u128 >> 64) as usize;
+    let mut below = |bound: usize| ((u128::from(next(&mut state)) * bound as u128) >> 64) as usize;
     if !zipf {
         return (0..length).map(|_| below(flows) as u32).collect();
     }
@@ -65,8 +65,12 @@ fn stream(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
     (0..length)
         .map(|_| {
             let wanted = below(1 << 52) as f64 / (1u64 << 52) as f64 * sum;
-            let rank = cumulated.partition_point(|&upto| upto < wanted).min(flows - 1);
-            (rank as u64).wrapping_mul(2_654_435_761).rem_euclid(flows as u64) as u32
+            let rank = cumulated
+                .partition_point(|&upto| upto < wanted)
+                .min(flows - 1);
+            (rank as u64)
+                .wrapping_mul(2_654_435_761)
+                .rem_euclid(flows as u64) as u32
         })
         .collect()
 }
@@ -86,12 +90,22 @@ fn pass(flows: &[u32], intake: &mut Intake, meter: &mut Meter) -> f64 {
             .iter()
             .map(|bytes| {
                 number += 1;
-                Frame { bytes: &bytes[..FRAME], time_ns: number * 67, wire_length: 64 }
+                Frame {
+                    bytes: &bytes[..FRAME],
+                    time_ns: number * 67,
+                    wire_length: 64,
+                }
             })
             .collect();
         let begun = Instant::now();
         batch.clear();
-        intake.read(&Burst { link: LinkType::Ethernet, frames: &list }, &mut batch);
+        intake.read(
+            &Burst {
+                link: LinkType::Ethernet,
+                frames: &list,
+            },
+            &mut batch,
+        );
         meter.process(&batch, &mut Nowhere);
         let taken = begun.elapsed();
         if taken < Duration::from_micros(30) {
@@ -103,32 +117,47 @@ fn pass(flows: &[u32], intake: &mut Intake, meter: &mut Meter) -> f64 {
 }
 
 fn main() {
-    let chosen: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    println!("{:>10} {:<8}{:>14}{:>22}", "flows", "traffic", "count", "count, gap p99");
+    let chosen: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    println!(
+        "{:>10} {:<8}{:>14}{:>22}",
+        "flows", "traffic", "count", "count, gap p99"
+    );
     for flows in [1 << 16, 1_000_000, 10_000_000] {
         if !chosen.is_empty() && !chosen.contains(&flows) {
             continue;
         }
         for zipf in [false, true] {
-            let packets = stream(flows, if flows > 1_000_000 { 1 << 24 } else { 1 << 22 }, zipf);
+            let packets = stream(
+                flows,
+                if flows > 1_000_000 { 1 << 24 } else { 1 << 22 },
+                zipf,
+            );
             let mut figures = Vec::new();
             for statistics in ["count", "gap-percentile=99"] {
                 let options = MeterOptions {
                     flows_max: flows + flows / 8,
                     seed: 3,
-                    statistics: Selection::parse(statistics, "log-linear").expect("a known statistic"),
+                    statistics: Selection::parse(statistics, flow::statistic::Estimator::LogLinear)
+                        .expect("a known statistic"),
                     ..MeterOptions::default()
                 };
                 let mut intake = Intake::new(&options, Decapsulate::No);
                 let mut meter = Meter::new(&options);
                 pass(&packets, &mut intake, &mut meter);
-                let mut rounds: Vec<f64> =
-                    (0..ROUNDS).map(|_| pass(&packets, &mut intake, &mut meter)).collect();
+                let mut rounds: Vec<f64> = (0..ROUNDS)
+                    .map(|_| pass(&packets, &mut intake, &mut meter))
+                    .collect();
                 rounds.sort_by(f64::total_cmp);
                 figures.push(format!("{:.2} ({:.2})", rounds[ROUNDS / 2], rounds[0]));
             }
             let traffic = if zipf { "Zipf(1)" } else { "uniform" };
-            println!("{flows:>10} {traffic:<8}{:>14}{:>22}", figures[0], figures[1]);
+            println!(
+                "{flows:>10} {traffic:<8}{:>14}{:>22}",
+                figures[0], figures[1]
+            );
         }
     }
     println!("ns per packet, median of {ROUNDS} rounds (least)");

@@ -65,7 +65,14 @@ impl Intake {
             };
             if plain_first && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
                 let (key, direction) = self.keys.from_compact(plain.key);
-                batch.push(key, Packet { tcp_flags: plain.tcp_flags, direction, ..packet });
+                batch.push(
+                    key,
+                    Packet {
+                        tcp_flags: plain.tcp_flags,
+                        direction,
+                        ..packet
+                    },
+                );
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             } else {
                 self.read_any(burst.link, frame, packet, batch);
@@ -81,7 +88,8 @@ impl Intake {
     fn read_any(&mut self, link: LinkType, frame: &Frame<'_>, packet: Packet, batch: &mut Batch) {
         let headers = dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
         self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-        self.books.fragments += u64::from(!matches!(headers.fragment, Fragment::No | Fragment::Atomic));
+        self.books.fragments +=
+            u64::from(!matches!(headers.fragment, Fragment::No | Fragment::Atomic));
         if let Some(kind) = headers.malformed {
             self.books.malformed[kind as usize] += 1;
         }
@@ -107,8 +115,11 @@ impl Intake {
 
     /// Moves the clock on by the machine's, where no packets do.
     pub fn tick(&mut self) -> u32 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.clock.advance(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.clock
+            .advance(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// The clock as the packets have driven it.
@@ -126,6 +137,9 @@ impl Intake {
     /// What was received, and what of it has no flow.
     #[must_use]
     pub fn books(&self) -> Books {
-        Books { clock_steps_back: self.clock.steps_back(), ..self.books.clone() }
+        Books {
+            clock_steps_back: self.clock.steps_back(),
+            ..self.books.clone()
+        }
     }
 }

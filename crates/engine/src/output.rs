@@ -38,7 +38,13 @@ pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
         wait,
         lost: Arc::new(AtomicU64::new(0)),
     };
-    (records, Returned { full: full_end, empty })
+    (
+        records,
+        Returned {
+            full: full_end,
+            empty,
+        },
+    )
 }
 
 impl Records {
@@ -51,7 +57,11 @@ impl Records {
 
 impl RecordSink for Records {
     fn take(&mut self, batch: &mut RecordBatch) {
-        let fresh = self.empty.try_lock().ok().and_then(|empty| empty.try_recv().ok());
+        let fresh = self
+            .empty
+            .try_lock()
+            .ok()
+            .and_then(|empty| empty.try_recv().ok());
         let full = std::mem::replace(batch, fresh.unwrap_or_default());
         let failed = if self.wait {
             self.full.send(full).err().map(|error| error.0)
@@ -61,7 +71,8 @@ impl RecordSink for Records {
             })
         };
         if let Some(batch) = failed {
-            self.lost.fetch_add(batch.records.len() as u64, Ordering::Relaxed);
+            self.lost
+                .fetch_add(batch.records.len() as u64, Ordering::Relaxed);
         }
     }
 }

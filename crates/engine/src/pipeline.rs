@@ -9,7 +9,8 @@ use crate::progress::Progress;
 use crate::report::{QueueReport, Report};
 use crate::steer::Steer;
 use crate::worker::{
-    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port, settle,
+    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port,
+    settle,
 };
 use flow::{BURST, Batch, Meter};
 use hw::ring::{Consumer, Producer, ring};
@@ -54,8 +55,15 @@ struct FromReceiver {
 
 /// What one thread brings home.
 enum Worked {
-    Receiver { queue: QueueReport, faults: Vec<String>, unknown_link: Option<u16> },
-    Monitor { queue: QueueReport, memory_bytes: usize },
+    Receiver {
+        queue: QueueReport,
+        faults: Vec<String>,
+        unknown_link: Option<u16>,
+    },
+    Monitor {
+        queue: QueueReport,
+        memory_bytes: usize,
+    },
 }
 
 /// Runs a receiver for each port, and `options.monitors` monitors behind each.
@@ -81,10 +89,17 @@ pub fn run(
                 let (full, full_end) = ring(slots);
                 // Room for every batch that can be under way, so that giving back never fails.
                 let (empty_end, empty) = ring(slots + 2);
-                ways.push(ToMonitor { full, empty, open: Box::default() });
+                ways.push(ToMonitor {
+                    full,
+                    empty,
+                    open: Box::default(),
+                });
                 let work = Monitor {
                     thread: first + 1 + monitor,
-                    way: FromReceiver { full: full_end, empty: empty_end },
+                    way: FromReceiver {
+                        full: full_end,
+                        empty: empty_end,
+                    },
                     options,
                     live: input.live,
                     progress,
@@ -102,20 +117,32 @@ pub fn run(
                 progress,
                 overflow: Count::default(),
             };
-            threads.push(start(scope, format!("receiver-{receiver}"), move || work.run(port))?);
+            threads.push(start(scope, format!("receiver-{receiver}"), move || {
+                work.run(port)
+            })?);
         }
-        Ok(threads.into_iter().map(crate::report::join).collect::<Vec<Worked>>())
+        Ok(threads
+            .into_iter()
+            .map(crate::report::join)
+            .collect::<Vec<Worked>>())
     })?;
     let mut report = Report::default();
     for worked in worked {
         match worked {
-            Worked::Receiver { queue, faults, unknown_link } => {
+            Worked::Receiver {
+                queue,
+                faults,
+                unknown_link,
+            } => {
                 report.books += &queue.books;
                 report.faults.extend(faults);
                 report.unknown_links.extend(unknown_link);
                 report.queues.push(queue);
             }
-            Worked::Monitor { queue, memory_bytes } => {
+            Worked::Monitor {
+                queue,
+                memory_bytes,
+            } => {
                 report.add_flows(&queue.flows);
                 report.memory_bytes += memory_bytes;
                 report.queues.push(queue);
@@ -275,7 +302,11 @@ impl Receiver<'_> {
             push(&mut way.full, full);
         } else if let Err(Message::Packets(batch)) = way.full.push(full) {
             self.overflow.packets += batch.len() as u64;
-            self.overflow.bytes += batch.packets().iter().map(|packet| u64::from(packet.length)).sum::<u64>();
+            self.overflow.bytes += batch
+                .packets()
+                .iter()
+                .map(|packet| u64::from(packet.length))
+                .sum::<u64>();
             way.open = batch;
             way.open.clear();
         }
@@ -314,7 +345,10 @@ impl Monitor<'_> {
                 Some(Message::Packets(batch)) => {
                     patience.reset();
                     meter.process(&batch, &mut records);
-                    clock_ms = batch.packets().last().map_or(clock_ms, |packet| packet.clock_ms);
+                    clock_ms = batch
+                        .packets()
+                        .last()
+                        .map_or(clock_ms, |packet| packet.clock_ms);
                     // With no room left on the way back, the batch is let go.
                     let _ = self.way.empty.push(batch);
                     bursts += 1;

@@ -16,6 +16,8 @@ pub struct QueueProgress {
     pub lost: AtomicU64,
     /// Flows in the table.
     pub flows: AtomicU64,
+    /// Records handed on.
+    pub records: AtomicU64,
     /// Bytes of the input read.
     pub position: AtomicU64,
     /// Bytes of the input, 0 where unknown.
@@ -49,16 +51,25 @@ impl Progress {
     /// For so many workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { queues: (0..workers).map(|_| QueueProgress::default()).collect() }
+        Self {
+            queues: (0..workers).map(|_| QueueProgress::default()).collect(),
+        }
     }
 
     /// The sum of a figure over the queues.
     pub fn sum(&self, figure: impl Fn(&QueueProgress) -> &AtomicU64) -> u64 {
-        self.queues.iter().map(|queue| figure(queue).load(Ordering::Relaxed)).sum()
+        self.queues
+            .iter()
+            .map(|queue| figure(queue).load(Ordering::Relaxed))
+            .sum()
     }
 
     /// The largest of a figure over the queues.
     pub fn max(&self, figure: impl Fn(&QueueProgress) -> &AtomicU64) -> u64 {
-        self.queues.iter().map(|queue| figure(queue).load(Ordering::Relaxed)).max().unwrap_or(0)
+        self.queues
+            .iter()
+            .map(|queue| figure(queue).load(Ordering::Relaxed))
+            .max()
+            .unwrap_or(0)
     }
 }

@@ -63,5 +63,7 @@ impl Report {
 
 /// What a thread brings home; a thread that panicked brings its panic here.
 pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

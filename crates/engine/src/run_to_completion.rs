@@ -8,7 +8,8 @@ use crate::progress::Progress;
 use crate::report::{QueueReport, Report};
 use crate::steer::Steer;
 use crate::worker::{
-    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port, settle,
+    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port,
+    settle,
 };
 use flow::{Batch, Meter};
 use port::{Port, Received};
@@ -41,14 +42,24 @@ pub fn run(
 ) -> Result<Report, EngineError> {
     check_cores(&options.cores)?;
     let started = Instant::now();
-    let shares = if input.same_packets { input.ports.len() } else { 1 };
+    let shares = if input.same_packets {
+        input.ports.len()
+    } else {
+        1
+    };
     let worked = thread::scope(|scope| {
         let threads: Vec<_> = input
             .ports
             .into_iter()
             .enumerate()
             .map(|(number, port)| {
-                let work = Work { number, shares, live: input.live, options, progress };
+                let work = Work {
+                    number,
+                    shares,
+                    live: input.live,
+                    options,
+                    progress,
+                };
                 let records = records.clone();
                 thread::Builder::new()
                     .name(format!("monitor-{number}"))
@@ -56,7 +67,10 @@ pub fn run(
                     .map_err(|error| EngineError::Thread(error.to_string()))
             })
             .collect::<Result<_, _>>()?;
-        Ok(threads.into_iter().map(crate::report::join).collect::<Vec<Worked>>())
+        Ok(threads
+            .into_iter()
+            .map(crate::report::join)
+            .collect::<Vec<Worked>>())
     })?;
     let mut report = Report::default();
     for worked in worked {

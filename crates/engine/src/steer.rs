@@ -10,7 +10,9 @@ impl Steer {
     /// Among so many workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { workers: workers.max(1) as u32 }
+        Self {
+            workers: workers.max(1) as u32,
+        }
     }
 
     /// Whether there is only one.
@@ -25,7 +27,7 @@ impl Steer {
     #[must_use]
     pub fn worker(self, hash: u64) -> usize {
         let mixed = (hash ^ hash >> 29).wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32;
-        (mixed * u64::from(self.workers) >> 32) as usize
+        ((mixed * u64::from(self.workers)) >> 32) as usize
     }
 }
 
@@ -40,10 +42,13 @@ mod tests {
             let mut counts = vec![0usize; workers];
             for number in 0..80_000u64 {
                 counts[steer.worker(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))] += 1;
-                counts[steer.worker(number * 2_654_435_761 & 0xffff_ffff)] += 1;
+                counts[steer.worker((number * 2_654_435_761) & 0xffff_ffff)] += 1;
             }
             let mean = 160_000 / workers;
-            assert!(counts.iter().all(|count| count.abs_diff(mean) < mean / 10), "{counts:?}");
+            assert!(
+                counts.iter().all(|count| count.abs_diff(mean) < mean / 10),
+                "{counts:?}"
+            );
         }
     }
 }

@@ -62,12 +62,6 @@ impl Stop {
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-
-    /// The flag itself, for a signal handler.
-    #[must_use]
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
-    }
 }
 
 /// Why a run cannot begin.
@@ -103,7 +97,11 @@ pub(crate) fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
         Some(&core) => Err(EngineError::Core {
             core,
             reason: "not available".into(),
-            allowed: allowed.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            allowed: allowed
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
         }),
     }
 }
@@ -119,26 +117,42 @@ pub(crate) fn settle(core: Option<usize>) {
 /// Enters what a port counted itself.
 pub(crate) fn enter_port(books: &mut Books, port: &mut dyn Port) {
     let counters = port.counters();
-    let lost = Count { packets: counters.dropped, bytes: 0 };
+    let lost = Count {
+        packets: counters.dropped,
+        bytes: 0,
+    };
     books.received += lost;
     books.dropped[Drop::Kernel as usize] += lost;
-    books.filtered += Count { packets: counters.filtered, bytes: counters.filtered_bytes };
+    books.filtered += Count {
+        packets: counters.filtered,
+        bytes: counters.filtered_bytes,
+    };
     books.faults += counters.faults;
 }
 
 /// Shows the books of a receiver.
 pub(crate) fn publish_port(progress: &QueueProgress, books: &Books, port: &mut dyn Port) {
     let counters = port.counters();
-    progress.packets.store(books.processed.packets, Ordering::Relaxed);
-    progress.bytes.store(books.processed.bytes, Ordering::Relaxed);
-    progress.lost.store(books.lost() + counters.dropped, Ordering::Relaxed);
-    progress.position.store(counters.position, Ordering::Relaxed);
+    progress
+        .packets
+        .store(books.processed.packets, Ordering::Relaxed);
+    progress
+        .bytes
+        .store(books.processed.bytes, Ordering::Relaxed);
+    progress
+        .lost
+        .store(books.lost() + counters.dropped, Ordering::Relaxed);
+    progress
+        .position
+        .store(counters.position, Ordering::Relaxed);
     progress.size.store(counters.size, Ordering::Relaxed);
 }
 
 /// Shows the flows of a table.
 pub(crate) fn publish_meter(progress: &QueueProgress, meter: &mut Meter) {
-    progress.flows.store(meter.counters().flows, Ordering::Relaxed);
+    let counters = meter.counters();
+    progress.flows.store(counters.flows, Ordering::Relaxed);
+    progress.records.store(counters.records, Ordering::Relaxed);
     if let Some(view) = meter.take_view() {
         progress.show(view);
     }

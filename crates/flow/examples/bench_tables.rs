@@ -27,7 +27,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     fn unit(&mut self) -> f64 {
@@ -39,7 +39,9 @@ impl Random {
 fn stream(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
     let mut random = Random(9);
     if !zipf {
-        return (0..length).map(|_| random.below(flows as u64) as u32).collect();
+        return (0..length)
+            .map(|_| random.below(flows as u64) as u32)
+            .collect();
     }
     let mut order: Vec<u32> = (0..flows as u32).collect();
     for index in (1..flows).rev() {
@@ -55,7 +57,9 @@ fn stream(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
     (0..length)
         .map(|_| {
             let wanted = random.unit() * sum;
-            order[cumulated.partition_point(|&upto| upto < wanted).min(flows - 1)]
+            order[cumulated
+                .partition_point(|&upto| upto < wanted)
+                .min(flows - 1)]
         })
         .collect()
 }
@@ -107,7 +111,12 @@ impl Contender for Ours {
             self.batch.clear();
             for &key in burst {
                 self.number += 1;
-                let packet = Packet { length: 64, number: self.number, clock_ms: 1, ..Packet::default() };
+                let packet = Packet {
+                    length: 64,
+                    number: self.number,
+                    clock_ms: 1,
+                    ..Packet::default()
+                };
                 self.batch.push(key, packet);
             }
             let (keys, hashes) = self.batch.keys_and_hashes();
@@ -115,7 +124,8 @@ impl Contender for Ours {
             self.table.stage(&self.batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } =
-                self.table.update(&self.batch, start, &self.expiry, &mut self.observed)
+                self.table
+                    .update(&self.batch, start, &self.expiry, &mut self.observed)
             {
                 self.table.remove(slot);
                 start = at;
@@ -126,7 +136,11 @@ impl Contender for Ours {
 
     fn note(&self) -> String {
         let share = 100.0 * self.table.miscounted()[0] as f64 / self.number as f64;
-        if share > 0.0 { format!("{share:.1} % miscounted") } else { String::new() }
+        if share > 0.0 {
+            format!("{share:.1} % miscounted")
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -154,7 +168,10 @@ impl Contender for Peer {
 }
 
 fn main() {
-    let chosen: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let chosen: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|text| text.parse().ok())
+        .collect();
     for flows in [1 << 16, 1_000_000, 10_000_000] {
         if !chosen.is_empty() && !chosen.contains(&flows) {
             continue;
@@ -162,8 +179,10 @@ fn main() {
         let keys = keys(flows);
         for zipf in [false, true] {
             let length = if flows > 1_000_000 { 1 << 24 } else { 1 << 23 };
-            let packets: Vec<u128> =
-                stream(flows, length, zipf).into_iter().map(|flow| keys[flow as usize]).collect();
+            let packets: Vec<u128> = stream(flows, length, zipf)
+                .into_iter()
+                .map(|flow| keys[flow as usize])
+                .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
                 let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false);
                 Box::new(Ours::new(Box::new(table), hash, burst))
@@ -172,10 +191,40 @@ fn main() {
                 ("bucket, keyed hash".into(), bucket(HashKind::Keyed, BURST)),
                 ("bucket, bursts of 32".into(), bucket(HashKind::Keyed, 32)),
                 ("bucket, one by one".into(), bucket(HashKind::Keyed, 1)),
-                ("double hash".into(), Box::new(Ours::new(Box::new(DoubleHash::new(false)), HashKind::Keyed, BURST))),
-                ("linked list".into(), Box::new(Ours::new(Box::new(LinkedList::new(flows, false)), HashKind::Keyed, BURST))),
-                ("combined".into(), Box::new(Ours::new(Box::new(Combined::new(flows, false)), HashKind::Keyed, BURST))),
-                ("hashbrown + ahash".into(), Box::new(Peer { map: HashMap::with_capacity_and_hasher(flows, ahash::RandomState::with_seeds(1, 2, 3, 4)), number: 0 })),
+                (
+                    "double hash".into(),
+                    Box::new(Ours::new(
+                        Box::new(DoubleHash::new(false)),
+                        HashKind::Keyed,
+                        BURST,
+                    )),
+                ),
+                (
+                    "linked list".into(),
+                    Box::new(Ours::new(
+                        Box::new(LinkedList::new(flows, false)),
+                        HashKind::Keyed,
+                        BURST,
+                    )),
+                ),
+                (
+                    "combined".into(),
+                    Box::new(Ours::new(
+                        Box::new(Combined::new(flows, false)),
+                        HashKind::Keyed,
+                        BURST,
+                    )),
+                ),
+                (
+                    "hashbrown + ahash".into(),
+                    Box::new(Peer {
+                        map: HashMap::with_capacity_and_hasher(
+                            flows,
+                            ahash::RandomState::with_seeds(1, 2, 3, 4),
+                        ),
+                        number: 0,
+                    }),
+                ),
             ];
             let mut times = vec![Vec::new(); contenders.len()];
             for round in 0..=ROUNDS {
@@ -190,13 +239,19 @@ fn main() {
             }
             let peer = median(times.last().map_or(&[], |times| times));
             let traffic = if zipf { "Zipf(1)" } else { "uniform" };
-            println!("\n{flows} flows, {traffic}\n{:<22}{:>10}{:>10}{:>10}{:>12}", "table", "ns/packet", "min", "max", "x hashbrown");
+            println!(
+                "\n{flows} flows, {traffic}\n{:<22}{:>10}{:>10}{:>10}{:>12}",
+                "table", "ns/packet", "min", "max", "x hashbrown"
+            );
             for ((name, contender), times) in contenders.iter().zip(&times) {
                 let sorted = sorted(times);
                 let middle = median(times);
                 println!(
                     "{name:<22}{middle:>10.2}{:>10.2}{:>10.2}{:>12.2}  {}",
-                    sorted[0], sorted[sorted.len() - 1], peer / middle, contender.note()
+                    sorted[0],
+                    sorted[sorted.len() - 1],
+                    peer / middle,
+                    contender.note()
                 );
             }
         }
@@ -210,5 +265,8 @@ fn sorted(times: &[f64]) -> Vec<f64> {
 }
 
 fn median(times: &[f64]) -> f64 {
-    sorted(times).get(times.len() / 2).copied().unwrap_or(f64::NAN)
+    sorted(times)
+        .get(times.len() / 2)
+        .copied()
+        .unwrap_or(f64::NAN)
 }

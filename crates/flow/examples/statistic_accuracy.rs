@@ -29,7 +29,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (u128::from(self.next()) * bound as u128 >> 64) as usize
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// From 0 up to 1, 1 not among them.
@@ -90,7 +90,9 @@ fn zipf(random: &mut Random) -> Observations {
         .collect();
     gaps((0..PACKETS).map(|_| {
         let drawn = random.unit() * sum;
-        cumulative.partition_point(|up_to| *up_to <= drawn).min(FLOWS - 1)
+        cumulative
+            .partition_point(|up_to| *up_to <= drawn)
+            .min(FLOWS - 1)
     }))
 }
 
@@ -121,7 +123,9 @@ fn log_normal(random: &mut Random) -> Observations {
 fn capture(path: &str) -> std::io::Result<[Observations; 3]> {
     let bytes = std::fs::read(path)?;
     let word = |at: usize| -> u32 {
-        bytes.get(at..at + 4).map_or(0, |four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+        bytes.get(at..at + 4).map_or(0, |four| {
+            u32::from_le_bytes([four[0], four[1], four[2], four[3]])
+        })
     };
     let nanoseconds = word(0) == 0xa1b2_3c4d;
     let mut flows = HashMap::new();
@@ -186,20 +190,40 @@ fn speed(statistic: &mut dyn Statistic, observations: &Observations) -> f64 {
 }
 
 /// A way to estimate: its name, the percentiles that are asked of it together, and how to make it.
-type Way = (&'static str, &'static [f64], fn(&[f64], usize) -> Box<dyn Statistic>);
+type Way = (
+    &'static str,
+    &'static [f64],
+    fn(&[f64], usize) -> Box<dyn Statistic>,
+);
 
 const WAYS: [Way; 5] = [
-    ("P-square", &[50.0], |p, slots| Box::new(PSquare::new(Value::Gap, p[0], slots))),
-    ("P-square", &[95.0], |p, slots| Box::new(PSquare::new(Value::Gap, p[0], slots))),
-    ("P-square", &[99.0], |p, slots| Box::new(PSquare::new(Value::Gap, p[0], slots))),
-    ("log-linear", &PERCENTILES, |p, slots| Box::new(LogLinear::new(Value::Gap, p, slots))),
-    ("log-linear", &[99.0], |p, slots| Box::new(LogLinear::new(Value::Gap, p, slots))),
+    ("P-square", &[50.0], |p, slots| {
+        Box::new(PSquare::new(Value::Gap, p[0], slots))
+    }),
+    ("P-square", &[95.0], |p, slots| {
+        Box::new(PSquare::new(Value::Gap, p[0], slots))
+    }),
+    ("P-square", &[99.0], |p, slots| {
+        Box::new(PSquare::new(Value::Gap, p[0], slots))
+    }),
+    ("log-linear", &PERCENTILES, |p, slots| {
+        Box::new(LogLinear::new(Value::Gap, p, slots))
+    }),
+    ("log-linear", &[99.0], |p, slots| {
+        Box::new(LogLinear::new(Value::Gap, p, slots))
+    }),
 ];
 
 fn report(name: &str, observations: &Observations, at_least: usize) {
     let sorted = observations.sorted();
-    let judged = sorted.iter().filter(|values| values.len() >= at_least).count();
-    println!("\n{name}: {} values, {judged} flows of {at_least} or more", observations.values.len());
+    let judged = sorted
+        .iter()
+        .filter(|values| values.len() >= at_least)
+        .count();
+    println!(
+        "\n{name}: {} values, {judged} flows of {at_least} or more",
+        observations.values.len()
+    );
     println!(
         "{:<12}{:>10}{:>6}{:>8}{:>12}{:>10}{:>10}",
         "estimator", "asked", "p", "B/flow", "median err", "p95 err", "ns"
@@ -209,7 +233,11 @@ fn report(name: &str, observations: &Observations, at_least: usize) {
         pass(&mut *statistic, observations, 0, observations.slots.len());
         let mut errors = vec![Vec::new(); asked.len()];
         let mut estimates = Vec::new();
-        for (slot, values) in sorted.iter().enumerate().filter(|(_, v)| v.len() >= at_least) {
+        for (slot, values) in sorted
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| v.len() >= at_least)
+        {
             estimates.clear();
             statistic.summarise(slot as u32, &mut estimates);
             for ((&p, &estimate), errors) in asked.iter().zip(&estimates).zip(&mut errors) {
@@ -222,7 +250,11 @@ fn report(name: &str, observations: &Observations, at_least: usize) {
         for (p, mut errors) in asked.iter().zip(errors) {
             errors.sort_by(f64::total_cmp);
             let at = |share: f64| errors[(errors.len() as f64 * share) as usize] * 100.0;
-            let asked = asked.iter().map(f64::to_string).collect::<Vec<_>>().join("/");
+            let asked = asked
+                .iter()
+                .map(f64::to_string)
+                .collect::<Vec<_>>()
+                .join("/");
             println!(
                 "{name:<12}{asked:>10}{p:>6}{:>8}{:>11.2}%{:>9.1}%{ns:>10.2}",
                 statistic.bytes_per_flow(),
@@ -244,7 +276,10 @@ fn main() -> std::io::Result<()> {
         report(name, &make(&mut random), 128);
     }
     if let Some(path) = std::env::args().nth(1) {
-        for (name, observations) in ["gaps", "inter-arrival times", "sizes"].iter().zip(capture(&path)?) {
+        for (name, observations) in ["gaps", "inter-arrival times", "sizes"]
+            .iter()
+            .zip(capture(&path)?)
+        {
             for at_least in [6, 100] {
                 report(&format!("{name} of {path}"), &observations, at_least);
             }

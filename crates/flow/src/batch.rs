@@ -141,13 +141,16 @@ impl Batch {
     #[inline]
     #[must_use]
     pub fn wide_key(&self, packet: &Packet) -> Option<FlowKey> {
-        self.wide.get(usize::from(packet.wide).wrapping_sub(1)).copied()
+        self.wide
+            .get(usize::from(packet.wide).wrapping_sub(1))
+            .copied()
     }
 
     /// The whole key of packet `index`.
     #[must_use]
     pub fn flow_key(&self, index: usize) -> FlowKey {
-        self.wide_key(&self.packets[index]).unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
+        self.wide_key(&self.packets[index])
+            .unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
     }
 }
 
@@ -188,7 +191,12 @@ impl KeyMaker {
             FlowDefinition::SourceDestination => SOURCE | DESTINATION,
         };
         let compact_mask = fields | MARK | if vlan { VLAN } else { 0 };
-        Self { definition, vlan, compact_mask, digest: KeyedHash::new(!seed) }
+        Self {
+            definition,
+            vlan,
+            compact_mask,
+            digest: KeyedHash::new(!seed),
+        }
     }
 
     /// The table key of a compact 5-tuple, and the packet's direction in it.
@@ -196,7 +204,11 @@ impl KeyMaker {
     #[must_use]
     pub fn from_compact(&self, five_tuple: u128) -> (u128, u8) {
         let key = five_tuple & self.compact_mask;
-        if self.definition == FlowDefinition::Bidirectional { order(key) } else { (key, 0) }
+        if self.definition == FlowDefinition::Bidirectional {
+            order(key)
+        } else {
+            (key, 0)
+        }
     }
 
     /// The table key of any 5-tuple, and the packet's direction in it.
@@ -220,7 +232,9 @@ impl KeyMaker {
                     direction = 1;
                 }
             }
-            FlowDefinition::Source | FlowDefinition::Destination | FlowDefinition::SourceDestination => {
+            FlowDefinition::Source
+            | FlowDefinition::Destination
+            | FlowDefinition::SourceDestination => {
                 key.source_port = 0;
                 key.destination_port = 0;
                 key.protocol = 0;
@@ -248,7 +262,11 @@ fn order(key: u128) -> (u128, u8) {
     let ports = high as u32;
     let swapped_high = high & !0xffff_ffff | u64::from(ports.rotate_left(16));
     let swapped = u128::from(low.rotate_left(32)) | u128::from(swapped_high) << 64;
-    if source > destination { (swapped, 1) } else { (key, 0) }
+    if source > destination {
+        (swapped, 1)
+    } else {
+        (key, 0)
+    }
 }
 
 /// A flow key as three words: what a table keeps of a wide key, and what is digested.
@@ -257,7 +275,11 @@ pub(crate) fn words(key: &FlowKey) -> [u128; 3] {
     let ports = u128::from(key.source_port) | u128::from(key.destination_port) << 16;
     let vlan = u128::from(key.vlan[0]) << 32 | u128::from(key.vlan[1]) << 48;
     let kind = u128::from(key.protocol) << 64 | u128::from(key.version) << 72;
-    [u128::from_le_bytes(key.source), u128::from_le_bytes(key.destination), ports | vlan | kind]
+    [
+        u128::from_le_bytes(key.source),
+        u128::from_le_bytes(key.destination),
+        ports | vlan | kind,
+    ]
 }
 
 /// The flow key that [`words`] took apart.
@@ -281,23 +303,33 @@ mod tests {
     use proptest::prelude::*;
 
     fn keys() -> impl Strategy<Value = FlowKey> {
-        (any::<bool>(), any::<u8>(), any::<[u8; 16]>(), any::<[u8; 16]>(), any::<[u16; 4]>()).prop_map(
-            |(v6, protocol, mut source, mut destination, [sport, dport, vlan, inner])| {
-                if !v6 {
-                    source[4..].fill(0);
-                    destination[4..].fill(0);
-                }
-                FlowKey {
-                    version: if v6 { 6 } else { 4 },
-                    protocol,
-                    source,
-                    destination,
-                    source_port: sport % 4,
-                    destination_port: dport % 4,
-                    vlan: [vlan & 0x1fff, if inner % 4 == 0 { inner & 0x1fff } else { 0 }],
-                }
-            },
+        (
+            any::<bool>(),
+            any::<u8>(),
+            any::<[u8; 16]>(),
+            any::<[u8; 16]>(),
+            any::<[u16; 4]>(),
         )
+            .prop_map(
+                |(v6, protocol, mut source, mut destination, [sport, dport, vlan, inner])| {
+                    if !v6 {
+                        source[4..].fill(0);
+                        destination[4..].fill(0);
+                    }
+                    FlowKey {
+                        version: if v6 { 6 } else { 4 },
+                        protocol,
+                        source,
+                        destination,
+                        source_port: sport % 4,
+                        destination_port: dport % 4,
+                        vlan: [
+                            vlan & 0x1fff,
+                            if inner % 4 == 0 { inner & 0x1fff } else { 0 },
+                        ],
+                    }
+                },
+            )
     }
 
     fn whole(key: TableKey) -> FlowKey {

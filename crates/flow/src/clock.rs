@@ -24,7 +24,12 @@ pub struct PacketClock {
 
 impl Default for PacketClock {
     fn default() -> Self {
-        Self { now_ms: 1, tick_start_ns: i64::MIN, started: false, steps_back: 0 }
+        Self {
+            now_ms: 1,
+            tick_start_ns: i64::MIN,
+            started: false,
+            steps_back: 0,
+        }
     }
 }
 
@@ -104,7 +109,10 @@ mod tests {
     fn a_jump_by_years_counts_as_more_than_any_time_out() {
         let mut clock = PacketClock::default();
         let start = clock.advance(0);
-        assert_eq!(clock.advance(i64::MAX).wrapping_sub(start), PacketClock::STEP_MS_MAX);
+        assert_eq!(
+            clock.advance(i64::MAX).wrapping_sub(start),
+            PacketClock::STEP_MS_MAX
+        );
     }
 
     proptest! {

@@ -86,7 +86,16 @@ impl FlowEntry for Entry {
 
     #[inline]
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16) {
-        self.0 = [key as u64, (key >> 64) as u64, u64::from(active_tick) << 48, 0, 0, 0, 0, 0];
+        self.0 = [
+            key as u64,
+            (key >> 64) as u64,
+            u64::from(active_tick) << 48,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
         self.0[6] = packet.time_ns.cast_unsigned();
         self.count(packet);
     }

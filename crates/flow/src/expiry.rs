@@ -39,7 +39,11 @@ impl Timeouts {
     pub const MAX: Duration = Duration::from_secs(10 * 24 * 3600);
 
     /// Flows last until the input ends.
-    pub const NONE: Self = Self { idle: None, active: None, tcp_close: None };
+    pub const NONE: Self = Self {
+        idle: None,
+        active: None,
+        tcp_close: None,
+    };
 }
 
 const _: () = assert!(Timeouts::MAX.as_millis() < PacketClock::STEP_MS_MAX as u128);
@@ -71,13 +75,23 @@ impl Expiry {
     #[must_use]
     pub fn new(timeouts: &Timeouts, connections: bool, both_directions: bool) -> Self {
         let ms = |duration: Option<Duration>| {
-            duration.map_or(u32::MAX, |duration| duration.min(Timeouts::MAX).as_millis() as u32)
+            duration.map_or(u32::MAX, |duration| {
+                duration.min(Timeouts::MAX).as_millis() as u32
+            })
         };
         let (idle_ms, active_ms) = (ms(timeouts.idle), ms(timeouts.active));
         let reopens = connections && timeouts.tcp_close.is_some();
-        let close_ms = if reopens { ms(timeouts.tcp_close).min(idle_ms) } else { idle_ms };
+        let close_ms = if reopens {
+            ms(timeouts.tcp_close).min(idle_ms)
+        } else {
+            idle_ms
+        };
         let active = timeouts.active.is_some();
-        let tick_shift = if active { (u32::BITS - (active_ms >> 13).leading_zeros()).min(31) } else { 0 };
+        let tick_shift = if active {
+            (u32::BITS - (active_ms >> 13).leading_zeros()).min(31)
+        } else {
+            0
+        };
         Self {
             idle_ms,
             active_ms,
@@ -106,15 +120,22 @@ impl Expiry {
     pub fn ended_before(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
         let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
         let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
-        if silence_ms > self.silence_ms_min || opens || self.is_past_active(entry, packet.clock_ms) {
+        if silence_ms > self.silence_ms_min || opens || self.is_past_active(entry, packet.clock_ms)
+        {
             return self.ended_before_rarely(entry, packet, opens);
         }
         None
     }
 
     #[inline(never)]
-    fn ended_before_rarely(&self, entry: &Entry, packet: &Packet, opens: bool) -> Option<EndReason> {
-        self.ended(entry, packet.clock_ms).or_else(|| self.closed(entry).filter(|_| opens))
+    fn ended_before_rarely(
+        &self,
+        entry: &Entry,
+        packet: &Packet,
+        opens: bool,
+    ) -> Option<EndReason> {
+        self.ended(entry, packet.clock_ms)
+            .or_else(|| self.closed(entry).filter(|_| opens))
     }
 
     /// Whether the flow has ended at `clock_ms`, and why.
@@ -141,7 +162,9 @@ impl Expiry {
     /// Why the flow ends with the input, at `clock_ms`.
     #[must_use]
     pub fn ended_at_end(&self, entry: &Entry, clock_ms: u32) -> EndReason {
-        self.ended(entry, clock_ms).or_else(|| self.closed(entry)).unwrap_or(EndReason::EndOfInput)
+        self.ended(entry, clock_ms)
+            .or_else(|| self.closed(entry))
+            .unwrap_or(EndReason::EndOfInput)
     }
 
     #[inline(always)]
@@ -156,13 +179,19 @@ impl Expiry {
             return u32::MAX;
         }
         let last = entry.last_clock_ms();
-        let ticks = entry.active_tick().wrapping_sub((last >> self.tick_shift) as u16);
+        let ticks = entry
+            .active_tick()
+            .wrapping_sub((last >> self.tick_shift) as u16);
         (u32::from(ticks) << self.tick_shift).wrapping_sub(last & ((1 << self.tick_shift) - 1))
     }
 
     fn closed(&self, entry: &Entry) -> Option<EndReason> {
         let [first, second] = entry.tcp_flags();
-        let finished = if self.both_directions { first & second } else { first | second };
+        let finished = if self.both_directions {
+            first & second
+        } else {
+            first | second
+        };
         if !self.connections {
             None
         } else if (first | second) & RST != 0 {
@@ -193,7 +222,12 @@ mod tests {
     }
 
     fn at(clock_ms: u32, tcp_flags: u8, direction: u8) -> Packet {
-        Packet { clock_ms, tcp_flags, direction, ..Packet::default() }
+        Packet {
+            clock_ms,
+            tcp_flags,
+            direction,
+            ..Packet::default()
+        }
     }
 
     #[test]
@@ -201,13 +235,19 @@ mod tests {
         let expiry = Expiry::new(&Timeouts::default(), true, true);
         let entry = entry(&expiry, &[at(5, 0, 0), at(100, 0, 1)]);
         assert_eq!(expiry.ended_before(&entry, &at(15_100, 0, 0)), None);
-        assert_eq!(expiry.ended_before(&entry, &at(15_101, 0, 0)), Some(EndReason::IdleTimeout));
+        assert_eq!(
+            expiry.ended_before(&entry, &at(15_101, 0, 0)),
+            Some(EndReason::IdleTimeout)
+        );
         assert_eq!(expiry.ended_at_end(&entry, 15_100), EndReason::EndOfInput);
     }
 
     #[test]
     fn an_active_time_out_below_eight_seconds_is_exact() {
-        let timeouts = Timeouts { active: Some(Duration::from_millis(8000)), ..Timeouts::default() };
+        let timeouts = Timeouts {
+            active: Some(Duration::from_millis(8000)),
+            ..Timeouts::default()
+        };
         let expiry = Expiry::new(&timeouts, true, true);
         let entry = entry(&expiry, &[at(77, 0, 0), at(3000, 0, 1)]);
         assert_eq!(expiry.ended(&entry, 8076), None);
@@ -216,17 +256,29 @@ mod tests {
 
     #[test]
     fn fins_of_both_sides_close_and_the_next_syn_opens_anew() {
-        let timeouts = Timeouts { tcp_close: Some(Duration::from_secs(15)), ..Timeouts::default() };
+        let timeouts = Timeouts {
+            tcp_close: Some(Duration::from_secs(15)),
+            ..Timeouts::default()
+        };
         let expiry = Expiry::new(&timeouts, true, true);
         let one_side = entry(&expiry, &[at(1, SYN, 0), at(2, FIN | ACK, 1)]);
         assert_eq!(expiry.ended_before(&one_side, &at(3, SYN, 0)), None);
-        let closed = entry(&expiry, &[at(1, SYN, 0), at(2, FIN | ACK, 1), at(3, FIN | ACK, 0)]);
+        let closed = entry(
+            &expiry,
+            &[at(1, SYN, 0), at(2, FIN | ACK, 1), at(3, FIN | ACK, 0)],
+        );
         assert_eq!(expiry.ended_before(&closed, &at(4, ACK, 1)), None);
-        assert_eq!(expiry.ended_before(&closed, &at(4, SYN, 0)), Some(EndReason::TcpFin));
+        assert_eq!(
+            expiry.ended_before(&closed, &at(4, SYN, 0)),
+            Some(EndReason::TcpFin)
+        );
         assert_eq!(expiry.ended(&closed, 3 + 15_001), Some(EndReason::TcpFin));
         assert_eq!(expiry.ended_at_end(&closed, 5), EndReason::TcpFin);
         let reset = entry(&expiry, &[at(1, SYN, 0), at(2, RST, 1)]);
-        assert_eq!(expiry.ended_before(&reset, &at(4, SYN, 0)), Some(EndReason::TcpReset));
+        assert_eq!(
+            expiry.ended_before(&reset, &at(4, SYN, 0)),
+            Some(EndReason::TcpReset)
+        );
     }
 
     #[test]
@@ -238,7 +290,10 @@ mod tests {
     }
 
     fn durations() -> impl Strategy<Value = Option<Duration>> {
-        prop_oneof![Just(None), (1u64..100_000).prop_map(|ms| Some(Duration::from_millis(ms)))]
+        prop_oneof![
+            Just(None),
+            (1u64..100_000).prop_map(|ms| Some(Duration::from_millis(ms)))
+        ]
     }
 
     proptest! {

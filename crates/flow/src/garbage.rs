@@ -17,7 +17,11 @@ pub struct GarbageSchedule {
 
 impl Default for GarbageSchedule {
     fn default() -> Self {
-        Self { period: Duration::from_secs(10), parts: 10_000, fraction: 1.0 }
+        Self {
+            period: Duration::from_secs(10),
+            parts: 10_000,
+            fraction: 1.0,
+        }
     }
 }
 
@@ -63,7 +67,11 @@ impl Garbage {
         let start = self.cursor.min(slots);
         let first = start..start.saturating_add(count).min(slots);
         let second = 0..count - first.len() as u32;
-        self.cursor = if first.end < slots { first.end } else { second.end };
+        self.cursor = if first.end < slots {
+            first.end
+        } else {
+            second.end
+        };
         [first, second]
     }
 
@@ -81,7 +89,11 @@ mod tests {
 
     #[test]
     fn a_part_at_a_time_and_a_jump_is_one_sweep() {
-        let schedule = GarbageSchedule { period: Duration::from_secs(5), parts: 100, fraction: 1.0 };
+        let schedule = GarbageSchedule {
+            period: Duration::from_secs(5),
+            parts: 100,
+            fraction: 1.0,
+        };
         let mut garbage = Garbage::new(&schedule);
         assert_eq!(garbage.due(49, 1000), [0..0, 0..0]);
         assert_eq!(garbage.due(50, 1000), [0..10, 0..0]);

@@ -63,9 +63,17 @@ impl MeterOptions {
     /// What the records of this meter hold.
     #[must_use]
     pub fn schema(&self) -> Schema {
-        let statistics: Vec<Column> =
-            self.statistics.build(0).iter().flat_map(|(_, statistic)| statistic.columns()).collect();
-        Schema { flow: self.flow, vlan: self.vlan, statistics }
+        let statistics: Vec<Column> = self
+            .statistics
+            .build(0)
+            .iter()
+            .flat_map(|(_, statistic)| statistic.columns())
+            .collect();
+        Schema {
+            flow: self.flow,
+            vlan: self.vlan,
+            statistics,
+        }
     }
 
     /// The maker of this meter's keys.
@@ -146,8 +154,10 @@ impl Meter {
             table.populate();
             openings.populate();
         }
-        let connections =
-            matches!(options.flow, FlowDefinition::FiveTuple | FlowDefinition::Bidirectional);
+        let connections = matches!(
+            options.flow,
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional
+        );
         let both_directions = options.flow == FlowDefinition::Bidirectional;
         Self {
             expiry: Expiry::new(&options.timeouts, connections, both_directions),
@@ -170,13 +180,19 @@ impl Meter {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let slots = self.table.slots_max() as usize;
-        let statistics: usize = self.statistics.iter().map(|(_, each)| each.bytes_per_flow()).sum();
+        let statistics: usize = self
+            .statistics
+            .iter()
+            .map(|(_, each)| each.bytes_per_flow())
+            .sum();
         self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics)
     }
 
     /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`.
     pub fn process(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
-        let Some(last) = batch.packets().last() else { return };
+        let Some(last) = batch.packets().last() else {
+            return;
+        };
         self.grow(sink);
         self.table.stage(batch);
         for (_, statistic) in &self.statistics {
@@ -184,7 +200,9 @@ impl Meter {
         }
         let mut start = 0;
         loop {
-            let step = self.table.update(batch, start, &self.expiry, &mut self.observed);
+            let step = self
+                .table
+                .update(batch, start, &self.expiry, &mut self.observed);
             let end = match step {
                 Step::Done => batch.len(),
                 Step::Ended { at, .. } => at,
@@ -205,7 +223,13 @@ impl Meter {
         self.clock_ms = clock_ms;
         let ranges = self.garbage.due(clock_ms, self.table.slots());
         for range in ranges.iter().filter(|range| !range.is_empty()) {
-            self.table.expired(range.start, range.end, clock_ms, &self.expiry, &mut self.ended);
+            self.table.expired(
+                range.start,
+                range.end,
+                clock_ms,
+                &self.expiry,
+                &mut self.ended,
+            );
             while let Some((slot, reason)) = self.ended.pop() {
                 self.end_flow(slot, reason, sink);
             }
@@ -232,7 +256,12 @@ impl Meter {
         self.clock_ms = clock_ms;
         let mut slots = Vec::with_capacity(self.table.flows());
         self.table.occupied(0, self.table.slots(), &mut slots);
-        slots.sort_by_cached_key(|&slot| (self.openings[slot as usize][0].cast_signed(), self.table.key(slot)));
+        slots.sort_by_cached_key(|&slot| {
+            (
+                self.openings[slot as usize][0].cast_signed(),
+                self.table.key(slot),
+            )
+        });
         for (index, &slot) in slots.iter().enumerate() {
             if let Some(&ahead) = slots.get(index + FINISH_AHEAD) {
                 self.table.prefetch(ahead);
@@ -260,7 +289,12 @@ impl Meter {
 
     fn grow(&mut self, sink: &mut impl RecordSink) {
         loop {
-            let Self { table, openings, statistics, .. } = self;
+            let Self {
+                table,
+                openings,
+                statistics,
+                ..
+            } = self;
             let crowded = table.grow(&mut |from, to| {
                 openings[to as usize] = openings[from as usize];
                 for (_, statistic) in statistics.iter_mut() {
@@ -292,7 +326,8 @@ impl Meter {
                 Value::Size => {
                     let packets = &batch.packets()[start..end];
                     self.sizes.clear();
-                    self.sizes.extend(packets.iter().map(|packet| u64::from(packet.length)));
+                    self.sizes
+                        .extend(packets.iter().map(|packet| u64::from(packet.length)));
                     &self.sizes[..]
                 }
                 Value::InterArrivalTime => &self.observed.inter_arrival_ns[start..end],
@@ -306,7 +341,13 @@ impl Meter {
         let entry = self.table.entry(slot);
         let [start_ns, rest] = self.openings[slot as usize];
         let swapped = rest >> 16 & 1 == 1;
-        let turn = |[first, second]: [u64; 2]| if swapped { [second, first] } else { [first, second] };
+        let turn = |[first, second]: [u64; 2]| {
+            if swapped {
+                [second, first]
+            } else {
+                [first, second]
+            }
+        };
         let key = self.table.key(slot);
         let [first, second] = entry.tcp_flags();
         Record {
@@ -315,7 +356,11 @@ impl Meter {
             end_ns: entry.last_ns().max(start_ns.cast_signed()),
             packets: turn(entry.packets()),
             bytes: turn(entry.bytes()),
-            tcp_flags: if swapped { [second, first] } else { [first, second] },
+            tcp_flags: if swapped {
+                [second, first]
+            } else {
+                [first, second]
+            },
             icmp_type_code: rest as u16,
             end_reason: reason,
         }
@@ -340,7 +385,9 @@ impl Meter {
 
     /// Shows the flows within a range of slots to the view, if there is one.
     fn look(&mut self, from: u32, to: u32) {
-        let Some(mut view) = self.view.take() else { return };
+        let Some(mut view) = self.view.take() else {
+            return;
+        };
         self.occupied.clear();
         self.table.occupied(from, to, &mut self.occupied);
         let mut values = Vec::new();

@@ -32,12 +32,21 @@ pub(crate) struct ViewBuilder {
 
 impl ViewBuilder {
     pub(crate) fn new(size: usize) -> Self {
-        Self { size, top: Vec::with_capacity(2 * size), distribution: [0; BINS], finished: None }
+        Self {
+            size,
+            top: Vec::with_capacity(2 * size),
+            distribution: [0; BINS],
+            finished: None,
+        }
     }
 
     /// Whether a flow of so many bytes may be among the largest.
     pub(crate) fn wants(&self, bytes: u64) -> bool {
-        self.top.len() < self.size || self.top.get(self.size - 1).is_none_or(|least| bytes > least.0)
+        self.top.len() < self.size
+            || self
+                .top
+                .get(self.size - 1)
+                .is_none_or(|least| bytes > least.0)
     }
 
     pub(crate) fn insert(&mut self, bytes: u64, record: Record) {
@@ -48,14 +57,21 @@ impl ViewBuilder {
     }
 
     fn shorten(&mut self) {
-        self.top.sort_by_key(|(bytes, record)| (Reverse(*bytes), record.key));
+        self.top
+            .sort_by_key(|(bytes, record)| (Reverse(*bytes), record.key));
         self.top.truncate(self.size);
     }
 
     pub(crate) fn distribute(&mut self, value: f64) {
         if value.is_finite() {
-            let octave = if value > 0.0 { value.log2().floor() as i32 } else { i32::MIN };
-            let bin = octave.saturating_add(BIN_OF_ONE as i32).clamp(0, BINS as i32 - 1);
+            let octave = if value > 0.0 {
+                value.log2().floor() as i32
+            } else {
+                i32::MIN
+            };
+            let bin = octave
+                .saturating_add(BIN_OF_ONE as i32)
+                .clamp(0, BINS as i32 - 1);
             self.distribution[bin as usize] += 1;
         }
     }
@@ -63,7 +79,11 @@ impl ViewBuilder {
     pub(crate) fn finish_round(&mut self, flows: u64) {
         self.shorten();
         let top = self.top.drain(..).map(|(_, record)| record).collect();
-        self.finished = Some(LiveView { flows, top, distribution: self.distribution });
+        self.finished = Some(LiveView {
+            flows,
+            top,
+            distribution: self.distribution,
+        });
         self.distribution = [0; BINS];
     }
 

@@ -9,7 +9,13 @@ fn of(kind: HashKind) -> FlowHash {
 }
 
 fn key(source: [u8; 4], source_port: u16, destination: [u8; 4], destination_port: u16) -> u128 {
-    let mut key = FlowKey { version: 4, protocol: 6, source_port, destination_port, ..FlowKey::default() };
+    let mut key = FlowKey {
+        version: 4,
+        protocol: 6,
+        source_port,
+        destination_port,
+        ..FlowKey::default()
+    };
     key.source[..4].copy_from_slice(&source);
     key.destination[..4].copy_from_slice(&destination);
     key.compact().unwrap()
@@ -20,22 +26,37 @@ fn key(source: [u8; 4], source_port: u16, destination: [u8; 4], destination_port
 fn messages() -> [u128; 4] {
     let rising = std::array::from_fn(|i| i as u8);
     let tuple = key([66, 9, 149, 187], 2794, [161, 142, 100, 80], 1766);
-    [0, u128::from_le_bytes(rising), u128::from_le_bytes(*b"flowatch16bytes!"), tuple]
+    [
+        0,
+        u128::from_le_bytes(rising),
+        u128::from_le_bytes(*b"flowatch16bytes!"),
+        tuple,
+    ]
 }
 
 #[test]
 fn murmur3_equals_the_python_package_mmh3() {
     // mmh3 5.3.1, mmh3.hash(message, 0, signed=False).
     let expected = [0x8134_cdf8, 0x1915_73dd, 0x49cc_00ac, 0x6ed7_bc48];
-    assert_eq!(messages().map(|message| of(HashKind::Murmur3).hash32(message)), expected);
+    assert_eq!(
+        messages().map(|message| of(HashKind::Murmur3).hash32(message)),
+        expected
+    );
 }
 
 #[test]
 fn spooky_equals_the_python_package_spookyhash() {
     // spookyhash 2.1.1 (SpookyV2), spookyhash.hash64(message, 0).
-    let expected =
-        [0xc646_1a80_843a_61b8, 0x3402_25d6_331f_2651, 0xbdca_72db_22fd_98b2, 0x88df_da56_3c41_e268];
-    assert_eq!(messages().map(|message| of(HashKind::Spooky).hash_one(message)), expected);
+    let expected = [
+        0xc646_1a80_843a_61b8,
+        0x3402_25d6_331f_2651,
+        0xbdca_72db_22fd_98b2,
+        0x88df_da56_3c41_e268,
+    ];
+    assert_eq!(
+        messages().map(|message| of(HashKind::Spooky).hash_one(message)),
+        expected
+    );
     assert_eq!(of(HashKind::Spooky).hash32(0), 0x843a_61b8);
 }
 
@@ -53,11 +74,41 @@ fn crc32c_equals_the_catalogue_and_the_rfc() {
 #[test]
 fn toeplitz_equals_microsofts_verification_values() {
     for (source, source_port, destination, destination_port, expected) in [
-        ([66, 9, 149, 187], 2794, [161, 142, 100, 80], 1766, 0x51cc_c178),
-        ([199, 92, 111, 2], 14230, [65, 69, 140, 83], 4739, 0xc626_b0ea),
-        ([24, 19, 198, 95], 12898, [12, 22, 207, 184], 38024, 0x5c2b_394a),
-        ([38, 27, 205, 30], 48228, [209, 142, 163, 6], 2217, 0xafc7_327f),
-        ([153, 39, 163, 191], 44251, [202, 188, 127, 2], 1303, 0x10e8_28a2),
+        (
+            [66, 9, 149, 187],
+            2794,
+            [161, 142, 100, 80],
+            1766,
+            0x51cc_c178,
+        ),
+        (
+            [199, 92, 111, 2],
+            14230,
+            [65, 69, 140, 83],
+            4739,
+            0xc626_b0ea,
+        ),
+        (
+            [24, 19, 198, 95],
+            12898,
+            [12, 22, 207, 184],
+            38024,
+            0x5c2b_394a,
+        ),
+        (
+            [38, 27, 205, 30],
+            48228,
+            [209, 142, 163, 6],
+            2217,
+            0xafc7_327f,
+        ),
+        (
+            [153, 39, 163, 191],
+            44251,
+            [202, 188, 127, 2],
+            1303,
+            0x10e8_28a2,
+        ),
     ] {
         let key = key(source, source_port, destination, destination_port);
         assert_eq!(of(HashKind::Toeplitz).hash32(key), expected);
@@ -74,7 +125,10 @@ fn add_and_xor_combine_the_fields() {
 #[test]
 fn the_finaliser_equals_murmur3s() {
     // mmh3 5.3.1: the hash of no bytes under seed s is fmix32(s).
-    assert_eq!([0, 1, 0xffff_ffff].map(fmix32), [0, 0x514e_28b7, 0x81f1_6f39]);
+    assert_eq!(
+        [0, 1, 0xffff_ffff].map(fmix32),
+        [0, 0x514e_28b7, 0x81f1_6f39]
+    );
 }
 
 #[test]
@@ -84,7 +138,10 @@ fn names_read_back_and_others_are_refused_with_the_list() {
         assert_eq!(kind.to_string(), kind.name());
     }
     let error = "sha256".parse::<HashKind>().unwrap_err().to_string();
-    assert!(error.contains("`sha256`") && error.contains("keyed, toeplitz"), "{error}");
+    assert!(
+        error.contains("`sha256`") && error.contains("keyed, toeplitz"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -44,11 +44,17 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn key(event: &Event) -> FlowKey {
-    let mut key = FlowKey { version: 4, protocol: 6, source_port: 1000, destination_port: 80, ..FlowKey::default() };
+    let mut key = FlowKey {
+        version: 4,
+        protocol: 6,
+        source_port: 1000,
+        destination_port: 80,
+        ..FlowKey::default()
+    };
     key.source[0] = 10;
     key.source[3] = event.flow;
     key.destination[0] = 9;
-    if event.flow % 3 == 0 {
+    if event.flow.is_multiple_of(3) {
         key.version = 6;
         key.source[15] = 1;
     }
@@ -94,7 +100,10 @@ fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<R
     }
     meter.finish(clock_ms, &mut sink);
     let counters = meter.counters();
-    assert_eq!(counters.recorded[0] + counters.miscounted[0], events.len() as u64);
+    assert_eq!(
+        counters.recorded[0] + counters.miscounted[0],
+        events.len() as u64
+    );
     assert_eq!(counters.flows, 0);
     let mut records = sink.0;
     records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
@@ -102,7 +111,13 @@ fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<R
 }
 
 /// The rules, read plainly: one flow at a time, no table, no sweep.
-fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64, close_ms: Option<u64>) -> Vec<Record> {
+fn expected(
+    events: &[Event],
+    bidirectional: bool,
+    idle_ms: u64,
+    active_ms: u64,
+    close_ms: Option<u64>,
+) -> Vec<Record> {
     struct Open {
         record: Record,
         last_ms: u64,
@@ -110,7 +125,11 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
     }
     let closed = |record: &Record| {
         let [first, second] = record.tcp_flags;
-        let finished = if bidirectional { first & second } else { first | second };
+        let finished = if bidirectional {
+            first & second
+        } else {
+            first | second
+        };
         if (first | second) & RST != 0 {
             Some(EndReason::TcpReset)
         } else {
@@ -118,8 +137,10 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
         }
     };
     let ended = |open: &Open, now_ms: u64| {
-        let (limit_ms, reason) =
-            closed(&open.record).map_or((idle_ms, EndReason::IdleTimeout), |reason| (close_ms.unwrap_or(idle_ms).min(idle_ms), reason));
+        let (limit_ms, reason) = closed(&open.record)
+            .map_or((idle_ms, EndReason::IdleTimeout), |reason| {
+                (close_ms.unwrap_or(idle_ms).min(idle_ms), reason)
+            });
         let (active_at, silent_at) = (open.start_ms + active_ms, open.last_ms + limit_ms);
         if active_at <= silent_at {
             (now_ms >= active_at).then_some(EndReason::ActiveTimeout)
@@ -133,12 +154,19 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
     for event in events {
         now_ms += u64::from(event.wait_ms);
         let own = key(event);
-        let identity = if bidirectional { own.min(own.reversed()) } else { own };
+        let identity = if bidirectional {
+            own.min(own.reversed())
+        } else {
+            own
+        };
         if let Some(open) = flows.get(&identity) {
             let opens = event.tcp_flags & (SYN | ACK) == SYN && close_ms.is_some();
             let reason = ended(open, now_ms).or_else(|| closed(&open.record).filter(|_| opens));
             if let Some(end_reason) = reason {
-                records.push(Record { end_reason, ..open.record });
+                records.push(Record {
+                    end_reason,
+                    ..open.record
+                });
                 flows.remove(&identity);
             }
         }
@@ -165,9 +193,13 @@ fn expected(events: &[Event], bidirectional: bool, idle_ms: u64, active_ms: u64,
         open.last_ms = now_ms;
     }
     for open in flows.into_values() {
-        let end_reason =
-            ended(&open, now_ms).or_else(|| closed(&open.record)).unwrap_or(EndReason::EndOfInput);
-        records.push(Record { end_reason, ..open.record });
+        let end_reason = ended(&open, now_ms)
+            .or_else(|| closed(&open.record))
+            .unwrap_or(EndReason::EndOfInput);
+        records.push(Record {
+            end_reason,
+            ..open.record
+        });
     }
     records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
     records

@@ -48,7 +48,12 @@ pub(crate) struct WatchArguments {
     pub(crate) filter: Vec<String>,
 
     /// Which packets form a flow.
-    #[arg(long, value_name = "KEY", default_value = "5tuple", help_heading = "Flows")]
+    #[arg(
+        long,
+        value_name = "KEY",
+        default_value = "5tuple",
+        help_heading = "Flows"
+    )]
     pub(crate) flow: FlowArgument,
 
     /// Make the VLAN tags part of the flow key.
@@ -88,15 +93,30 @@ pub(crate) struct WatchArguments {
     /// What is computed of every flow: `count`, `moments` (minimum, mean, standard deviation and
     /// maximum of packet size, inter-arrival time and gap), `size`, `iat`, `gap` (the moments of
     /// one), `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; a comma between two.
-    #[arg(long, value_name = "LIST", default_value = "count", help_heading = "Flows")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "count",
+        help_heading = "Flows"
+    )]
     pub(crate) statistics: String,
 
     /// How percentiles are estimated.
-    #[arg(long, value_name = "NAME", default_value = "log-linear", help_heading = "Flows")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "log-linear",
+        help_heading = "Flows"
+    )]
     pub(crate) estimator: String,
 
     /// Which threads do what.
-    #[arg(long, value_name = "MODEL", default_value = "run-to-completion", help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "MODEL",
+        default_value = "run-to-completion",
+        help_heading = "Engine"
+    )]
     pub(crate) model: ModelArgument,
 
     /// Receiving threads for each interface, each with a queue of its own (for files: threads that
@@ -118,12 +138,22 @@ pub(crate) struct WatchArguments {
 
     /// Flow table: `bucket` (exact), or one of the FloWatcher paper, keyed by hash alone:
     /// `double-hash`, `linked-list`, `combined`.
-    #[arg(long, value_name = "NAME", default_value = "bucket", help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "bucket",
+        help_heading = "Engine"
+    )]
     pub(crate) table: String,
 
     /// Hash of the flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
     /// spooky.
-    #[arg(long, value_name = "NAME", default_value = "keyed", help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "keyed",
+        help_heading = "Engine"
+    )]
     pub(crate) hash: String,
 
     /// Secret of the keyed hash, for runs that must repeat to the slot; drawn anew otherwise.
@@ -137,7 +167,12 @@ pub(crate) struct WatchArguments {
 
     /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
     /// nothing is standard output; `parquet:DIR`). May be repeated.
-    #[arg(short = 'o', long = "output", value_name = "FORMAT[:TARGET]", help_heading = "Reports")]
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "FORMAT[:TARGET]",
+        help_heading = "Reports"
+    )]
     pub(crate) outputs: Vec<String>,
 
     /// Write the records sorted by start and key; they wait in memory until the input ends.
@@ -149,7 +184,12 @@ pub(crate) struct WatchArguments {
     pub(crate) community_id: bool,
 
     /// The summary at the end.
-    #[arg(long, value_name = "FORM", default_value = "text", help_heading = "Reports")]
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "text",
+        help_heading = "Reports"
+    )]
     pub(crate) summary: SummaryArgument,
 
     /// Flows in the list of the largest.
@@ -169,7 +209,12 @@ pub(crate) struct WatchArguments {
     pub(crate) verbose: bool,
 
     /// Say nothing but errors (and what `-o` and `--summary json` ask for).
-    #[arg(short = 'q', long, conflicts_with = "verbose", help_heading = "Reports")]
+    #[arg(
+        short = 'q',
+        long,
+        conflicts_with = "verbose",
+        help_heading = "Reports"
+    )]
     pub(crate) quiet: bool,
 
     /// Stop after this many packets.
@@ -273,7 +318,9 @@ fn cores(text: &str) -> Result<Cores, String> {
     let mut list = Vec::new();
     for part in text.split(',') {
         let number = |text: &str| {
-            text.trim().parse::<usize>().map_err(|_| format!("'{part}' is not a core; write 2,4-6"))
+            text.trim()
+                .parse::<usize>()
+                .map_err(|_| format!("'{part}' is not a core; write 2,4-6"))
         };
         match part.split_once('-') {
             None => list.push(number(part)?),
@@ -301,9 +348,15 @@ fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
     let count: u32 = count.parse().map_err(|_| wrong())?;
     let fraction: f64 = fraction.parse().map_err(|_| wrong())?;
     if period.is_zero() || count == 0 || !(fraction > 0.0 && fraction <= 1.0) {
-        return Err("a period above 0, at least one part, and a fraction above 0 and at most 1".into());
+        return Err(
+            "a period above 0, at least one part, and a fraction above 0 and at most 1".into(),
+        );
     }
-    Ok(flow::GarbageSchedule { period, parts: count, fraction })
+    Ok(flow::GarbageSchedule {
+        period,
+        parts: count,
+        fraction,
+    })
 }
 
 #[cfg(test)]
@@ -322,7 +375,10 @@ mod tests {
         assert!(cores("2,x").is_err());
         assert!(cores("6-4").is_err());
         assert_eq!(timeout("none").unwrap().0, None);
-        assert_eq!(timeout("500ms").unwrap().0, Some(Duration::from_millis(500)));
+        assert_eq!(
+            timeout("500ms").unwrap().0,
+            Some(Duration::from_millis(500))
+        );
         assert!(timeout("0s").is_err());
         assert!(timeout("1year").is_err());
         assert!(garbage("50ms,100,0.5").is_ok());

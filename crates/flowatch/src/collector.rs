@@ -45,7 +45,10 @@ impl Collector {
             outputs,
             waiting: sort.then(RecordBatch::default),
             width,
-            top: Top { size: top, records: Vec::with_capacity(2 * top) },
+            top: Top {
+                size: top,
+                records: Vec::with_capacity(2 * top),
+            },
             faults: Vec::new(),
             reader_gone: false,
         }
@@ -88,7 +91,13 @@ impl Collector {
             outputs: self
                 .outputs
                 .iter()
-                .map(|output| (output.name.clone(), output.exporter.written(), output.exporter.lost()))
+                .map(|output| {
+                    (
+                        output.name.clone(),
+                        output.exporter.written(),
+                        output.exporter.lost(),
+                    )
+                })
                 .collect(),
         }
     }
@@ -145,7 +154,8 @@ impl Top {
     }
 
     fn shorten(&mut self) {
-        self.records.sort_by_key(|record| (Reverse(bytes(record)), record.start_ns, record.key));
+        self.records
+            .sort_by_key(|record| (Reverse(bytes(record)), record.start_ns, record.key));
         self.records.truncate(self.size);
     }
 
@@ -183,7 +193,10 @@ mod tests {
             end_reason: EndReason::EndOfInput,
         };
         for size in [0, 1, 3, 200] {
-            let mut top = Top { size, records: Vec::new() };
+            let mut top = Top {
+                size,
+                records: Vec::new(),
+            };
             for number in 0..100u64 {
                 top.show(&record(number * 37 % 101));
             }

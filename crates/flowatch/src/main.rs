@@ -26,12 +26,17 @@ fn main() -> ExitCode {
         },
         Command::Doctor => doctor::run(),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "flowatch", &mut io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "flowatch",
+                &mut io::stdout(),
+            );
             Ok(())
         }
-        Command::Manual => {
-            clap_mangen::Man::new(Arguments::command()).render(&mut io::stdout()).map_err(Into::into)
-        }
+        Command::Manual => clap_mangen::Man::new(Arguments::command())
+            .render(&mut io::stdout())
+            .map_err(Into::into),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) summary: SummaryArgument,
     pub(crate) top: usize,
     pub(crate) interval: Option<Duration>,
+    /// Whether the user asked for lines.
+    pub(crate) interval_given: bool,
     pub(crate) numeric: bool,
     pub(crate) verbose: bool,
     pub(crate) quiet: bool,
@@ -74,9 +76,14 @@ impl Plan {
         };
         let queues = usize::from(arguments.queues);
         if model == Model::RunToCompletion {
-            for (flag, given) in [("--monitors", arguments.monitors.is_some()), ("--ring", arguments.ring.is_some())] {
+            for (flag, given) in [
+                ("--monitors", arguments.monitors.is_some()),
+                ("--ring", arguments.ring.is_some()),
+            ] {
                 if given {
-                    return Err(format!("{flag} needs --model pipeline: run to completion has no monitors behind a ring"));
+                    return Err(format!(
+                        "{flag} needs --model pipeline: run to completion has no monitors behind a ring"
+                    ));
                 }
             }
         }
@@ -94,8 +101,12 @@ impl Plan {
             Source::Files(_) if arguments.promiscuous => {
                 return Err("--promiscuous is for interfaces (-i), not for files".into());
             }
-            Source::Live(interfaces) if arguments.count.is_some() && interfaces.len() * queues > 1 => {
-                return Err("-c counts the packets of one queue: give one interface and --queues 1".into());
+            Source::Live(interfaces)
+                if arguments.count.is_some() && interfaces.len() * queues > 1 =>
+            {
+                return Err(
+                    "-c counts the packets of one queue: give one interface and --queues 1".into(),
+                );
             }
             _ => {}
         }
@@ -111,14 +122,20 @@ impl Plan {
             },
             vlan: arguments.vlan,
             table: arguments.table.parse::<TableKind>()?,
-            hash: arguments.hash.parse::<HashKind>().map_err(|error| error.to_string())?,
+            hash: arguments
+                .hash
+                .parse::<HashKind>()
+                .map_err(|error| error.to_string())?,
             seed,
             flows_max: flows_max(arguments.max_flows, &source)?,
             timeouts: timeouts(&arguments),
             garbage: arguments.garbage,
             statistics: Selection::parse(
                 &arguments.statistics,
-                arguments.estimator.parse().map_err(|error: SelectionError| error.to_string())?,
+                arguments
+                    .estimator
+                    .parse()
+                    .map_err(|error: SelectionError| error.to_string())?,
             )
             .map_err(|error| error.to_string())?,
             populate: live,
@@ -133,7 +150,8 @@ impl Plan {
             model,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
-            ring: usize::try_from(arguments.ring.unwrap_or(RING)).map_err(|error| format!("--ring: {error}"))?,
+            ring: usize::try_from(arguments.ring.unwrap_or(RING))
+                .map_err(|error| format!("--ring: {error}"))?,
             cores: arguments.cores.map(|cores| cores.0).unwrap_or_default(),
             meter,
             decapsulate: match arguments.decapsulate {
@@ -146,7 +164,10 @@ impl Plan {
             community_id: arguments.community_id,
             summary: arguments.summary,
             top: arguments.top,
-            interval: arguments.interval.or_else(|| live.then_some(Duration::from_secs(1))),
+            interval_given: arguments.interval.is_some(),
+            interval: arguments
+                .interval
+                .or_else(|| live.then_some(Duration::from_secs(1))),
             numeric: arguments.numeric,
             verbose: arguments.verbose,
             quiet: arguments.quiet,
@@ -157,7 +178,9 @@ impl Plan {
 
     /// Whether records go to standard output.
     pub(crate) fn records_on_standard_output(&self) -> bool {
-        self.outputs.iter().any(|spec| spec.target == export::Target::StandardOutput)
+        self.outputs
+            .iter()
+            .any(|spec| spec.target == export::Target::StandardOutput)
     }
 }
 
@@ -188,7 +211,10 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
         .map(|text| text.parse::<Spec>().map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     for (index, spec) in specs.iter().enumerate() {
-        if specs[..index].iter().any(|earlier| earlier.target == spec.target) {
+        if specs[..index]
+            .iter()
+            .any(|earlier| earlier.target == spec.target)
+        {
             return Err(format!("-o {}: this target is named twice", texts[index]));
         }
     }
@@ -202,7 +228,11 @@ fn timeouts(arguments: &WatchArguments) -> Timeouts {
     let Timeout(idle) = arguments.idle_timeout;
     let Timeout(active) = arguments.active_timeout;
     let Timeout(tcp_close) = arguments.tcp_close;
-    Timeouts { idle, active, tcp_close }
+    Timeouts {
+        idle,
+        active,
+        tcp_close,
+    }
 }
 
 /// The bound of the table: a plain capture file cannot hold more flows than packets, so a small
@@ -217,7 +247,9 @@ fn flows_max(wanted: u64, source: &Source) -> Result<usize, String> {
     }
     let entry_bytes = 128;
     if bound.saturating_mul(entry_bytes) > 1 << 44 {
-        return Err(format!("--max-flows {wanted}: more than any machine's memory"));
+        return Err(format!(
+            "--max-flows {wanted}: more than any machine's memory"
+        ));
     }
     usize::try_from(bound).map_err(|error| format!("--max-flows {wanted}: {error}"))
 }
@@ -226,13 +258,19 @@ fn flows_max(wanted: u64, source: &Source) -> Result<usize, String> {
 fn plain_size(input: &Input) -> Option<u64> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     const ZSTD: [u8; 2] = [0x28, 0xb5];
-    let Input::Path(path) = input else { return None };
+    let Input::Path(path) = input else {
+        return None;
+    };
     if !input.is_repeatable() {
         return None;
     }
     let mut magic = [0; 2];
     File::open(path).ok()?.read_exact(&mut magic).ok()?;
-    if magic == GZIP || magic == ZSTD { None } else { input.size() }
+    if magic == GZIP || magic == ZSTD {
+        None
+    } else {
+        input.size()
+    }
 }
 
 fn random_seed() -> Result<u64, String> {

@@ -22,6 +22,7 @@ mod state;
 mod tests;
 
 pub(crate) use distribution::Measure;
+pub(crate) use palette::{has_unicode, wants_colour};
 pub(crate) use state::ScreenState;
 
 use engine::worker::Stop;
@@ -113,7 +114,12 @@ impl Screen {
         let mut terminal = Terminal::new(CrosstermBackend::new(output))?;
         terminal.clear()?;
         let face = Face::new(title, Palette::from_environment());
-        Ok(Self { terminal, face, stop: stop.clone(), drawn: None })
+        Ok(Self {
+            terminal,
+            face,
+            stop: stop.clone(),
+            drawn: None,
+        })
     }
 
     /// Takes keys, without waiting for one, and draws where it is time to; meant to be called
@@ -132,7 +138,8 @@ impl Screen {
             self.drawn = Some(Instant::now());
             self.face.update(state);
             self.face.stopping = self.stop.is_requested();
-            self.terminal.draw(|frame| self.face.render(frame.area(), frame.buffer_mut()))?;
+            self.terminal
+                .draw(|frame| self.face.render(frame.area(), frame.buffer_mut()))?;
         }
         Ok(action)
     }
@@ -217,13 +224,20 @@ fn stream() -> Option<u8> {
 }
 
 fn writer(stream: u8) -> Box<dyn Write> {
-    if stream == ON_ERROR { Box::new(io::stderr()) } else { Box::new(io::stdout()) }
+    if stream == ON_ERROR {
+        Box::new(io::stderr())
+    } else {
+        Box::new(io::stdout())
+    }
 }
 
 /// In raw mode Ctrl-C is a key like others, and no signal.
 fn is_end(key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    matches!((key.code, control), (KeyCode::Char('q' | 'Q'), false) | (KeyCode::Char('c'), true))
+    matches!(
+        (key.code, control),
+        (KeyCode::Char('q' | 'Q'), false) | (KeyCode::Char('c'), true)
+    )
 }
 
 fn is_redraw(key: KeyEvent) -> bool {

@@ -2,15 +2,24 @@
 
 use engine::worker::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::io;
+use signal_hook::iterator::Signals;
+use std::{io, thread};
 
-/// Asks `stop` on the first signal; exits with 128 + the signal's number on the second.
+/// Asks `stop` on the first signal; exits with 128 + the signal's number on the second, the
+/// terminal put back.
 pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        // Runs before the flag is set, so it finds it set only from the second signal on.
-        flag::register_conditional_shutdown(signal, 128 + signal, stop.flag())?;
-        flag::register(signal, stop.flag())?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let stop = stop.clone();
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if stop.is_requested() {
+                    crate::screen::restore();
+                    std::process::exit(128 + signal);
+                }
+                stop.request();
+            }
+        })?;
     Ok(())
 }

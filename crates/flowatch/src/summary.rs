@@ -104,7 +104,12 @@ struct TopFlow {
 
 impl Summary {
     /// Sums a run up.
-    pub(crate) fn new(report: &Report, collected: &Collected, records_lost: u64, cpu_seconds: f64) -> Self {
+    pub(crate) fn new(
+        report: &Report,
+        collected: &Collected,
+        records_lost: u64,
+        cpu_seconds: f64,
+    ) -> Self {
         let books = &report.books;
         Self {
             schema_version: SCHEMA_VERSION,
@@ -118,14 +123,26 @@ impl Summary {
             truncated: books.truncated,
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
-            faults: report.faults.iter().chain(&collected.faults).cloned().collect(),
+            faults: report
+                .faults
+                .iter()
+                .chain(&collected.faults)
+                .cloned()
+                .collect(),
             unknown_link_types: report.unknown_links.clone(),
-            seconds: Seconds { wall: report.elapsed.as_secs_f64(), cpu: cpu_seconds },
+            seconds: Seconds {
+                wall: report.elapsed.as_secs_f64(),
+                cpu: cpu_seconds,
+            },
             table_memory_bytes: report.memory_bytes,
             outputs: collected
                 .outputs
                 .iter()
-                .map(|(target, written, lost)| SummaryOutput { target: target.clone(), written: *written, lost: *lost })
+                .map(|(target, written, lost)| SummaryOutput {
+                    target: target.clone(),
+                    written: *written,
+                    lost: *lost,
+                })
                 .collect(),
             records_lost,
             per_queue: report
@@ -155,7 +172,9 @@ impl SummaryBooks {
             dropped: dropped(books),
             filtered: books.filtered.packets,
             in_flows: books.in_flows.packets,
-            no_flow: no_flow(books).map(|(name, count)| (name, count.packets)).collect(),
+            no_flow: no_flow(books)
+                .map(|(name, count)| (name, count.packets))
+                .collect(),
             miscounted: books.miscounted.packets,
             balanced: books.balance(),
             bytes: SummaryBytes {

@@ -51,9 +51,22 @@ impl SummaryText<'_> {
 
     fn books(&self, text: &mut String) -> std::fmt::Result {
         let books = &self.report.books;
-        writeln!(text, "\nBooks ({})", if books.balance() { "balanced" } else { "NOT BALANCED: please report this" })?;
+        writeln!(
+            text,
+            "\nBooks ({})",
+            if books.balance() {
+                "balanced"
+            } else {
+                "NOT BALANCED: please report this"
+            }
+        )?;
         let line = |text: &mut String, name: &str, packets: u64, note: &str| {
-            writeln!(text, "  {name:<28}{:>16}{}{note}", units::count(packets), if note.is_empty() { "" } else { "  " })
+            writeln!(
+                text,
+                "  {name:<28}{:>16}{}{note}",
+                units::count(packets),
+                if note.is_empty() { "" } else { "  " }
+            )
         };
         line(text, "received", books.received.packets, "")?;
         line(text, "processed", books.processed.packets, "")?;
@@ -63,16 +76,31 @@ impl SummaryText<'_> {
                 "mpls" | "pppoe" => "(--decapsulate looks inside)",
                 _ => "",
             };
-            line(text, &format!("  no flow: {}", name.replace('_', " ")), count.packets, note)?;
+            line(
+                text,
+                &format!("  no flow: {}", name.replace('_', " ")),
+                count.packets,
+                note,
+            )?;
         }
         if books.miscounted.packets > 0 || !self.plan.meter.table.is_exact() {
-            line(text, "  miscounted", books.miscounted.packets, "(the table had no place for them)")?;
+            line(
+                text,
+                "  miscounted",
+                books.miscounted.packets,
+                "(the table had no place for them)",
+            )?;
         }
         for reason in engine::Drop::ALL {
             let count = books.dropped[reason as usize].packets;
             if count > 0 {
                 let share = units::share(count, books.received.packets);
-                line(text, &format!("dropped: {} ring", reason.name()), count, &format!("({share})"))?;
+                line(
+                    text,
+                    &format!("dropped: {} ring", reason.name()),
+                    count,
+                    &format!("({share})"),
+                )?;
             }
         }
         let asides = [
@@ -86,7 +114,12 @@ impl SummaryText<'_> {
             line(text, name, count, "")?;
         }
         if self.report.flows.evicted > 0 {
-            line(text, "flows evicted", self.report.flows.evicted, "(more flows than --max-flows)")?;
+            line(
+                text,
+                "flows evicted",
+                self.report.flows.evicted,
+                "(more flows than --max-flows)",
+            )?;
         }
         if !self.plan.meter.table.is_exact() {
             writeln!(
@@ -100,14 +133,22 @@ impl SummaryText<'_> {
 
     fn outputs(&self, text: &mut String) -> std::fmt::Result {
         for (name, written, lost) in &self.collected.outputs {
-            write!(text, "\n{} records written to {name}", units::count(*written))?;
+            write!(
+                text,
+                "\n{} records written to {name}",
+                units::count(*written)
+            )?;
             if *lost > 0 {
                 write!(text, ", {} LOST", units::count(*lost))?;
             }
             writeln!(text)?;
         }
         if self.records_lost > 0 {
-            writeln!(text, "\n{} records LOST: the outputs were too slow", units::count(self.records_lost))?;
+            writeln!(
+                text,
+                "\n{} records LOST: the outputs were too slow",
+                units::count(self.records_lost)
+            )?;
         }
         Ok(())
     }
@@ -116,21 +157,40 @@ impl SummaryText<'_> {
         if self.collected.top.is_empty() {
             return Ok(());
         }
-        let flows: Vec<[String; 3]> = self.collected.top.iter().map(|record| self.flow(record)).collect();
-        let width = |column: usize| flows.iter().map(|flow| flow[column].chars().count()).max().unwrap_or(0);
+        let flows: Vec<[String; 3]> = self
+            .collected
+            .top
+            .iter()
+            .map(|record| self.flow(record))
+            .collect();
+        let width = |column: usize| {
+            flows
+                .iter()
+                .map(|flow| flow[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let (first, second) = (width(0).max(6), width(1));
         writeln!(
             text,
             "\nLargest flows\n  {:<first$}  {:<second$}  {:>5}  {:>14}  {:>10}  {:>10}",
-            "source", if second > 0 { "destination" } else { "" }, "proto", "packets", "bytes", "duration",
+            "source",
+            if second > 0 { "destination" } else { "" },
+            "proto",
+            "packets",
+            "bytes",
+            "duration",
             second = if second > 0 { second.max(11) } else { 0 },
         )?;
         for (record, [source, destination, protocol]) in self.collected.top.iter().zip(&flows) {
-            let lasted = Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
+            let lasted =
+                Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
             writeln!(
                 text,
                 "  {source:<first$}  {destination:<second$}  {protocol:>5}  {:>14}  {:>10}  {:>10}",
-                units::count(packets(record)), units::bytes(bytes(record)), units::duration(lasted),
+                units::count(packets(record)),
+                units::bytes(bytes(record)),
+                units::duration(lasted),
                 second = if second > 0 { second.max(11) } else { 0 },
             )?;
         }
@@ -153,7 +213,9 @@ impl SummaryText<'_> {
             protocol_name(key.protocol).map_or_else(|| key.protocol.to_string(), str::to_owned)
         };
         match self.plan.meter.flow {
-            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => [source, destination, protocol],
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
+                [source, destination, protocol]
+            }
             FlowDefinition::Source => [source, String::new(), String::new()],
             FlowDefinition::Destination => [destination, String::new(), String::new()],
             FlowDefinition::SourceDestination => [source, destination, String::new()],
@@ -166,11 +228,18 @@ impl SummaryText<'_> {
             writeln!(text, "\nMalformed packets")?;
         }
         for (name, count) in kinds {
-            writeln!(text, "  {:<36}{:>12}", name.replace('_', " "), units::count(count))?;
+            writeln!(
+                text,
+                "  {:<36}{:>12}",
+                name.replace('_', " "),
+                units::count(count)
+            )?;
         }
         writeln!(text, "\nQueues")?;
         for queue in &self.report.queues {
-            let core = queue.core.map_or_else(|| "any".to_owned(), |core| core.to_string());
+            let core = queue
+                .core
+                .map_or_else(|| "any".to_owned(), |core| core.to_string());
             writeln!(
                 text,
                 "  {:<28} core {core:>3}  {:>14} received  {:>12} dropped  {:>12} records  {:>9} CPU",
@@ -181,7 +250,11 @@ impl SummaryText<'_> {
                 units::duration(queue.cpu),
             )?;
         }
-        writeln!(text, "\nTables: at most {}", units::bytes(self.report.memory_bytes as u64))
+        writeln!(
+            text,
+            "\nTables: at most {}",
+            units::bytes(self.report.memory_bytes as u64)
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use crate::signals;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::worker::{Input, Model, Options, Stop};
-use engine::{Progress, Report, Returned};
+use engine::{Progress, Report};
 use export::ExportOptions;
 use port::{Port, PortError, af_packet};
 use std::io::{self, Write};
@@ -49,8 +49,14 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Model::RunToCompletion => receivers,
         Model::Pipeline => receivers * (1 + plan.monitors),
     };
-    let mut reporter = Reporter::new(&plan, &stop);
-    plan.meter.view_flows = reporter.view_flows();
+    let collector = match open_outputs(&plan) {
+        Ok(outputs) => {
+            let width = plan.meter.schema().statistics.len();
+            Collector::new(outputs, width, plan.sort, plan.top)
+        }
+        Err(message) => return failed(&message),
+    };
+    let mut reporter = Reporter::open(&mut plan, &stop);
     let options = Options {
         model: plan.model,
         meter: plan.meter.clone(),
@@ -60,18 +66,16 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         ring: plan.ring,
         stop: stop.clone(),
     };
-    let collector = match open_outputs(&plan) {
-        Ok(outputs) => {
-            let width = plan.meter.schema().statistics.len();
-            Collector::new(outputs, width, plan.sort, plan.top)
-        }
-        Err(message) => return failed(&message),
+    let input = Input {
+        ports,
+        same_packets: !live && receivers > 1,
+        live,
     };
-    let input = Input { ports, same_packets: !live && receivers > 1, live };
     let progress = Progress::new(threads);
     let (records, returned) = engine::channel(threads, !live);
     let outcome = thread::scope(|scope| {
-        let collecting = scope.spawn(|| collect(collector, &returned, &stop));
+        let stop_of_collector = stop.clone();
+        let collecting = scope.spawn(move || collector.run(&returned, &stop_of_collector));
         let lost = records.clone();
         let options = &options;
         let progress_of_engine = &progress;
@@ -83,12 +87,15 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         let started = Instant::now();
         while !running.is_finished() {
             thread::sleep(LOOK);
-            if plan.duration.is_some_and(|duration| started.elapsed() >= duration) {
+            if plan
+                .duration
+                .is_some_and(|duration| started.elapsed() >= duration)
+            {
                 stop.request();
             }
-            reporter.tick(&progress, started.elapsed());
+            reporter.tick(&progress, &lost, started.elapsed());
         }
-        reporter.close(&progress, started.elapsed());
+        reporter.close();
         let report = running.join();
         // The collector ends when the last sender is gone.
         let records_lost = lost.lost();
@@ -102,10 +109,6 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     };
     say(&plan, &report, &collected, records_lost);
     exit_code(&plan, &report, &collected, records_lost)
-}
-
-fn collect(collector: Collector, returned: &Returned, stop: &Stop) -> Collected {
-    collector.run(returned, stop)
 }
 
 /// Opens the ports: one for each receiving thread.
@@ -157,12 +160,19 @@ fn wrap(plan: &Plan, mut port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError
 
 fn open_outputs(plan: &Plan) -> Result<Vec<Output>, String> {
     let schema = plan.meter.schema();
-    let options = ExportOptions { community_id: plan.community_id, ..ExportOptions::default() };
+    let options = ExportOptions {
+        community_id: plan.community_id,
+        ..ExportOptions::default()
+    };
     plan.outputs
         .iter()
         .map(|spec| {
-            let exporter = export::open(spec, &schema, &options).map_err(|error| error.to_string())?;
-            Ok(Output { name: spec.to_string(), exporter })
+            let exporter =
+                export::open(spec, &schema, &options).map_err(|error| error.to_string())?;
+            Ok(Output {
+                name: spec.to_string(),
+                exporter,
+            })
         })
         .collect()
 }
@@ -173,7 +183,9 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
         complain(fault);
     }
     for link in &report.unknown_links {
-        complain(&format!("link type {link} is not read: its packets are counted, without flows"));
+        complain(&format!(
+            "link type {link} is not read: its packets are counted, without flows"
+        ));
     }
     let cpu = engine_cpu();
     let text = match plan.summary {
@@ -186,7 +198,14 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
             }
         }
         SummaryArgument::Text if plan.quiet => return,
-        SummaryArgument::Text => SummaryText { plan, report, collected, records_lost, cpu }.render(),
+        SummaryArgument::Text => SummaryText {
+            plan,
+            report,
+            collected,
+            records_lost,
+            cpu,
+        }
+        .render(),
     };
     // A reader that has gone does not want it: nothing to complain about.
     let _ = if plan.records_on_standard_output() {
@@ -203,7 +222,13 @@ fn engine_cpu() -> Duration {
 
 fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {
     let lost_by_outputs: u64 = collected.outputs.iter().map(|(_, _, lost)| lost).sum();
-    let lost = report.books.lost() + records_lost + if collected.reader_gone { 0 } else { lost_by_outputs };
+    let lost = report.books.lost()
+        + records_lost
+        + if collected.reader_gone {
+            0
+        } else {
+            lost_by_outputs
+        };
     if !report.faults.is_empty() || !collected.faults.is_empty() {
         ExitCode::from(EXIT_FAILED)
     } else if plan.fail_on_loss && lost > 0 {

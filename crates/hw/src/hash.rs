@@ -165,7 +165,7 @@ mod tests {
 
     fn structured_keys() -> Vec<u128> {
         (0..1u128 << 18)
-            .map(|i| 0x0a00_0000 + (i & 0x3ff) | (0xc0a8_0000 + (i >> 10)) << 32)
+            .map(|i| (0x0a00_0000 + (i & 0x3ff)) | ((0xc0a8_0000 + (i >> 10)) << 32))
             .collect()
     }
 

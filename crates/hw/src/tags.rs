@@ -50,7 +50,11 @@ pub fn candidates(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut 
     for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
         let line = &lines[bucket as usize];
         let found = matches(line, tag);
-        let lane = if found == 0 { first_from(matches(line, 0), tag) } else { found.trailing_zeros() };
+        let lane = if found == 0 {
+            first_from(matches(line, 0), tag)
+        } else {
+            found.trailing_zeros()
+        };
         *slot = bucket * 32 + lane;
     }
 }
@@ -68,8 +72,11 @@ fn candidates_avx512(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &m
         let equal = _mm512_cmpeq_epi16_mask(lanes, _mm512_set1_epi16(tag.cast_signed()));
         let free = _mm512_testn_epi16_mask(lanes, lanes);
         let equal = equal & TAG_LANES;
-        let lane =
-            if equal == 0 { first_from(free & TAG_LANES, tag) } else { equal.trailing_zeros() };
+        let lane = if equal == 0 {
+            first_from(free & TAG_LANES, tag)
+        } else {
+            equal.trailing_zeros()
+        };
         *slot = bucket * 32 + lane;
     }
 }

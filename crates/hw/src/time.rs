@@ -15,7 +15,10 @@ pub fn process_cpu() -> Duration {
 }
 
 fn cpu(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a timespec to be filled.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Duration::ZERO;

@@ -32,6 +32,10 @@ pub enum Received<'a> {
     Burst(Burst<'a>),
     /// Nothing within the port's waiting time.
     Idle,
+    /// Something of the input cannot be read, said in one line. All frames before it have been
+    /// handed over, [`Counters::faults`] has counted it, and the port goes on with what comes after
+    /// it (the next file, say) or says [`Received::End`].
+    Fault(String),
     /// There will be no more.
     End,
 }
@@ -49,8 +53,13 @@ pub struct Counters {
     pub position: u64,
     /// Size of the input in bytes, 0 where it is unknown.
     pub size: u64,
-    /// Records of a file that could not be read (absurd length, end in the middle of a packet).
+    /// Parts of the input that could not be read: an absurd length, an end in the middle of a packet,
+    /// a file that could not be opened in its turn.
     pub faults: u64,
+    /// Frames that a filter did not let through; not in `frames`.
+    pub filtered: u64,
+    /// Their bytes on the wire.
+    pub filtered_bytes: u64,
 }
 
 /// Why a port cannot be opened, or cannot go on.
@@ -77,4 +86,26 @@ pub trait Port: Send {
 
     /// What the port reads, for messages: a file's path, an interface's name.
     fn name(&self) -> &str;
+
+    /// Ends a live source: what arrives from now on is neither handed over nor counted, what came
+    /// before is still handed over, then [`Received::End`] follows. A file ends at once.
+    fn stop(&mut self) {}
+}
+
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+        (**self).receive()
+    }
+
+    fn counters(&mut self) -> Counters {
+        (**self).counters()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn stop(&mut self) {
+        (**self).stop();
+    }
 }

@@ -17,7 +17,13 @@ pub(super) fn hash(key: u128) -> u32 {
 /// fields of a table key as numbers. The mark in byte 15 is left out.
 #[inline(always)]
 pub(super) fn fields(key: u128) -> [u32; 4] {
-    let [source, destination, ports] = [0, 32, 64].map(|shift| ((key >> shift) as u32).swap_bytes());
+    let [source, destination, ports] =
+        [0, 32, 64].map(|shift| ((key >> shift) as u32).swap_bytes());
     let rest = ((key >> 96) as u32).swap_bytes();
-    [source, destination, ports, rest >> 24 << 16 | rest >> 8 & 0xffff]
+    [
+        source,
+        destination,
+        ports,
+        rest >> 24 << 16 | rest >> 8 & 0xffff,
+    ]
 }

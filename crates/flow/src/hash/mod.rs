@@ -94,7 +94,9 @@ impl FromStr for HashKind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownHash { name: name.to_owned() })
+            .ok_or_else(|| UnknownHash {
+                name: name.to_owned(),
+            })
     }
 }
 

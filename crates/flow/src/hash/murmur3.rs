@@ -12,7 +12,10 @@ pub(super) fn hash(key: u128) -> u32 {
     for shift in [0, 32, 64, 96] {
         let block = ((key >> shift) as u32).wrapping_mul(0xcc9e_2d51);
         state ^= block.rotate_left(15).wrapping_mul(0x1b87_3593);
-        state = state.rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
+        state = state
+            .rotate_left(13)
+            .wrapping_mul(5)
+            .wrapping_add(0xe654_6b64);
     }
     fmix32(state ^ size_of::<u128>() as u32)
 }

@@ -18,7 +18,9 @@ pub(super) fn hash64(key: u128) -> u64 {
     state[3] = ARBITRARY.wrapping_add((key >> 64) as u64);
     for (step, &rotation) in MIX.iter().enumerate() {
         let (turned, added, mixed) = ((step + 2) % 4, (step + 3) % 4, step % 4);
-        state[turned] = state[turned].rotate_left(rotation).wrapping_add(state[added]);
+        state[turned] = state[turned]
+            .rotate_left(rotation)
+            .wrapping_add(state[added]);
         state[mixed] ^= state[turned];
     }
     let length = size_of::<u128>() as u64;

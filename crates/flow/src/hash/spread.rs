@@ -29,7 +29,9 @@ mod tests {
 
     /// The inverse of an odd number modulo 2^32, by Newton's iteration.
     fn inverse(odd: u32) -> u32 {
-        (0..5).fold(odd, |x, _| x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x))))
+        (0..5).fold(odd, |x, _| {
+            x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x)))
+        })
     }
 
     #[test]
@@ -58,7 +60,13 @@ mod tests {
                 // Five bits of the bucket with five of the tag: the two are as good as independent.
                 counts[2][(wide >> 59 | (wide & 31) << 5) as usize] += 1;
             }
-            assert!(counts.iter().flatten().all(|count| (count - 256).abs() < 128), "step {step}");
+            assert!(
+                counts
+                    .iter()
+                    .flatten()
+                    .all(|count| (count - 256).abs() < 128),
+                "step {step}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Percentiles from a log-linear histogram of one cache line a flow: the default estimator.
 //!
-//! Up to 27 observations are kept as they are, to one part in 1024 (integers up to 2047 exactly).
+//! Up to 27 observations are kept as they are, to one part in 1024 (integers up to 2046 exactly).
 //! From then on they are counted in bins, a power of two of them in each octave: at first 54
 //! counters of 8 bits, and 27 of 16 bits once one of those is full. Bins are as narrow as they can
 //! be while the window of all counters reaches from what lies below the lowest percentile that is
@@ -19,9 +19,9 @@
 //!
 //! **Outside the window** lies at most the share [`Ends`] of observations, at ranks that nobody asks
 //! for; a percentile that falls there all the same is somewhere between the window and the extreme,
-//! which are its bounds. When values move below the window, it follows, and the observations already
-//! lumped there are spread evenly over the new bins: from then on estimates are guesses for the old
-//! ones, sound for the new, and `bounds` says nothing.
+//! which are its bounds. When so many values lie beyond an end that it must move, what is already lumped
+//! there is spread evenly over the bins in which it can lie: from then on estimates are guesses for
+//! those observations, sound for all others, and `bounds` says nothing.
 //!
 //! **After 65,535 observations in one bin** (not the first one, which counts 30 bits) all counts are
 //! halved, each rounding error being passed on to the next bin, so that no rank is off by more than
@@ -58,10 +58,20 @@ impl LogLinear {
     #[must_use]
     pub fn new(value: Value, percentiles: &[f64], slots: usize) -> Self {
         // Extremes are known exactly, and ask for no room.
-        let inner = || percentiles.iter().copied().filter(|p| *p > 0.0 && *p < 100.0);
+        let inner = || {
+            percentiles
+                .iter()
+                .copied()
+                .filter(|p| *p > 0.0 && *p < 100.0)
+        };
         let (lowest, highest) = (inner().fold(100.0, f64::min), inner().fold(0.0, f64::max));
         let ends = Ends::around(lowest / 100.0, highest / 100.0);
-        Self { value, percentiles: percentiles.to_vec(), ends, states: HugeSlice::zeroed(slots) }
+        Self {
+            value,
+            percentiles: percentiles.to_vec(),
+            ends,
+            states: HugeSlice::zeroed(slots),
+        }
     }
 
     /// The values, in the unit of [`Statistic::update`], between which the percentile of what the
@@ -74,9 +84,10 @@ impl LogLinear {
 
     /// Takes what `other` knows of the flow in its `slot` into the flow in `into`.
     pub fn merge(&mut self, into: u32, other: &Self, slot: u32) {
-        if let (Some(line), Some(other)) =
-            (self.states.get_mut(into as usize), other.states.get(slot as usize))
-        {
+        if let (Some(line), Some(other)) = (
+            self.states.get_mut(into as usize),
+            other.states.get(slot as usize),
+        ) {
             histogram::merge(line, other, &self.ends);
         }
     }
@@ -100,9 +111,14 @@ impl Statistic for LogLinear {
     }
 
     fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
-        let snapshot = self.states.get(slot as usize).map(|line| Snapshot::new(line, &self.ends));
+        let snapshot = self
+            .states
+            .get(slot as usize)
+            .map(|line| Snapshot::new(line, &self.ends));
         out.extend(self.percentiles.iter().map(|&percentile| {
-            let estimate = snapshot.as_ref().and_then(|snapshot| snapshot.estimate(percentile));
+            let estimate = snapshot
+                .as_ref()
+                .and_then(|snapshot| snapshot.estimate(percentile));
             estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor())
         }));
     }
@@ -116,6 +132,7 @@ impl Statistic for LogLinear {
     fn relocate(&mut self, from: u32, to: u32) {
         if let Some(&state) = self.states.get(from as usize)
             && (to as usize) < self.states.len()
+            && from != to
         {
             self.states[to as usize] = state;
             self.clear(from);

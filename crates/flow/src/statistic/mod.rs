@@ -51,7 +51,11 @@ pub trait Statistic: Send {
 fn percentile_column(value: Value, percentile: f64, estimator: &str) -> Column {
     let number = percentile.to_string().replace('.', "_");
     Column {
-        name: format!("{}Percentile{number}{}", value.column_prefix(), value.column_suffix()),
+        name: format!(
+            "{}Percentile{number}{}",
+            value.column_prefix(),
+            value.column_suffix()
+        ),
         unit: value.unit(),
         definition: format!(
             "Percentile {percentile} of {}, as estimated by {estimator}.",
@@ -67,6 +71,10 @@ fn nearest_rank(percentile: f64, count: u64) -> u64 {
     // error is that integer.
     let rank = percentile / 100.0 * count as f64;
     let nearest = rank.round();
-    let rank = if (rank - nearest).abs() < 1e-9 * nearest { nearest } else { rank.ceil() };
+    let rank = if (rank - nearest).abs() < 1e-9 * nearest {
+        nearest
+    } else {
+        rank.ceil()
+    };
     (rank as u64).clamp(1, count.max(1))
 }

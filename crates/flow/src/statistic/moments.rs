@@ -35,7 +35,10 @@ impl Moments {
     /// When the machine has no room for them.
     #[must_use]
     pub fn new(value: Value, slots: usize) -> Self {
-        Self { value, states: HugeSlice::zeroed(slots) }
+        Self {
+            value,
+            states: HugeSlice::zeroed(slots),
+        }
     }
 }
 
@@ -52,7 +55,9 @@ impl Statistic for Moments {
             if value == NO_VALUE {
                 continue;
             }
-            let Some(Line(state)) = states.get_mut(slot as usize) else { continue };
+            let Some(Line(state)) = states.get_mut(slot as usize) else {
+                continue;
+            };
             state[COUNT] += 1;
             state[LOWEST] = state[LOWEST].max(NO_VALUE - value);
             state[HIGHEST] = state[HIGHEST].max(value);
@@ -66,7 +71,10 @@ impl Statistic for Moments {
     }
 
     fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
-        let Some(Line(state)) = self.states.get(slot as usize).filter(|state| state.0[COUNT] > 0)
+        let Some(Line(state)) = self
+            .states
+            .get(slot as usize)
+            .filter(|state| state.0[COUNT] > 0)
         else {
             out.extend([f64::NAN; 4]);
             return;
@@ -90,6 +98,7 @@ impl Statistic for Moments {
     fn relocate(&mut self, from: u32, to: u32) {
         if let Some(&state) = self.states.get(from as usize)
             && (to as usize) < self.states.len()
+            && from != to
         {
             self.states[to as usize] = state;
             self.clear(from);
@@ -111,7 +120,10 @@ impl Statistic for Moments {
         vec![
             column("Minimum", "Minimum"),
             column("Mean", "Arithmetic mean"),
-            column("StandardDeviation", "Standard deviation (of the population)"),
+            column(
+                "StandardDeviation",
+                "Standard deviation (of the population)",
+            ),
             column("Maximum", "Maximum"),
         ]
     }

@@ -104,7 +104,9 @@ impl Markers {
                 let mut sorted = self.heights;
                 let sorted = &mut sorted[..count as usize];
                 sorted.sort_by(f64::total_cmp);
-                sorted.get(nearest_rank(p * 100.0, count) as usize - 1).copied()
+                sorted
+                    .get(nearest_rank(p * 100.0, count) as usize - 1)
+                    .copied()
             }
             _ => Some(self.heights[2]),
         }
@@ -152,7 +154,11 @@ impl PSquare {
     /// When the machine has no room for them.
     #[must_use]
     pub fn new(value: Value, percentile: f64, slots: usize) -> Self {
-        Self { value, percentile, states: HugeSlice::zeroed(slots) }
+        Self {
+            value,
+            percentile,
+            states: HugeSlice::zeroed(slots),
+        }
     }
 }
 
@@ -170,7 +176,9 @@ impl Statistic for PSquare {
             if value == NO_VALUE {
                 continue;
             }
-            let Some(state) = states.get_mut(slot as usize) else { continue };
+            let Some(state) = states.get_mut(slot as usize) else {
+                continue;
+            };
             let mut markers = Markers::load(state);
             markers.observe(value as f64, p);
             markers.store(state);
@@ -179,7 +187,8 @@ impl Statistic for PSquare {
 
     fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
         let state = self.states.get(slot as usize);
-        let estimate = state.and_then(|state| Markers::load(state).estimate(self.percentile / 100.0));
+        let estimate =
+            state.and_then(|state| Markers::load(state).estimate(self.percentile / 100.0));
         out.push(estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor()));
     }
 
@@ -192,6 +201,7 @@ impl Statistic for PSquare {
     fn relocate(&mut self, from: u32, to: u32) {
         if let Some(&state) = self.states.get(from as usize)
             && (to as usize) < self.states.len()
+            && from != to
         {
             self.states[to as usize] = state;
             self.clear(from);

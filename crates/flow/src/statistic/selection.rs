@@ -55,7 +55,9 @@ pub enum SelectionError {
     )]
     Statistic(String),
     /// A percentile without its number, or with what is none.
-    #[error("`{0}` is no percentile: give numbers from 0 to 100, as in `gap-percentile=50/99/99.9`")]
+    #[error(
+        "`{0}` is no percentile: give numbers from 0 to 100, as in `gap-percentile=50/99/99.9`"
+    )]
     Percentile(String),
     /// No such estimator.
     #[error("no estimator is called `{0}`: there are log-linear and psquare")]
@@ -80,11 +82,16 @@ impl Selection {
     /// # Errors
     /// [`SelectionError`] says which word is wrong and what there is.
     pub fn parse(list: &str, estimator: Estimator) -> Result<Self, SelectionError> {
-        let mut selection = Self { estimator, ..Self::default() };
+        let mut selection = Self {
+            estimator,
+            ..Self::default()
+        };
         for word in list.split(',').map(str::trim) {
             match word.split_once('=') {
                 Some((name, numbers)) => {
-                    let value = name.strip_suffix("-percentile").and_then(|name| name.parse().ok());
+                    let value = name
+                        .strip_suffix("-percentile")
+                        .and_then(|name| name.parse().ok());
                     let value = value.ok_or_else(|| SelectionError::Statistic(word.to_owned()))?;
                     for number in numbers.split('/') {
                         selection.add_percentile(value, percentile(number)?);
@@ -92,15 +99,18 @@ impl Selection {
                 }
                 None if word == "count" => {}
                 None if word == "moments" => {
-                    Value::ALL.into_iter().for_each(|value| selection.add_moments(value));
+                    Value::ALL
+                        .into_iter()
+                        .for_each(|value| selection.add_moments(value));
                 }
                 None if word.ends_with("-percentile") => {
                     return Err(SelectionError::Percentile(word.to_owned()));
                 }
                 None => {
                     let value = word.parse();
-                    selection
-                        .add_moments(value.map_err(|_| SelectionError::Statistic(word.to_owned()))?);
+                    selection.add_moments(
+                        value.map_err(|_| SelectionError::Statistic(word.to_owned()))?,
+                    );
                 }
             }
         }
@@ -123,7 +133,10 @@ impl Selection {
     #[must_use]
     pub fn wants_previous_packet(&self) -> bool {
         let percentiles = self.percentiles.iter().map(|(value, _)| value);
-        self.moments.iter().chain(percentiles).any(|value| *value != Value::Size)
+        self.moments
+            .iter()
+            .chain(percentiles)
+            .any(|value| *value != Value::Size)
     }
 
     /// The statistics, each with the value that it is fed, for `slots` flows.
@@ -145,9 +158,11 @@ impl Selection {
             Estimator::LogLinear => {
                 for value in Value::ALL {
                     let of_value = self.percentiles.iter().filter(|(of, _)| *of == value);
-                    let percentiles: Vec<f64> = of_value.map(|(_, percentile)| *percentile).collect();
+                    let percentiles: Vec<f64> =
+                        of_value.map(|(_, percentile)| *percentile).collect();
                     if !percentiles.is_empty() {
-                        statistics.push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
+                        statistics
+                            .push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
                     }
                 }
             }
@@ -159,9 +174,16 @@ impl Selection {
 fn percentile(number: &str) -> Result<f64, SelectionError> {
     let refuse = || SelectionError::Percentile(number.to_owned());
     // Digits and a point only: `inf`, `1e1` and a sign are numbers to Rust, not to a column's name.
-    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+    if !number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
         return Err(refuse());
     }
     let percentile: f64 = number.parse().map_err(|_| refuse())?;
-    if percentile <= 100.0 { Ok(percentile) } else { Err(refuse()) }
+    if percentile <= 100.0 {
+        Ok(percentile)
+    } else {
+        Err(refuse())
+    }
 }

@@ -99,6 +99,8 @@ impl FromStr for Value {
         Self::ALL
             .into_iter()
             .find(|value| value.name() == name)
-            .ok_or_else(|| UnknownValue { name: name.to_owned() })
+            .ok_or_else(|| UnknownValue {
+                name: name.to_owned(),
+            })
     }
 }

@@ -85,7 +85,10 @@ impl Bucket {
     #[must_use]
     pub fn new(flows_max: usize, hash: FlowHash, values: bool) -> Self {
         let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2);
-        let buckets_max = flows_max.div_ceil(FLOWS_PER_BUCKET).max(PROBES as usize).next_power_of_two();
+        let buckets_max = flows_max
+            .div_ceil(FLOWS_PER_BUCKET)
+            .max(PROBES as usize)
+            .next_power_of_two();
         let slots = buckets_max * LANES as usize;
         Self {
             tags: HugeSlice::zeroed(buckets_max),
@@ -151,7 +154,8 @@ impl Bucket {
         if self.flows >= self.flows_max {
             return Err(self.victim(home, clock_ms));
         }
-        self.take_lane(home, tag).ok_or_else(|| self.victim(home, clock_ms))
+        self.take_lane(home, tag)
+            .ok_or_else(|| self.victim(home, clock_ms))
     }
 
     /// Takes a free slot in bucket `home` or one of those that follow it.
@@ -238,7 +242,9 @@ impl Bucket {
         self.buckets = grown;
         for (from, hash) in going {
             // There was room for all of them.
-            let Some(to) = self.take_lane(new, tag_of(hash)) else { continue };
+            let Some(to) = self.take_lane(new, tag_of(hash)) else {
+                continue;
+            };
             self.entries[to as usize] = self.entries[from as usize];
             self.wide.relocate(from, to, &self.entries[to as usize]);
             moved(from, to);
@@ -304,13 +310,29 @@ impl Bucket {
                 match self.find(batch, at) {
                     Some(found) => slot = found,
                     None => {
-                        match self.allocate(self.staged_buckets[at], self.staged_tags[at], packet.clock_ms) {
+                        match self.allocate(
+                            self.staged_buckets[at],
+                            self.staged_tags[at],
+                            packet.clock_ms,
+                        ) {
                             Err(victim) => {
-                                return Step::Ended { at, slot: victim, reason: EndReason::LackOfResources };
+                                return Step::Ended {
+                                    at,
+                                    slot: victim,
+                                    reason: EndReason::LackOfResources,
+                                };
                             }
                             Ok(slot) => {
                                 self.wide.set(slot, batch, packet);
-                                open(&mut self.entries[slot as usize], key, packet, at, slot, expiry, observed);
+                                open(
+                                    &mut self.entries[slot as usize],
+                                    key,
+                                    packet,
+                                    at,
+                                    slot,
+                                    expiry,
+                                    observed,
+                                );
                             }
                         }
                         continue;
@@ -338,7 +360,12 @@ impl Table for Bucket {
             prefetch::read(&self.tags, bucket as usize);
         }
         let slots = &mut self.staged_slots[..count];
-        tags::candidates(&self.tags, &self.staged_buckets[..count], &self.staged_tags[..count], slots);
+        tags::candidates(
+            &self.tags,
+            &self.staged_buckets[..count],
+            &self.staged_tags[..count],
+            slots,
+        );
         for (&slot, packet) in slots.iter().zip(batch.packets()) {
             prefetch::read(&self.entries, slot as usize);
             if packet.wide != 0 {
@@ -351,7 +378,13 @@ impl Table for Bucket {
         &self.staged_slots[..self.staged]
     }
 
-    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+    fn update(
+        &mut self,
+        batch: &Batch,
+        start: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
         if self.values {
             self.run::<true>(batch, start, expiry, observed)
         } else {
@@ -382,7 +415,8 @@ impl Table for Bucket {
 
     fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
         for _ in 0..SPLITS {
-            if self.buckets == self.buckets_max || self.flows <= self.buckets as usize * GROW_ABOVE {
+            if self.buckets == self.buckets_max || self.flows <= self.buckets as usize * GROW_ABOVE
+            {
                 break;
             }
             self.split(moved)?;
@@ -408,7 +442,14 @@ impl Table for Bucket {
         self.flows
     }
 
-    fn expired(&self, from: u32, to: u32, clock_ms: u32, expiry: &Expiry, ended: &mut Vec<(u32, EndReason)>) {
+    fn expired(
+        &self,
+        from: u32,
+        to: u32,
+        clock_ms: u32,
+        expiry: &Expiry,
+        ended: &mut Vec<(u32, EndReason)>,
+    ) {
         self.for_occupied(from, to, |slot| {
             if let Some(reason) = expiry.ended(&self.entries[slot as usize], clock_ms) {
                 ended.push((slot, reason));
@@ -432,7 +473,11 @@ fn bucket_of(hash: u64, buckets: u32) -> u32 {
     let low = (hash >> 32) as u32;
     let whole = u32::MAX >> (buckets - 1).leading_zeros();
     let bucket = low & whole;
-    if bucket < buckets { bucket } else { low & (whole >> 1) }
+    if bucket < buckets {
+        bucket
+    } else {
+        low & (whole >> 1)
+    }
 }
 
 #[inline(always)]
@@ -460,7 +505,10 @@ impl Bucket {
     fn prefetch_occupied(&self, bucket: u32) {
         let mut taken = self.taken(bucket);
         while taken != 0 {
-            prefetch::read(&self.entries, (bucket * LANES + taken.trailing_zeros()) as usize);
+            prefetch::read(
+                &self.entries,
+                (bucket * LANES + taken.trailing_zeros()) as usize,
+            );
             taken &= taken - 1;
         }
     }

@@ -95,7 +95,13 @@ impl Table for Combined {
         }
     }
 
-    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+    fn update(
+        &mut self,
+        batch: &Batch,
+        start: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
         for at in start..batch.len() {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.find(hash) {

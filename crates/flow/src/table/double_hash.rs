@@ -43,7 +43,8 @@ impl DoubleHash {
         let ways = self.tags[bucket];
         let taken = [self.nodes.is_taken(slot), self.nodes.is_taken(slot + 1)];
         let held = (0..2).find(|&way| taken[way] && ways[way] == tag_of(hash));
-        held.or_else(|| (0..2).find(|&way| !taken[way])).map(|way| slot + way as u32)
+        held.or_else(|| (0..2).find(|&way| !taken[way]))
+            .map(|way| slot + way as u32)
     }
 }
 
@@ -61,7 +62,13 @@ impl Table for DoubleHash {
         }
     }
 
-    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+    fn update(
+        &mut self,
+        batch: &Batch,
+        start: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
         for at in start..batch.len() {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.place(hash) {

@@ -74,10 +74,13 @@ impl Chains {
         let slot = self.free.pop().or_else(|| {
             let end = self.base as usize + self.links.len();
             let slot = self.unused;
-            ((slot as usize) < end).then(|| self.unused += 1).map(|()| slot)
+            ((slot as usize) < end)
+                .then(|| self.unused += 1)
+                .map(|()| slot)
         })?;
         let bucket = bucket_of(hash);
-        self.links[(slot - self.base) as usize] = [0, bucket as u32 | u32::from(tag_of(hash)) << 16];
+        self.links[(slot - self.base) as usize] =
+            [0, bucket as u32 | u32::from(tag_of(hash)) << 16];
         match last {
             Some(last) => self.links[(last - self.base) as usize][0] = slot + 1,
             None => self.heads[bucket] = slot + 1,
@@ -144,7 +147,13 @@ impl Table for LinkedList {
         }
     }
 
-    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step {
+    fn update(
+        &mut self,
+        batch: &Batch,
+        start: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
         for at in start..batch.len() {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.chains.find(hash) {

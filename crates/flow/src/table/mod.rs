@@ -79,7 +79,13 @@ pub trait Table: Send {
     fn likely_slots(&self) -> &[u32];
 
     /// Counts the packets from `start` on, in their order, as far as no flow ends before one.
-    fn update(&mut self, batch: &Batch, start: usize, expiry: &Expiry, observed: &mut Observed) -> Step;
+    fn update(
+        &mut self,
+        batch: &Batch,
+        start: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step;
 
     /// Brings the flow in `slot` near.
     fn prefetch(&self, slot: u32);
@@ -118,7 +124,14 @@ pub trait Table: Send {
     fn flows(&self) -> usize;
 
     /// Appends the slots within `from..to` whose flow has ended at `clock_ms`.
-    fn expired(&self, from: u32, to: u32, clock_ms: u32, expiry: &Expiry, ended: &mut Vec<(u32, EndReason)>);
+    fn expired(
+        &self,
+        from: u32,
+        to: u32,
+        clock_ms: u32,
+        expiry: &Expiry,
+        ended: &mut Vec<(u32, EndReason)>,
+    );
 
     /// Appends the slots within `from..to` that hold a flow.
     fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>);
@@ -148,7 +161,12 @@ pub enum TableKind {
 
 impl TableKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Bucket, Self::DoubleHash, Self::LinkedList, Self::Combined];
+    pub const ALL: [Self; 4] = [
+        Self::Bucket,
+        Self::DoubleHash,
+        Self::LinkedList,
+        Self::Combined,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -171,22 +189,35 @@ impl TableKind {
 impl FromStr for TableKind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("unknown table '{text}': one of {}", names.join(", "))
-        })
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+                format!("unknown table '{text}': one of {}", names.join(", "))
+            })
     }
 }
 
 /// Counts a packet in its flow's entry and tells what was seen; `VALUES`: gaps and inter-arrival
 /// times are wanted.
 #[inline(always)]
-fn count<const VALUES: bool>(entry: &mut Entry, packet: &Packet, at: usize, slot: u32, observed: &mut Observed) {
+fn count<const VALUES: bool>(
+    entry: &mut Entry,
+    packet: &Packet,
+    at: usize,
+    slot: u32,
+    observed: &mut Observed,
+) {
     const NUMBER: u64 = (1 << 48) - 1;
     if VALUES {
         let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
         observed.inter_arrival_ns[at] = silence_ns.max(0).cast_unsigned();
-        observed.gaps[at] = packet.number.wrapping_sub(entry.last_number()).wrapping_sub(1) & NUMBER;
+        observed.gaps[at] = packet
+            .number
+            .wrapping_sub(entry.last_number())
+            .wrapping_sub(1)
+            & NUMBER;
     }
     entry.count(packet);
     observed.slots[at] = slot;
@@ -194,7 +225,15 @@ fn count<const VALUES: bool>(entry: &mut Entry, packet: &Packet, at: usize, slot
 
 /// Begins a flow.
 #[inline]
-fn open(entry: &mut Entry, key: u128, packet: &Packet, at: usize, slot: u32, expiry: &Expiry, observed: &mut Observed) {
+fn open(
+    entry: &mut Entry,
+    key: u128,
+    packet: &Packet,
+    at: usize,
+    slot: u32,
+    expiry: &Expiry,
+    observed: &mut Observed,
+) {
     entry.open(key, packet, expiry.active_tick(packet.clock_ms));
     observed.slots[at] = slot;
     observed.inter_arrival_ns[at] = NO_VALUE;
@@ -224,7 +263,9 @@ impl WideKeys {
 
     #[inline]
     fn equals(&self, slot: u32, batch: &Batch, packet: &Packet) -> bool {
-        batch.wide_key(packet).is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
+        batch
+            .wide_key(packet)
+            .is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
     }
 
     fn flow_key(&self, slot: u32, entry: &Entry) -> FlowKey {

@@ -75,11 +75,26 @@ impl Nodes {
     }
 
     /// Begins a flow in a free slot with packet `at`.
-    pub(super) fn open(&mut self, slot: u32, batch: &Batch, at: usize, expiry: &Expiry, observed: &mut Observed) {
+    pub(super) fn open(
+        &mut self,
+        slot: u32,
+        batch: &Batch,
+        at: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) {
         let packet = &batch.packets()[at];
         self.wide.set(slot, batch, packet);
         self.flows += 1;
-        open(&mut self.entries[slot as usize], batch.keys()[at], packet, at, slot, expiry, observed);
+        open(
+            &mut self.entries[slot as usize],
+            batch.keys()[at],
+            packet,
+            at,
+            slot,
+            expiry,
+            observed,
+        );
     }
 
     /// Counts a packet that has no place.
@@ -164,7 +179,14 @@ macro_rules! node_table {
             self.nodes.flows()
         }
 
-        fn expired(&self, from: u32, to: u32, clock_ms: u32, expiry: &Expiry, ended: &mut Vec<(u32, EndReason)>) {
+        fn expired(
+            &self,
+            from: u32,
+            to: u32,
+            clock_ms: u32,
+            expiry: &Expiry,
+            ended: &mut Vec<(u32, EndReason)>,
+        ) {
             self.nodes.expired(from, to, clock_ms, expiry, ended);
         }
 

@@ -11,16 +11,30 @@ const SEED: u64 = 11;
 fn tables(flows_max: usize) -> Vec<(TableKind, Box<dyn Table>)> {
     let hash = FlowHash::new(HashKind::Keyed, SEED);
     vec![
-        (TableKind::Bucket, Box::new(Bucket::new(flows_max, hash, true))),
+        (
+            TableKind::Bucket,
+            Box::new(Bucket::new(flows_max, hash, true)),
+        ),
         (TableKind::DoubleHash, Box::new(DoubleHash::new(true))),
-        (TableKind::LinkedList, Box::new(LinkedList::new(flows_max, true))),
-        (TableKind::Combined, Box::new(Combined::new(flows_max, true))),
+        (
+            TableKind::LinkedList,
+            Box::new(LinkedList::new(flows_max, true)),
+        ),
+        (
+            TableKind::Combined,
+            Box::new(Combined::new(flows_max, true)),
+        ),
     ]
 }
 
 /// A key of its own for every number; every seventh is an IPv6 one.
 fn flow_key(number: u32) -> FlowKey {
-    let mut key = FlowKey { version: 4, protocol: 17, source_port: 7, ..FlowKey::default() };
+    let mut key = FlowKey {
+        version: 4,
+        protocol: 17,
+        source_port: 7,
+        ..FlowKey::default()
+    };
     key.source[..4].copy_from_slice(&number.to_be_bytes());
     if number.is_multiple_of(7) {
         key.version = 6;
@@ -72,7 +86,9 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
         }
         table.stage(&batch);
         let mut start = 0;
-        while let Step::Ended { at, slot, reason } = table.update(&batch, start, &expiry, &mut observed) {
+        while let Step::Ended { at, slot, reason } =
+            table.update(&batch, start, &expiry, &mut observed)
+        {
             assert_eq!(reason, EndReason::LackOfResources);
             assert!(at >= start);
             evicted += 1;
@@ -166,7 +182,10 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
         let mut batch = Batch::default();
         for index in 0..BURST as u32 {
             let number = burst * BURST as u32 + index;
-            let mut key = FlowKey { version: 4, ..FlowKey::default() };
+            let mut key = FlowKey {
+                version: 4,
+                ..FlowKey::default()
+            };
             key.source[..4].copy_from_slice(&number.to_be_bytes());
             key.destination[..4].copy_from_slice(&(1_000_000 - number).to_be_bytes());
             batch.push(key.compact().unwrap(), Packet::default());
@@ -180,7 +199,8 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
         }
         table.stage(&batch);
         let mut start = 0;
-        while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed) {
+        while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed)
+        {
             evicted += 1;
             table.remove(slot);
             start = at;
@@ -201,7 +221,10 @@ fn the_double_hash_counts_what_it_cannot_place() {
     let [packets, bytes] = table.miscounted();
     let share = packets as f64 / numbers.len() as f64;
     assert!((0.099..0.109).contains(&share), "{share}");
-    assert_eq!(sums.values().map(|sum| sum[0]).sum::<u64>() + packets, numbers.len() as u64);
+    assert_eq!(
+        sums.values().map(|sum| sum[0]).sum::<u64>() + packets,
+        numbers.len() as u64
+    );
     let sent: u64 = reference(&numbers).values().map(|sum| sum[1]).sum();
     assert_eq!(sums.values().map(|sum| sum[1]).sum::<u64>() + bytes, sent);
 }
@@ -214,12 +237,23 @@ fn gaps_are_counted_per_packet_within_and_across_bursts() {
         // Flow 1 at 0, 1, 4; flow 2 at 2; flow 3 at 3: gaps of flow 1 are none, 0, 2.
         let first = batch(&[1, 1, 2, 3, 1], 0);
         table.stage(&first);
-        assert_eq!(table.update(&first, 0, &expiry, &mut observed), Step::Done, "{kind:?}");
+        assert_eq!(
+            table.update(&first, 0, &expiry, &mut observed),
+            Step::Done,
+            "{kind:?}"
+        );
         assert_eq!(observed.gaps[..5], [NO_VALUE, 0, NO_VALUE, NO_VALUE, 2]);
-        assert_eq!(observed.inter_arrival_ns[..5], [NO_VALUE, 1000, NO_VALUE, NO_VALUE, 3000]);
+        assert_eq!(
+            observed.inter_arrival_ns[..5],
+            [NO_VALUE, 1000, NO_VALUE, NO_VALUE, 3000]
+        );
         let second = batch(&[2, 1], 1 << 33);
         table.stage(&second);
         table.update(&second, 0, &expiry, &mut observed);
-        assert_eq!(observed.gaps[..2], [(1 << 33) - 3, (1 << 33) - 4], "{kind:?}");
+        assert_eq!(
+            observed.gaps[..2],
+            [(1 << 33) - 3, (1 << 33) - 4],
+            "{kind:?}"
+        );
     }
 }

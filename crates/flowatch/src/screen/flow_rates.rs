@@ -25,7 +25,10 @@ pub(super) struct FlowRates {
 impl FlowRates {
     /// With views that are `round` apart.
     pub(super) fn new(round: Duration) -> Self {
-        Self { seen: HashMap::new(), round }
+        Self {
+            seen: HashMap::new(),
+            round,
+        }
     }
 
     /// Takes the view of a moment; the same one again does no harm.
@@ -38,15 +41,26 @@ impl FlowRates {
             let seen = match before.get(&record.key) {
                 Some(&seen) if bytes == seen.bytes => {
                     let still = now.saturating_sub(seen.at) > patience;
-                    Seen { bits_per_second: if still { 0.0 } else { seen.bits_per_second }, ..seen }
+                    Seen {
+                        bits_per_second: if still { 0.0 } else { seen.bits_per_second },
+                        ..seen
+                    }
                 }
                 Some(seen) if bytes > seen.bytes && now > seen.at => {
                     let seconds = (now - seen.at).as_secs_f64();
                     let bits_per_second = (bytes - seen.bytes) as f64 * 8.0 / seconds;
-                    Seen { bytes, at: now, bits_per_second }
+                    Seen {
+                        bytes,
+                        at: now,
+                        bits_per_second,
+                    }
                 }
                 // Not seen before, or another flow with the same key.
-                _ => Seen { bytes, at: now, bits_per_second: mean(record) },
+                _ => Seen {
+                    bytes,
+                    at: now,
+                    bits_per_second: mean(record),
+                },
             };
             self.seen.insert(record.key, seen);
         }
@@ -55,7 +69,9 @@ impl FlowRates {
     /// Bits per second of a flow: between its last two views, or over its life where there is but
     /// one; NaN where that took no time.
     pub(super) fn bits_per_second(&self, record: &Record) -> f64 {
-        self.seen.get(&record.key).map_or_else(|| mean(record), |seen| seen.bits_per_second)
+        self.seen
+            .get(&record.key)
+            .map_or_else(|| mean(record), |seen| seen.bits_per_second)
     }
 }
 
@@ -67,7 +83,11 @@ pub(super) fn lasted(record: &Record) -> Duration {
 
 fn mean(record: &Record) -> f64 {
     let seconds = lasted(record).as_secs_f64();
-    if seconds > 0.0 { both(record.bytes) as f64 * 8.0 / seconds } else { f64::NAN }
+    if seconds > 0.0 {
+        both(record.bytes) as f64 * 8.0 / seconds
+    } else {
+        f64::NAN
+    }
 }
 
 #[cfg(test)]

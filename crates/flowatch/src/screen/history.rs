@@ -82,7 +82,11 @@ impl History {
             return;
         }
         self.recent.push_back(sample);
-        while self.recent.get(1).is_some_and(|second| sample.at - second.at >= NOW) {
+        while self
+            .recent
+            .get(1)
+            .is_some_and(|second| sample.at - second.at >= NOW)
+        {
             self.recent.pop_front();
         }
         if self.window() >= PEAK_WINDOW {
@@ -120,7 +124,9 @@ impl History {
 
     /// The rates since the beginning.
     pub(super) fn mean(&self) -> Rates {
-        self.recent.back().map_or_else(Rates::default, |last| Rates::between(&Sample::default(), last))
+        self.recent.back().map_or_else(Rates::default, |last| {
+            Rates::between(&Sample::default(), last)
+        })
     }
 
     /// The highest rates of any second; each figure by itself.
@@ -187,7 +193,11 @@ mod tests {
             history.update(&at(second * 1000, packets));
         }
         let highest = |columns, group| -> Vec<f64> {
-            history.columns(columns, group).iter().map(|rates| rates.packets.round()).collect()
+            history
+                .columns(columns, group)
+                .iter()
+                .map(|rates| rates.packets.round())
+                .collect()
         };
         assert_eq!(highest(3, 1), [8.0, 9.0, 10.0]);
         assert_eq!(highest(10, 4), [4.0, 8.0, 10.0]);

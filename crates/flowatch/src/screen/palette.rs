@@ -23,7 +23,11 @@ impl Palette {
     }
 
     fn coloured(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
+        if self.colour {
+            Style::new().fg(colour)
+        } else {
+            Style::new()
+        }
     }
 
     /// What matters least: labels, rules.
@@ -53,7 +57,8 @@ impl Palette {
 
     /// What a person should not overlook: that the picture stands still.
     pub(super) fn notice(self) -> Style {
-        self.coloured(Color::Yellow).add_modifier(Modifier::BOLD | Modifier::REVERSED)
+        self.coloured(Color::Yellow)
+            .add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
     /// Headings of columns.
@@ -92,7 +97,11 @@ impl Palette {
 
     /// Text in characters that the terminal can show.
     pub(super) fn text(self, text: &str) -> String {
-        if self.unicode { text.to_owned() } else { text.replace('µ', "u") }
+        if self.unicode {
+            text.to_owned()
+        } else {
+            text.replace('µ', "u")
+        }
     }
 }
 

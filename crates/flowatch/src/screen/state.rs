@@ -57,7 +57,11 @@ impl ScreenState {
 pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveView> {
     let mut views = views.into_iter();
     let first = views.next()?;
-    let mut merged = LiveView { flows: 0, top: Vec::new(), distribution: [0; BINS] };
+    let mut merged = LiveView {
+        flows: 0,
+        top: Vec::new(),
+        distribution: [0; BINS],
+    };
     let mut size = 0;
     let mut places = HashMap::new();
     for view in std::iter::once(first).chain(views) {
@@ -76,7 +80,9 @@ pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveVie
             }
         }
     }
-    merged.top.sort_by_key(|record| (Reverse(both(record.bytes)), record.key));
+    merged
+        .top
+        .sort_by_key(|record| (Reverse(both(record.bytes)), record.key));
     merged.top.truncate(size);
     Some(merged)
 }

@@ -1,7 +1,7 @@
 //! Values as 16-bit codes: a floating-point number of 10 bits of mantissa.
 //!
 //! The code of x is made of the exponent and the highest 10 bits of the mantissa of x + 1, so codes
-//! rise with values, zero has code zero, values up to 2047 have a code each, and beyond a code
+//! rise with values, zero has code zero, values up to 2046 have a code each, and beyond a code
 //! stands for values that differ by less than one part in 1024. A code without its lowest `shift`
 //! bits is a bin of a histogram with 2^(10 - shift) bins an octave.
 
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn up_to_2047_every_value_has_its_code() {
+    fn up_to_2046_every_value_has_its_code() {
         for value in 0..2047 {
             let code = u32::from(encode(value));
             assert_eq!((first(code), last(code)), (value, value));

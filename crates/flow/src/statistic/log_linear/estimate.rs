@@ -33,11 +33,15 @@ impl Snapshot {
         match self {
             Self::Kept { codes, count } => {
                 let rank = nearest_rank(percentile, *count as u64);
-                codes[..*count].get(rank as usize - 1).map(|&code| middle(u32::from(code)))
+                codes[..*count]
+                    .get(rank as usize - 1)
+                    .map(|&code| middle(u32::from(code)))
             }
-            Self::Binned { window, total } => {
-                Some(estimate_binned(window, nearest_rank(percentile, *total), *total))
-            }
+            Self::Binned { window, total } => Some(estimate_binned(
+                window,
+                nearest_rank(percentile, *total),
+                *total,
+            )),
         }
     }
 
@@ -71,7 +75,12 @@ struct Bin {
 fn bin_of_rank(window: &Window, rank: u64) -> Bin {
     let mut before = 0;
     let mut place = 0;
-    for (candidate, &count) in window.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+    for (candidate, &count) in window
+        .counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+    {
         place = candidate;
         if before + u64::from(count) >= rank {
             break;
@@ -79,15 +88,28 @@ fn bin_of_rank(window: &Window, rank: u64) -> Bin {
         before += u64::from(count);
     }
     let (low, high) = values_of(window, place);
-    Bin { place, low, high, before }
+    Bin {
+        place,
+        low,
+        high,
+        before,
+    }
 }
 
 /// The smallest and the largest value that a bin can hold. Outer bins reach as far as values have
 /// been seen, inner ones no farther.
 fn values_of(window: &Window, place: usize) -> (u64, u64) {
     let (low, high) = codes_of_bin(window.base + place as u32, window.shift);
-    let low = if place == 0 { window.smallest } else { low.max(window.smallest) };
-    let high = if place + 1 == window.limit { window.largest } else { high.min(window.largest) };
+    let low = if place == 0 {
+        window.smallest
+    } else {
+        low.max(window.smallest)
+    };
+    let high = if place + 1 == window.limit {
+        window.largest
+    } else {
+        high.min(window.largest)
+    };
     (first(low), last(high).max(first(low)))
 }
 
@@ -111,12 +133,16 @@ fn border_density(window: &Window, lower: usize, upper: usize) -> f64 {
 /// line where little is known, or where the bin is an island, which a few sizes of packets are.
 fn slopes(window: &Window, place: usize, width: f64) -> (f64, f64) {
     let count = window.counts[place];
-    let empty = |place: usize| window.counts[..window.limit].get(place).is_none_or(|&count| count == 0);
+    let empty = |place: usize| {
+        window.counts[..window.limit]
+            .get(place)
+            .is_none_or(|&count| count == 0)
+    };
     if count < SHAPED || place == 0 || empty(place - 1) || empty(place + 1) {
         return (f64::from(count), f64::from(count));
     }
-    let [lower, upper] =
-        [(place - 1, place), (place, place + 1)].map(|(lower, upper)| border_density(window, lower, upper));
+    let [lower, upper] = [(place - 1, place), (place, place + 1)]
+        .map(|(lower, upper)| border_density(window, lower, upper));
     (lower * width, upper * width)
 }
 
@@ -130,7 +156,12 @@ fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     if rank == total {
         return middle(window.largest);
     }
-    let Bin { place, low, high, before } = bin_of_rank(window, rank);
+    let Bin {
+        place,
+        low,
+        high,
+        before,
+    } = bin_of_rank(window, rank);
     let (width, count) = ((high - low + 1) as f64, f64::from(window.counts[place]));
     let (start, end) = slopes(window, place, width);
     let wanted = (rank - before) as f64 - 0.5;
@@ -144,7 +175,11 @@ fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     let (mut from, mut to) = (0.0, 1.0);
     for _ in 0..20 {
         let middle = f64::midpoint(from, to);
-        if below(middle) < wanted { from = middle } else { to = middle }
+        if below(middle) < wanted {
+            from = middle
+        } else {
+            to = middle
+        }
     }
     (low as f64 - 0.5 + f64::midpoint(from, to) * width).clamp(low as f64, high as f64)
 }

@@ -32,7 +32,7 @@ pub(super) const NARROW: usize = 2 * WIDE;
 /// A histogram's memory.
 pub(super) type State = Line<u8, 64>;
 
-/// Bit of byte 7: counts were halved, or values counted below the window were guessed at.
+/// Bit of byte 7: counts were halved, or the places of lumped values guessed at.
 const UNSOUND: u8 = 0x80;
 
 /// What may be lumped together at the ends of the window, because no percentile that is asked for
@@ -54,7 +54,11 @@ impl Ends {
     /// ten zero has all bins for the rest; half of what is above the highest.
     pub(super) fn around(lowest: f64, highest: f64) -> Self {
         let below = (1.0 - 5.0 * (1.0 - lowest)).max(lowest / 2.0);
-        Self { below, heavy: f64::midpoint(below, lowest), above: (1.0 - highest) / 2.0 }
+        Self {
+            below,
+            heavy: f64::midpoint(below, lowest),
+            above: (1.0 - highest) / 2.0,
+        }
     }
 
     /// Whether so much lies in the first bin that it can no longer hold all that is below.
@@ -128,7 +132,10 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
     let code = encode_or_more(value);
     let header = Header::load(line);
     if code >= u32::from(header.smallest) && code < u32::from(header.end) {
-        let (bin, base) = (code.wrapping_shr(u32::from(header.shift)), u32::from(header.base));
+        let (bin, base) = (
+            code.wrapping_shr(u32::from(header.shift)),
+            u32::from(header.base),
+        );
         let place = (bin.wrapping_sub(base) as usize).wrapping_shl(u32::from(header.kind));
         // Whether a value lies below the window is a coin toss, which a branch would lose. (Written
         // as a saturating subtraction, it would become a branch.)
@@ -196,7 +203,11 @@ fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> b
         let first = first_counter(line);
         let total = || {
             let (counters, _) = line.0[HEADER + 2..FIRST_UPPER].as_chunks::<2>();
-            first + counters.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).sum::<u32>()
+            first
+                + counters
+                    .iter()
+                    .map(|pair| u32::from(u16::from_le_bytes(*pair)))
+                    .sum::<u32>()
         };
         if first == FIRST_MAX || bin < base && ends.are_heavy(first, total()) {
             return false;
@@ -207,7 +218,9 @@ fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> b
     let (counters, _) = line.0[HEADER..FIRST_UPPER].as_chunks_mut::<2>();
     let counter = counters.get_mut(place);
     let count = counter.and_then(|pair| Some((u16::from_le_bytes(*pair).checked_add(1)?, pair)));
-    count.map(|(count, pair)| *pair = count.to_le_bytes()).is_some()
+    count
+        .map(|(count, pair)| *pair = count.to_le_bytes())
+        .is_some()
 }
 
 /// What the first of wide counters holds at most, so that the counts of two histograms together

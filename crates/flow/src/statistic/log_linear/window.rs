@@ -31,7 +31,11 @@ pub(super) struct Window {
 pub(super) fn kept_codes(line: &State) -> ([u16; WIDE], usize) {
     let kept = Header::load(line).kept().unwrap_or(0);
     let mut codes = [0; WIDE];
-    for (code, pair) in codes.iter_mut().zip(line.0[HEADER..].chunks_exact(2)).take(kept) {
+    for (code, pair) in codes
+        .iter_mut()
+        .zip(line.0[HEADER..].chunks_exact(2))
+        .take(kept)
+    {
         *code = u16::from_le_bytes([pair[0], pair[1]]);
     }
     (codes, kept)
@@ -168,6 +172,12 @@ impl Window {
 
     /// Counts again in other bins, at least as wide.
     fn rebin(&mut self, shift: u32, base: u32, limit: usize) {
+        let lump = if self.is_lumped_above() {
+            std::mem::take(&mut self.counts[self.limit - 1])
+        } else {
+            0
+        };
+        let last = (self.base + self.limit as u32 - 1) << self.shift;
         let counts = std::mem::replace(&mut self.counts, [0; NARROW]);
         let (old_base, coarser) = (self.base, shift - self.shift);
         (self.shift, self.base, self.limit) = (shift, base, limit);
@@ -175,13 +185,30 @@ impl Window {
             let place = ((bin >> coarser).saturating_sub(base) as usize).min(limit - 1);
             self.counts[place] += count;
         }
+        self.spread(lump, self.bin_of(last), self.bin_of(self.largest));
+    }
+
+    /// Counts what was lumped together where nothing is known but the bins between which it lies: as
+    /// much in each.
+    fn spread(&mut self, lump: u32, from: usize, to: usize) {
+        if lump == 0 {
+            return;
+        }
+        let bins = (to - from + 1) as u64;
+        for (place, count) in (0..bins).zip(&mut self.counts[from..=to]) {
+            let up_to = |place: u64| u64::from(lump) * place / bins;
+            *count += (up_to(place + 1) - up_to(place)) as u32;
+        }
+        self.sound &= bins == 1;
     }
 
     /// Makes room below, because too much lies there to be lumped.
     fn move_down(&mut self, code: u32) {
         let lumped = self.is_lumped_below();
         let free = |window: &Self| {
-            let used = window.counts[..window.limit].iter().rposition(|&count| count > 0);
+            let used = window.counts[..window.limit]
+                .iter()
+                .rposition(|&count| count > 0);
             (window.limit - 1 - used.unwrap_or(0)) as u32
         };
         if free(self) < (self.limit / 8) as u32 && self.shift < SHIFT_MAX {
@@ -193,13 +220,8 @@ impl Window {
         let down = down as usize;
         self.counts[..self.limit].rotate_right(down);
         if lumped {
-            // Where below they lay is not known: as much in each of the new bins.
-            let lump = u64::from(std::mem::take(&mut self.counts[down]));
-            let bins = down as u64 + 1;
-            for (place, count) in (0..bins).zip(&mut self.counts) {
-                *count += (lump * (place + 1) / bins - lump * place / bins) as u32;
-            }
-            self.sound = false;
+            let lump = std::mem::take(&mut self.counts[down]);
+            self.spread(lump, 0, down);
         }
     }
 
@@ -273,11 +295,8 @@ impl Window {
         (merged.shift, merged.base) = merged.fit(merged.limit, lower, upper);
         for side in [&*self, other] {
             let mut side = side.clone();
-            let last = (side.base + side.limit as u32 - 1) << side.shift >> merged.shift;
-            if side.is_lumped_above() && last < merged.base + merged.limit as u32 - 1 {
-                merged.sound = false;
-            }
             side.rebin(merged.shift, merged.base, merged.limit);
+            merged.sound &= side.sound;
             for (sum, count) in merged.counts.iter_mut().zip(side.counts) {
                 *sum += count;
             }

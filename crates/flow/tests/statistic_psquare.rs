@@ -1,0 +1,154 @@
+//! P-square against the worked example of its paper, and against exact percentiles.
+
+use flow::statistic::psquare::Markers;
+use flow::statistic::{NO_VALUE, PSquare, Statistic, Value};
+use proptest::prelude::*;
+
+/// Jain and Chlamtac 1985, the worked example: twenty observations, whose median is estimated.
+const OBSERVATIONS: [f64; 20] = [
+    0.02, 0.15, 0.74, 3.39, 0.83, 22.37, 10.15, 15.43, 38.62, 15.92, 34.60, 10.28, 1.47, 0.40,
+    0.05, 11.39, 0.27, 0.42, 0.09, 11.37,
+];
+
+/// The markers' positions and heights, to two places, after each observation from the fifth on.
+#[rustfmt::skip]
+const MARKERS: [([u64; 5], [f64; 5]); 16] = [
+    ([1, 2, 3, 4, 5], [0.02, 0.15, 0.74, 0.83, 3.39]),
+    ([1, 2, 3, 4, 6], [0.02, 0.15, 0.74, 0.83, 22.37]),
+    ([1, 2, 3, 5, 7], [0.02, 0.15, 0.74, 4.47, 22.37]),
+    ([1, 2, 4, 6, 8], [0.02, 0.15, 2.18, 8.59, 22.37]),
+    ([1, 3, 5, 7, 9], [0.02, 0.87, 4.75, 15.52, 38.62]),
+    ([1, 3, 5, 7, 10], [0.02, 0.87, 4.75, 15.52, 38.62]),
+    ([1, 3, 6, 8, 11], [0.02, 0.87, 9.27, 21.57, 38.62]),
+    ([1, 3, 6, 9, 12], [0.02, 0.87, 9.27, 21.57, 38.62]),
+    ([1, 4, 7, 10, 13], [0.02, 2.13, 9.27, 21.57, 38.62]),
+    ([1, 5, 8, 11, 14], [0.02, 2.13, 9.27, 21.57, 38.62]),
+    ([1, 5, 8, 12, 15], [0.02, 0.73, 6.30, 21.57, 38.62]),
+    ([1, 5, 8, 13, 16], [0.02, 0.73, 6.30, 21.57, 38.62]),
+    ([1, 5, 9, 13, 17], [0.02, 0.59, 6.30, 17.20, 38.62]),
+    ([1, 6, 10, 14, 18], [0.02, 0.59, 6.30, 17.20, 38.62]),
+    ([1, 6, 10, 15, 19], [0.02, 0.49, 4.44, 17.20, 38.62]),
+    ([1, 6, 10, 16, 20], [0.02, 0.49, 4.44, 17.20, 38.62]),
+];
+
+#[test]
+fn the_papers_worked_example() {
+    let mut markers = Markers::default();
+    for (number, observation) in (1..).zip(OBSERVATIONS) {
+        markers.observe(observation, 0.5);
+        if number < 5 {
+            continue;
+        }
+        let (positions, heights) = MARKERS[number - 5];
+        assert_eq!(markers.positions, positions, "after observation {number}");
+        for (height, expected) in markers.heights.iter().zip(heights) {
+            assert!(
+                (height - expected).abs() < 0.0051,
+                "{height} for {expected} after {number}"
+            );
+        }
+    }
+    // The paper's result.
+    let estimate = markers.estimate(0.5).unwrap();
+    assert!((estimate - 4.44).abs() < 0.005, "{estimate}");
+}
+
+fn of(percentile: f64, values: &[u64]) -> f64 {
+    let mut estimator = PSquare::new(Value::Gap, percentile, 1);
+    for burst in values.chunks(256) {
+        estimator.update(&vec![0; burst.len()], burst);
+    }
+    let mut out = Vec::new();
+    estimator.summarise(0, &mut out);
+    out[0]
+}
+
+#[test]
+fn exact_up_to_five_values() {
+    assert!(of(50.0, &[]).is_nan());
+    assert!(of(50.0, &[NO_VALUE]).is_nan());
+    assert_eq!(of(50.0, &[NO_VALUE, 8]), 8.0);
+    assert_eq!(
+        [0.0, 50.0, 51.0, 100.0].map(|p| of(p, &[9, 3])),
+        [3.0, 3.0, 9.0, 9.0]
+    );
+    assert_eq!(
+        [20.0, 40.0, 50.0, 99.0].map(|p| of(p, &[5, 1, 4, 2, 3])),
+        [1.0, 2.0, 3.0, 5.0]
+    );
+}
+
+#[test]
+fn constant_values_and_past_2_to_the_24th_observation_markers_still_move() {
+    assert_eq!(of(99.0, &[1514; 1000]), 1514.0);
+    let mut markers = Markers {
+        heights: [0.0, 10.0, 20.0, 30.0, 40.0],
+        ..Markers::default()
+    };
+    let count = 1 << 26;
+    markers.positions = [1, count / 4, count / 2, count / 4 * 3, count];
+    for value in 0..1_000_000 {
+        markers.observe(f64::from(value % 41), 0.5);
+    }
+    let positions = markers.positions;
+    assert_eq!(positions[4], count + 1_000_000);
+    assert!(
+        positions[2].abs_diff((count + 1_000_000) / 2) < 3,
+        "{positions:?}"
+    );
+}
+
+#[test]
+fn a_slot_keeps_its_own_markers_and_is_cleared() {
+    let mut estimator = PSquare::new(Value::InterArrivalTime, 50.0, 2);
+    estimator.prefetch(&[0, 1, u32::MAX]);
+    for value in 0..100u64 {
+        let values = [value * 1_000_000_000, 5_000_000_000, 77];
+        estimator.update(&[0, 1, u32::MAX], &values);
+    }
+    let mut out = Vec::new();
+    estimator.summarise(0, &mut out);
+    estimator.summarise(1, &mut out);
+    estimator.clear(1);
+    estimator.summarise(1, &mut out);
+    assert!((out[0] - 50.0).abs() < 3.0, "{out:?}");
+    assert_eq!(out[1], 5.0);
+    assert!(out[2].is_nan());
+}
+
+/// SplitMix64, for long sequences that are the same each time.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut value = *state;
+    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+#[test]
+fn uniform_values_within_two_per_cent_after_ten_thousand() {
+    let mut state = 3;
+    let values: Vec<u64> = (0..10_000)
+        .map(|_| random(&mut state) % 1_000_000)
+        .collect();
+    for percentile in [50.0, 90.0, 99.0] {
+        let estimate = of(percentile, &values);
+        assert!(
+            (estimate / (percentile * 1e4) - 1.0).abs() < 0.02,
+            "{percentile}: {estimate}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn stays_between_the_extremes_whatever_the_values(
+        values in prop::collection::vec(any::<u64>(), 1..300), percentile in 0.0..=100.0,
+    ) {
+        let known: Vec<u64> = values.iter().copied().filter(|value| *value != NO_VALUE).collect();
+        let estimate = of(percentile, &values);
+        if let (Some(least), Some(greatest)) = (known.iter().min(), known.iter().max()) {
+            prop_assert!(*least as f64 <= estimate && estimate <= *greatest as f64);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The list of statistics on the command line, and the columns that it leads to.
+
+use flow::statistic::{Estimator, Selection, SelectionError, Value};
+
+fn parse(list: &str) -> Result<Selection, SelectionError> {
+    Selection::parse(list, Estimator::default())
+}
+
+fn columns(list: &str, estimator: Estimator) -> Vec<String> {
+    let selection = Selection::parse(list, estimator).unwrap();
+    let statistics = selection.build(1);
+    let columns = statistics
+        .iter()
+        .flat_map(|(_, statistic)| statistic.columns());
+    let mut values = Vec::new();
+    for (_, statistic) in &statistics {
+        statistic.summarise(0, &mut values);
+    }
+    let names: Vec<String> = columns.map(|column| column.name).collect();
+    assert_eq!(values.len(), names.len());
+    assert!(values.iter().all(|value| value.is_nan()));
+    names
+}
+
+#[test]
+fn counting_needs_no_column() {
+    assert_eq!(parse("count").unwrap(), Selection::default());
+    assert!(columns("count", Estimator::LogLinear).is_empty());
+}
+
+#[test]
+fn moments_are_those_of_all_values() {
+    let all = parse("count,moments").unwrap();
+    assert_eq!(all.moments, Value::ALL);
+    assert_eq!(parse("size, iat,gap,moments").unwrap(), all);
+    assert_eq!(
+        columns("moments", Estimator::LogLinear),
+        [
+            "minimumLayer2TotalLength",
+            "sizeMeanBytes",
+            "sizeStandardDeviationBytes",
+            "maximumLayer2TotalLength",
+            "interArrivalTimeMinimumSeconds",
+            "interArrivalTimeMeanSeconds",
+            "interArrivalTimeStandardDeviationSeconds",
+            "interArrivalTimeMaximumSeconds",
+            "gapMinimum",
+            "gapMean",
+            "gapStandardDeviation",
+            "gapMaximum",
+        ]
+    );
+}
+
+#[test]
+fn percentiles_have_the_same_columns_by_either_estimator() {
+    for estimator in Estimator::ALL {
+        assert_eq!(
+            columns(
+                "size-percentile=50,iat-percentile=95,gap-percentile=50/99/99.9/50",
+                estimator
+            ),
+            [
+                "sizePercentile50Bytes",
+                "interArrivalTimePercentile95Seconds",
+                "gapPercentile50",
+                "gapPercentile99",
+                "gapPercentile99_9",
+            ]
+        );
+    }
+}
+
+#[test]
+fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
+    let list = "gap-percentile=50/99";
+    let arrays = |estimator| Selection::parse(list, estimator).unwrap().build(4).len();
+    assert_eq!(
+        (arrays(Estimator::LogLinear), arrays(Estimator::PSquare)),
+        (1, 2)
+    );
+    let selection = parse(list).unwrap();
+    assert!(
+        selection
+            .build(4)
+            .iter()
+            .all(|(value, each)| { *value == Value::Gap && each.bytes_per_flow() == 64 })
+    );
+}
+
+#[test]
+fn only_times_and_gaps_ask_for_the_previous_packet() {
+    for (list, wants) in [
+        ("count", false),
+        ("size", false),
+        ("size-percentile=50", false),
+        ("iat", true),
+        ("gap-percentile=99", true),
+    ] {
+        assert_eq!(
+            parse(list).unwrap().wants_previous_packet(),
+            wants,
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_there_is() {
+    for (list, wrong) in [
+        ("gaps", "`gaps`"),
+        ("count,", "``"),
+        ("tcp", "`tcp`"),
+        ("rtt-percentile=5", "`rtt-percentile=5`"),
+        ("gap=5", "`gap=5`"),
+        ("gap-percentile", "`gap-percentile`"),
+        ("gap-percentile=", "``"),
+        ("gap-percentile=50/", "``"),
+        ("gap-percentile=101", "`101`"),
+        ("gap-percentile=-1", "`-1`"),
+        ("gap-percentile=nan", "`nan`"),
+        ("gap-percentile=1e1", "`1e1`"),
+    ] {
+        let error = parse(list).unwrap_err().to_string();
+        assert!(
+            error.contains(wrong) && error.contains("gap-percentile="),
+            "{list}: {error}"
+        );
+    }
+    assert_eq!("psquare".parse(), Ok(Estimator::PSquare));
+    let error = "t-digest".parse::<Estimator>().unwrap_err().to_string();
+    assert!(error.contains("log-linear and psquare"), "{error}");
+}

@@ -1,0 +1,289 @@
+//! Kernel, cores, memory, huge pages and the clock.
+
+use super::finding::Finding;
+use super::system::System;
+use crate::units;
+
+/// The first kernel that leaves outgoing packets out of a socket on request
+/// (PACKET_IGNORE_OUTGOING); the rings themselves are older (3.2).
+const KERNEL_LEAST: (u32, u32) = (4, 20);
+
+/// Less free memory than this is little beside the default table and its rings.
+const MEMORY_LITTLE: u64 = 1 << 30;
+
+pub(super) fn findings(system: &System) -> Vec<Finding> {
+    let mut findings = vec![kernel(system)];
+    findings.extend(virtual_machine(system));
+    findings.extend(cores(system, &hw::cores::allowed()));
+    findings.push(memory(system));
+    findings.extend(huge_pages(system));
+    findings.push(clock(system));
+    findings
+}
+
+fn kernel(system: &System) -> Finding {
+    let Some(release) = system.read("proc/sys/kernel/osrelease") else {
+        return Finding::note(
+            "kernel",
+            "unknown; live capture is for Linux, files are read anywhere",
+        );
+    };
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|part| part.parse().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let text = format!("Linux {release} ({})", std::env::consts::ARCH);
+    if version < KERNEL_LEAST {
+        let (major, minor) = KERNEL_LEAST;
+        Finding::missing(
+            "kernel",
+            format!("{text}; live capture needs {major}.{minor} or newer"),
+        )
+    } else {
+        Finding::ok("kernel", text)
+    }
+}
+
+fn virtual_machine(system: &System) -> Option<Finding> {
+    let cpuinfo = system.read("proc/cpuinfo")?;
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
+    flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| {
+        Finding::note(
+            "virtual machine",
+            "the host shares its cores and its network: speeds vary from one minute to the next",
+        )
+    })
+}
+
+fn cores(system: &System, allowed: &[usize]) -> Vec<Finding> {
+    let online = system
+        .read("sys/devices/system/cpu/online")
+        .unwrap_or_default();
+    let mut text = format!("{} ({})", allowed.len(), ranges(allowed));
+    if !online.is_empty() && online != ranges(allowed) {
+        text += &format!(" of {online} that are online");
+    }
+    if let Some(isolated) = system
+        .read("sys/devices/system/cpu/isolated")
+        .filter(|list| !list.is_empty())
+    {
+        text += &format!("; isolated: {isolated} (good for --cores)");
+    }
+    let mut findings = vec![Finding::ok("cores", text)];
+    if let Some(cores) = quota(system) {
+        findings.push(Finding::note(
+            "core time",
+            format!("limited to that of {cores:.1} cores (cgroup cpu.max): a busy run is halted now and then, and packets are lost meanwhile"),
+        ));
+    }
+    let governor = system.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    if let Some(governor) = governor.filter(|governor| governor != "performance") {
+        findings.push(
+            Finding::note(
+                "frequency",
+                format!("governor {governor}: the cores may run slowly when packets come"),
+            )
+            .with("sudo cpupower frequency-set -g performance"),
+        );
+    }
+    findings
+}
+
+/// Cores' worth of time that the control group grants, where it limits it.
+fn quota(system: &System) -> Option<f64> {
+    let text = system.read("sys/fs/cgroup/cpu.max")?;
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (period > 0.0).then(|| quota / period)
+}
+
+/// Sorted numbers as `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |(first, last): (usize, usize)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    };
+    parts.into_iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+fn memory(system: &System) -> Finding {
+    let meminfo = system.read("proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1024)
+    };
+    match (field("MemTotal"), field("MemAvailable")) {
+        (Some(total), Some(available)) => {
+            let text = format!(
+                "{}, {} available",
+                units::memory(total),
+                units::memory(available)
+            );
+            if available < MEMORY_LITTLE {
+                Finding::note(
+                    "memory",
+                    format!("{text}: give fewer --max-flows and a smaller --ring-memory"),
+                )
+            } else {
+                Finding::ok("memory", text)
+            }
+        }
+        _ => Finding::note("memory", "unknown"),
+    }
+}
+
+fn huge_pages(system: &System) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let transparent = system.read("sys/kernel/mm/transparent_hugepage/enabled");
+    findings.push(match transparent.as_deref() {
+        Some(text) if text.contains("[always]") || text.contains("[madvise]") => Finding::ok(
+            "huge pages",
+            "flow tables are put on transparent huge pages",
+        ),
+        Some(_) => Finding::missing(
+            "huge pages",
+            "transparent huge pages are switched off: large tables are slower",
+        )
+        .with("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
+        None => Finding::note(
+            "huge pages",
+            "this kernel has no transparent ones: large tables are slower",
+        ),
+    });
+    let reserved = "sys/kernel/mm/hugepages/hugepages-2048kB";
+    let number = |file: &str| system.number(&format!("{reserved}/{file}")).unwrap_or(0);
+    let (all, free) = (number("nr_hugepages"), number("free_hugepages"));
+    findings.push(if all > 0 {
+        Finding::ok(
+            "2 MiB pages",
+            format!("{all} reserved, {free} free (nothing in this build uses them)"),
+        )
+    } else {
+        Finding::ok(
+            "2 MiB pages",
+            "none reserved, none needed (they are for DPDK)",
+        )
+    });
+    findings
+}
+
+fn clock(system: &System) -> Finding {
+    let source = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    match system.read(source).as_deref() {
+        Some(name @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "pit")) => {
+            Finding::missing(
+                "clock",
+                format!(
+                    "{name}: each look at the clock costs the kernel about a microsecond, and it stamps every packet"
+                ),
+            )
+        }
+        Some(name) => Finding::ok("clock", name),
+        None => Finding::note("clock", "unknown time source"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::super::system::made_up::MadeUp;
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_is_told() {
+        let kernel =
+            |release| kernel(&MadeUp::new(&[("proc/sys/kernel/osrelease", release)]).system());
+        assert_eq!(kernel("4.19.0-27-amd64\n").state, State::Missing);
+        assert_eq!(kernel("4.20.0").state, State::Ok);
+        assert_eq!(kernel("6.18.44-fc").state, State::Ok);
+        assert!(kernel("6.18.44-fc").text.starts_with("Linux 6.18.44-fc ("));
+    }
+
+    #[test]
+    fn cores_with_a_quota_and_a_lazy_governor() {
+        let tree = MadeUp::new(&[
+            ("sys/devices/system/cpu/online", "0-7\n"),
+            ("sys/devices/system/cpu/isolated", "6-7\n"),
+            ("sys/fs/cgroup/cpu.max", "150000 100000\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+        ]);
+        let found = cores(&tree.system(), &[0, 1, 2, 5]);
+        assert_eq!(
+            found[0].text,
+            "4 (0-2,5) of 0-7 that are online; isolated: 6-7 (good for --cores)"
+        );
+        assert!(found[1].text.contains("1.5 cores"));
+        assert!(found[2].text.contains("powersave"));
+        let unlimited = MadeUp::new(&[("sys/fs/cgroup/cpu.max", "max 100000\n")]);
+        assert_eq!(cores(&unlimited.system(), &[0]).len(), 1);
+    }
+
+    #[test]
+    fn memory_is_told_and_little_of_it_noted() {
+        let memory = |text| memory(&MadeUp::new(&[("proc/meminfo", text)]).system());
+        let found =
+            memory("MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
+        assert_eq!(
+            (found.state, &found.text[..]),
+            (State::Ok, "16.0 GiB, 8.0 GiB available")
+        );
+        assert_eq!(
+            memory("MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n").state,
+            State::Note
+        );
+        assert_eq!(memory("nonsense").text, "unknown");
+    }
+
+    #[test]
+    fn huge_pages_switched_off_come_with_the_command() {
+        let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
+        let states = |text| {
+            let found = huge_pages(&MadeUp::new(&[(enabled, text)]).system());
+            (found[0].state, found[0].command.is_some())
+        };
+        assert_eq!(states("always [madvise] never\n"), (State::Ok, false));
+        assert_eq!(states("always madvise [never]\n"), (State::Missing, true));
+        let pages = MadeUp::new(&[
+            (
+                "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+                "512\n",
+            ),
+            (
+                "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+                "500\n",
+            ),
+        ]);
+        assert!(
+            huge_pages(&pages.system())[1]
+                .text
+                .starts_with("512 reserved, 500 free")
+        );
+    }
+
+    #[test]
+    fn a_slow_clock_is_told() {
+        let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let state = |name| clock(&MadeUp::new(&[(path, name)]).system()).state;
+        assert_eq!(state("tsc\n"), State::Ok);
+        assert_eq!(state("hpet\n"), State::Missing);
+    }
+}

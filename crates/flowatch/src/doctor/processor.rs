@@ -1,0 +1,124 @@
+//! The processor, and which of its instructions the hot loops run on.
+
+use super::finding::Finding;
+use super::system::System;
+
+/// What the processor can, as far as flowatch chooses by it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Instructions {
+    aes: bool,
+    vaes: bool,
+    avx512f: bool,
+    avx512bw: bool,
+    sse2: bool,
+    sse42: bool,
+}
+
+impl Instructions {
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn of_this_machine() -> Self {
+        Self {
+            aes: std::arch::is_x86_feature_detected!("aes"),
+            vaes: std::arch::is_x86_feature_detected!("vaes"),
+            avx512f: std::arch::is_x86_feature_detected!("avx512f"),
+            avx512bw: std::arch::is_x86_feature_detected!("avx512bw"),
+            sse2: true,
+            sse42: std::arch::is_x86_feature_detected!("sse4.2"),
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn of_this_machine() -> Self {
+        Self::default()
+    }
+}
+
+/// The same choices as those of `hw::hash`, `hw::tags` and `hw::crc32c`.
+pub(super) fn findings(system: &System, has: Instructions) -> Vec<Finding> {
+    let cpuinfo = system.read("proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
+    let model = model
+        .and_then(|line| line.split_once(':'))
+        .map_or("unknown", |(_, name)| name.trim());
+    vec![
+        Finding::ok("model", model),
+        if has.vaes && has.avx512f {
+            Finding::ok(
+                "keyed hash",
+                "AES on 512-bit vectors (VAES): four flow keys at a time",
+            )
+        } else if has.aes {
+            Finding::ok(
+                "keyed hash",
+                "AES, one flow key at a time (no VAES with AVX-512)",
+            )
+        } else {
+            Finding::note("keyed hash", "multiplications: no AES instructions here")
+        },
+        if has.avx512bw {
+            Finding::ok(
+                "bucket table",
+                "all tags of a bucket in one comparison (AVX-512BW)",
+            )
+        } else if has.sse2 {
+            Finding::ok(
+                "bucket table",
+                "the tags of a bucket in four comparisons (SSE2, no AVX-512BW)",
+            )
+        } else {
+            Finding::note(
+                "bucket table",
+                "the tags of a bucket one by one: no vectors used here",
+            )
+        },
+        if has.sse42 {
+            Finding::ok("CRC32C", "its own instruction (SSE4.2)")
+        } else {
+            Finding::note(
+                "CRC32C",
+                "by table: no instruction used here; --hash keyed is faster",
+            )
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::super::system::made_up::MadeUp;
+    use super::*;
+
+    #[test]
+    fn each_fallback_is_named() {
+        let tree = MadeUp::new(&[(
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: aes\n",
+        )]);
+        let texts = |has| -> Vec<String> {
+            findings(&tree.system(), has)
+                .into_iter()
+                .map(|finding| finding.text)
+                .collect()
+        };
+        let all = Instructions {
+            aes: true,
+            vaes: true,
+            avx512f: true,
+            avx512bw: true,
+            sse2: true,
+            sse42: true,
+        };
+        assert_eq!(texts(all)[0], "AMD EPYC");
+        assert!(texts(all)[1].contains("VAES): four"));
+        assert!(texts(all)[2].contains("AVX-512BW"));
+        let old = Instructions {
+            avx512f: false,
+            avx512bw: false,
+            ..all
+        };
+        assert!(texts(old)[1].contains("one flow key"));
+        assert!(texts(old)[2].contains("four comparisons"));
+        let none = findings(&tree.system(), Instructions::default());
+        assert!(none[1..].iter().all(|finding| finding.state == State::Note));
+    }
+}

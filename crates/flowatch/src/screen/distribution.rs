@@ -1,0 +1,275 @@
+//! The distribution of flows by a statistic, in octaves: columns where there is little room, bars
+//! with their shares where there is more.
+
+use super::palette::Palette;
+use crate::units;
+use flow::MeterOptions;
+use flow::view::{BIN_OF_ONE, BINS};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// A column with its label and a space.
+const COLUMN_WIDTH: usize = 6;
+
+/// The statistic whose distribution is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Measure {
+    /// Its name, as in every output.
+    pub(crate) name: String,
+    /// Its unit: `packets`, `bytes` or `seconds`.
+    pub(crate) unit: &'static str,
+}
+
+impl Measure {
+    /// What the views of a meter with `options` hold: the last column of its first statistic, or
+    /// the packets of a flow where there is none.
+    pub(crate) fn of(options: &MeterOptions) -> Self {
+        let statistics = options.statistics.build(0);
+        match statistics
+            .first()
+            .and_then(|(_, statistic)| statistic.columns().pop())
+        {
+            Some(column) => Self {
+                name: column.name,
+                unit: column.unit,
+            },
+            None => Self {
+                name: "packets".into(),
+                unit: "packets",
+            },
+        }
+    }
+
+    /// The lower end of a bin in a few characters. Sizes and counts have binary prefixes here,
+    /// since the bins are powers of two; times have three digits.
+    fn label(&self, bin: usize) -> String {
+        if bin == 0 {
+            return "0".into();
+        }
+        let exponent = bin as i32 - BIN_OF_ONE as i32;
+        if self.unit == "seconds" {
+            let text = units::seconds(2f64.powi(exponent)).replace(' ', "");
+            // Of 1.91µs, 1.9µs is enough.
+            return match text.split_once('.') {
+                Some((whole, rest)) if whole.len() == 1 => {
+                    let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+                    format!("{whole}.{}{unit}", &rest[..1])
+                }
+                _ => text,
+            };
+        }
+        match u32::try_from(exponent) {
+            Ok(exponent) => {
+                const PREFIXES: [&str; 4] = ["", "Ki", "Mi", "Gi"];
+                let prefix = (exponent / 10) as usize;
+                format!("{}{}", 1u64 << (exponent % 10), PREFIXES[prefix.min(3)])
+            }
+            Err(_) if exponent >= -7 => {
+                format!("1/{}", 1u32 << exponent.unsigned_abs())
+            }
+            Err(_) => format!("2^{exponent}"),
+        }
+    }
+
+    /// The unit, for the end of a label.
+    fn suffix(&self) -> &'static str {
+        if self.unit == "bytes" { "B" } else { "" }
+    }
+}
+
+/// Flows of one or several octaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bar {
+    pub(super) label: String,
+    pub(super) count: u64,
+}
+
+/// At most `bars_max` bars: all octaves between the smallest and the largest with flows in them,
+/// neighbours together where there are too many. Zero stands alone.
+pub(super) fn bars(distribution: &[u64; BINS], measure: &Measure, bars_max: usize) -> Vec<Bar> {
+    let bar = |bin: usize, count| Bar {
+        label: measure.label(bin),
+        count,
+    };
+    let mut bars = Vec::new();
+    if distribution[0] > 0 {
+        bars.push(bar(0, distribution[0]));
+    }
+    let filled = |bin: &usize| distribution[*bin] > 0;
+    let (Some(first), Some(last)) = ((1..BINS).find(filled), (1..BINS).rfind(filled)) else {
+        bars.truncate(bars_max);
+        return bars;
+    };
+    let room = bars_max.saturating_sub(bars.len());
+    if room == 0 {
+        return Vec::new();
+    }
+    let together = (last + 1 - first).div_ceil(room);
+    for from in (first..=last).step_by(together) {
+        let to = (from + together).min(BINS);
+        bars.push(bar(from, distribution[from..to].iter().sum()));
+    }
+    bars
+}
+
+/// Columns above their labels.
+pub(super) fn columns(
+    distribution: &[u64; BINS],
+    measure: &Measure,
+    palette: Palette,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    if area.height < 2 {
+        return;
+    }
+    let bars = bars(
+        distribution,
+        measure,
+        usize::from(area.width) / COLUMN_WIDTH,
+    );
+    let highest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let height = usize::from(area.height - 1);
+    for (index, bar) in bars.iter().enumerate() {
+        let x = area.x + (index * COLUMN_WIDTH) as u16;
+        let eighths = eighths(bar.count, highest, height);
+        for row in 0..height {
+            let glyph = palette.column(eighths.saturating_sub(8 * (height - 1 - row)));
+            let text: String = std::iter::repeat_n(glyph, COLUMN_WIDTH - 1).collect();
+            buffer.set_stringn(
+                x,
+                area.y + row as u16,
+                text,
+                COLUMN_WIDTH - 1,
+                palette.bar(),
+            );
+        }
+        let label = palette.text(&(bar.label.clone() + measure.suffix()));
+        buffer.set_stringn(
+            x,
+            area.bottom() - 1,
+            label,
+            COLUMN_WIDTH - 1,
+            palette.faint(),
+        );
+    }
+}
+
+/// One bar a line: from which value on, how much, which share of all flows.
+pub(super) fn lines(
+    distribution: &[u64; BINS],
+    measure: &Measure,
+    palette: Palette,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    const LABEL: usize = 8;
+    const SHARE: usize = 9;
+    let width = usize::from(area.width);
+    if width < LABEL + SHARE + 4 {
+        return;
+    }
+    let bars = bars(distribution, measure, usize::from(area.height));
+    let highest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let all: u64 = bars.iter().map(|bar| bar.count).sum();
+    let room = width - LABEL - SHARE - 2;
+    for (index, bar) in bars.iter().enumerate() {
+        let y = area.y + index as u16;
+        let label = palette.text(&(bar.label.clone() + measure.suffix()));
+        buffer.set_stringn(
+            area.x,
+            y,
+            format!("{label:>LABEL$}"),
+            LABEL,
+            palette.faint(),
+        );
+        let eighths = eighths(bar.count, highest, room);
+        let mut text: String = std::iter::repeat_n(palette.part(8), eighths / 8).collect();
+        text.push(palette.part(eighths % 8));
+        buffer.set_stringn(area.x + LABEL as u16 + 1, y, text, room, palette.bar());
+        let share = units::share(bar.count, all);
+        let x = area.right() - SHARE as u16;
+        buffer.set_stringn(x, y, format!("{share:>SHARE$}"), SHARE, Style::new());
+    }
+}
+
+/// How many eighths of `cells` characters a value fills; a little is never nothing.
+pub(super) fn eighths(value: u64, highest: u64, cells: usize) -> usize {
+    if value == 0 || highest == 0 {
+        return 0;
+    }
+    let share = value as f64 / highest as f64;
+    ((share * (cells * 8) as f64).round() as usize).clamp(1, (cells * 8).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(unit: &'static str) -> Measure {
+        Measure {
+            name: "x".into(),
+            unit,
+        }
+    }
+
+    #[test]
+    fn labels_are_the_lower_ends_of_octaves() {
+        let label =
+            |unit, exponent: i32| measure(unit).label((BIN_OF_ONE as i32 + exponent) as usize);
+        assert_eq!(label("packets", 0), "1");
+        assert_eq!(label("packets", 9), "512");
+        assert_eq!(label("bytes", 10), "1Ki");
+        assert_eq!(label("bytes", 31), "2Gi");
+        assert_eq!(label("packets", -1), "1/2");
+        assert_eq!(label("packets", -31), "2^-31");
+        assert_eq!(measure("bytes").label(0), "0");
+        // 2^-20 s = 953.67 ns, 2^-19 s = 1.907 µs, 2^-10 s = 976.56 µs, 2^-4 s = 62.5 ms.
+        assert_eq!(label("seconds", -20), "954ns");
+        assert_eq!(label("seconds", -19), "1.9µs");
+        assert_eq!(label("seconds", -10), "977µs");
+        assert_eq!(label("seconds", -4), "62.5ms");
+        assert_eq!(label("seconds", 0), "1.0s");
+        assert_eq!(label("seconds", 6), "1m04s");
+        assert_eq!(label("seconds", 31), "24855d03h");
+        for unit in ["packets", "bytes", "seconds"] {
+            for bin in 0..BINS {
+                assert!(measure(unit).label(bin).chars().count() <= 9);
+            }
+        }
+    }
+
+    #[test]
+    fn octaves_are_joined_where_there_is_no_room_and_no_flow_is_left_out() {
+        let mut distribution = [0; BINS];
+        distribution[0] = 7;
+        for bin in 30..50 {
+            distribution[bin] = 1;
+        }
+        for room in 2..40 {
+            let bars = bars(&distribution, &measure("packets"), room);
+            assert!(bars.len() <= room, "{room}: {bars:?}");
+            assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), 27);
+            assert_eq!(
+                bars[0],
+                Bar {
+                    label: "0".into(),
+                    count: 7
+                }
+            );
+        }
+        assert_eq!(bars(&distribution, &measure("packets"), 40).len(), 21);
+        assert_eq!(bars(&[0; BINS], &measure("packets"), 10), []);
+        assert_eq!(bars(&[1; BINS], &measure("packets"), 0), []);
+    }
+
+    #[test]
+    fn a_little_is_never_nothing() {
+        assert_eq!(eighths(0, 100, 4), 0);
+        assert_eq!(eighths(1, u64::MAX, 4), 1);
+        assert_eq!(eighths(100, 100, 4), 32);
+        assert_eq!(eighths(50, 100, 4), 16);
+        assert_eq!(eighths(5, 0, 4), 0);
+    }
+}

@@ -1,0 +1,286 @@
+//! What a pcapng file says, and the lies that it can tell.
+
+use crate::file::sample::{Everything, Packet, Writer, read};
+
+fn packet(link: u16, time_ns: i64, wire_length: u32, bytes: &[u8]) -> Packet {
+    Packet {
+        link,
+        time_ns,
+        wire_length,
+        bytes: bytes.to_vec(),
+    }
+}
+
+/// A section with one Ethernet interface of microseconds.
+fn started(big: bool) -> Writer {
+    let mut file = Writer::new(big);
+    file.section().interface(1, 0, &[]);
+    file
+}
+
+fn only_fault(all: &Everything) -> &str {
+    assert_eq!((all.faults.len(), all.counters.faults), (1, 1), "{all:?}");
+    &all.faults[0].1
+}
+
+#[test]
+fn both_byte_orders_may_follow_one_another_in_sections_of_their_own() {
+    let mut file = Vec::new();
+    for big in [false, true, false] {
+        let mut section = started(big);
+        section.enhanced(0, 0x0005_0000_1234_5678, 1500, &[1, 2, 3, 4, 5]);
+        file.extend_from_slice(&section.bytes);
+    }
+    let time_ns = 0x0005_0000_1234_5678 * 1000;
+    let all = read(&file);
+    assert_eq!(
+        all.packets,
+        vec![packet(1, time_ns, 1500, &[1, 2, 3, 4, 5]); 3]
+    );
+    assert_eq!((all.faults, all.error), (vec![], None));
+}
+
+#[test]
+fn each_interface_has_its_own_resolution_offset_and_link_type() {
+    for big in [false, true] {
+        let offset = 1_000_000_000u64;
+        let offset = if big {
+            offset.to_be_bytes()
+        } else {
+            offset.to_le_bytes()
+        };
+        let mut file = Writer::new(big);
+        file.section()
+            .interface(1, 0, &[(2, b"eth0"), (9, &[9])])
+            .interface(113, 0, &[(9, &[0x80 | 10]), (14, &offset)])
+            .interface(1, 0, &[(3, b"a description of seventeen"), (9, &[3])])
+            .enhanced(0, 5, 1, &[1])
+            .enhanced(2, 5, 1, &[2])
+            .enhanced(1, 512, 1, &[3])
+            .enhanced(0, 6, 1, &[4]);
+        assert_eq!(
+            read(&file.bytes).packets,
+            [
+                packet(1, 5, 1, &[1]),
+                packet(1, 5_000_000, 1, &[2]),
+                packet(113, 1_000_000_000_500_000_000, 1, &[3]),
+                packet(1, 6, 1, &[4]),
+            ]
+        );
+    }
+}
+
+#[test]
+fn interfaces_end_with_their_section() {
+    let mut file = started(false);
+    file.interface(113, 0, &[]).section().interface(101, 0, &[]);
+    file.enhanced(0, 0, 1, &[1]).enhanced(1, 0, 1, &[2]);
+    let all = read(&file.bytes);
+    assert_eq!(all.packets, [packet(101, 0, 1, &[1])]);
+    assert!(
+        only_fault(&all).contains("interface 1, of 1 described"),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_simple_packet_is_cut_at_the_snap_length_and_has_the_time_of_the_one_before() {
+    let mut file = Writer::new(false);
+    file.section().interface(1, 5, &[]);
+    file.simple(3, &[1, 2, 3])
+        .enhanced(0, 7, 2, &[8, 9])
+        .simple(900, &[1, 2, 3, 4, 5]);
+    assert_eq!(
+        read(&file.bytes).packets,
+        [
+            packet(1, 0, 3, &[1, 2, 3]),
+            packet(1, 7000, 2, &[8, 9]),
+            packet(1, 7000, 900, &[1, 2, 3, 4, 5]),
+        ]
+    );
+}
+
+#[test]
+fn an_obsolete_packet_block_is_a_packet() {
+    let mut file = started(true);
+    let mut body = Writer::new(true);
+    body.u16(0)
+        .u16(77)
+        .u32(1)
+        .u32(2)
+        .u32(3)
+        .u32(60)
+        .raw(&[1, 2, 3]);
+    file.block(2, &body.bytes);
+    let time_ns = ((1 << 32) + 2) * 1000;
+    assert_eq!(
+        read(&file.bytes).packets,
+        [packet(1, time_ns, 60, &[1, 2, 3])]
+    );
+}
+
+#[test]
+fn blocks_that_are_no_packets_are_skipped_however_long() {
+    let mut file = started(false);
+    // Names, statistics, journal, secrets, custom ones, and one that nobody has defined.
+    for kind in [4, 5, 9, 10, 0xbad, 0x4000_0bad, 0x1234_5678] {
+        file.block(kind, &[7; 13]).block(kind, &[]);
+        file.enhanced(0, 1, 1, &[1]);
+    }
+    file.block(10, &vec![7; 5 << 20]).enhanced(0, 1, 1, &[1]);
+    let all = read(&file.bytes);
+    assert_eq!(all.packets, vec![packet(1, 1000, 1, &[1]); 8]);
+    assert_eq!(all.faults, []);
+}
+
+#[test]
+fn options_after_a_packet_are_not_part_of_it() {
+    let mut file = started(false);
+    let mut body = Writer::new(false);
+    body.u32(0).u32(0).u32(1).u32(2).u32(2).raw(&[1, 2, 0, 0]);
+    body.u16(1).u16(7).raw(b"comment\0").u32(0);
+    file.block(6, &body.bytes).enhanced(0, 1, 1, &[3]);
+    let bytes: Vec<_> = read(&file.bytes)
+        .packets
+        .into_iter()
+        .map(|packet| packet.bytes)
+        .collect();
+    assert_eq!(bytes, [vec![1, 2], vec![3]]);
+}
+
+#[test]
+fn a_length_that_lies_ends_the_file_after_the_packets_before_it() {
+    for (length, trailer, says) in [
+        (0u32, 32u32, "cannot be 0 bytes long"),
+        (8, 32, "cannot be 8 bytes long"),
+        (33, 33, "cannot be 33 bytes long"),
+        (28, 28, "cannot be 28 bytes long"),
+        (32, 36, "says 32 bytes at its start and 36 at its end"),
+        (0xffff_fff0, 32, "cannot be 4294967280 bytes long"),
+        (
+            0x0010_0000,
+            32,
+            "ends in the middle of a block, 68 of at least 1048576",
+        ),
+    ] {
+        let mut file = started(false);
+        file.enhanced(0, 1, 1, &[1]);
+        file.u32(6).u32(length).raw(&[0; 20]).u32(trailer);
+        file.enhanced(0, 1, 1, &[1]);
+        let all = read(&file.bytes);
+        assert_eq!(all.packets.len(), 1);
+        assert!(only_fault(&all).contains(says), "{length}: {all:?}");
+        assert_eq!(all.faults[0].0, 1);
+    }
+}
+
+#[test]
+fn a_file_cut_within_a_skipped_block_is_told() {
+    let mut file = started(false);
+    file.block(10, &[7; 100]);
+    let end = file.bytes.len();
+    for cut in [1, 4, 50, 100] {
+        let all = read(&file.bytes[..end - cut]);
+        assert!(
+            only_fault(&all).contains(&format!("{cut} bytes too early")),
+            "{all:?}"
+        );
+    }
+}
+
+#[test]
+fn packets_that_cannot_be_are_left_out_counted_and_told_once() {
+    let mut file = started(false);
+    for _ in 0..3 {
+        let mut body = Writer::new(false);
+        body.u32(0).u32(0).u32(1).u32(9).u32(9).raw(&[1; 8]);
+        file.block(6, &body.bytes)
+            .enhanced(0, 1, 1, &[1])
+            .enhanced(5, 1, 1, &[1]);
+    }
+    let all = read(&file.bytes);
+    assert_eq!(all.packets, vec![packet(1, 1000, 1, &[1]); 3]);
+    assert_eq!(all.counters.faults, 6);
+    assert_eq!(
+        all.faults,
+        [(
+            0,
+            "x: after 0 packets a packet of 9 captured bytes in a block with room for 8, at byte 48; it was left out"
+                .to_owned()
+        )]
+    );
+}
+
+#[test]
+fn an_option_that_runs_past_its_block_is_told_and_the_interface_kept() {
+    let mut file = Writer::new(false);
+    file.section();
+    let mut body = Writer::new(false);
+    body.u16(101).u16(0).u32(0);
+    body.u16(9)
+        .u16(1)
+        .raw(&[9, 0, 0, 0])
+        .u16(2)
+        .u16(100)
+        .raw(b"eth0");
+    file.block(1, &body.bytes).enhanced(0, 5, 1, &[1]);
+    let all = read(&file.bytes);
+    assert_eq!(all.packets, [packet(101, 5, 1, &[1])]);
+    assert!(only_fault(&all).contains("runs past the end"), "{all:?}");
+}
+
+#[test]
+fn a_simple_packet_longer_than_its_block_is_left_out() {
+    let mut file = started(false);
+    file.simple(100, &[1, 2, 3, 4]).simple(4, &[1, 2, 3, 4]);
+    let all = read(&file.bytes);
+    assert_eq!(all.packets, [packet(1, 0, 4, &[1, 2, 3, 4])]);
+    assert!(only_fault(&all).contains("room for 4"), "{all:?}");
+}
+
+#[test]
+fn a_section_that_nobody_has_defined_is_refused_at_the_start_and_told_later() {
+    let mut strange = Writer::new(false);
+    let mut body = Writer::new(false);
+    body.u32(0x1a2b_3c4d).u16(2).u16(0).u64(u64::MAX);
+    strange.block(0x0a0d_0d0a, &body.bytes);
+    assert_eq!(
+        read(&strange.bytes).error.as_deref(),
+        Some(
+            "x: is a pcapng file that cannot be read: a section of pcapng version 2.0, of which 1.x can be read"
+        )
+    );
+    let mut file = started(false);
+    file.enhanced(0, 1, 1, &[1]);
+    let all = read(&[&file.bytes[..], &strange.bytes[..]].concat());
+    assert_eq!(all.packets.len(), 1);
+    assert!(only_fault(&all).contains("pcapng version 2.0"), "{all:?}");
+
+    let all = read(
+        &[
+            &file.bytes[..],
+            &[0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0],
+            &[1; 20],
+        ]
+        .concat(),
+    );
+    assert!(
+        only_fault(&all).contains("byte-order magic 0x01010101"),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn interfaces_are_bounded() {
+    let mut file = Writer::new(false);
+    file.section();
+    for _ in 0..=super::MAX_INTERFACES {
+        file.interface(1, 0, &[]);
+    }
+    file.enhanced(0, 1, 1, &[1]);
+    let all = read(&file.bytes);
+    assert!(
+        only_fault(&all).contains("more than 262144 interfaces"),
+        "{all:?}"
+    );
+}

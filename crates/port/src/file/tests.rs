@@ -1,0 +1,370 @@
+//! Whole inputs: compression, pieces, faults of opening, sequences, and what chance makes up.
+
+use super::sample::{Packet, Writer, drain, read, read_in_pieces};
+use super::{CaptureFile, CaptureFiles, Input};
+use crate::frame::PortError;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A directory of its own for a test, empty.
+fn directory(test: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("flowatch-port-{}-{test}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a temporary directory");
+    path
+}
+
+/// A pcap file of `packets` packets of changing lengths, the longest longer than a block.
+fn capture(packets: u32) -> Vec<u8> {
+    let mut file = Writer::new(false);
+    file.pcap_header(0xa1b2_c3d4, 4, 1);
+    for number in 0..packets {
+        let length = match number % 1000 {
+            999 => 300_000,
+            _ => number as usize * 37 % 1600,
+        };
+        file.pcap_record(
+            number,
+            number,
+            length as u32 + 4,
+            &vec![number as u8; length],
+        );
+    }
+    file.bytes
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory does not fail");
+    encoder.finish().expect("memory does not fail")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).expect("memory does not fail")
+}
+
+#[test]
+fn blocks_and_records_longer_than_blocks_give_every_packet_once() {
+    let file = capture(3000);
+    let all = read(&file);
+    assert_eq!(all.packets.len(), 3000);
+    assert_eq!(all.faults, []);
+    for (number, packet) in all.packets.iter().enumerate() {
+        assert_eq!(packet.time_ns, number as i64 * 1_000_001_000);
+        assert_eq!(packet.bytes.len() + 4, packet.wire_length as usize);
+        assert!(packet.bytes.iter().all(|byte| *byte == number as u8));
+    }
+    for sizes in [
+        &[1000][..],
+        &[65_536],
+        &[262_144, 0, 1, 7],
+        &[1 << 20],
+        &[200_000, 3],
+    ] {
+        assert_eq!(read_in_pieces(&file, sizes), all, "{sizes:?}");
+    }
+}
+
+#[test]
+fn compressed_files_are_told_by_their_bytes_and_may_have_several_members() {
+    let file = capture(1500);
+    let all = read(&file);
+    let (first, second) = file.split_at(100_001);
+    for pack in [gzip as fn(&[u8]) -> Vec<u8>, zstd] {
+        assert_eq!(read(&pack(&file)), all);
+        let members = [pack(first), pack(&[]), pack(second)].concat();
+        assert_eq!(read(&members), all);
+        assert_eq!(read_in_pieces(&members, &[1, 0, 5000]), all);
+    }
+}
+
+#[test]
+fn a_compressed_file_that_is_cut_or_damaged_gives_what_came_before() {
+    let file = capture(1500);
+    let whole = read(&file).packets;
+    for (pack, kind) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
+        let packed = pack(&file);
+        let cut = read(&packed[..packed.len() * 3 / 4]);
+        assert!(!cut.packets.is_empty() && whole.starts_with(&cut.packets));
+        assert_eq!(cut.counters.faults, 1);
+        let (after, message) = &cut.faults[0];
+        assert_eq!(*after, cut.packets.len());
+        assert!(
+            message.contains(&format!("the {kind} data end too early")),
+            "{message}"
+        );
+
+        let mut damaged = packed.clone();
+        damaged[packed.len() / 2..packed.len() / 2 + 64].fill(0xff);
+        let all = read(&damaged);
+        assert_eq!(all.counters.faults, 1, "{:?}", all.faults);
+    }
+    let all = read(&[gzip(&file), b"what is this".to_vec()].concat());
+    assert_eq!(all.packets, whole);
+    assert!(
+        all.faults[0].1.contains("gzip data are damaged"),
+        "{:?}",
+        all.faults
+    );
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_in_one_line_that_names_it() {
+    let directory = directory("open");
+    let header = &capture(0)[..];
+    let files: [(&str, &[u8], &str); 8] = [
+        ("empty.pcap", b"", "is empty"),
+        ("empty.gz", &gzip(b""), "is empty once unpacked (gzip)"),
+        (
+            "short.pcap",
+            &header[..23],
+            "ends in the middle of its header",
+        ),
+        (
+            "notes.txt",
+            b"what to buy\n",
+            "is not a pcap or pcapng file: it looks like text: \"what to buy\"",
+        ),
+        (
+            "notes.zst",
+            &zstd(b"what to buy\n"),
+            "(once unpacked: zstd): it looks like text",
+        ),
+        ("bytes", &[1, 2, 3], "it starts with the bytes 01 02 03"),
+        ("capture.xz", b"\xfd7zXZ\0\0", "it is compressed with xz"),
+        (
+            "broken.gz",
+            &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff],
+            "gzip data are damaged",
+        ),
+    ];
+    for (name, bytes, says) in files {
+        let path = directory.join(name);
+        fs::write(&path, bytes).expect("a file");
+        let input = Input::Path(path.clone());
+        let Err(PortError::Failed(message)) = CaptureFile::open(&input).map(|_| ()) else {
+            panic!("{name} was opened");
+        };
+        assert!(
+            message.starts_with(&format!("{}: ", path.display())),
+            "{message}"
+        );
+        assert!(
+            message.contains(says) && !message.contains('\n'),
+            "{message}"
+        );
+    }
+    for (path, says) in [
+        (directory.join("missing"), "no such file"),
+        (directory.clone(), "is a directory"),
+    ] {
+        let error = CaptureFile::open(&Input::Path(path))
+            .map(|_| ())
+            .expect_err("not a file");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_file_without_packets_is_a_capture() {
+    let all = read(&capture(0));
+    assert_eq!((all.packets, all.faults, all.error), (vec![], vec![], None));
+}
+
+#[test]
+fn files_follow_one_another_and_a_fault_ends_only_its_file() {
+    let directory = directory("sequence");
+    let file = capture(5);
+    let write = |name: &str, bytes: &[u8]| {
+        let path = directory.join(name);
+        fs::write(&path, bytes).expect("a file");
+        Input::Path(path)
+    };
+    let inputs = [
+        write("a", &file),
+        write("b", &file[..file.len() - 1]),
+        write("c", &gzip(&file)),
+    ];
+    let mut port = CaptureFiles::open(&inputs).expect("captures");
+    let all = drain(&mut port);
+    let seconds: Vec<i64> = all
+        .packets
+        .iter()
+        .map(|packet| packet.time_ns / 1_000_000_000)
+        .collect();
+    assert_eq!(seconds, [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2, 3, 4]);
+    assert_eq!(all.faults.len(), 1);
+    assert_eq!(all.faults[0].0, 9);
+    assert_eq!(all.counters.faults, 1);
+    let counters = crate::Port::counters(&mut port);
+    assert_eq!(counters.position, counters.size);
+    assert!(counters.size > 0);
+
+    let missing = Input::Path(directory.join("missing"));
+    let error = CaptureFiles::open(&[inputs[0].clone(), missing]).map(|_| ());
+    assert!(
+        error
+            .expect_err("a missing file")
+            .to_string()
+            .contains("no such file")
+    );
+    let twice = [Input::StandardInput, Input::StandardInput];
+    assert!(CaptureFiles::open(&twice).is_err());
+    assert!(CaptureFiles::open(&[]).is_err());
+}
+
+#[test]
+fn a_file_that_goes_away_before_its_turn_is_a_fault_and_the_next_follows() {
+    let directory = directory("gone");
+    let paths = ["a", "b", "c"].map(|name| directory.join(name));
+    for path in &paths {
+        fs::write(path, capture(2)).expect("a file");
+    }
+    let inputs = paths.clone().map(Input::Path);
+    let mut port = CaptureFiles::open(&inputs).expect("captures");
+    fs::remove_file(&paths[1]).expect("it is there");
+    let all = drain(&mut port);
+    assert_eq!((all.packets.len(), all.counters.faults), (4, 1));
+    assert_eq!(all.faults[0].0, 2);
+}
+
+#[test]
+fn a_named_pipe_is_read_as_it_is_written() {
+    let directory = directory("pipe");
+    let path = directory.join("pipe");
+    let status = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(status.is_ok_and(|status| status.success()), "mkfifo");
+    let file = capture(400);
+    let writer = std::thread::spawn({
+        let (path, file) = (path.clone(), file.clone());
+        move || {
+            let mut pipe = fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .expect("a pipe");
+            for part in file.chunks(50_000) {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                pipe.write_all(part).expect("a reader");
+            }
+        }
+    });
+    let mut port = CaptureFiles::open(&[Input::Path(path)]).expect("a pipe");
+    let all = drain(&mut port);
+    writer.join().expect("it has written");
+    assert_eq!(all.packets, read(&file).packets);
+}
+
+/// A pcap file of any packets.
+fn pcap_file() -> impl Strategy<Value = (Vec<u8>, Vec<Packet>)> {
+    let packet = (
+        any::<u32>(),
+        0u32..1_000_000,
+        any::<u16>(),
+        prop::collection::vec(any::<u8>(), 0..200),
+    );
+    let packets = prop::collection::vec(packet, 0..600);
+    (any::<bool>(), any::<bool>(), packets).prop_map(|(big, nanoseconds, packets)| {
+        let (magic, unit) = if nanoseconds {
+            (0xa1b2_3c4d, 1)
+        } else {
+            (0xa1b2_c3d4, 1000)
+        };
+        let mut file = Writer::new(big);
+        file.pcap_header(magic, 4, 1);
+        let mut expected = Vec::new();
+        for (seconds, fraction, more, bytes) in packets {
+            let wire_length = bytes.len() as u32 + u32::from(more);
+            file.pcap_record(seconds, fraction, wire_length, &bytes);
+            expected.push(Packet {
+                link: 1,
+                time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit,
+                wire_length,
+                bytes,
+            });
+        }
+        (file.bytes, expected)
+    })
+}
+
+/// Blocks of any kind, most of them sound.
+fn pcapng_file() -> impl Strategy<Value = Vec<u8>> {
+    let body = prop::collection::vec(any::<u8>(), 0..80);
+    let block = (0u8..24, 0u32..4, any::<u64>(), any::<u32>(), body);
+    (any::<bool>(), prop::collection::vec(block, 0..60)).prop_map(|(big, blocks)| {
+        let mut file = Writer::new(big);
+        file.section().interface(1, 40, &[(9, &[9])]);
+        for (kind, interface, ticks, number, body) in blocks {
+            match kind {
+                0..8 => file.enhanced(interface, ticks, number % 2000, &body),
+                8..12 => file.simple(body.len() as u32, &body),
+                12..15 => file.interface(number as u16 % 3, number % 100, &[(9, &[ticks as u8])]),
+                15 => file.section(),
+                16 => file.block(6, &body),
+                17 => file.block(1, &body),
+                18 => file.block(2, &body),
+                19 => file.block(3, &body),
+                20 if number % 4 == 0 => file.raw(&body),
+                _ => file.block(number, &body),
+            };
+        }
+        file.bytes
+    })
+}
+
+fn sizes() -> impl Strategy<Value = Vec<usize>> {
+    // A size that is not 0 comes last, or nothing would ever come.
+    (prop::collection::vec(0usize..300, 0..8), 1usize..5000)
+        .prop_map(|(sizes, last)| sizes.into_iter().chain([last]).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    #[test]
+    fn what_was_written_is_read_in_whatever_pieces(
+        (file, expected) in pcap_file(),
+        sizes in sizes(),
+    ) {
+        let all = read(&file);
+        prop_assert_eq!(&all.packets, &expected);
+        prop_assert!(all.faults.is_empty());
+        prop_assert_eq!(read_in_pieces(&file, &sizes), all);
+    }
+
+    #[test]
+    fn blocks_give_the_same_in_whatever_pieces(file in pcapng_file(), sizes in sizes()) {
+        let all = read(&file);
+        prop_assert!(all.error.is_none());
+        prop_assert_eq!(read_in_pieces(&file, &sizes), all);
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_first_packets(
+        (file, expected) in pcap_file(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let cut = cut.index(file.len() + 1);
+        let all = read(&file[..cut]);
+        prop_assert!(expected.starts_with(&all.packets));
+        prop_assert!(all.counters.faults <= 1);
+    }
+
+    #[test]
+    fn anything_at_all_is_read_to_its_end(
+        start in prop::sample::select(vec![
+            &b""[..], b"\xd4\xc3\xb2\xa1\x02\0\x04\0", b"\xa1\xb2\x3c\x4d\0\x02\0\x04",
+            b"\x34\xcd\xb2\xa1\x02\0\x04\0", b"\n\r\r\n\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0",
+            b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd",
+        ]),
+        rest in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..600),
+        sizes in sizes(),
+    ) {
+        let file = [start, &rest].concat();
+        let all = read(&file);
+        prop_assert_eq!(read_in_pieces(&file, &sizes), all);
+    }
+}

@@ -1,0 +1,187 @@
+//! Every packet is handed over or counted as dropped.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use port::af_packet::{Options, Wait};
+use port::{AfPacket, Port, Received};
+
+use crate::network::{self, Sender};
+use crate::traffic::{check_books, finish, sequence, take, udp};
+
+/// A ring of two blocks of 64 KiB.
+fn tiny() -> Options {
+    Options {
+        block_bytes: 64 << 10,
+        block_count: 2,
+        ..Options::new("right")
+    }
+}
+
+#[test]
+fn what_a_sleeping_reader_misses_is_counted_to_the_packet() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&tiny()).unwrap();
+    let sender = Sender::on("left");
+    for number in 0..20_000 {
+        sender.send(&udp(1, false, number, 60)).unwrap();
+    }
+    let taken = finish(&mut port);
+    let counters = port.counters();
+    assert_eq!(taken.len() as u64, counters.frames);
+    assert_eq!(counters.frames + counters.dropped, 20_000);
+    // 128 KiB hold some 800 frames with their headers; fewer where a block was passed on half full.
+    assert!((1..1000).contains(&counters.frames), "{counters:?}");
+    assert!(port.details().freezes > 0);
+    // The first ones, one after the other: the ring filled, then nothing had room.
+    for (number, frame) in (0..).zip(&taken) {
+        assert_eq!(sequence(&frame.bytes), number);
+    }
+}
+
+#[test]
+fn losses_between_readings_add_up() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&tiny()).unwrap();
+    let sender = Sender::on("left");
+    let mut sent = 0;
+    for round in 0..20 {
+        for number in 0..2_000 {
+            sender.send(&udp(1, false, number, 60)).unwrap();
+            sent += 1;
+        }
+        // One burst and a look at the counters, which sets the kernel's to zero.
+        take(&mut port, 1);
+        let counters = port.counters();
+        assert!(counters.dropped > 0 && counters.dropped < sent, "{round}");
+    }
+    finish(&mut port);
+    let counters = port.counters();
+    assert_eq!(counters.frames + counters.dropped, sent);
+}
+
+#[test]
+fn a_small_ring_goes_round_under_a_reader_without_mixing_frames_up() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&Options {
+        block_count: 8,
+        ..tiny()
+    })
+    .unwrap();
+    let sender = Sender::on("left");
+    let sending = thread::spawn(move || {
+        for number in 0..200_000u32 {
+            let frame = udp(1, false, number, 60 + number as usize % 1000);
+            sender.send(&frame).unwrap();
+        }
+    });
+    let mut last = None;
+    let mut count = 0;
+    let mut stopped = false;
+    loop {
+        match port.receive().unwrap() {
+            Received::Burst(burst) => {
+                for frame in burst.frames {
+                    let number = sequence(frame.bytes);
+                    assert!(last < Some(number), "{last:?} {number}");
+                    let sent = udp(1, false, number, 60 + number as usize % 1000);
+                    assert!(frame.bytes == sent, "{number}");
+                    last = Some(number);
+                    count += 1;
+                }
+            }
+            Received::Idle => {}
+            Received::Fault(line) => panic!("{line}"),
+            Received::End => break,
+        }
+        if !stopped && sending.is_finished() {
+            port.stop();
+            stopped = true;
+        }
+    }
+    sending.join().unwrap();
+    check_books(&mut port);
+    let counters = port.counters();
+    assert_eq!(counters.frames, count);
+    assert_eq!(counters.frames + counters.dropped, 200_000);
+}
+
+#[test]
+fn a_port_stopped_under_traffic_ends_with_balanced_books() {
+    static RUN: AtomicBool = AtomicBool::new(true);
+    network::enter_cable();
+    let sender = Sender::on("left");
+    let sending = thread::spawn(move || {
+        let mut number = 0;
+        while RUN.load(Ordering::Relaxed) {
+            sender.send(&udp(1, false, number, 60)).unwrap();
+            number += 1;
+        }
+    });
+    for round in 0..20 {
+        let options = if round % 2 == 0 {
+            tiny()
+        } else {
+            Options::new("right")
+        };
+        let mut port = AfPacket::open(&options).unwrap();
+        let first = take(&mut port, 1_000).len();
+        let rest = finish(&mut port).len();
+        assert_eq!(port.counters().frames, (first + rest) as u64);
+        // It stays ended, and counts nothing more.
+        let counters = port.counters();
+        thread::sleep(Duration::from_millis(5));
+        assert!(matches!(port.receive().unwrap(), Received::End));
+        assert_eq!(port.counters(), counters);
+    }
+    RUN.store(false, Ordering::Relaxed);
+    sending.join().unwrap();
+}
+
+#[test]
+fn frames_of_a_block_that_is_not_full_come_soon_and_silence_is_idle() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&Options {
+        wait: Wait::Sleep(Duration::from_millis(20)),
+        ..Options::new("right")
+    })
+    .unwrap();
+    let start = Instant::now();
+    assert!(matches!(port.receive().unwrap(), Received::Idle));
+    assert!(start.elapsed() >= Duration::from_millis(20));
+    Sender::on("left").send(&udp(1, false, 5, 60)).unwrap();
+    let start = Instant::now();
+    assert_eq!(take(&mut port, 1).len(), 1);
+    // Twice the 10 ms of the default, and ample time for a busy machine.
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn a_spinning_port_returns_at_once_and_gets_every_frame() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&Options {
+        wait: Wait::Spin,
+        ..Options::new("right")
+    })
+    .unwrap();
+    let start = Instant::now();
+    for _ in 0..10_000 {
+        assert!(matches!(port.receive().unwrap(), Received::Idle));
+    }
+    // A sleep of the default time each would be 500 s.
+    assert!(start.elapsed() < Duration::from_secs(5));
+    let sender = Sender::on("left");
+    for number in 0..100 {
+        sender.send(&udp(1, false, number, 60)).unwrap();
+    }
+    assert_eq!(take(&mut port, 100).len(), 100);
+    network::ip("link set right down");
+    // The state of the socket is looked at now and then while spinning.
+    let mut faults = 0;
+    for _ in 0..10_000 {
+        faults += usize::from(matches!(port.receive().unwrap(), Received::Fault(_)));
+    }
+    assert_eq!(faults, 1);
+    assert!(finish(&mut port).is_empty());
+}
