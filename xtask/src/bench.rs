@@ -6,6 +6,8 @@ mod statistics;
 mod tools;
 mod udp_sink;
 
+use std::ffi::OsString;
+
 use anyhow::bail;
 
 use crate::workspace;
@@ -13,23 +15,25 @@ use crate::workspace;
 pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> {
     match what {
         "peers" => peers::run(parser),
-        "tables" => example("bench_tables", &mut parser),
-        "statistics" => example("bench_statistics", &mut parser),
+        "tables" => {
+            let flows: Vec<_> = parser.raw_args()?.collect();
+            example("flowatch-engine", "bench_tables", &flows)?;
+            example("flowatch-engine", "bench_path", &flows)
+        }
+        "statistics" => {
+            let mut arguments: Vec<_> = parser.raw_args()?.collect();
+            example("flowatch-flow", "statistic_accuracy", &[])?;
+            arguments.insert(0, "statistics".into());
+            example("flowatch-engine", "bench_path", &arguments)
+        }
         unknown => bail!("no benchmark {unknown}: peers, tables, statistics"),
     }
 }
 
-/// Runs an example of the `flow` crate, which measures what is its own.
-fn example(name: &str, parser: &mut lexopt::Parser) -> anyhow::Result<()> {
-    let mut command = workspace::cargo(&[
-        "run",
-        "--release",
-        "-p",
-        "flowatch-flow",
-        "--example",
-        name,
-        "--",
-    ]);
-    command.args(parser.raw_args()?);
+/// Runs an example of a crate, built for release.
+fn example(package: &str, name: &str, arguments: &[OsString]) -> anyhow::Result<()> {
+    let mut command =
+        workspace::cargo(&["run", "--release", "-p", package, "--example", name, "--"]);
+    command.args(arguments);
     workspace::run(command)
 }

@@ -18,7 +18,7 @@ fn key(source: [u8; 4], source_port: u16, destination: [u8; 4], destination_port
     };
     key.source[..4].copy_from_slice(&source);
     key.destination[..4].copy_from_slice(&destination);
-    key.compact().unwrap()
+    key.compact().expect("an IPv4 key is compact")
 }
 
 /// The messages of the vectors below: zeroes, 0 to 15, a text, and the 5-tuple of Microsoft's first

@@ -8,7 +8,7 @@ const FREE: u32 = u32::MAX;
 fn summary(moments: &Moments, slot: u32) -> [f64; 4] {
     let mut out = Vec::new();
     moments.summarise(slot, &mut out);
-    out.try_into().unwrap()
+    out.try_into().expect("four moments")
 }
 
 fn of(values: &[u64]) -> [f64; 4] {

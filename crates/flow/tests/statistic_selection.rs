@@ -7,7 +7,7 @@ fn parse(list: &str) -> Result<Selection, SelectionError> {
 }
 
 fn columns(list: &str, estimator: Estimator) -> Vec<String> {
-    let selection = Selection::parse(list, estimator).unwrap();
+    let selection = Selection::parse(list, estimator).expect("a good list");
     let statistics = selection.build(1);
     let columns = statistics
         .iter()

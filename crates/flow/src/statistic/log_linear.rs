@@ -1,8 +1,8 @@
 //! Percentiles from a log-linear histogram of one cache line a flow: the default estimator.
 //!
-//! Up to 27 observations are kept as they are, to one part in 1024 (integers up to 2046 exactly).
-//! From then on they are counted in bins, a power of two of them in each octave: at first 54
-//! counters of 8 bits, and 27 of 16 bits once one of those is full. Bins are as narrow as they can
+//! Up to 26 observations are kept as they are, to one part in 1024 (integers up to 2046 exactly).
+//! From then on they are counted in bins, a power of two of them in each octave: at first 52
+//! counters of 8 bits, and 26 of 16 bits once one of those is full. Bins are as narrow as they can
 //! be while the window of all counters reaches from what lies below the lowest percentile that is
 //! asked for to the largest value; when a value does not fit, the window slides up over values that
 //! no percentile needs, or neighbouring bins are joined in pairs. The smallest and the largest value
@@ -12,8 +12,8 @@
 //! **Error.** The true percentile (nearest rank) lies in the bin that the estimate comes from:
 //! [`LogLinear::bounds`] tells its ends. With s bins an octave that is at most 1/s of the value
 //! where s is 1 or more. A
-//! window that must span r octaves has 27/r or more bins an octave, rounded down to a power of two
-//! (54/r before a counter reaches 256). Within the bin, the count is interpolated by a monotone
+//! window that must span r octaves has 26/r or more bins an octave, rounded down to a power of two
+//! (52/r before a counter reaches 256). Within the bin, the count is interpolated by a monotone
 //! cubic, which is why the error in practice is a tenth to a quarter of the bin: see
 //! `examples/statistic_accuracy.rs`.
 //!
@@ -25,7 +25,8 @@
 //!
 //! **After 65,535 observations in one bin** (not the first one, which counts 30 bits) all counts are
 //! halved, each rounding error being passed on to the next bin, so that no rank is off by more than
-//! a half; earlier observations then weigh less than later ones.
+//! a half; from then on every second observation is counted, then every fourth, so that early and
+//! late ones weigh the same.
 //!
 //! Histograms merge: bins of the coarser one, counts added.
 

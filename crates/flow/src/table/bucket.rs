@@ -74,6 +74,15 @@ pub struct Bucket {
     staged_tags: [u16; BURST],
     staged_slots: [u32; BURST],
     staged: usize,
+    scratch: Scratch,
+}
+
+/// Flows that a split looks at.
+#[derive(Default)]
+struct Scratch {
+    slots: Vec<u32>,
+    keys: Vec<u128>,
+    hashes: Vec<u64>,
 }
 
 impl Bucket {
@@ -106,6 +115,7 @@ impl Bucket {
             staged_tags: [0; BURST],
             staged_slots: [0; BURST],
             staged: 0,
+            scratch: Scratch::default(),
         }
     }
 
@@ -198,14 +208,42 @@ impl Bucket {
     /// A flow that would have to move and finds no room: it must be taken out first. (So many flows
     /// of one bucket need hashes that collide by intent.)
     fn split(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
-        let old = self.buckets - (1 << self.buckets.ilog2());
-        let mut slots = [0; (LANES * PROBES) as usize];
-        let (mut count, mut bucket) = (0, old);
+        let (new, grown) = (self.buckets, self.buckets + 1);
+        let old = new - (1 << new.ilog2());
+        let mut scratch = std::mem::take(&mut self.scratch);
+        self.flows_near(old, &mut scratch);
+        let moves = |hash| bucket_of(hash, new) == old && bucket_of(hash, grown) != old;
+        let going = || scratch.slots.iter().zip(&scratch.hashes).filter(|&(_, &hash)| moves(hash));
+        let crowded = going().next().filter(|_| going().count() > self.room_near(new));
+        let result = match crowded {
+            Some((&slot, _)) => Err(slot),
+            None => {
+                self.buckets = grown;
+                for (&from, &hash) in going() {
+                    // There is room for all of them.
+                    let Some(to) = self.take_lane(new, tag_of(hash)) else { continue };
+                    self.entries[to as usize] = self.entries[from as usize];
+                    self.wide.relocate(from, to, &self.entries[to as usize]);
+                    moved(from, to);
+                    self.free_lane(old, from);
+                }
+                Ok(())
+            }
+        };
+        self.scratch = scratch;
+        result
+    }
+
+    /// The flows of `bucket` and of those that took what it sent on, and their hashes.
+    fn flows_near(&self, mut bucket: u32, found: &mut Scratch) {
+        found.slots.clear();
+        found.keys.clear();
         for _ in 0..PROBES {
             let mut taken = self.taken(bucket);
             while taken != 0 {
-                slots[count] = bucket * LANES + taken.trailing_zeros();
-                count += 1;
+                let slot = bucket * LANES + taken.trailing_zeros();
+                found.slots.push(slot);
+                found.keys.push(self.entries[slot as usize].key());
                 taken &= taken - 1;
             }
             if self.tags[bucket as usize].0[SENT_ON] == 0 {
@@ -213,44 +251,18 @@ impl Bucket {
             }
             bucket = self.next(bucket);
         }
-        let mut keys = [0; (LANES * PROBES) as usize];
-        let mut hashes = [0; (LANES * PROBES) as usize];
-        for (key, &slot) in keys.iter_mut().zip(&slots[..count]) {
-            *key = self.entry(slot).key();
-        }
-        self.hash.hash_burst(&keys[..count], &mut hashes[..count]);
-        let grown = self.buckets + 1;
-        let moves = |hash| bucket_of(hash, self.buckets) == old && bucket_of(hash, grown) != old;
-        let going: Vec<(u32, u64)> = slots[..count]
-            .iter()
-            .zip(&hashes[..count])
-            .filter(|&(_, &hash)| moves(hash))
-            .map(|(&slot, &hash)| (slot, hash))
-            .collect();
+        found.hashes.resize(found.keys.len(), 0);
+        self.hash.hash_burst(&found.keys, &mut found.hashes);
+    }
+
+    /// How many flows of `bucket` find room.
+    fn room_near(&self, mut bucket: u32) -> usize {
         let mut room = 0;
-        bucket = self.buckets;
         for _ in 0..PROBES {
             room += TAGS - self.taken(bucket).count_ones() as usize;
             bucket = self.next(bucket);
         }
-        if let Some(&(slot, _)) = going.first()
-            && going.len() > room
-        {
-            return Err(slot);
-        }
-        let new = self.buckets;
-        self.buckets = grown;
-        for (from, hash) in going {
-            // There was room for all of them.
-            let Some(to) = self.take_lane(new, tag_of(hash)) else {
-                continue;
-            };
-            self.entries[to as usize] = self.entries[from as usize];
-            self.wide.relocate(from, to, &self.entries[to as usize]);
-            moved(from, to);
-            self.free_lane(old, from);
-        }
-        Ok(())
+        room
     }
 
     /// Asks for the flows of the bucket that will be split next.

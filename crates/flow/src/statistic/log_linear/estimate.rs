@@ -176,9 +176,9 @@ fn estimate_binned(window: &Window, rank: u64, total: u64) -> f64 {
     for _ in 0..20 {
         let middle = f64::midpoint(from, to);
         if below(middle) < wanted {
-            from = middle
+            from = middle;
         } else {
-            to = middle
+            to = middle;
         }
     }
     (low as f64 - 0.5 + f64::midpoint(from, to) * width).clamp(low as f64, high as f64)

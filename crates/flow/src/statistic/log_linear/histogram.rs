@@ -5,8 +5,10 @@
 //!       2..4   largest code seen, plus 1; 0 while codes are kept
 //!       4..6   bin of the first counter
 //!       6      shift: 2^(10 - shift) bins an octave
-//!       7      1 where counters are wide, bit 7: see `UNSOUND`; while codes are kept, how many
-//!       8..62  54 counters of 8 bits (narrow), or 27 of 16 bits (wide), or up to 27 codes
+//!       7      bit 0: counters are wide; bits 1..5: times that counts were halved; bit 7: see
+//!              `UNSOUND`; while codes are kept, how many
+//!       8..60  52 counters of 8 bits (narrow), or 26 of 16 bits (wide), or up to 26 codes
+//!      60..62  observations since counts were first halved, modulo 2^16
 //!      62..64  wide: the upper 16 bits of the first counter, to which all falls that lies below
 //! ```
 //! A line of zeroes is an empty histogram.
@@ -21,10 +23,13 @@ use std::hint::select_unpredictable;
 pub(super) const HEADER: usize = 8;
 
 /// Counters of 16 bits, and codes that are kept.
-pub(super) const WIDE: usize = 27;
+pub(super) const WIDE: usize = 26;
 
-/// Where the counters end, and the upper half of the first wide one is.
-pub(super) const FIRST_UPPER: usize = HEADER + 2 * WIDE;
+/// Where the counters end, and a number of observations is.
+pub(super) const NUMBER: usize = HEADER + 2 * WIDE;
+
+/// Where the upper half of the first wide counter is.
+const FIRST_UPPER: usize = NUMBER + 2;
 
 /// Counters of 8 bits.
 pub(super) const NARROW: usize = 2 * WIDE;
@@ -34,6 +39,10 @@ pub(super) type State = Line<u8, 64>;
 
 /// Bit of byte 7: counts were halved, or the places of lumped values guessed at.
 const UNSOUND: u8 = 0x80;
+
+/// The most halvings that are told apart. Counters of 16 bits come to it after 2^30 observations of
+/// one bin; from then on earlier observations weigh less than later ones.
+pub(super) const HALVINGS_MAX: u32 = 15;
 
 /// What may be lumped together at the ends of the window, because no percentile that is asked for
 /// lies there: shares of all observations.
@@ -92,7 +101,7 @@ impl Header {
     }
 
     pub(super) fn of(window: &Window) -> Self {
-        let wide = u8::from(window.limit == WIDE);
+        let wide = u8::from(window.limit == WIDE) | (window.halvings as u8) << 1;
         Self {
             smallest: window.smallest as u16,
             end: window.largest as u16 + 1,
@@ -118,6 +127,12 @@ impl Header {
         self.kind & 1 == 1
     }
 
+    /// How many times counts were halved.
+    #[inline(always)]
+    pub(super) fn halvings(self) -> u32 {
+        u32::from(self.kind >> 1 & 15)
+    }
+
     pub(super) fn is_sound(self) -> bool {
         self.kind & UNSOUND == 0
     }
@@ -126,7 +141,7 @@ impl Header {
 /// Takes in a value; [`NO_VALUE`] is none.
 ///
 /// All that is decided here: the code lies between the extremes, its bin within the window or below
-/// it, and its counter does not end in 255. Everything else is rare.
+/// it, counts have never been halved, and the counter does not end in 255. Everything else is rare.
 #[inline(always)]
 pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
     let code = encode_or_more(value);
@@ -136,16 +151,17 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
             code.wrapping_shr(u32::from(header.shift)),
             u32::from(header.base),
         );
-        let place = (bin.wrapping_sub(base) as usize).wrapping_shl(u32::from(header.kind));
+        let wide = u32::from(header.kind & 1);
+        let place = (bin.wrapping_sub(base) as usize) << wide;
         // Whether a value lies below the window is a coin toss, which a branch would lose. (Written
         // as a saturating subtraction, it would become a branch.)
         let place = select_unpredictable(bin < base, HEADER, place.wrapping_add(HEADER));
         // A narrow counter is the lower half of its two bytes; while it is not 255, one more does
-        // not carry into the upper half. The last narrow counter has one byte more to its right,
-        // the last wide one none.
-        if let Some(pair) = line.0[..FIRST_UPPER + 1].get_mut(place..place.wrapping_add(2)) {
+        // not carry into the upper half. To the right of the last narrow counter there is one byte
+        // more, which the slice has, to that of the last wide one none.
+        if let Some(pair) = line.0[..NUMBER + 1].get_mut(place..place.wrapping_add(2)) {
             let count = u16::from_le_bytes([pair[0], pair[1]]);
-            if count as u8 != u8::MAX {
+            if count as u8 != u8::MAX && header.halvings() == 0 {
                 pair.copy_from_slice(&(count + 1).to_le_bytes());
                 return;
             }
@@ -154,6 +170,7 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
     add_rarely(line, value, ends);
 }
 
+/// A value that does not only add one to a counter.
 #[cold]
 #[inline(never)]
 fn add_rarely(line: &mut State, value: u64, ends: &Ends) {
@@ -172,7 +189,7 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
             header.store(line);
             return;
         }
-        None if count_in_place(line, header, code, ends) => {
+        None if !is_drawn(line, header) || count_in_place(line, header, code, ends) => {
             header.smallest = header.smallest.min(code);
             header.end = header.end.max(code + 1);
             header.store(line);
@@ -202,7 +219,7 @@ fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> b
     if place == 0 {
         let first = first_counter(line);
         let total = || {
-            let (counters, _) = line.0[HEADER + 2..FIRST_UPPER].as_chunks::<2>();
+            let (counters, _) = line.0[HEADER + 2..NUMBER].as_chunks::<2>();
             first
                 + counters
                     .iter()
@@ -215,12 +232,23 @@ fn count_in_place(line: &mut State, header: Header, code: u16, ends: &Ends) -> b
         set_first_counter(line, first + 1);
         return true;
     }
-    let (counters, _) = line.0[HEADER..FIRST_UPPER].as_chunks_mut::<2>();
+    let (counters, _) = line.0[HEADER..NUMBER].as_chunks_mut::<2>();
     let counter = counters.get_mut(place);
     let count = counter.and_then(|pair| Some((u16::from_le_bytes(*pair).checked_add(1)?, pair)));
     count
         .map(|(count, pair)| *pair = count.to_le_bytes())
         .is_some()
+}
+
+/// Whether an observation is to be counted: after h halvings one in 2^h is, at intervals that keep
+/// step with nothing (multiples of a number near 2^16 over the golden ratio).
+fn is_drawn(line: &mut State, header: Header) -> bool {
+    if header.halvings() == 0 {
+        return true;
+    }
+    let number = u16::from_le_bytes([line.0[NUMBER], line.0[NUMBER + 1]]).wrapping_add(1);
+    line.0[NUMBER..FIRST_UPPER].copy_from_slice(&number.to_le_bytes());
+    number.wrapping_mul(0x9e37) <= u16::MAX >> header.halvings()
 }
 
 /// What the first of wide counters holds at most, so that the counts of two histograms together

@@ -2,7 +2,7 @@
 //! widen or halve counters, to merge.
 
 use super::histogram::{
-    Ends, FIRST_MAX, FIRST_UPPER, HEADER, Header, NARROW, State, WIDE, first_counter,
+    Ends, FIRST_MAX, HALVINGS_MAX, HEADER, Header, NARROW, NUMBER, State, WIDE, first_counter,
     set_first_counter,
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Window {
     pub(super) shift: u32,
     /// Counters in use: [`NARROW`] of 8 bits or [`WIDE`] of 16.
     pub(super) limit: usize,
+    /// How many times counts were halved: a count stands for 2^halvings observations.
+    pub(super) halvings: u32,
     /// Whether every count is true and in its place.
     pub(super) sound: bool,
     pub(super) counts: [u32; NARROW],
@@ -51,7 +53,7 @@ impl Window {
         }
         let mut counts = [0; NARROW];
         if header.is_wide() {
-            let (pairs, _) = line.0[HEADER..FIRST_UPPER].as_chunks::<2>();
+            let (pairs, _) = line.0[HEADER..NUMBER].as_chunks::<2>();
             for (count, pair) in counts.iter_mut().zip(pairs) {
                 *count = u32::from(u16::from_le_bytes(*pair));
             }
@@ -67,6 +69,7 @@ impl Window {
             base: u32::from(header.base),
             shift: u32::from(header.shift).min(SHIFT_MAX),
             limit: if header.is_wide() { WIDE } else { NARROW },
+            halvings: header.halvings(),
             sound: header.is_sound(),
             counts,
         }
@@ -80,6 +83,7 @@ impl Window {
             base: 0,
             shift: 0,
             limit: NARROW,
+            halvings: 0,
             sound: true,
             counts: [0; NARROW],
         };
@@ -96,7 +100,7 @@ impl Window {
     pub(super) fn store(&self, line: &mut State) {
         Header::of(self).store(line);
         if self.limit == WIDE {
-            let (pairs, _) = line.0[HEADER..FIRST_UPPER].as_chunks_mut::<2>();
+            let (pairs, _) = line.0[HEADER..NUMBER].as_chunks_mut::<2>();
             for (pair, &count) in pairs.iter_mut().zip(&self.counts) {
                 *pair = (count as u16).to_le_bytes();
             }
@@ -236,16 +240,21 @@ impl Window {
             counts[0] > FIRST_MAX || counts[1..].iter().any(|&count| count > u32::from(u16::MAX))
         };
         while self.limit == WIDE && too_high(&self.counts) {
-            // What one counter loses in rounding the next one is given, so that no rank moves by
-            // more than a half.
-            let mut carried = 0;
-            for count in &mut self.counts {
-                let sum = *count + carried;
-                carried = sum & 1;
-                *count = sum >> 1;
-            }
-            self.sound = false;
+            self.halve();
         }
+    }
+
+    /// Halves all counts. What one loses in rounding the next one is given, so that no rank moves by
+    /// more than a half.
+    fn halve(&mut self) {
+        let mut carried = 0;
+        for count in &mut self.counts {
+            let sum = *count + carried;
+            carried = sum & 1;
+            *count = sum >> 1;
+        }
+        self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
+        self.sound = false;
     }
 
     /// The highest code that must not be lumped with those above.
@@ -287,6 +296,7 @@ impl Window {
             base: floor,
             shift,
             limit: self.limit.min(other.limit),
+            halvings: self.halvings.max(other.halvings),
             sound: self.sound && other.sound,
             counts: [0; NARROW],
         };
@@ -295,6 +305,9 @@ impl Window {
         (merged.shift, merged.base) = merged.fit(merged.limit, lower, upper);
         for side in [&*self, other] {
             let mut side = side.clone();
+            while side.halvings < merged.halvings {
+                side.halve();
+            }
             side.rebin(merged.shift, merged.base, merged.limit);
             merged.sound &= side.sound;
             for (sum, count) in merged.counts.iter_mut().zip(side.counts) {

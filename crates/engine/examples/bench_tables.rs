@@ -2,7 +2,8 @@
 //! Zipf(1). The tables take turns within each round, so that a machine that changes speed changes
 //! it for all; the figures are medians over the rounds, of the thread's processor time.
 //!
-//! `cargo run --release -p flowatch-flow --example bench_tables [-- flows …]`
+//! `cargo run --release -p flowatch-engine --example bench_tables [-- flows …]`
+#![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use flow::expiry::Expiry;
 use flow::hash::{FlowHash, HashKind};
@@ -10,59 +11,12 @@ use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Tabl
 use flow::{BURST, Batch, Packet, Timeouts};
 use hashbrown::HashMap;
 use std::hint::black_box;
+use traffic::{Random, flow_numbers, median};
+
+mod traffic;
 
 const ROUNDS: usize = 5;
 const SEED: u64 = 5;
-
-/// A small generator (SplitMix64), so that a run repeats.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ value >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Flow numbers of a stream: uniform, or Zipf(1) over flows in random order.
-fn stream(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
-    let mut random = Random(9);
-    if !zipf {
-        return (0..length)
-            .map(|_| random.below(flows as u64) as u32)
-            .collect();
-    }
-    let mut order: Vec<u32> = (0..flows as u32).collect();
-    for index in (1..flows).rev() {
-        order.swap(index, random.below(index as u64 + 1) as usize);
-    }
-    let mut sum = 0.0;
-    let cumulated: Vec<f64> = (1..=flows)
-        .map(|rank| {
-            sum += 1.0 / rank as f64;
-            sum
-        })
-        .collect();
-    (0..length)
-        .map(|_| {
-            let wanted = random.unit() * sum;
-            order[cumulated
-                .partition_point(|&upto| upto < wanted)
-                .min(flows - 1)]
-        })
-        .collect()
-}
 
 fn keys(flows: usize) -> Vec<u128> {
     const MARK: u128 = 0x04 << 120;
@@ -121,6 +75,9 @@ impl Contender for Ours {
             }
             let (keys, hashes) = self.batch.keys_and_hashes();
             self.hash.hash_burst(keys, hashes);
+            while let Err(slot) = self.table.grow(&mut |_, _| {}) {
+                self.table.remove(slot);
+            }
             self.table.stage(&self.batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } =
@@ -179,7 +136,7 @@ fn main() {
         let keys = keys(flows);
         for zipf in [false, true] {
             let length = if flows > 1_000_000 { 1 << 24 } else { 1 << 23 };
-            let packets: Vec<u128> = stream(flows, length, zipf)
+            let packets: Vec<u128> = flow_numbers(flows, length, zipf)
                 .into_iter()
                 .map(|flow| keys[flow as usize])
                 .collect();
@@ -244,29 +201,15 @@ fn main() {
                 "table", "ns/packet", "min", "max", "x hashbrown"
             );
             for ((name, contender), times) in contenders.iter().zip(&times) {
-                let sorted = sorted(times);
                 let middle = median(times);
                 println!(
                     "{name:<22}{middle:>10.2}{:>10.2}{:>10.2}{:>12.2}  {}",
-                    sorted[0],
-                    sorted[sorted.len() - 1],
+                    times.iter().copied().fold(f64::INFINITY, f64::min),
+                    times.iter().copied().fold(0.0, f64::max),
                     peer / middle,
                     contender.note()
                 );
             }
         }
     }
-}
-
-fn sorted(times: &[f64]) -> Vec<f64> {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
-fn median(times: &[f64]) -> f64 {
-    sorted(times)
-        .get(times.len() / 2)
-        .copied()
-        .unwrap_or(f64::NAN)
 }
