@@ -42,11 +42,12 @@ impl Intake {
     }
 
     /// Adds the packets of `burst` that have a flow to `batch`, which must have room for them all,
-    /// and makes the hashes of the batch.
+    /// and makes their hashes.
     pub fn read(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
         // A tunnel's outer packet looks plain too: whoever wants the innermost walks them all.
         let plain_first =
             burst.link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost;
+        let begun = batch.len();
         let mut received = Count::default();
         for (index, frame) in burst.frames.iter().enumerate() {
             if let Some(ahead) = burst.frames.get(index + AHEAD) {
@@ -81,7 +82,7 @@ impl Intake {
         self.books.received += received;
         self.books.processed += received;
         let (keys, hashes) = batch.keys_and_hashes();
-        self.hash.hash_burst(keys, hashes);
+        self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
     }
 
     #[inline(never)]

@@ -58,6 +58,7 @@ enum Worked {
     Receiver {
         queue: QueueReport,
         faults: Vec<String>,
+        failed: bool,
         unknown_link: Option<u16>,
     },
     Monitor {
@@ -132,8 +133,10 @@ pub fn run(
             Worked::Receiver {
                 queue,
                 faults,
+                failed,
                 unknown_link,
             } => {
+                report.failed |= failed;
                 report.books += &queue.books;
                 report.faults.extend(faults);
                 report.unknown_links.extend(unknown_link);
@@ -201,7 +204,7 @@ impl Receiver<'_> {
         settle(core);
         let mut intake = Intake::new(&self.options.meter, self.options.decapsulate);
         let mut batch = Batch::default();
-        let mut faults = Vec::new();
+        let (mut faults, mut failed) = (Vec::new(), false);
         let (mut bursts, mut stopping) = (0u32, false);
         loop {
             if !stopping && self.options.stop.is_requested() {
@@ -213,9 +216,19 @@ impl Receiver<'_> {
             }
             match port.receive() {
                 Ok(Received::Burst(burst)) => {
-                    batch.clear();
-                    intake.read(&burst, &mut batch);
-                    self.hand_out(&batch);
+                    if self.steer.is_single() {
+                        if self.ways[0].open.len() + burst.frames.len() > BURST {
+                            self.send(0);
+                        }
+                        intake.read(&burst, &mut self.ways[0].open);
+                    } else {
+                        batch.clear();
+                        intake.read(&burst, &mut batch);
+                        self.hand_out(&batch);
+                    }
+                    if self.live {
+                        self.send_to_idle();
+                    }
                     bursts += 1;
                 }
                 Ok(Received::Idle) => {
@@ -233,6 +246,7 @@ impl Receiver<'_> {
                 Ok(Received::End) => break,
                 Err(error) => {
                     faults.push(error.to_string());
+                    failed = true;
                     break;
                 }
             }
@@ -261,6 +275,7 @@ impl Receiver<'_> {
                 ..QueueReport::default()
             },
             faults,
+            failed,
             unknown_link: intake.unknown_link(),
         }
     }
@@ -279,6 +294,17 @@ impl Receiver<'_> {
             let monitor = self.steer.worker(hash);
             self.ways[monitor].open.push_from(batch, index);
             if self.ways[monitor].open.is_full() {
+                self.send(monitor);
+            }
+        }
+    }
+
+    /// Sends what is begun to the monitors that have nothing else to do: batches fill up only as
+    /// far as monitors are busy.
+    fn send_to_idle(&mut self) {
+        for monitor in 0..self.ways.len() {
+            let way = &self.ways[monitor];
+            if !way.open.is_empty() && way.full.occupancy() == 0 {
                 self.send(monitor);
             }
         }

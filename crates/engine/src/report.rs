@@ -35,6 +35,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// Faults of ports, in words.
     pub faults: Vec<String>,
+    /// Whether a port could not go on.
+    pub failed: bool,
     /// Link types that flowatch does not read, as libpcap numbers them.
     pub unknown_links: Vec<u16>,
 }

@@ -27,6 +27,7 @@ struct Worked {
     queue: QueueReport,
     memory_bytes: usize,
     faults: Vec<String>,
+    failed: bool,
     unknown_link: Option<u16>,
 }
 
@@ -78,6 +79,7 @@ pub fn run(
         report.add_flows(&worked.queue.flows);
         report.memory_bytes += worked.memory_bytes;
         report.faults.extend(worked.faults);
+        report.failed |= worked.failed;
         report.unknown_links.extend(worked.unknown_link);
         report.queues.push(worked.queue);
     }
@@ -104,7 +106,7 @@ impl Work<'_> {
         let mut meter = Meter::new(&self.options.meter);
         let steer = Steer::new(self.shares);
         let (mut batch, mut share) = (Batch::default(), Batch::default());
-        let mut faults = Vec::new();
+        let (mut faults, mut failed) = (Vec::new(), false);
         let (mut flushed_ms, mut bursts, mut stopping) = (0u32, 0u32, false);
         loop {
             if !stopping && self.options.stop.is_requested() {
@@ -141,6 +143,7 @@ impl Work<'_> {
                 Ok(Received::End) => break,
                 Err(error) => {
                     faults.push(error.to_string());
+                    failed = true;
                     break;
                 }
             }
@@ -172,6 +175,7 @@ impl Work<'_> {
             },
             memory_bytes: meter.memory_bytes(),
             faults,
+            failed,
             unknown_link: intake.unknown_link(),
         }
     }

@@ -176,6 +176,11 @@ impl Plan {
         })
     }
 
+    /// Whether packets come from interfaces.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.source, Source::Live(_))
+    }
+
     /// Whether records go to standard output.
     pub(crate) fn records_on_standard_output(&self) -> bool {
         self.outputs

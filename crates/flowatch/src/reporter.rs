@@ -31,14 +31,13 @@ impl Reporter {
     /// Chooses, and opens the screen if it is to be that; the plan's meter is then told to make
     /// views for it.
     pub(crate) fn open(plan: &mut Plan, stop: &Stop) -> Self {
-        let live = matches!(plan.source, Source::Live(_));
         if plan.quiet {
             return Self::Silent;
         }
         let lines = |interval: Option<Duration>| {
             interval.map_or(Self::Silent, |interval| Self::Lines(Lines::new(interval)))
         };
-        if !live {
+        if !plan.is_live() {
             return match plan.interval {
                 None if FileBar::is_possible() => Self::Bar(FileBar::new(false)),
                 interval => lines(interval),

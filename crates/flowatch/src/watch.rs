@@ -43,7 +43,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     };
-    let live = matches!(plan.source, Source::Live(_));
+    let live = plan.is_live();
     let receivers = ports.len();
     let threads = match plan.model {
         Model::RunToCompletion => receivers,
@@ -122,7 +122,10 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
         }
         Source::Live(names) => {
             for name in names {
-                for port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
+                for mut port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
+                    if let Some(notice) = port.notice() {
+                        complain(&notice);
+                    }
                     ports.push(Box::new(port));
                 }
             }
@@ -229,7 +232,9 @@ fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: 
         } else {
             lost_by_outputs
         };
-    if !report.faults.is_empty() || !collected.faults.is_empty() {
+    // A link that was down for a while is told of, and no reason to have failed.
+    let unread = report.failed || (!report.faults.is_empty() && !plan.is_live());
+    if unread || !collected.faults.is_empty() {
         ExitCode::from(EXIT_FAILED)
     } else if plan.fail_on_loss && lost > 0 {
         ExitCode::from(EXIT_LOSS)

@@ -9,8 +9,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// A column with its label and a space.
-const COLUMN_WIDTH: usize = 6;
+/// Widths of a column with a space behind it: the one in which most labels fit, and the one that
+/// still holds labels of four characters, where that shows more octaves.
+const COLUMN_WIDTHS: [usize; 2] = [6, 5];
 
 /// The statistic whose distribution is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,35 +125,38 @@ pub(super) fn columns(
     if area.height < 2 {
         return;
     }
-    let bars = bars(
-        distribution,
-        measure,
-        usize::from(area.width) / COLUMN_WIDTH,
-    );
+    let (bars, width) = columns_that_fit(distribution, measure, usize::from(area.width));
     let highest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
     let height = usize::from(area.height - 1);
     for (index, bar) in bars.iter().enumerate() {
-        let x = area.x + (index * COLUMN_WIDTH) as u16;
+        let x = area.x + (index * width) as u16;
         let eighths = eighths(bar.count, highest, height);
         for row in 0..height {
             let glyph = palette.column(eighths.saturating_sub(8 * (height - 1 - row)));
-            let text: String = std::iter::repeat_n(glyph, COLUMN_WIDTH - 1).collect();
-            buffer.set_stringn(
-                x,
-                area.y + row as u16,
-                text,
-                COLUMN_WIDTH - 1,
-                palette.bar(),
-            );
+            let text: String = std::iter::repeat_n(glyph, width - 1).collect();
+            buffer.set_stringn(x, area.y + row as u16, text, width - 1, palette.bar());
         }
         let label = palette.text(&(bar.label.clone() + measure.suffix()));
-        buffer.set_stringn(
-            x,
-            area.bottom() - 1,
-            label,
-            COLUMN_WIDTH - 1,
-            palette.faint(),
-        );
+        buffer.set_stringn(x, area.bottom() - 1, label, width - 1, palette.faint());
+    }
+}
+
+/// Columns for a chart of `room` characters, and the width of each.
+fn columns_that_fit(
+    distribution: &[u64; BINS],
+    measure: &Measure,
+    room: usize,
+) -> (Vec<Bar>, usize) {
+    let [wide, narrow] = COLUMN_WIDTHS;
+    let (few, many) = (
+        bars(distribution, measure, room / wide),
+        bars(distribution, measure, room / narrow),
+    );
+    let label = |bar: &Bar| bar.label.chars().count() + measure.suffix().len();
+    if many.len() > few.len() && many.iter().all(|bar| label(bar) < narrow) {
+        (many, narrow)
+    } else {
+        (few, wide)
     }
 }
 
@@ -262,6 +266,20 @@ mod tests {
         assert_eq!(bars(&distribution, &measure("packets"), 40).len(), 21);
         assert_eq!(bars(&[0; BINS], &measure("packets"), 10), []);
         assert_eq!(bars(&[1; BINS], &measure("packets"), 0), []);
+    }
+
+    #[test]
+    fn columns_are_narrower_where_that_shows_more_octaves() {
+        let mut distribution = [0; BINS];
+        distribution[BIN_OF_ONE..BIN_OF_ONE + 15].fill(1);
+        let fit = |room, unit| {
+            let (bars, width) = columns_that_fit(&distribution, &measure(unit), room);
+            (bars.len(), width)
+        };
+        assert_eq!(fit(100, "packets"), (15, 6));
+        assert_eq!(fit(78, "packets"), (15, 5));
+        // 16KiB needs five characters.
+        assert_eq!(fit(78, "bytes"), (8, 6));
     }
 
     #[test]

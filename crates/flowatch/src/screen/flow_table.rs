@@ -150,7 +150,9 @@ impl FlowTable<'_> {
         if area.height < 2 || area.width < 8 {
             return;
         }
-        let columns = self.columns(usize::from(area.width) - 2);
+        let mut flows = self.sorted();
+        flows.truncate(usize::from(area.height) - 1);
+        let columns = self.columns(&flows, usize::from(area.width) - 2);
         let heading = self.line(&columns, usize::from(area.width) - 2, |column| {
             let text = column.heading().to_owned();
             if column == self.sort.column() {
@@ -162,12 +164,7 @@ impl FlowTable<'_> {
         buffer.set_style(Rect { height: 1, ..area }, self.palette.heading());
         let width = usize::from(area.width) - 1;
         buffer.set_stringn(area.x + 1, area.y, heading, width, self.palette.heading());
-        for (row, record) in self
-            .sorted()
-            .into_iter()
-            .enumerate()
-            .take(usize::from(area.height) - 1)
-        {
+        for (row, record) in flows.into_iter().enumerate() {
             let y = area.y + 1 + row as u16;
             let line = self.line(&columns, width - 1, |column| self.cell(column, record));
             let style = if row == 0 {
@@ -196,8 +193,8 @@ impl FlowTable<'_> {
         flows
     }
 
-    /// Columns and their widths for a line of `width` characters.
-    fn columns(&self, width: usize) -> Vec<(Column, usize)> {
+    /// Columns and their widths for lines of `width` characters that show `flows`.
+    fn columns(&self, flows: &[&Record], width: usize) -> Vec<(Column, usize)> {
         use FlowDefinition::{Bidirectional, Destination, FiveTuple, Source, SourceDestination};
         let (ends, ports): (&[Column], bool) = match self.definition {
             FiveTuple | Bidirectional => (&[Column::Source, Column::Destination], true),
@@ -206,7 +203,7 @@ impl FlowTable<'_> {
             Destination => (&[Column::Destination], false),
         };
         let gap = gap(width);
-        let wanted: Vec<usize> = ends.iter().map(|&end| self.longest(end)).collect();
+        let wanted: Vec<usize> = ends.iter().map(|&end| self.longest(flows, end)).collect();
         let at_most = |cut: usize| wanted.iter().map(|&wanted| wanted.min(cut)).sum::<usize>();
         // Room for the addresses together beside the columns of a set.
         let room = |(set, ports): (&[Column], bool)| {
@@ -262,8 +259,8 @@ impl FlowTable<'_> {
     }
 
     /// Characters of the longest address in a column, its heading included.
-    fn longest(&self, end: Column) -> usize {
-        let lengths = self.flows.iter().map(|record| self.cell(end, record).len());
+    fn longest(&self, flows: &[&Record], end: Column) -> usize {
+        let lengths = flows.iter().map(|record| self.cell(end, record).len());
         lengths
             .max()
             .unwrap_or(0)

@@ -60,6 +60,8 @@ pub(super) struct History {
     recent: VecDeque<Sample>,
     /// The sample that began the present second.
     mark: Sample,
+    /// The highest rates in the present second, if any stood for long enough.
+    second: Option<Rates>,
     seconds: VecDeque<Rates>,
     /// Seconds ever put into `seconds`.
     count: u64,
@@ -90,21 +92,34 @@ impl History {
             self.recent.pop_front();
         }
         if self.window() >= PEAK_WINDOW {
-            self.peak = self.peak.highest(self.now());
+            let now = self.now();
+            self.peak = self.peak.highest(now);
+            self.second = Some(self.second.map_or(now, |second| second.highest(now)));
         }
         let passed = sample.at.as_secs() - self.mark.at.as_secs();
         if passed > 0 {
-            // Nobody looked for longer than a second: each of them gets the mean.
-            let rates = Rates::between(&self.mark, &sample);
-            for _ in 0..passed.min(SECONDS as u64) {
-                self.seconds.push_back(rates);
-            }
-            self.count += passed;
-            while self.seconds.len() > SECONDS {
-                self.seconds.pop_front();
-            }
-            self.mark = sample;
+            self.end_seconds(passed, &sample);
         }
+    }
+
+    /// Puts the seconds that have passed into the history. The rates of a second are the highest
+    /// that stood in it, so that the chart's top is the peak; its loss is what it lost itself.
+    fn end_seconds(&mut self, passed: u64, sample: &Sample) {
+        // Nobody looked for longer than a second: each of them gets the mean.
+        let mean = Rates::between(&self.mark, sample);
+        let first = Rates {
+            lost: mean.lost,
+            ..self.second.take().unwrap_or(mean)
+        };
+        self.seconds.push_back(first);
+        for _ in 1..passed.min(SECONDS as u64) {
+            self.seconds.push_back(mean);
+        }
+        self.count += passed;
+        while self.seconds.len() > SECONDS {
+            self.seconds.pop_front();
+        }
+        self.mark = *sample;
     }
 
     fn window(&self) -> Duration {
@@ -182,6 +197,12 @@ mod tests {
         assert!((history.mean().packets - 1250.0).abs() < 1e-6);
         assert!(history.peak().packets > 4900.0, "{:?}", history.peak());
         assert_eq!(history.columns(100, 1).len(), 8);
+        let top = history
+            .columns(100, 1)
+            .iter()
+            .map(|rates| rates.packets)
+            .fold(0.0, f64::max);
+        assert_eq!(top, history.peak().packets);
     }
 
     #[test]
