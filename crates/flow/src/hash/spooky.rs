@@ -4,33 +4,42 @@
 /// Odd, not regular, not zero: says the author of the number.
 const ARBITRARY: u64 = 0xdead_beef_dead_beef;
 
-/// Rotations of the mixing of a block.
-const MIX: [u32; 12] = [50, 52, 30, 41, 54, 48, 38, 37, 62, 34, 5, 36];
-
-/// Rotations of the end.
-const END: [u32; 11] = [15, 52, 26, 51, 28, 9, 47, 54, 32, 25, 63];
-
 /// One half block, then the end of a message with nothing left over.
 #[inline(always)]
 pub(super) fn hash64(key: u128) -> u64 {
-    let mut state = [0, 0, ARBITRARY, ARBITRARY];
-    state[2] = ARBITRARY.wrapping_add(key as u64);
-    state[3] = ARBITRARY.wrapping_add((key >> 64) as u64);
-    for (step, &rotation) in MIX.iter().enumerate() {
-        let (turned, added, mixed) = ((step + 2) % 4, (step + 3) % 4, step % 4);
-        state[turned] = state[turned]
-            .rotate_left(rotation)
-            .wrapping_add(state[added]);
-        state[mixed] ^= state[turned];
+    let (mut a, mut b) = (0, 0);
+    let mut c = ARBITRARY.wrapping_add(key as u64);
+    let mut d = ARBITRARY.wrapping_add((key >> 64) as u64);
+    for rotations in [[50, 52, 30, 41], [54, 48, 38, 37], [62, 34, 5, 36]] {
+        [c, a] = mix(c, d, a, rotations[0]);
+        [d, b] = mix(d, a, b, rotations[1]);
+        [a, c] = mix(a, b, c, rotations[2]);
+        [b, d] = mix(b, c, d, rotations[3]);
     }
     let length = size_of::<u128>() as u64;
-    state[2] = state[2].wrapping_add(ARBITRARY);
-    state[3] = state[3].wrapping_add(length << 56).wrapping_add(ARBITRARY);
-    for (step, &rotation) in END.iter().enumerate() {
-        let (mixed, turned) = ((step + 3) % 4, (step + 2) % 4);
-        state[mixed] ^= state[turned];
-        state[turned] = state[turned].rotate_left(rotation);
-        state[mixed] = state[mixed].wrapping_add(state[turned]);
+    c = c.wrapping_add(ARBITRARY);
+    d = d.wrapping_add(length << 56).wrapping_add(ARBITRARY);
+    for rotations in [[15, 52, 26, 51], [28, 9, 47, 54]] {
+        [d, c] = end(d, c, rotations[0]);
+        [a, d] = end(a, d, rotations[1]);
+        [b, a] = end(b, a, rotations[2]);
+        [c, b] = end(c, b, rotations[3]);
     }
-    state[0]
+    let [d, _] = end(d, c, 32);
+    let [a, _] = end(a, d, 25);
+    a.rotate_left(63)
+}
+
+/// A step of the mixing: `turned` and `other` after it.
+#[inline(always)]
+const fn mix(turned: u64, added: u64, other: u64, rotation: u32) -> [u64; 2] {
+    let turned = turned.rotate_left(rotation).wrapping_add(added);
+    [turned, other ^ turned]
+}
+
+/// A step of the end: `mixed` and `turned` after it.
+#[inline(always)]
+const fn end(mixed: u64, turned: u64, rotation: u32) -> [u64; 2] {
+    let (mixed, turned) = (mixed ^ turned, turned.rotate_left(rotation));
+    [mixed.wrapping_add(turned), turned]
 }

@@ -10,18 +10,18 @@
 //! fewer and closer together they are, the narrower the bins.
 //!
 //! **Error.** The true percentile (nearest rank) lies in the bin that the estimate comes from:
-//! [`LogLinear::bounds`] tells its ends. With s bins an octave that is at most 1/s of the value
-//! where s is 1 or more. A
-//! window that must span r octaves has 26/r or more bins an octave, rounded down to a power of two
-//! (52/r before a counter reaches 256). Within the bin, the count is interpolated by a monotone
-//! cubic, which is why the error in practice is a tenth to a quarter of the bin: see
-//! `examples/statistic_accuracy.rs`.
+//! [`LogLinear::bounds`] tells its ends. With s bins an octave, 1 or more, these are at most 1/s of
+//! the value apart. A window that must span r octaves has 26/r or more bins an octave, rounded down
+//! to a power of two (52/r before a counter reaches 256). Within the bin, the count is interpolated
+//! by a monotone cubic; errors in practice are a tenth to a quarter of the bin, but for values that
+//! are few and far apart, as sizes of packets can be, where they can be all of it. The example
+//! `statistic_accuracy` measures them.
 //!
-//! **Outside the window** lies at most the share [`Ends`] of observations, at ranks that nobody asks
+//! **Outside the window** lies a bounded share of observations, at ranks that nobody asks
 //! for; a percentile that falls there all the same is somewhere between the window and the extreme,
-//! which are its bounds. When so many values lie beyond an end that it must move, what is already lumped
-//! there is spread evenly over the bins in which it can lie: from then on estimates are guesses for
-//! those observations, sound for all others, and `bounds` says nothing.
+//! which are its bounds. When so many values lie beyond an end that the window must move, what is
+//! already lumped there is spread evenly over the bins in which it can lie: from then on estimates
+//! are guesses for those observations, sound for all others, and `bounds` says nothing.
 //!
 //! **After 65,535 observations in one bin** (not the first one, which counts 30 bits) all counts are
 //! halved, each rounding error being passed on to the next bin, so that no rank is off by more than
