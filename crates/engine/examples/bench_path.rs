@@ -46,12 +46,11 @@ fn frame(flow: u32) -> [u8; FRAME] {
 }
 
 /// One pass; the mean time of a packet in ns, bursts that the machine stalled left out.
-fn pass(flows: &[u32], intake: &mut Intake, meter: &mut Meter) -> f64 {
+fn pass(flows: &[u32], number: &mut i64, intake: &mut Intake, meter: &mut Meter) -> f64 {
     let mut frames = vec![[0u8; 64]; BURST];
     let mut batch = Batch::default();
     let mut spent = Duration::ZERO;
     let mut packets = 0;
-    let mut number = 0i64;
     for burst in flows.chunks_exact(BURST) {
         for (place, &flow) in frames.iter_mut().zip(burst) {
             place[..FRAME].copy_from_slice(&frame(flow));
@@ -59,10 +58,10 @@ fn pass(flows: &[u32], intake: &mut Intake, meter: &mut Meter) -> f64 {
         let list: Vec<Frame<'_>> = frames
             .iter()
             .map(|bytes| {
-                number += 1;
+                *number += 1;
                 Frame {
                     bytes: &bytes[..FRAME],
-                    time_ns: number * 67,
+                    time_ns: *number * 67,
                     wire_length: 64,
                 }
             })
@@ -105,15 +104,35 @@ const STATISTICS: [(&str, Estimator); 12] = [
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let every = arguments.iter().any(|argument| argument == "statistics");
-    let chosen: Vec<usize> = arguments.iter().filter_map(|text| text.parse().ok()).collect();
-    let statistics = if every { &STATISTICS[..] } else { &STATISTICS[..2] };
-    let sizes = if every { &[1 << 16, 1_000_000][..] } else { &[1 << 16, 1_000_000, 10_000_000] };
-    println!("frame of 64 B parsed, hashed and counted: ns per packet, median of {ROUNDS} rounds (least)");
-    for &flows in sizes.iter().filter(|flows| chosen.is_empty() || chosen.contains(flows)) {
+    let chosen: Vec<usize> = arguments
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    let statistics = if every {
+        &STATISTICS[..]
+    } else {
+        &STATISTICS[..2]
+    };
+    let sizes = if every {
+        &[1 << 16, 1_000_000][..]
+    } else {
+        &[1 << 16, 1_000_000, 10_000_000]
+    };
+    println!(
+        "frame of 64 B parsed, hashed and counted: ns per packet, median of {ROUNDS} rounds (least)"
+    );
+    for &flows in sizes
+        .iter()
+        .filter(|flows| chosen.is_empty() || chosen.contains(flows))
+    {
         for zipf in [false, true] {
             let traffic = if zipf { "Zipf(1)" } else { "uniform" };
             println!("\n{flows} flows, {traffic}");
-            let packets = flow_numbers(flows, if flows > 1_000_000 { 1 << 24 } else { 1 << 22 }, zipf);
+            let packets = flow_numbers(
+                flows,
+                if flows > 1_000_000 { 1 << 24 } else { 1 << 22 },
+                zipf,
+            );
             for &(list, estimator) in statistics {
                 let options = MeterOptions {
                     flows_max: flows + flows / 8,
@@ -123,12 +142,21 @@ fn main() {
                 };
                 let mut intake = Intake::new(&options, Decapsulate::No);
                 let mut meter = Meter::new(&options);
-                pass(&packets, &mut intake, &mut meter);
-                let rounds: Vec<f64> =
-                    (0..ROUNDS).map(|_| pass(&packets, &mut intake, &mut meter)).collect();
+                let mut number = 0;
+                pass(&packets, &mut number, &mut intake, &mut meter);
+                let rounds: Vec<f64> = (0..ROUNDS)
+                    .map(|_| pass(&packets, &mut number, &mut intake, &mut meter))
+                    .collect();
                 let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-                let estimator = if list.contains("percentile") { estimator.name() } else { "" };
-                println!("  {list:<26}{estimator:<12}{:>8.2} ({least:.2})", median(&rounds));
+                let estimator = if list.contains("percentile") {
+                    estimator.name()
+                } else {
+                    ""
+                };
+                println!(
+                    "  {list:<26}{estimator:<12}{:>8.2} ({least:.2})",
+                    median(&rounds)
+                );
             }
         }
     }

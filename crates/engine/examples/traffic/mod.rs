@@ -41,7 +41,9 @@ pub(crate) fn flow_numbers(flows: usize, length: usize, zipf: bool) -> Vec<u32> 
     (0..length)
         .map(|_| {
             let wanted = random.unit() * sum;
-            order[cumulated.partition_point(|&upto| upto < wanted).min(flows - 1)]
+            order[cumulated
+                .partition_point(|&upto| upto < wanted)
+                .min(flows - 1)]
         })
         .collect()
 }

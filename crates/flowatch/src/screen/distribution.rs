@@ -43,7 +43,7 @@ impl Measure {
     }
 
     /// The lower end of a bin in a few characters. Sizes and counts have binary prefixes here,
-    /// since the bins are powers of two; times have three digits.
+    /// since the bins are powers of two.
     fn label(&self, bin: usize) -> String {
         if bin == 0 {
             return "0".into();
@@ -51,13 +51,14 @@ impl Measure {
         let exponent = bin as i32 - BIN_OF_ONE as i32;
         if self.unit == "seconds" {
             let text = units::seconds(2f64.powi(exponent)).replace(' ', "");
-            // Of 1.91µs, 1.9µs is enough.
-            return match text.split_once('.') {
-                Some((whole, rest)) if whole.len() == 1 => {
-                    let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-                    format!("{whole}.{}{unit}", &rest[..1])
-                }
-                _ => text,
+            // Two digits are enough, of neighbours that are twice as large: 1.9µs, 30µs, 125ms.
+            let Some((whole, rest)) = text.split_once('.') else {
+                return text;
+            };
+            let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            return match whole.len() {
+                1 => format!("{whole}.{}{unit}", &rest[..1]),
+                _ => format!("{whole}{unit}"),
             };
         }
         match u32::try_from(exponent) {
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(label("seconds", -20), "954ns");
         assert_eq!(label("seconds", -19), "1.9µs");
         assert_eq!(label("seconds", -10), "977µs");
-        assert_eq!(label("seconds", -4), "62.5ms");
+        assert_eq!(label("seconds", -4), "62ms");
         assert_eq!(label("seconds", 0), "1.0s");
         assert_eq!(label("seconds", 6), "1m04s");
         assert_eq!(label("seconds", 31), "24855d03h");
@@ -248,9 +249,7 @@ mod tests {
     fn octaves_are_joined_where_there_is_no_room_and_no_flow_is_left_out() {
         let mut distribution = [0; BINS];
         distribution[0] = 7;
-        for bin in 30..50 {
-            distribution[bin] = 1;
-        }
+        distribution[30..50].fill(1);
         for room in 2..40 {
             let bars = bars(&distribution, &measure("packets"), room);
             assert!(bars.len() <= room, "{room}: {bars:?}");

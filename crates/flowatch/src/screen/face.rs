@@ -382,7 +382,8 @@ impl Face {
             return;
         }
         let Measure { name, unit } = &self.title.measure;
-        let caption = if name == unit {
+        let says_its_unit = name.to_ascii_lowercase().ends_with(unit);
+        let caption = if says_its_unit {
             format!("flows by {name}")
         } else {
             format!("flows by {name} ({unit})")

@@ -185,7 +185,7 @@ impl FlowTable<'_> {
         match self.sort {
             Sort::Bytes => flows.sort_by_key(|record| (Reverse(both(record.bytes)), record.key)),
             Sort::Packets => {
-                flows.sort_by_key(|record| (Reverse(both(record.packets)), record.key))
+                flows.sort_by_key(|record| (Reverse(both(record.packets)), record.key));
             }
             Sort::Rate => flows.sort_by_key(|record| (Reverse(rate(record)), record.key)),
             Sort::Duration => flows.sort_by_key(|record| (Reverse(lasted(record)), record.key)),
