@@ -141,7 +141,7 @@ fn main() {
                     ..MeterOptions::default()
                 };
                 let mut intake = Intake::new(&options, Decapsulate::No);
-                let mut meter = Meter::new(&options);
+                let mut meter = Meter::new(&options).expect("memory");
                 let mut number = 0;
                 pass(&packets, &mut number, &mut intake, &mut meter);
                 let rounds: Vec<f64> = (0..ROUNDS)

@@ -141,7 +141,7 @@ fn main() {
                 .map(|flow| keys[flow as usize])
                 .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
-                let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false);
+                let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false).expect("memory");
                 Box::new(Ours::new(Box::new(table), hash, burst))
             };
             let mut contenders: Vec<(String, Box<dyn Contender>)> = vec![
@@ -151,7 +151,7 @@ fn main() {
                 (
                     "double hash".into(),
                     Box::new(Ours::new(
-                        Box::new(DoubleHash::new(false)),
+                        Box::new(DoubleHash::new(false).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
@@ -159,7 +159,7 @@ fn main() {
                 (
                     "linked list".into(),
                     Box::new(Ours::new(
-                        Box::new(LinkedList::new(flows, false)),
+                        Box::new(LinkedList::new(flows, false).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
@@ -167,7 +167,7 @@ fn main() {
                 (
                     "combined".into(),
                     Box::new(Ours::new(
-                        Box::new(Combined::new(flows, false)),
+                        Box::new(Combined::new(flows, false).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),

@@ -2,6 +2,7 @@
 //! `received = processed + dropped`, over each reason, and
 //! `processed = in flows + in no flow + miscounted`.
 
+use port::Counters;
 use std::ops::AddAssign;
 use wire::{Malformed, NoFlow};
 
@@ -33,14 +34,14 @@ impl AddAssign for Count {
 /// Why a packet that arrived was not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Drop {
+pub enum Loss {
     /// The kernel's receive ring was full. The kernel counts packets only: their bytes are 0.
     Kernel,
     /// The ring between a receiver and its monitor was full.
     Ring,
 }
 
-impl Drop {
+impl Loss {
     /// All reasons.
     pub const ALL: [Self; 2] = [Self::Kernel, Self::Ring];
 
@@ -61,8 +62,8 @@ pub struct Books {
     pub received: Count,
     /// Packets whose headers were read and that were counted in a flow, or in no flow.
     pub processed: Count,
-    /// Packets lost, by [`Drop`].
-    pub dropped: [Count; Drop::ALL.len()],
+    /// Packets lost, by [`Loss`].
+    pub dropped: [Count; Loss::ALL.len()],
     /// Packets that the filter left out; they are not among the received.
     pub filtered: Count,
     /// Packets counted in a flow.
@@ -88,7 +89,7 @@ impl Default for Books {
         Self {
             received: Count::default(),
             processed: Count::default(),
-            dropped: [Count::default(); Drop::ALL.len()],
+            dropped: [Count::default(); Loss::ALL.len()],
             filtered: Count::default(),
             in_flows: Count::default(),
             no_flow: [Count::default(); NoFlow::ALL.len()],
@@ -103,6 +104,21 @@ impl Default for Books {
 }
 
 impl Books {
+    /// Enters what a port counted itself.
+    pub(crate) fn enter(&mut self, counters: &Counters) {
+        let lost = Count {
+            packets: counters.dropped,
+            bytes: 0,
+        };
+        self.received += lost;
+        self.dropped[Loss::Kernel as usize] += lost;
+        self.filtered += Count {
+            packets: counters.filtered,
+            bytes: counters.filtered_bytes,
+        };
+        self.faults += counters.faults;
+    }
+
     /// Packets lost, over all reasons.
     #[must_use]
     pub fn lost(&self) -> u64 {

@@ -5,7 +5,7 @@ use flow::hash::FlowHash;
 use flow::{Batch, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
 use hw::prefetch;
 use port::{Burst, Frame};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use wire::plain::plain_ipv4;
 use wire::{Decapsulate, Fragment, LinkType, NoFlow, dissect};
 
@@ -23,7 +23,10 @@ pub struct Intake {
     number: u64,
     /// What has no flow is counted here, and all that is not the table's to know.
     books: Books,
-    unknown_link: Option<u16>,
+    unknown_links: Vec<u16>,
+    /// Time stamp of a packet, and the moment from which the machine's time is counted on it.
+    anchor: Option<(i64, Instant)>,
+    last_ns: i64,
 }
 
 impl Intake {
@@ -37,7 +40,9 @@ impl Intake {
             clock: PacketClock::default(),
             number: 0,
             books: Books::default(),
-            unknown_link: None,
+            unknown_links: Vec::new(),
+            anchor: None,
+            last_ns: 0,
         }
     }
 
@@ -79,6 +84,10 @@ impl Intake {
                 self.read_any(burst.link, frame, packet, batch);
             }
         }
+        self.last_ns = burst
+            .frames
+            .last()
+            .map_or(self.last_ns, |frame| frame.time_ns);
         self.books.received += received;
         self.books.processed += received;
         let (keys, hashes) = batch.keys_and_hashes();
@@ -97,7 +106,7 @@ impl Intake {
         if let Some(reason) = headers.no_flow {
             self.books.no_flow[reason as usize].add(frame.wire_length);
             if reason == NoFlow::UnknownLink {
-                self.unknown_link.get_or_insert(link.linktype());
+                self.name_link(link.linktype());
             }
             return;
         }
@@ -114,13 +123,26 @@ impl Intake {
         }
     }
 
-    /// Moves the clock on by the machine's, where no packets do.
+    /// Moves the clock on where no packets do, by the time that has passed since the last of them:
+    /// their time stamps may be another clock's.
     pub fn tick(&mut self) -> u32 {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        self.clock
-            .advance(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
+        let now = Instant::now();
+        match self.anchor {
+            Some((last_ns, since)) if last_ns == self.last_ns => {
+                let passed = i64::try_from((now - since).as_nanos()).unwrap_or(i64::MAX);
+                self.clock.advance(last_ns.saturating_add(passed))
+            }
+            _ => {
+                self.anchor = Some((self.last_ns, now));
+                self.clock.now_ms()
+            }
+        }
+    }
+
+    fn name_link(&mut self, link: u16) {
+        if !self.unknown_links.contains(&link) {
+            self.unknown_links.push(link);
+        }
     }
 
     /// The clock as the packets have driven it.
@@ -129,10 +151,10 @@ impl Intake {
         self.clock.now_ms()
     }
 
-    /// The first link type met that flowatch does not read, as libpcap numbers it.
+    /// The link types met that flowatch does not read, as libpcap numbers them.
     #[must_use]
-    pub fn unknown_link(&self) -> Option<u16> {
-        self.unknown_link
+    pub fn unknown_links(&self) -> &[u16] {
+        &self.unknown_links
     }
 
     /// What was received, and what of it has no flow.

@@ -3,33 +3,65 @@
 
 pub mod books;
 pub mod intake;
+pub mod options;
 pub mod output;
-pub mod pipeline;
+mod pipeline;
 pub mod progress;
+mod receive;
 pub mod report;
-pub mod run_to_completion;
+mod run_to_completion;
 pub mod steer;
-pub mod worker;
 
-pub use books::{Books, Count, Drop};
+pub use books::{Books, Count, Loss};
+pub use options::{EngineError, Input, Model, Options, Stop, check_cores};
 pub use output::{Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};
 pub use report::{QueueReport, Report};
-pub use worker::{EngineError, Input, Model, Options, Stop};
+
+use flow::Meter;
+use std::time::Instant;
+
+// A burst of a port must fit a batch.
+const _: () = assert!(port::frame::BURST <= flow::BURST);
+
+/// Makes the meters of a run over `ports` ports: before the ports are opened, since a link waits
+/// for no table.
+///
+/// # Errors
+/// When the machine has no room for them.
+pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError> {
+    let tables = options.tables(ports);
+    (0..tables)
+        .map(|_| {
+            Meter::new(&options.meter).map_err(|error| EngineError::Memory {
+                tables,
+                flows_max: options.meter.flows_max,
+                reason: error.to_string(),
+            })
+        })
+        .collect()
+}
 
 /// Runs `options.model` over `input` until it ends or is stopped; records go to `records`.
 ///
 /// # Errors
-/// When a thread cannot be put on its core. Faults of ports do not end the run: they are in the
-/// report.
+/// When a thread cannot start, or not on its core. Faults of ports do not end the run: they are in
+/// the report.
 pub fn run(
     options: &Options,
     input: Input,
+    meters: Vec<Meter>,
     records: &Records,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    match options.model {
-        Model::RunToCompletion => run_to_completion::run(options, input, records, progress),
-        Model::Pipeline => pipeline::run(options, input, records, progress),
-    }
+    check_cores(&options.cores)?;
+    let started = Instant::now();
+    let report = match options.model {
+        Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
+        Model::Pipeline => pipeline::run(options, input, meters, records, progress),
+    }?;
+    Ok(Report {
+        elapsed: started.elapsed(),
+        ..report
+    })
 }

@@ -48,6 +48,11 @@ pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
 }
 
 impl Records {
+    /// From now on this worker waits for the writer: its port has ended, and nothing is in a hurry.
+    pub(crate) fn wait_from_now_on(&mut self) {
+        self.wait = true;
+    }
+
     /// Records that found the way full, or nobody at its end.
     #[must_use]
     pub fn lost(&self) -> u64 {

@@ -1,22 +1,20 @@
 //! Pipeline: receiver threads read headers and hand batches of packets to monitor threads, which
-//! count them, over single-producer single-consumer rings. On a link, a batch that finds the ring
-//! full is dropped and counted; a file waits.
+//! count them, over single-producer single-consumer rings. On a link, packets that find the ring
+//! full are dropped and counted; a file waits.
 
-use crate::books::{Count, Drop};
+use crate::books::{Books, Count, Loss};
 use crate::intake::Intake;
+use crate::options::{EngineError, Input, Options, settle};
 use crate::output::Records;
 use crate::progress::Progress;
-use crate::report::{QueueReport, Report};
+use crate::receive::{Handler, PUBLISH_MS, Receiver};
+use crate::report::{QueueReport, Report, Worked, join};
 use crate::steer::Steer;
-use crate::worker::{
-    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port,
-    settle,
-};
 use flow::{BURST, Batch, Meter};
-use hw::ring::{Consumer, Producer, ring};
-use port::{Port, Received};
+use hw::ring::{Consumer, Popped, Producer, ring};
+use port::{Burst, Port};
 use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a thread with nothing to do sleeps, after it has spun for a while.
 const NAP: Duration = Duration::from_micros(50);
@@ -24,11 +22,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// Empty polls before a thread naps.
 const SPINS: u32 = 2000;
 
-/// How often finished records are handed on though no batch of them is full.
-const FLUSH_MS: u32 = 1000;
-
-/// Bursts between two updates of the progress, on a busy port.
-const PUBLISH_EVERY: u32 = 64;
+/// Every monitor is told the time at least so often: it may have no packets of its own, and its
+/// flows end all the same. (Also, no two readings that it compares are far enough apart to wrap.)
+const CLOCK_MS: u32 = 1000;
 
 /// What goes from a receiver to a monitor.
 enum Message {
@@ -40,53 +36,25 @@ enum Message {
     End(u32),
 }
 
-/// A receiver's end of the way to one monitor.
-struct ToMonitor {
-    full: Producer<Message>,
-    empty: Consumer<Box<Batch>>,
-    open: Box<Batch>,
-}
-
-/// A monitor's end.
-struct FromReceiver {
-    full: Consumer<Message>,
-    empty: Producer<Box<Batch>>,
-}
-
-/// What one thread brings home.
-enum Worked {
-    Receiver {
-        queue: QueueReport,
-        faults: Vec<String>,
-        failed: bool,
-        unknown_link: Option<u16>,
-    },
-    Monitor {
-        queue: QueueReport,
-        memory_bytes: usize,
-    },
-}
-
-/// Runs a receiver for each port, and `options.monitors` monitors behind each.
+/// Runs a receiver for each port, and `options.monitors` monitors behind each, with a meter each.
 ///
 /// # Errors
-/// When a thread cannot start on its core.
-pub fn run(
+/// When a thread cannot start.
+pub(crate) fn run(
     options: &Options,
     input: Input,
+    meters: Vec<Meter>,
     records: &Records,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    check_cores(&options.cores)?;
-    let started = Instant::now();
-    let monitors = options.monitors.max(1);
     let slots = (options.ring / BURST).max(2);
-    let worked = thread::scope(|scope| {
+    let mut meters = meters.into_iter();
+    thread::scope(|scope| {
         let mut threads = Vec::new();
         for (receiver, port) in input.ports.into_iter().enumerate() {
-            let first = receiver * (1 + monitors);
+            let first = receiver * (1 + options.monitors);
             let mut ways = Vec::new();
-            for monitor in 0..monitors {
+            for (monitor, meter) in meters.by_ref().take(options.monitors).enumerate() {
                 let (full, full_end) = ring(slots);
                 // Room for every batch that can be under way, so that giving back never fails.
                 let (empty_end, empty) = ring(slots + 2);
@@ -94,78 +62,234 @@ pub fn run(
                     full,
                     empty,
                     open: Box::default(),
+                    clock_ms: 0,
                 });
                 let work = Monitor {
+                    name: format!("monitor-{receiver}-{monitor}"),
                     thread: first + 1 + monitor,
-                    way: FromReceiver {
-                        full: full_end,
-                        empty: empty_end,
-                    },
+                    full: full_end,
+                    empty: empty_end,
                     options,
                     live: input.live,
                     progress,
                 };
                 let records = records.clone();
-                let name = format!("monitor-{receiver}-{monitor}");
-                threads.push(start(scope, name.clone(), move || work.run(name, records))?);
+                let name = work.name.clone();
+                threads.push(start(scope, options, name, move || {
+                    work.run(meter, records)
+                })?);
             }
-            let work = Receiver {
-                thread: first,
-                steer: Steer::new(monitors),
-                ways,
-                options,
-                live: input.live,
-                progress,
-                overflow: Count::default(),
-            };
-            threads.push(start(scope, format!("receiver-{receiver}"), move || {
-                work.run(port)
-            })?);
+            let name = format!("receiver-{receiver}");
+            let live = input.live;
+            let work = move || receive(options, progress, port, live, first, ways);
+            threads.push(start(scope, options, name, work)?);
         }
-        Ok(threads
-            .into_iter()
-            .map(crate::report::join)
-            .collect::<Vec<Worked>>())
-    })?;
-    let mut report = Report::default();
-    for worked in worked {
-        match worked {
-            Worked::Receiver {
-                queue,
-                faults,
-                failed,
-                unknown_link,
-            } => {
-                report.failed |= failed;
-                report.books += &queue.books;
-                report.faults.extend(faults);
-                report.unknown_links.extend(unknown_link);
-                report.queues.push(queue);
-            }
-            Worked::Monitor {
-                queue,
-                memory_bytes,
-            } => {
-                report.add_flows(&queue.flows);
-                report.memory_bytes += memory_bytes;
-                report.queues.push(queue);
-            }
-        }
-    }
-    report.elapsed = started.elapsed();
-    report.close();
-    Ok(report)
+        Ok(threads.into_iter().map(join).collect())
+    })
 }
 
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
+    options: &Options,
     name: String,
     work: impl FnOnce() -> Worked + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, Worked>, EngineError> {
     thread::Builder::new()
         .name(name)
         .spawn_scoped(scope, work)
-        .map_err(|error| EngineError::Thread(error.to_string()))
+        .map_err(|error| {
+            options.stop.request();
+            EngineError::Thread(error.to_string())
+        })
+}
+
+/// A receiver's thread.
+fn receive(
+    options: &Options,
+    progress: &Progress,
+    port: Box<dyn Port>,
+    live: bool,
+    thread: usize,
+    ways: Vec<ToMonitor>,
+) -> Worked {
+    let _guard = options.stop.on_panic();
+    let core = options.core(thread);
+    settle(core);
+    let mut intake = Intake::new(&options.meter, options.decapsulate);
+    let mut sending = Sending {
+        steer: Steer::new(ways.len()),
+        ways,
+        live,
+        batch: Batch::default(),
+        overflow: Count::default(),
+    };
+    let place = progress.queues.get(thread);
+    let mut receiver = Receiver {
+        port,
+        live,
+        stop: &options.stop,
+        progress,
+        place,
+    };
+    let told = receiver.run(&mut intake, &mut sending);
+    // The port has ended: there is time to wait for the monitors.
+    sending.live = false;
+    sending.send_open();
+    for way in &mut sending.ways {
+        push(&mut way.full, Message::End(intake.clock_ms()));
+    }
+    receiver.publish(&intake, &mut sending);
+    let queue = receiver.report(sending.books(&intake), core);
+    Worked {
+        queue,
+        memory_bytes: 0,
+        told,
+        unknown_links: intake.unknown_links().to_vec(),
+    }
+}
+
+/// A receiver's end of the way to one monitor.
+struct ToMonitor {
+    full: Producer<Message>,
+    empty: Consumer<Box<Batch>>,
+    /// The batch that is being filled.
+    open: Box<Batch>,
+    /// The clock that the monitor was last told.
+    clock_ms: u32,
+}
+
+/// What a receiver does with its packets.
+struct Sending {
+    steer: Steer,
+    ways: Vec<ToMonitor>,
+    live: bool,
+    batch: Batch,
+    /// Packets that found a ring full.
+    overflow: Count,
+}
+
+impl Handler for Sending {
+    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+        if self.steer.is_single() {
+            if self.ways[0].open.len() + burst.frames.len() > BURST {
+                self.send(0);
+            }
+            intake.read(burst, &mut self.ways[0].open);
+        } else {
+            self.batch.clear();
+            intake.read(burst, &mut self.batch);
+            self.hand_out();
+        }
+        let clock_ms = intake.clock_ms();
+        for monitor in 0..self.ways.len() {
+            let way = &self.ways[monitor];
+            if clock_ms.wrapping_sub(way.clock_ms) >= CLOCK_MS {
+                self.tell(monitor, clock_ms);
+            } else if self.live && !way.open.is_empty() && way.full.occupancy() == 0 {
+                // Batches fill up only as far as the monitor is busy.
+                self.send(monitor);
+            }
+        }
+    }
+
+    fn idle(&mut self, intake: &mut Intake) {
+        let clock_ms = if self.live {
+            intake.tick()
+        } else {
+            intake.clock_ms()
+        };
+        for monitor in 0..self.ways.len() {
+            self.tell(monitor, clock_ms);
+        }
+    }
+
+    fn now_and_then(&mut self, _: &Intake) {}
+
+    fn books(&self, intake: &Intake) -> Books {
+        let mut books = intake.books();
+        books.processed.packets -= self.overflow.packets;
+        books.processed.bytes -= self.overflow.bytes;
+        books.dropped[Loss::Ring as usize] += self.overflow;
+        books
+    }
+}
+
+impl Sending {
+    /// Gives each packet to the monitor of its flow.
+    fn hand_out(&mut self) {
+        for index in 0..self.batch.len() {
+            let monitor = self.steer.worker(self.batch.hashes()[index]);
+            if self.ways[monitor].open.is_full() {
+                self.send(monitor);
+            }
+            self.ways[monitor].open.push_from(&self.batch, index);
+        }
+    }
+
+    /// Sends what is begun, full or not.
+    fn send_open(&mut self) {
+        for monitor in 0..self.ways.len() {
+            self.send(monitor);
+        }
+    }
+
+    /// Sends what is begun for a monitor and tells it the time, unless it is too busy to listen: then
+    /// it has packets in its ring, which tell it too.
+    fn tell(&mut self, monitor: usize, clock_ms: u32) {
+        self.send(monitor);
+        let way = &mut self.ways[monitor];
+        if !self.live {
+            push(&mut way.full, Message::Clock(clock_ms));
+        } else if !way.open.is_empty() || way.full.push(Message::Clock(clock_ms)).is_err() {
+            return;
+        }
+        way.clock_ms = clock_ms;
+    }
+
+    /// Sends the open batch of a monitor. On a link, with the ring full, it stays open while there
+    /// is room in it, and is dropped when there is none.
+    fn send(&mut self, monitor: usize) {
+        let way = &mut self.ways[monitor];
+        if way.open.is_empty() {
+            return;
+        }
+        if self.live && way.full.is_full() {
+            // A burst must find room for as many packets as it may have.
+            if !self.steer.is_single() && !way.open.is_full() {
+                return;
+            }
+            self.overflow.packets += way.open.len() as u64;
+            let lengths = way
+                .open
+                .packets()
+                .iter()
+                .map(|packet| u64::from(packet.length));
+            self.overflow.bytes += lengths.sum::<u64>();
+            way.open.clear();
+            return;
+        }
+        let mut fresh = match way.empty.pop() {
+            Popped::Item(batch) => batch,
+            Popped::Empty | Popped::Closed => Box::default(),
+        };
+        fresh.clear();
+        push(
+            &mut way.full,
+            Message::Packets(std::mem::replace(&mut way.open, fresh)),
+        );
+    }
+}
+
+/// Puts a message in, waiting for room; without a monitor at the other end, it is let go.
+fn push(full: &mut Producer<Message>, mut message: Message) {
+    let mut patience = Patience::default();
+    while let Err(back) = full.push(message) {
+        if full.is_abandoned() {
+            return;
+        }
+        message = back;
+        patience.wait();
+    }
 }
 
 /// Waits a little longer each time there is nothing to do.
@@ -187,188 +311,28 @@ impl Patience {
     }
 }
 
-struct Receiver<'a> {
-    thread: usize,
-    steer: Steer,
-    ways: Vec<ToMonitor>,
-    options: &'a Options,
-    live: bool,
-    progress: &'a Progress,
-    /// Packets that found a ring full.
-    overflow: Count,
-}
-
-impl Receiver<'_> {
-    fn run(mut self, mut port: Box<dyn Port>) -> Worked {
-        let core = self.options.core(self.thread);
-        settle(core);
-        let mut intake = Intake::new(&self.options.meter, self.options.decapsulate);
-        let mut batch = Batch::default();
-        let (mut faults, mut failed) = (Vec::new(), false);
-        let (mut bursts, mut stopping) = (0u32, false);
-        loop {
-            if !stopping && self.options.stop.is_requested() {
-                stopping = true;
-                port.stop();
-                if !self.live {
-                    break;
-                }
-            }
-            match port.receive() {
-                Ok(Received::Burst(burst)) => {
-                    if self.steer.is_single() {
-                        if self.ways[0].open.len() + burst.frames.len() > BURST {
-                            self.send(0);
-                        }
-                        intake.read(&burst, &mut self.ways[0].open);
-                    } else {
-                        batch.clear();
-                        intake.read(&burst, &mut batch);
-                        self.hand_out(&batch);
-                    }
-                    if self.live {
-                        self.send_to_idle();
-                    }
-                    bursts += 1;
-                }
-                Ok(Received::Idle) => {
-                    self.send_open();
-                    if self.live {
-                        let clock_ms = intake.tick();
-                        for way in &mut self.ways {
-                            // A full ring has packets in it, which drive the clock as well.
-                            let _ = way.full.push(Message::Clock(clock_ms));
-                        }
-                    }
-                    bursts = PUBLISH_EVERY;
-                }
-                Ok(Received::Fault(message)) => faults.push(message),
-                Ok(Received::End) => break,
-                Err(error) => {
-                    faults.push(error.to_string());
-                    failed = true;
-                    break;
-                }
-            }
-            if bursts >= PUBLISH_EVERY {
-                bursts = 0;
-                if let Some(progress) = place(self.progress, self.thread) {
-                    publish_port(progress, &self.books(&intake), port.as_mut());
-                }
-            }
-        }
-        self.send_open();
-        for way in &mut self.ways {
-            push(&mut way.full, Message::End(intake.clock_ms()));
-        }
-        let mut books = self.books(&intake);
-        enter_port(&mut books, port.as_mut());
-        if let Some(progress) = place(self.progress, self.thread) {
-            publish_port(progress, &self.books(&intake), port.as_mut());
-        }
-        Worked::Receiver {
-            queue: QueueReport {
-                name: port.name().to_owned(),
-                core,
-                books,
-                cpu: hw::time::thread_cpu(),
-                ..QueueReport::default()
-            },
-            faults,
-            failed,
-            unknown_link: intake.unknown_link(),
-        }
-    }
-
-    fn books(&self, intake: &Intake) -> crate::Books {
-        let mut books = intake.books();
-        books.processed.packets -= self.overflow.packets;
-        books.processed.bytes -= self.overflow.bytes;
-        books.dropped[Drop::Ring as usize] += self.overflow;
-        books
-    }
-
-    /// Gives each packet to the monitor of its flow.
-    fn hand_out(&mut self, batch: &Batch) {
-        for (index, &hash) in batch.hashes().iter().enumerate() {
-            let monitor = self.steer.worker(hash);
-            self.ways[monitor].open.push_from(batch, index);
-            if self.ways[monitor].open.is_full() {
-                self.send(monitor);
-            }
-        }
-    }
-
-    /// Sends what is begun to the monitors that have nothing else to do: batches fill up only as
-    /// far as monitors are busy.
-    fn send_to_idle(&mut self) {
-        for monitor in 0..self.ways.len() {
-            let way = &self.ways[monitor];
-            if !way.open.is_empty() && way.full.occupancy() == 0 {
-                self.send(monitor);
-            }
-        }
-    }
-
-    /// Sends what is begun, full or not.
-    fn send_open(&mut self) {
-        for monitor in 0..self.ways.len() {
-            if !self.ways[monitor].open.is_empty() {
-                self.send(monitor);
-            }
-        }
-    }
-
-    fn send(&mut self, monitor: usize) {
-        let way = &mut self.ways[monitor];
-        let mut fresh = way.empty.pop().unwrap_or_default();
-        fresh.clear();
-        let full = Message::Packets(std::mem::replace(&mut way.open, fresh));
-        if !self.live {
-            push(&mut way.full, full);
-        } else if let Err(Message::Packets(batch)) = way.full.push(full) {
-            self.overflow.packets += batch.len() as u64;
-            self.overflow.bytes += batch
-                .packets()
-                .iter()
-                .map(|packet| u64::from(packet.length))
-                .sum::<u64>();
-            way.open = batch;
-            way.open.clear();
-        }
-    }
-}
-
-/// Puts a message in, waiting for room.
-fn push(full: &mut Producer<Message>, mut message: Message) {
-    let mut patience = Patience::default();
-    while let Err(back) = full.push(message) {
-        if full.is_abandoned() {
-            return;
-        }
-        message = back;
-        patience.wait();
-    }
-}
-
+/// A monitor's thread.
 struct Monitor<'a> {
+    name: String,
     thread: usize,
-    way: FromReceiver,
+    full: Consumer<Message>,
+    empty: Producer<Box<Batch>>,
     options: &'a Options,
     live: bool,
     progress: &'a Progress,
 }
 
 impl Monitor<'_> {
-    fn run(mut self, name: String, mut records: Records) -> Worked {
+    fn run(mut self, mut meter: Meter, mut records: Records) -> Worked {
+        let _guard = self.options.stop.on_panic();
         let core = self.options.core(self.thread);
         settle(core);
-        let mut meter = Meter::new(&self.options.meter);
+        let place = self.progress.queues.get(self.thread);
         let mut patience = Patience::default();
-        let (mut clock_ms, mut flushed_ms, mut bursts) = (0u32, 0u32, 0u32);
+        let (mut clock_ms, mut shown_ms) = (0u32, 0u32);
         loop {
-            match self.way.full.pop() {
-                Some(Message::Packets(batch)) => {
+            match self.full.pop() {
+                Popped::Item(Message::Packets(batch)) => {
                     patience.reset();
                     meter.process(&batch, &mut records);
                     clock_ms = batch
@@ -376,47 +340,46 @@ impl Monitor<'_> {
                         .last()
                         .map_or(clock_ms, |packet| packet.clock_ms);
                     // With no room left on the way back, the batch is let go.
-                    let _ = self.way.empty.push(batch);
-                    bursts += 1;
+                    let _ = self.empty.push(batch);
                 }
-                Some(Message::Clock(now_ms)) => {
+                Popped::Item(Message::Clock(now_ms)) => {
                     clock_ms = now_ms;
                     meter.advance(clock_ms, &mut records);
-                    bursts = PUBLISH_EVERY;
+                    meter.flush(&mut records);
                 }
-                Some(Message::End(end_ms)) => {
+                Popped::Item(Message::End(end_ms)) => {
                     clock_ms = end_ms;
                     break;
                 }
-                None if self.way.full.is_abandoned() => break,
-                None => patience.wait(),
+                Popped::Closed => break,
+                Popped::Empty => patience.wait(),
             }
-            if self.live && clock_ms.wrapping_sub(flushed_ms) >= FLUSH_MS {
-                flushed_ms = clock_ms;
-                meter.flush(&mut records);
-            }
-            if bursts >= PUBLISH_EVERY {
-                bursts = 0;
-                self.publish(&mut meter);
+            if clock_ms.wrapping_sub(shown_ms) >= PUBLISH_MS {
+                shown_ms = clock_ms;
+                if self.live {
+                    meter.flush_after(clock_ms, &mut records);
+                }
+                if let Some(place) = place {
+                    place.show_meter(&mut meter);
+                }
             }
         }
+        records.wait_from_now_on();
         meter.finish(clock_ms, &mut records);
-        self.publish(&mut meter);
-        Worked::Monitor {
-            queue: QueueReport {
-                name,
-                core,
-                flows: meter.counters(),
-                cpu: hw::time::thread_cpu(),
-                ..QueueReport::default()
-            },
-            memory_bytes: meter.memory_bytes(),
+        if let Some(place) = place {
+            place.show_meter(&mut meter);
         }
-    }
-
-    fn publish(&self, meter: &mut Meter) {
-        if let Some(progress) = place(self.progress, self.thread) {
-            publish_meter(progress, meter);
+        let queue = QueueReport {
+            name: self.name,
+            core,
+            flows: meter.counters(),
+            cpu: hw::time::thread_cpu(),
+            ..QueueReport::default()
+        };
+        Worked {
+            queue,
+            memory_bytes: meter.memory_bytes(),
+            ..Worked::default()
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What a running engine lets others see, without waiting for them.
 
-use flow::LiveView;
+use crate::books::Books;
+use flow::{LiveView, Meter};
+use port::Counters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,8 +28,29 @@ pub struct QueueProgress {
 }
 
 impl QueueProgress {
+    /// Shows the books of a receiver, and what its port counted.
+    pub(crate) fn show_port(&self, books: &Books, counters: &Counters) {
+        self.packets
+            .store(books.processed.packets, Ordering::Relaxed);
+        self.bytes.store(books.processed.bytes, Ordering::Relaxed);
+        self.lost
+            .store(books.lost() + counters.dropped, Ordering::Relaxed);
+        self.position.store(counters.position, Ordering::Relaxed);
+        self.size.store(counters.size, Ordering::Relaxed);
+    }
+
+    /// Shows the flows of a table.
+    pub(crate) fn show_meter(&self, meter: &mut Meter) {
+        let counters = meter.counters();
+        self.flows.store(counters.flows, Ordering::Relaxed);
+        self.records.store(counters.records, Ordering::Relaxed);
+        if let Some(view) = meter.take_view() {
+            self.show(view);
+        }
+    }
+
     /// Leaves a new view for whoever looks; never waits.
-    pub fn show(&self, view: LiveView) {
+    fn show(&self, view: LiveView) {
         if let Ok(mut place) = self.view.try_lock() {
             *place = Some(view);
         }
@@ -45,6 +68,7 @@ impl QueueProgress {
 pub struct Progress {
     /// One for each worker that has a table or reads a port.
     pub queues: Vec<QueueProgress>,
+    told: Mutex<Vec<String>>,
 }
 
 impl Progress {
@@ -53,6 +77,7 @@ impl Progress {
     pub fn new(workers: usize) -> Self {
         Self {
             queues: (0..workers).map(|_| QueueProgress::default()).collect(),
+            told: Mutex::default(),
         }
     }
 
@@ -64,12 +89,19 @@ impl Progress {
             .sum()
     }
 
-    /// The largest of a figure over the queues.
-    pub fn max(&self, figure: impl Fn(&QueueProgress) -> &AtomicU64) -> u64 {
-        self.queues
-            .iter()
-            .map(|queue| figure(queue).load(Ordering::Relaxed))
-            .max()
-            .unwrap_or(0)
+    /// Has something said while the run goes on.
+    pub(crate) fn tell(&self, message: &str) {
+        if let Ok(mut told) = self.told.lock() {
+            told.push(message.to_owned());
+        }
+    }
+
+    /// What is to be said since the last time.
+    #[must_use]
+    pub fn take_told(&self) -> Vec<String> {
+        self.told
+            .lock()
+            .map(|mut told| std::mem::take(&mut *told))
+            .unwrap_or_default()
     }
 }

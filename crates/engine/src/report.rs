@@ -1,14 +1,15 @@
 //! What a run comes to.
 
 use crate::books::{Books, Count};
+use crate::receive::Told;
 use flow::MeterCounters;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// One worker's part.
+/// One thread's part.
 #[derive(Clone, Debug, Default)]
 pub struct QueueReport {
-    /// What it read or monitored: a port's name, and the number of the worker.
+    /// What it read (a port's name), or the monitor that it was.
     pub name: String,
     /// The core that it was kept on.
     pub core: Option<usize>,
@@ -29,7 +30,7 @@ pub struct Report {
     pub flows: MeterCounters,
     /// Memory that the tables may take, in bytes.
     pub memory_bytes: usize,
-    /// Each queue.
+    /// Each thread.
     pub queues: Vec<QueueReport>,
     /// Wall-clock time from the first receive to the last record.
     pub elapsed: Duration,
@@ -37,21 +38,43 @@ pub struct Report {
     pub faults: Vec<String>,
     /// Whether a port could not go on.
     pub failed: bool,
-    /// Link types that flowatch does not read, as libpcap numbers them.
+    /// Link types that flowatch does not read, as libpcap numbers them, each once.
     pub unknown_links: Vec<u16>,
 }
 
-impl Report {
-    /// Puts the flows' sums into the books, where they must make them balance.
-    pub(crate) fn close(&mut self) {
-        let count = |[packets, bytes]: [u64; 2]| Count { packets, bytes };
-        self.books.in_flows = count(self.flows.recorded);
-        self.books.miscounted = count(self.flows.miscounted);
-        self.unknown_links.sort_unstable();
-        self.unknown_links.dedup();
-    }
+/// What one thread brings home.
+#[derive(Default)]
+pub(crate) struct Worked {
+    pub(crate) queue: QueueReport,
+    pub(crate) memory_bytes: usize,
+    pub(crate) told: Told,
+    pub(crate) unknown_links: Vec<u16>,
+}
 
-    pub(crate) fn add_flows(&mut self, counters: &MeterCounters) {
+impl FromIterator<Worked> for Report {
+    fn from_iter<I: IntoIterator<Item = Worked>>(threads: I) -> Self {
+        let mut report = Self::default();
+        for worked in threads {
+            report.books += &worked.queue.books;
+            report.add_flows(&worked.queue.flows);
+            report.memory_bytes += worked.memory_bytes;
+            report.faults.extend(worked.told.faults);
+            report.failed |= worked.told.failed;
+            report.unknown_links.extend(worked.unknown_links);
+            report.queues.push(worked.queue);
+        }
+        // In flows is what came out in records: a packet lost inside would unbalance the books.
+        let count = |[packets, bytes]: [u64; 2]| Count { packets, bytes };
+        report.books.in_flows = count(report.flows.recorded);
+        report.books.miscounted = count(report.flows.miscounted);
+        report.unknown_links.sort_unstable();
+        report.unknown_links.dedup();
+        report
+    }
+}
+
+impl Report {
+    fn add_flows(&mut self, counters: &MeterCounters) {
         let sum = &mut self.flows;
         for side in 0..2 {
             sum.recorded[side] += counters.recorded[side];

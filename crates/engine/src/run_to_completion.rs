@@ -3,89 +3,54 @@
 
 use crate::books::Books;
 use crate::intake::Intake;
+use crate::options::{EngineError, Input, Options, settle};
 use crate::output::Records;
-use crate::progress::Progress;
-use crate::report::{QueueReport, Report};
+use crate::progress::{Progress, QueueProgress};
+use crate::receive::{Handler, Receiver};
+use crate::report::{Report, Worked, join};
 use crate::steer::Steer;
-use crate::worker::{
-    EngineError, Input, Options, check_cores, enter_port, place, publish_meter, publish_port,
-    settle,
-};
 use flow::{Batch, Meter};
-use port::{Port, Received};
+use port::{Burst, Port};
 use std::thread;
-use std::time::Instant;
 
-/// How often finished records are handed on though no batch of them is full.
-const FLUSH_MS: u32 = 1000;
-
-/// Bursts between two updates of the progress, on a busy port.
-const PUBLISH_EVERY: u32 = 64;
-
-/// What one thread brings home.
-struct Worked {
-    queue: QueueReport,
-    memory_bytes: usize,
-    faults: Vec<String>,
-    failed: bool,
-    unknown_link: Option<u16>,
-}
-
-/// Runs one thread for each port.
+/// Runs one thread for each port, with a meter each.
 ///
 /// # Errors
-/// When a thread cannot start on its core.
-pub fn run(
+/// When a thread cannot start.
+pub(crate) fn run(
     options: &Options,
     input: Input,
+    meters: Vec<Meter>,
     records: &Records,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    check_cores(&options.cores)?;
-    let started = Instant::now();
     let shares = if input.same_packets {
         input.ports.len()
     } else {
         1
     };
-    let worked = thread::scope(|scope| {
-        let threads: Vec<_> = input
-            .ports
-            .into_iter()
-            .enumerate()
-            .map(|(number, port)| {
-                let work = Work {
-                    number,
-                    shares,
-                    live: input.live,
-                    options,
-                    progress,
-                };
-                let records = records.clone();
-                thread::Builder::new()
-                    .name(format!("monitor-{number}"))
-                    .spawn_scoped(scope, move || work.run(port, records))
-                    .map_err(|error| EngineError::Thread(error.to_string()))
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(threads
-            .into_iter()
-            .map(crate::report::join)
-            .collect::<Vec<Worked>>())
-    })?;
-    let mut report = Report::default();
-    for worked in worked {
-        report.books += &worked.queue.books;
-        report.add_flows(&worked.queue.flows);
-        report.memory_bytes += worked.memory_bytes;
-        report.faults.extend(worked.faults);
-        report.failed |= worked.failed;
-        report.unknown_links.extend(worked.unknown_link);
-        report.queues.push(worked.queue);
-    }
-    report.elapsed = started.elapsed();
-    report.close();
-    Ok(report)
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, (port, meter)) in input.ports.into_iter().zip(meters).enumerate() {
+            let work = Work {
+                number,
+                shares,
+                live: input.live,
+                options,
+                progress,
+            };
+            let records = records.clone();
+            let thread = thread::Builder::new()
+                .name(format!("monitor-{number}"))
+                .spawn_scoped(scope, move || work.run(port, meter, records))
+                .map_err(|error| {
+                    options.stop.request();
+                    EngineError::Thread(error.to_string())
+                })?;
+            threads.push(thread);
+        }
+        Ok(threads.into_iter().map(join).collect())
+    })
 }
 
 /// One thread's work.
@@ -99,93 +64,97 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(self, mut port: Box<dyn Port>, mut records: Records) -> Worked {
+    fn run(self, port: Box<dyn Port>, meter: Meter, records: Records) -> Worked {
+        let _guard = self.options.stop.on_panic();
         let core = self.options.core(self.number);
         settle(core);
+        // The packets of shared input are in the books of the first thread alone.
+        let counts_packets = self.number == 0 || self.shares == 1;
+        let place = self.progress.queues.get(self.number);
         let mut intake = Intake::new(&self.options.meter, self.options.decapsulate);
-        let mut meter = Meter::new(&self.options.meter);
-        let steer = Steer::new(self.shares);
-        let (mut batch, mut share) = (Batch::default(), Batch::default());
-        let (mut faults, mut failed) = (Vec::new(), false);
-        let (mut flushed_ms, mut bursts, mut stopping) = (0u32, 0u32, false);
-        loop {
-            if !stopping && self.options.stop.is_requested() {
-                stopping = true;
-                port.stop();
-                if !self.live {
-                    break;
-                }
-            }
-            match port.receive() {
-                Ok(Received::Burst(burst)) => {
-                    batch.clear();
-                    intake.read(&burst, &mut batch);
-                    if steer.is_single() {
-                        meter.process(&batch, &mut records);
-                    } else {
-                        share.clear();
-                        for (index, &hash) in batch.hashes().iter().enumerate() {
-                            if steer.worker(hash) == self.number {
-                                share.push_from(&batch, index);
-                            }
-                        }
-                        meter.process(&share, &mut records);
-                    }
-                    bursts += 1;
-                }
-                Ok(Received::Idle) => {
-                    if self.live {
-                        meter.advance(intake.tick(), &mut records);
-                    }
-                    bursts = PUBLISH_EVERY;
-                }
-                Ok(Received::Fault(message)) => faults.push(message),
-                Ok(Received::End) => break,
-                Err(error) => {
-                    faults.push(error.to_string());
-                    failed = true;
-                    break;
-                }
-            }
-            if self.live && intake.clock_ms().wrapping_sub(flushed_ms) >= FLUSH_MS {
-                flushed_ms = intake.clock_ms();
-                meter.flush(&mut records);
-            }
-            if bursts >= PUBLISH_EVERY {
-                bursts = 0;
-                self.publish(&intake.books(), port.as_mut(), &mut meter);
-            }
+        let mut counting = Counting {
+            meter,
+            records,
+            steer: Steer::new(self.shares),
+            number: self.number,
+            live: self.live,
+            batch: Batch::default(),
+            share: Batch::default(),
+            place,
+        };
+        let mut receiver = Receiver {
+            port,
+            live: self.live,
+            stop: &self.options.stop,
+            progress: self.progress,
+            place: place.filter(|_| counts_packets),
+        };
+        let mut told = receiver.run(&mut intake, &mut counting);
+        counting.records.wait_from_now_on();
+        counting
+            .meter
+            .finish(intake.clock_ms(), &mut counting.records);
+        receiver.publish(&intake, &mut counting);
+        let mut queue = receiver.report(intake.books(), core);
+        if !counts_packets {
+            queue.books = Books::default();
+            told.faults.clear();
         }
-        meter.finish(intake.clock_ms(), &mut records);
-        self.publish(&intake.books(), port.as_mut(), &mut meter);
-        let mut books = intake.books();
-        enter_port(&mut books, port.as_mut());
-        if self.number > 0 && self.shares > 1 {
-            // The same packets stand in the books of the first thread, and their faults with them.
-            books = Books::default();
-            faults.clear();
-        }
+        queue.flows = counting.meter.counters();
         Worked {
-            queue: QueueReport {
-                name: port.name().to_owned(),
-                core,
-                books,
-                flows: meter.counters(),
-                cpu: hw::time::thread_cpu(),
-            },
-            memory_bytes: meter.memory_bytes(),
-            faults,
-            failed,
-            unknown_link: intake.unknown_link(),
+            queue,
+            memory_bytes: counting.meter.memory_bytes(),
+            told,
+            unknown_links: intake.unknown_links().to_vec(),
+        }
+    }
+}
+
+/// What the thread does with its packets.
+struct Counting<'a> {
+    meter: Meter,
+    records: Records,
+    steer: Steer,
+    number: usize,
+    live: bool,
+    batch: Batch,
+    /// The packets of the batch that are this thread's, where threads share an input.
+    share: Batch,
+    place: Option<&'a QueueProgress>,
+}
+
+impl Handler for Counting<'_> {
+    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+        self.batch.clear();
+        intake.read(burst, &mut self.batch);
+        if self.steer.is_single() {
+            self.meter.process(&self.batch, &mut self.records);
+        } else {
+            self.share.clear();
+            for (index, &hash) in self.batch.hashes().iter().enumerate() {
+                if self.steer.worker(hash) == self.number {
+                    self.share.push_from(&self.batch, index);
+                }
+            }
+            self.meter.process(&self.share, &mut self.records);
+            // Time goes on for the flows of a share that has no packet.
+            self.meter.advance(intake.clock_ms(), &mut self.records);
         }
     }
 
-    fn publish(&self, books: &Books, port: &mut dyn Port, meter: &mut Meter) {
-        if let Some(progress) = place(self.progress, self.number) {
-            if self.number == 0 || self.shares == 1 {
-                publish_port(progress, books, port);
-            }
-            publish_meter(progress, meter);
+    fn idle(&mut self, intake: &mut Intake) {
+        if self.live {
+            self.meter.advance(intake.tick(), &mut self.records);
+        }
+        self.meter.flush(&mut self.records);
+    }
+
+    fn now_and_then(&mut self, intake: &Intake) {
+        if self.live {
+            self.meter.flush_after(intake.clock_ms(), &mut self.records);
+        }
+        if let Some(place) = self.place {
+            place.show_meter(&mut self.meter);
         }
     }
 }

@@ -11,8 +11,9 @@ pub const JITTER_NS: i64 = 10_000 * TICK_NS;
 ///
 /// It is a function of the stream of time stamps alone, so a capture gives the same records
 /// whatever the number of threads. A step back adds nothing; a step forward counts as at most
-/// [`PacketClock::STEP_MS_MAX`], more than any time-out, so it ends every idle flow and no
-/// difference of two readings ever wraps.
+/// [`PacketClock::STEP_MS_MAX`], more than any time-out, so it ends every idle flow. The steps of
+/// one burst add up to less than half of the range: as long as the clock is shown to a table
+/// after every burst, no difference of two readings wraps.
 #[derive(Clone, Debug)]
 pub struct PacketClock {
     now_ms: u32,
@@ -34,8 +35,8 @@ impl Default for PacketClock {
 }
 
 impl PacketClock {
-    /// The most that one step forward counts: eleven and a half days. Time-outs are shorter.
-    pub const STEP_MS_MAX: u32 = 1_000_000_000;
+    /// The most that one step forward counts: two hours and a quarter. Time-outs are shorter.
+    pub const STEP_MS_MAX: u32 = 8_000_000;
 
     /// The time after a packet stamped `time_ns` (nanoseconds since the Unix epoch).
     #[inline]

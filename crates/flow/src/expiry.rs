@@ -1,6 +1,6 @@
 //! When a flow ends: idle and active time-outs, and the end of TCP connections.
 
-use crate::batch::Packet;
+use crate::batch::{BURST, Packet};
 use crate::clock::PacketClock;
 use crate::entry::{Entry, FlowEntry};
 use crate::record::EndReason;
@@ -36,7 +36,7 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// No time-out is longer: the meter's clock counts a jump as at most a little more than this.
-    pub const MAX: Duration = Duration::from_secs(10 * 24 * 3600);
+    pub const MAX: Duration = Duration::from_secs(2 * 3600);
 
     /// Flows last until the input ends.
     pub const NONE: Self = Self {
@@ -46,7 +46,10 @@ impl Timeouts {
     };
 }
 
-const _: () = assert!(Timeouts::MAX.as_millis() < PacketClock::STEP_MS_MAX as u128);
+const _: () = {
+    assert!(Timeouts::MAX.as_millis() < PacketClock::STEP_MS_MAX as u128);
+    assert!((PacketClock::STEP_MS_MAX as u64) * (BURST as u64) < u32::MAX as u64 / 2);
+};
 
 /// Decides, from a flow's entry and the clock alone, whether the flow has ended.
 ///

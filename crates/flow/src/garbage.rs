@@ -7,12 +7,24 @@ use std::time::Duration;
 /// How the table is looked through for flows that have ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GarbageSchedule {
-    /// T: the time in which a share `fraction` of the table is looked at.
+    /// T: the time in which a share `fraction` of the table is looked at; T/F is at most
+    /// [`GarbageSchedule::ROUND_MAX`].
     pub period: Duration,
     /// M: into how many parts a period is split.
     pub parts: u32,
     /// F: the share of the table that a period covers, above 0 and at most 1.
     pub fraction: f64,
+}
+
+impl GarbageSchedule {
+    /// The longest that a round over the whole table may take.
+    pub const ROUND_MAX: Duration = Duration::from_secs(24 * 3600);
+
+    /// How long a round over the whole table takes.
+    #[must_use]
+    pub fn round(&self) -> Duration {
+        self.period.div_f64(self.fraction.clamp(1e-6, 1.0))
+    }
 }
 
 impl Default for GarbageSchedule {

@@ -12,6 +12,7 @@ use crate::table::{
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
+use std::io;
 
 /// What a meter is to do.
 #[derive(Clone, Debug)]
@@ -34,8 +35,8 @@ pub struct MeterOptions {
     pub garbage: GarbageSchedule,
     /// What is computed of every flow beside its counts.
     pub statistics: Selection,
-    /// Take all memory in the beginning, as a link that waits for nobody needs; otherwise it is
-    /// taken as flows come.
+    /// Take the memory of the table in the beginning, as a link that waits for nobody needs;
+    /// otherwise (and for whole keys of IPv6 flows, and for statistics) it is taken as flows come.
     pub populate: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
     pub view_flows: usize,
@@ -101,6 +102,9 @@ pub const RECORDS: usize = 1024;
 /// How many flows ahead a flow that ends with the input is asked for.
 const FINISH_AHEAD: usize = 16;
 
+/// How long finished records of a link wait for others to be handed on with.
+pub const FLUSH_MS: u32 = 500;
+
 /// What a meter counted besides its flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterCounters {
@@ -132,24 +136,37 @@ pub struct Meter {
     occupied: Vec<u32>,
     records: RecordBatch,
     counters: MeterCounters,
-    clock_ms: u32,
+    /// The clock when records were last handed on for their age.
+    flushed_ms: u32,
     view: Option<ViewBuilder>,
 }
 
 impl Meter {
     /// A meter with all the memory that it will ever take, for `options`.
-    #[must_use]
-    pub fn new(options: &MeterOptions) -> Self {
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn new(options: &MeterOptions) -> io::Result<Self> {
         let values = options.statistics.wants_previous_packet();
         let flows_max = options.flows_max;
         let mut table: Box<dyn Table> = match options.table {
-            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), values)),
-            TableKind::DoubleHash => Box::new(DoubleHash::new(values)),
-            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, values)),
-            TableKind::Combined => Box::new(Combined::new(flows_max, values)),
+            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), values)?),
+            TableKind::DoubleHash => Box::new(DoubleHash::new(values)?),
+            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, values)?),
+            TableKind::Combined => Box::new(Combined::new(flows_max, values)?),
         };
         let slots = table.slots_max();
-        let mut openings = HugeSlice::zeroed(slots as usize);
+        let mut openings = HugeSlice::try_zeroed(slots as usize)?;
+        // A trial: statistics take their memory without asking.
+        let bytes_per_flow: usize = options
+            .statistics
+            .build(0)
+            .iter()
+            .map(|(_, each)| each.bytes_per_flow())
+            .sum();
+        drop(HugeSlice::<u8>::try_zeroed(
+            slots as usize * bytes_per_flow,
+        )?);
         if options.populate {
             table.populate();
             openings.populate();
@@ -159,7 +176,7 @@ impl Meter {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional
         );
         let both_directions = options.flow == FlowDefinition::Bidirectional;
-        Self {
+        Ok(Self {
             expiry: Expiry::new(&options.timeouts, connections, both_directions),
             garbage: Garbage::new(&options.garbage),
             openings,
@@ -170,10 +187,10 @@ impl Meter {
             occupied: Vec::new(),
             records: RecordBatch::default(),
             counters: MeterCounters::default(),
-            clock_ms: 0,
+            flushed_ms: 0,
             view: (options.view_flows > 0).then(|| ViewBuilder::new(options.view_flows)),
             table,
-        }
+        })
     }
 
     /// Memory that this meter takes when its table is full, in bytes.
@@ -220,7 +237,6 @@ impl Meter {
 
     /// Moves the clock, by which flows end; a share of the table is looked at.
     pub fn advance(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
-        self.clock_ms = clock_ms;
         let ranges = self.garbage.due(clock_ms, self.table.slots());
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             self.table.expired(
@@ -242,6 +258,14 @@ impl Meter {
         }
     }
 
+    /// Hands finished records on if [`FLUSH_MS`] have passed since that was last done.
+    pub fn flush_after(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
+        if clock_ms.wrapping_sub(self.flushed_ms) >= FLUSH_MS {
+            self.flushed_ms = clock_ms;
+            self.flush(sink);
+        }
+    }
+
     /// Hands all finished records on, without waiting for a full batch of them.
     pub fn flush(&mut self, sink: &mut impl RecordSink) {
         if !self.records.records.is_empty() {
@@ -253,7 +277,6 @@ impl Meter {
 
     /// Ends all flows with the input, at `clock_ms`; the records come by start and key.
     pub fn finish(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
-        self.clock_ms = clock_ms;
         let mut slots = Vec::with_capacity(self.table.flows());
         self.table.occupied(0, self.table.slots(), &mut slots);
         slots.sort_by_cached_key(|&slot| {

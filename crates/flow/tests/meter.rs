@@ -72,7 +72,7 @@ impl RecordSink for Collect {
 
 fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<Record> {
     let (maker, hash) = (options.key_maker(), options.flow_hash());
-    let mut meter = Meter::new(options);
+    let mut meter = Meter::new(options).expect("memory");
     let mut sink = Collect::default();
     let (mut batch, mut clock_ms) = (Batch::default(), 1u32);
     for (number, event) in events.iter().enumerate() {

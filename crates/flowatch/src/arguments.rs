@@ -44,7 +44,7 @@ pub(crate) struct WatchArguments {
     pub(crate) files: Vec<PathBuf>,
 
     /// Count only packets that match this pcap-filter(7) expression.
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 
     /// Which packets form a flow.
@@ -161,9 +161,9 @@ pub(crate) struct WatchArguments {
     pub(crate) seed: Option<u64>,
 
     /// Garbage collection: every PERIOD/PARTS, a share FRACTION/PARTS of the table is looked at
-    /// for flows that have ended.
-    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", default_value = "10s,10000,1", value_parser = garbage, help_heading = "Engine")]
-    pub(crate) garbage: flow::GarbageSchedule,
+    /// for flows that have ended [default: the idle time-out or 10s, what is less, in 10000 parts].
+    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", value_parser = garbage, help_heading = "Engine")]
+    pub(crate) garbage: Option<flow::GarbageSchedule>,
 
     /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
     /// nothing is standard output; `parquet:DIR`). May be repeated.
@@ -193,8 +193,8 @@ pub(crate) struct WatchArguments {
     pub(crate) summary: SummaryArgument,
 
     /// Flows in the list of the largest.
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Reports")]
-    pub(crate) top: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=100_000), help_heading = "Reports")]
+    pub(crate) top: u32,
 
     /// Time between two lines of progress, where there is no terminal for the live screen.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Reports")]
@@ -301,7 +301,7 @@ fn timeout(text: &str) -> Result<Timeout, String> {
         return Err("at least 1ms, or none".into());
     }
     if duration > flow::Timeouts::MAX {
-        return Err("at most 10 days, or none".into());
+        return Err("at most 2 hours, or none".into());
     }
     Ok(Timeout(Some(duration)))
 }
@@ -352,11 +352,15 @@ fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
             "a period above 0, at least one part, and a fraction above 0 and at most 1".into(),
         );
     }
-    Ok(flow::GarbageSchedule {
+    let schedule = flow::GarbageSchedule {
         period,
         parts: count,
         fraction,
-    })
+    };
+    if schedule.round() > flow::GarbageSchedule::ROUND_MAX {
+        return Err("a round over the table (period / fraction) of at most a day".into());
+    }
+    Ok(schedule)
 }
 
 #[cfg(test)]
@@ -380,7 +384,7 @@ mod tests {
             Some(Duration::from_millis(500))
         );
         assert!(timeout("0s").is_err());
-        assert!(timeout("1year").is_err());
+        assert!(timeout("3h").is_err());
         assert!(garbage("50ms,100,0.5").is_ok());
         assert!(garbage("50ms,0,1").is_err());
     }

@@ -1,11 +1,13 @@
 //! The thread that takes records: it writes them, and remembers what the summary shows.
 
-use engine::Returned;
-use engine::worker::Stop;
+use engine::{Returned, Stop};
 use export::{ExportError, Exporter};
 use flow::{Record, RecordBatch};
 use std::cmp::Reverse;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a record waits in an output that gathers them.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// An output and its name in messages.
 pub(crate) struct Output {
@@ -56,14 +58,16 @@ impl Collector {
 
     /// Takes records until there are no more. When a reader has gone, it asks the run to stop.
     pub(crate) fn run(mut self, records: &Returned, stop: &Stop) -> Collected {
+        let mut flushed = Instant::now();
         loop {
-            let batch = match records.next_within(Duration::from_secs(1)) {
+            if flushed.elapsed() >= FLUSH_EVERY {
+                flushed = Instant::now();
+                self.each(|exporter| exporter.flush());
+            }
+            let batch = match records.next_within(FLUSH_EVERY) {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break,
-                Err(_) => {
-                    self.each(|exporter| exporter.flush());
-                    continue;
-                }
+                Err(_) => continue,
             };
             for record in &batch.records {
                 self.top.show(record);
@@ -104,7 +108,8 @@ impl Collector {
 
     fn write_sorted(&mut self, waiting: &RecordBatch) {
         let mut order: Vec<usize> = (0..waiting.records.len()).collect();
-        order.sort_unstable_by_key(|&index| {
+        // Stable: records that are alike in all of this come from one table, in its order.
+        order.sort_by_key(|&index| {
             let record = &waiting.records[index];
             (record.start_ns, record.key, record.end_ns, record.packets)
         });

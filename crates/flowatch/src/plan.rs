@@ -4,23 +4,33 @@
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
-use engine::worker::Model;
-use export::Spec;
+use engine::{Model, check_cores};
+use export::{Spec, Target};
 use flow::hash::HashKind;
 use flow::statistic::{Selection, SelectionError};
-use flow::{FlowDefinition, MeterOptions, TableKind, Timeouts};
+use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use port::Input;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 use wire::Decapsulate;
 
 /// Packets that the ring before a monitor holds, as a receive ring of the papers.
 const RING: u64 = 4096;
 
-/// The least bytes that a packet of a flow takes in a capture file: a record header of pcap and
-/// an Ethernet header before an IPv4 header.
-const FILE_BYTES_PER_PACKET: u64 = 16 + 14 + 20;
+/// The least bytes that a packet of a flow takes in a capture file: a record header of pcap and an
+/// IPv4 header.
+const FILE_BYTES_PER_PACKET: u64 = 16 + 20;
+
+/// The most packets that a ring holds: more is a slip of the hand.
+const RING_MAX: u64 = 1 << 26;
+
+/// The most flows of a table, whose slots have 32-bit numbers.
+const FLOWS_MAX: u64 = 64_000_000;
+
+/// The most time that a flow that has ended stays in the table.
+const GARBAGE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
 /// What to read.
 #[derive(Debug)]
@@ -111,6 +121,14 @@ impl Plan {
             _ => {}
         }
         let outputs = outputs(&arguments.outputs)?;
+        check_files(&source, &outputs)?;
+        let cores = arguments
+            .cores
+            .as_ref()
+            .map(|cores| cores.0.clone())
+            .unwrap_or_default();
+        check_cores(&cores).map_err(|error| error.to_string())?;
+        let timeouts = timeouts(&arguments);
         let seed = arguments.seed.map_or_else(random_seed, Ok)?;
         let meter = MeterOptions {
             flow: match arguments.flow {
@@ -128,8 +146,8 @@ impl Plan {
                 .map_err(|error| error.to_string())?,
             seed,
             flows_max: flows_max(arguments.max_flows, &source)?,
-            timeouts: timeouts(&arguments),
-            garbage: arguments.garbage,
+            timeouts,
+            garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
             statistics: Selection::parse(
                 &arguments.statistics,
                 arguments
@@ -150,9 +168,9 @@ impl Plan {
             model,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
-            ring: usize::try_from(arguments.ring.unwrap_or(RING))
+            ring: usize::try_from(arguments.ring.unwrap_or(RING).min(RING_MAX))
                 .map_err(|error| format!("--ring: {error}"))?,
-            cores: arguments.cores.map(|cores| cores.0).unwrap_or_default(),
+            cores,
             meter,
             decapsulate: match arguments.decapsulate {
                 None => Decapsulate::No,
@@ -163,7 +181,7 @@ impl Plan {
             sort: arguments.sort,
             community_id: arguments.community_id,
             summary: arguments.summary,
-            top: arguments.top,
+            top: arguments.top as usize,
             interval_given: arguments.interval.is_some(),
             interval: arguments
                 .interval
@@ -176,6 +194,14 @@ impl Plan {
         })
     }
 
+    /// Receiving threads, all interfaces together.
+    pub(crate) fn receivers(&self) -> usize {
+        match &self.source {
+            Source::Files(_) => self.queues,
+            Source::Live(interfaces) => interfaces.len() * self.queues,
+        }
+    }
+
     /// Whether packets come from interfaces.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.source, Source::Live(_))
@@ -185,7 +211,7 @@ impl Plan {
     pub(crate) fn records_on_standard_output(&self) -> bool {
         self.outputs
             .iter()
-            .any(|spec| spec.target == export::Target::StandardOutput)
+            .any(|spec| spec.target == Target::StandardOutput)
     }
 }
 
@@ -194,7 +220,13 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
         (true, true) => Err("nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard \
                              input)".into()),
         (false, false) => Err("-i and -r together: watch interfaces, or read files".into()),
-        (false, true) => Ok(Source::Live(arguments.interfaces.clone())),
+        (false, true) => {
+            let names = &arguments.interfaces;
+            match names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+                Some((_, twice)) => Err(format!("-i {twice} is given twice: its packets would count twice")),
+                None => Ok(Source::Live(names.clone())),
+            }
+        }
         (true, false) => {
             let inputs: Vec<_> = arguments
                 .files
@@ -226,6 +258,54 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
+/// Refuses outputs that would destroy what is read, and two that are one file.
+fn check_files(source: &Source, outputs: &[Spec]) -> Result<(), String> {
+    let identity = |path: &std::path::Path| {
+        std::fs::metadata(path)
+            .ok()
+            .filter(Metadata::is_file)
+            .map(|found| (found.dev(), found.ino()))
+    };
+    let targets: Vec<_> = outputs
+        .iter()
+        .filter_map(|spec| match &spec.target {
+            Target::Path(path) => identity(path).map(|identity| (path, identity)),
+            Target::StandardOutput => None,
+        })
+        .collect();
+    for (index, (path, target)) in targets.iter().enumerate() {
+        if targets[..index]
+            .iter()
+            .any(|(_, earlier)| earlier == target)
+        {
+            return Err(format!("-o: {} is named twice", path.display()));
+        }
+        let Source::Files(inputs) = source else {
+            continue;
+        };
+        let reads =
+            |input: &Input| matches!(input, Input::Path(path) if identity(path) == Some(*target));
+        if inputs.iter().any(reads) {
+            return Err(format!(
+                "-o: {} is read (-r): writing would destroy it",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The sweep keeps pace with the idle time-out.
+fn garbage(timeouts: &Timeouts) -> GarbageSchedule {
+    let period = timeouts
+        .idle
+        .map_or(GARBAGE_PERIOD_MAX, |idle| idle.min(GARBAGE_PERIOD_MAX));
+    GarbageSchedule {
+        period,
+        ..GarbageSchedule::default()
+    }
+}
+
 fn timeouts(arguments: &WatchArguments) -> Timeouts {
     if arguments.whole_flows {
         return Timeouts::NONE;
@@ -250,10 +330,9 @@ fn flows_max(wanted: u64, source: &Source) -> Result<usize, String> {
             bound = bound.min(size / FILE_BYTES_PER_PACKET).max(1);
         }
     }
-    let entry_bytes = 128;
-    if bound.saturating_mul(entry_bytes) > 1 << 44 {
+    if wanted > FLOWS_MAX {
         return Err(format!(
-            "--max-flows {wanted}: more than any machine's memory"
+            "--max-flows {wanted}: at most {FLOWS_MAX} in a table; --queues and --monitors have a table each"
         ));
     }
     usize::try_from(bound).map_err(|error| format!("--max-flows {wanted}: {error}"))

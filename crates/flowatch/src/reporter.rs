@@ -5,8 +5,7 @@ use crate::plan::{Plan, Source};
 use crate::progress::{FileBar, Lines};
 use crate::screen::{Action, Measure, Screen, ScreenState, Title};
 use crate::watch::complain;
-use engine::worker::{Model, Stop};
-use engine::{Progress, Records};
+use engine::{Model, Progress, Records, Stop};
 use std::time::Duration;
 
 /// Flows that a view holds: as many as the largest screen shows.
@@ -17,6 +16,8 @@ const SCREEN_ROUND: Duration = Duration::from_secs(1);
 
 /// The one of them that fits the run.
 pub(crate) enum Reporter {
+    /// The screen, not yet open.
+    ScreenToOpen,
     /// On a terminal, for interfaces.
     Screen(Box<Screen>),
     /// On a terminal, for files.
@@ -28,35 +29,54 @@ pub(crate) enum Reporter {
 }
 
 impl Reporter {
-    /// Chooses, and opens the screen if it is to be that; the plan's meter is then told to make
-    /// views for it.
-    pub(crate) fn open(plan: &mut Plan, stop: &Stop) -> Self {
+    /// Chooses; for the screen, the plan's meter is told to make views.
+    pub(crate) fn choose(plan: &mut Plan) -> Self {
         if plan.quiet {
             return Self::Silent;
         }
-        let lines = |interval: Option<Duration>| {
-            interval.map_or(Self::Silent, |interval| Self::Lines(Lines::new(interval)))
-        };
         if !plan.is_live() {
             return match plan.interval {
                 None if FileBar::is_possible() => Self::Bar(FileBar::new(false)),
-                interval => lines(interval),
+                interval => Self::lines(interval),
             };
         }
         if plan.interval_given || plan.records_on_standard_output() || !Screen::is_possible() {
-            return lines(plan.interval);
+            return Self::lines(plan.interval);
         }
         let garbage = &mut plan.meter.garbage;
         garbage.period = garbage.period.min(SCREEN_ROUND);
         plan.meter.view_flows = VIEW_FLOWS;
-        match Screen::open(title(plan), stop) {
-            Ok(screen) => Self::Screen(Box::new(screen)),
-            Err(error) => {
-                complain(&format!("no live screen: {error}"));
-                plan.meter.view_flows = 0;
-                lines(plan.interval)
-            }
+        Self::ScreenToOpen
+    }
+
+    /// Takes the terminal over, if it is to be the screen: when all that could refuse the run is
+    /// done.
+    pub(crate) fn open(&mut self, plan: &Plan, stop: &Stop) {
+        if matches!(self, Self::ScreenToOpen) {
+            *self = match Screen::open(title(plan), stop) {
+                Ok(screen) => Self::Screen(Box::new(screen)),
+                Err(error) => {
+                    complain(&format!("no live screen: {error}"));
+                    Self::lines(plan.interval)
+                }
+            };
         }
+    }
+
+    fn lines(interval: Option<Duration>) -> Self {
+        interval.map_or(Self::Silent, |interval| Self::Lines(Lines::new(interval)))
+    }
+
+    /// Says at once what came up, and gives back what was said; under the screen it has to wait for
+    /// the end.
+    pub(crate) fn tell(&self, messages: Vec<String>) -> Vec<String> {
+        if matches!(self, Self::Screen(_)) {
+            return Vec::new();
+        }
+        for message in &messages {
+            complain(message);
+        }
+        messages
     }
 
     /// Shows how far the run is.
@@ -83,7 +103,7 @@ impl Reporter {
                 Some(progress.sum(|queue| &queue.records)),
                 elapsed,
             ),
-            Self::Silent => {}
+            Self::ScreenToOpen | Self::Silent => {}
         }
     }
 
@@ -92,7 +112,7 @@ impl Reporter {
         match self {
             Self::Screen(screen) => screen.close(),
             Self::Bar(bar) => bar.close(),
-            Self::Lines(_) | Self::Silent => {}
+            Self::ScreenToOpen | Self::Lines(_) | Self::Silent => {}
         }
     }
 }
@@ -122,6 +142,6 @@ fn title(plan: &Plan) -> Title {
         flow: plan.meter.flow,
         numeric: plan.numeric,
         measure: Measure::of(&plan.meter),
-        round: plan.meter.garbage.period,
+        round: plan.meter.garbage.round(),
     }
 }

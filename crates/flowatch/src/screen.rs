@@ -25,7 +25,7 @@ pub(crate) use distribution::Measure;
 pub(crate) use palette::{has_unicode, wants_colour};
 pub(crate) use state::ScreenState;
 
-use engine::worker::Stop;
+use engine::Stop;
 use face::Face;
 use flow::FlowDefinition;
 use palette::Palette;

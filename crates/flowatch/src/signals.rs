@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM: the first ends the run in order, a second one leaves at once.
 
-use engine::worker::Stop;
+use engine::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::{io, thread};
@@ -13,8 +13,8 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for signal in signals.forever() {
-                if stop.is_requested() {
+            for (number, signal) in signals.forever().enumerate() {
+                if number > 0 {
                     crate::screen::restore();
                     std::process::exit(128 + signal);
                 }

@@ -30,10 +30,15 @@ pub(crate) struct Summary {
     fragments: u64,
     clock_steps_back: u64,
     /// Parts of the input that could not be read.
+    unreadable: u64,
+    /// What went wrong, in words.
     faults: Vec<String>,
     /// Link types met that are not read, as libpcap numbers them.
     unknown_link_types: Vec<u16>,
-    seconds: Seconds,
+    /// Wall-clock time of the run.
+    seconds: f64,
+    /// Processor time of the whole process.
+    cpu_seconds: f64,
     table_memory_bytes: usize,
     outputs: Vec<SummaryOutput>,
     /// Records that a full way to the writer lost.
@@ -63,12 +68,6 @@ struct SummaryBytes {
     in_flows: u64,
     no_flow: u64,
     miscounted: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Seconds {
-    wall: f64,
-    cpu: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -123,6 +122,7 @@ impl Summary {
             truncated: books.truncated,
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
+            unreadable: books.faults,
             faults: report
                 .faults
                 .iter()
@@ -130,10 +130,8 @@ impl Summary {
                 .cloned()
                 .collect(),
             unknown_link_types: report.unknown_links.clone(),
-            seconds: Seconds {
-                wall: report.elapsed.as_secs_f64(),
-                cpu: cpu_seconds,
-            },
+            seconds: report.elapsed.as_secs_f64(),
+            cpu_seconds,
             table_memory_bytes: report.memory_bytes,
             outputs: collected
                 .outputs
@@ -205,7 +203,7 @@ impl TopFlow {
 
 /// Lost packets by reason, every reason told.
 fn dropped(books: &Books) -> BTreeMap<&'static str, u64> {
-    engine::Drop::ALL
+    engine::Loss::ALL
         .into_iter()
         .map(|reason| (reason.name(), books.dropped[reason as usize].packets))
         .collect()

@@ -91,7 +91,7 @@ impl SummaryText<'_> {
                 "(the table had no place for them)",
             )?;
         }
-        for reason in engine::Drop::ALL {
+        for reason in engine::Loss::ALL {
             let count = books.dropped[reason as usize].packets;
             if count > 0 {
                 let share = units::share(count, books.received.packets);
@@ -109,6 +109,7 @@ impl SummaryText<'_> {
             ("cut by the snap length", books.truncated),
             ("fragments", books.fragments),
             ("clock steps back", books.clock_steps_back),
+            ("parts of the input unreadable", books.faults),
         ];
         for (name, count) in asides.into_iter().filter(|(_, count)| *count > 0) {
             line(text, name, count, "")?;

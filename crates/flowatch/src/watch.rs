@@ -8,8 +8,7 @@ use crate::reporter::Reporter;
 use crate::signals;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::worker::{Input, Model, Options, Stop};
-use engine::{Progress, Report};
+use engine::{Input, Model, Options, Progress, Report, Stop};
 use export::ExportOptions;
 use port::{Port, PortError, af_packet};
 use std::io::{self, Write};
@@ -35,28 +34,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&stop) {
         return failed(&format!("signals: {error}"));
     }
-    let ports = match open_ports(&plan) {
-        Ok(ports) => ports,
-        Err(PortError::Permission(message)) => {
-            complain(&message);
-            return ExitCode::from(EXIT_PERMISSION);
-        }
-        Err(error) => return failed(&error.to_string()),
-    };
     let live = plan.is_live();
-    let receivers = ports.len();
-    let threads = match plan.model {
-        Model::RunToCompletion => receivers,
-        Model::Pipeline => receivers * (1 + plan.monitors),
-    };
-    let collector = match open_outputs(&plan) {
-        Ok(outputs) => {
-            let width = plan.meter.schema().statistics.len();
-            Collector::new(outputs, width, plan.sort, plan.top)
-        }
-        Err(message) => return failed(&message),
-    };
-    let mut reporter = Reporter::open(&mut plan, &stop);
+    let mut reporter = Reporter::choose(&mut plan);
     let options = Options {
         model: plan.model,
         meter: plan.meter.clone(),
@@ -66,11 +45,33 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         ring: plan.ring,
         stop: stop.clone(),
     };
+    // Before the ports: a link waits for no table.
+    let meters = match engine::meters(&options, plan.receivers()) {
+        Ok(meters) => meters,
+        Err(error) => return failed(&error.to_string()),
+    };
+    let ports = match open_ports(&plan) {
+        Ok(ports) => ports,
+        Err(PortError::Permission(message)) => {
+            complain(&message);
+            return ExitCode::from(EXIT_PERMISSION);
+        }
+        Err(error) => return failed(&error.to_string()),
+    };
+    let collector = match open_outputs(&plan) {
+        Ok(outputs) => {
+            let width = plan.meter.schema().statistics.len();
+            Collector::new(outputs, width, plan.sort, plan.top)
+        }
+        Err(message) => return failed(&message),
+    };
+    reporter.open(&plan, &stop);
     let input = Input {
+        same_packets: !live && ports.len() > 1,
         ports,
-        same_packets: !live && receivers > 1,
         live,
     };
+    let threads = options.threads(plan.receivers());
     let progress = Progress::new(threads);
     let (records, returned) = engine::channel(threads, !live);
     let outcome = thread::scope(|scope| {
@@ -79,20 +80,24 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         let lost = records.clone();
         let options = &options;
         let progress_of_engine = &progress;
+        let main = thread::current();
         let running = scope.spawn(move || {
-            let report = engine::run(options, input, &records, progress_of_engine);
+            let report = engine::run(options, input, meters, &records, progress_of_engine);
             drop(records);
+            main.unpark();
             report
         });
         let started = Instant::now();
+        let mut told = Vec::new();
         while !running.is_finished() {
-            thread::sleep(LOOK);
+            thread::park_timeout(LOOK);
             if plan
                 .duration
                 .is_some_and(|duration| started.elapsed() >= duration)
             {
                 stop.request();
             }
+            told.extend(reporter.tell(progress.take_told()));
             reporter.tick(&progress, &lost, started.elapsed());
         }
         reporter.close();
@@ -100,13 +105,21 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         // The collector ends when the last sender is gone.
         let records_lost = lost.lost();
         drop(lost);
-        (report, collecting.join(), records_lost)
+        (report, collecting.join(), records_lost, told)
     });
-    let (report, collected, records_lost) = match outcome {
-        (Ok(Ok(report)), Ok(collected), lost) => (report, collected, lost),
+    let (report, collected, records_lost, told) = match outcome {
+        (Ok(Ok(report)), Ok(collected), lost, told) => (report, collected, lost, told),
         (Ok(Err(error)), ..) => return failed(&error.to_string()),
         _ => return failed("a thread panicked: please report this"),
     };
+    for fault in report
+        .faults
+        .iter()
+        .filter(|fault| !told.contains(fault))
+        .chain(&collected.faults)
+    {
+        complain(fault);
+    }
     say(&plan, &report, &collected, records_lost);
     exit_code(&plan, &report, &collected, records_lost)
 }
@@ -182,15 +195,12 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, String> {
 
 /// Says what the run came to, where it was asked to.
 fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
-    for fault in report.faults.iter().chain(&collected.faults) {
-        complain(fault);
-    }
     for link in &report.unknown_links {
         complain(&format!(
             "link type {link} is not read: its packets are counted, without flows"
         ));
     }
-    let cpu = engine_cpu();
+    let cpu = hw::time::process_cpu();
     let text = match plan.summary {
         SummaryArgument::None => return,
         SummaryArgument::Json => {
@@ -216,11 +226,6 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
     } else {
         io::stdout().lock().write_all(text.as_bytes())
     };
-}
-
-/// Processor time of the whole process so far.
-fn engine_cpu() -> Duration {
-    hw::time::process_cpu()
 }
 
 fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// A counter on a cache line of its own, so that the two sides do not fight over one.
 #[repr(align(128))]
@@ -57,6 +57,17 @@ pub struct Consumer<T> {
     put: usize,
 }
 
+/// What the taking side finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Popped<T> {
+    /// The oldest item.
+    Item(T),
+    /// Nothing yet.
+    Empty,
+    /// Nothing, and the putting side is gone: there will be no more.
+    Closed,
+}
+
 /// A ring that holds `capacity` items, rounded up to a power of two.
 #[must_use]
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
@@ -90,17 +101,22 @@ impl<T: Send> Producer<T> {
     /// # Errors
     /// Gives the item back when the ring is full.
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.put.wrapping_sub(self.taken) == self.ring.slots.len() {
-            self.taken = self.ring.taken.0.load(Ordering::Acquire);
-            if self.put.wrapping_sub(self.taken) == self.ring.slots.len() {
-                return Err(item);
-            }
+        if self.is_full() {
+            return Err(item);
         }
         // SAFETY: fewer than all slots are taken, so the consumer is done with this one.
         unsafe { (*self.ring.slot(self.put)).write(item) };
         self.put = self.put.wrapping_add(1);
         self.ring.put.0.store(self.put, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether there is no room at the moment.
+    pub fn is_full(&mut self) -> bool {
+        if self.put.wrapping_sub(self.taken) == self.ring.slots.len() {
+            self.taken = self.ring.taken.0.load(Ordering::Acquire);
+        }
+        self.put.wrapping_sub(self.taken) == self.ring.slots.len()
     }
 
     /// Items in the ring at the moment, at most.
@@ -119,11 +135,18 @@ impl<T: Send> Producer<T> {
 
 impl<T: Send> Consumer<T> {
     /// Takes the oldest item, if there is one.
-    pub fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Popped<T> {
         if self.taken == self.put {
+            // Looked at first: what the producer put in before it went is seen after it has gone.
+            let closed = Arc::strong_count(&self.ring) == 1;
+            fence(Ordering::Acquire);
             self.put = self.ring.put.0.load(Ordering::Acquire);
             if self.taken == self.put {
-                return None;
+                return if closed {
+                    Popped::Closed
+                } else {
+                    Popped::Empty
+                };
             }
         }
         // SAFETY: the producer filled this slot before it raised `put`, and does not touch it again
@@ -131,13 +154,7 @@ impl<T: Send> Consumer<T> {
         let item = unsafe { (*self.ring.slot(self.taken)).assume_init_read() };
         self.taken = self.taken.wrapping_add(1);
         self.ring.taken.0.store(self.taken, Ordering::Release);
-        Some(item)
-    }
-
-    /// Whether the other side is gone; what it had put in before may still be popped.
-    #[must_use]
-    pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.ring) == 1
+        Popped::Item(item)
     }
 }
 
@@ -161,16 +178,35 @@ mod tests {
         let mut expected = 0;
         while expected < 100_000 {
             match consumer.pop() {
-                Some(item) => {
+                Popped::Item(item) => {
                     assert_eq!(*item, expected);
                     expected += 1;
                 }
-                None => std::thread::yield_now(),
+                Popped::Empty => std::thread::yield_now(),
+                Popped::Closed => panic!("closed before all was taken"),
             }
         }
         sender.join().unwrap();
-        assert!(consumer.pop().is_none());
-        assert!(consumer.is_abandoned());
+        assert_eq!(consumer.pop(), Popped::Closed);
+    }
+
+    #[test]
+    fn closed_is_told_only_after_the_last_item() {
+        for _ in 0..2000 {
+            let (mut producer, mut consumer) = ring(32);
+            let sender =
+                std::thread::spawn(move || (0..20).for_each(|item| producer.push(item).unwrap()));
+            let mut taken = 0;
+            loop {
+                match consumer.pop() {
+                    Popped::Item(_) => taken += 1,
+                    Popped::Empty => std::hint::spin_loop(),
+                    Popped::Closed => break,
+                }
+            }
+            assert_eq!(taken, 20);
+            sender.join().unwrap();
+        }
     }
 
     #[test]
@@ -181,7 +217,7 @@ mod tests {
             producer.push(Arc::clone(&witness)).unwrap();
         }
         assert!(producer.push(Arc::clone(&witness)).is_err());
-        drop(consumer.pop());
+        assert!(matches!(consumer.pop(), Popped::Item(_)));
         drop((producer, consumer));
         assert_eq!(Arc::strong_count(&witness), 1);
     }
@@ -199,7 +235,8 @@ mod tests {
                         queue.push_back(number);
                     }
                 } else {
-                    assert_eq!(consumer.pop(), queue.pop_front());
+                    let expected = queue.pop_front().map_or(Popped::Empty, Popped::Item);
+                    assert_eq!(consumer.pop(), expected);
                 }
                 assert_eq!(producer.occupancy(), queue.len());
             }

@@ -23,6 +23,7 @@ use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use hw::tags::{self, TAGS, TagLine};
+use std::io;
 use wire::FlowKey;
 
 /// Slots of a bucket; the last has no flow.
@@ -89,20 +90,19 @@ impl Bucket {
     /// A table of at most `flows_max` flows, whose batches are hashed by `hash`. `values`: tell
     /// gaps and inter-arrival times.
     ///
-    /// # Panics
+    /// # Errors
     /// When the machine has no room for it.
-    #[must_use]
-    pub fn new(flows_max: usize, hash: FlowHash, values: bool) -> Self {
+    pub fn new(flows_max: usize, hash: FlowHash, values: bool) -> io::Result<Self> {
         let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2);
         let buckets_max = flows_max
             .div_ceil(FLOWS_PER_BUCKET)
             .max(PROBES as usize)
             .next_power_of_two();
         let slots = buckets_max * LANES as usize;
-        Self {
-            tags: HugeSlice::zeroed(buckets_max),
-            entries: HugeSlice::zeroed(slots),
-            wide: WideKeys::new(slots),
+        Ok(Self {
+            tags: HugeSlice::try_zeroed(buckets_max)?,
+            entries: HugeSlice::try_zeroed(slots)?,
+            wide: WideKeys::new(slots)?,
             hash,
             buckets: BUCKETS_FIRST.min(buckets_max as u32),
             buckets_max: buckets_max as u32,
@@ -116,7 +116,7 @@ impl Bucket {
             staged_slots: [0; BURST],
             staged: 0,
             scratch: Scratch::default(),
-        }
+        })
     }
 
     #[inline(always)]
@@ -213,15 +213,25 @@ impl Bucket {
         let mut scratch = std::mem::take(&mut self.scratch);
         self.flows_near(old, &mut scratch);
         let moves = |hash| bucket_of(hash, new) == old && bucket_of(hash, grown) != old;
-        let going = || scratch.slots.iter().zip(&scratch.hashes).filter(|&(_, &hash)| moves(hash));
-        let crowded = going().next().filter(|_| going().count() > self.room_near(new));
+        let going = || {
+            scratch
+                .slots
+                .iter()
+                .zip(&scratch.hashes)
+                .filter(|&(_, &hash)| moves(hash))
+        };
+        let crowded = going()
+            .next()
+            .filter(|_| going().count() > self.room_near(new));
         let result = match crowded {
             Some((&slot, _)) => Err(slot),
             None => {
                 self.buckets = grown;
                 for (&from, &hash) in going() {
                     // There is room for all of them.
-                    let Some(to) = self.take_lane(new, tag_of(hash)) else { continue };
+                    let Some(to) = self.take_lane(new, tag_of(hash)) else {
+                        continue;
+                    };
                     self.entries[to as usize] = self.entries[from as usize];
                     self.wide.relocate(from, to, &self.entries[to as usize]);
                     moved(from, to);
@@ -475,6 +485,7 @@ impl Table for Bucket {
 
     fn memory_bytes(&self) -> usize {
         self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
+            + self.wide.memory_bytes()
     }
 }
 

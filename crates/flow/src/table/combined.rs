@@ -10,6 +10,7 @@ use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
+use std::io;
 use wire::FlowKey;
 
 /// Entries in a bucket before its chain, as in the paper.
@@ -30,16 +31,18 @@ pub struct Combined {
 impl Combined {
     /// Buckets for 2^17 flows, and chains for at most `flows_max` more. `values`: tell gaps and
     /// inter-arrival times.
-    #[must_use]
-    pub fn new(flows_max: usize, values: bool) -> Self {
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn new(flows_max: usize, values: bool) -> io::Result<Self> {
         let slots = CHAINED as usize + flows_max.clamp(1, u32::MAX as usize / 2);
-        Self {
-            nodes: Nodes::new(slots, values),
-            tags: HugeSlice::zeroed(BUCKETS),
-            chains: Chains::new(CHAINED, slots as u32),
+        Ok(Self {
+            nodes: Nodes::new(slots, values)?,
+            tags: HugeSlice::try_zeroed(BUCKETS)?,
+            chains: Chains::new(CHAINED, slots as u32)?,
             staged_slots: [0; BURST],
             staged: 0,
-        }
+        })
     }
 
     /// The slot of the flow with `hash`: in its bucket, then in its chain.

@@ -10,6 +10,7 @@ use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
+use std::io;
 use wire::FlowKey;
 
 /// Entries in a bucket, as in the paper.
@@ -25,14 +26,16 @@ pub struct DoubleHash {
 
 impl DoubleHash {
     /// A table of 2^16 buckets. `values`: tell gaps and inter-arrival times.
-    #[must_use]
-    pub fn new(values: bool) -> Self {
-        Self {
-            nodes: Nodes::new(BUCKETS * WAYS as usize, values),
-            tags: HugeSlice::zeroed(BUCKETS),
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn new(values: bool) -> io::Result<Self> {
+        Ok(Self {
+            nodes: Nodes::new(BUCKETS * WAYS as usize, values)?,
+            tags: HugeSlice::try_zeroed(BUCKETS)?,
             staged_slots: [0; BURST],
             staged: 0,
-        }
+        })
     }
 
     /// The slot of the flow, or a free one for it.

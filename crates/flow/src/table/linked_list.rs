@@ -9,6 +9,7 @@ use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
+use std::io;
 use wire::FlowKey;
 
 /// A node's place in its chain: where the chain goes on (slot + 1, 0 at its end), the bucket that
@@ -27,14 +28,14 @@ pub(super) struct Chains {
 
 impl Chains {
     /// Chains over the slots from `base` to `slots`.
-    pub(super) fn new(base: u32, slots: u32) -> Self {
-        Self {
-            heads: HugeSlice::zeroed(BUCKETS),
-            links: HugeSlice::zeroed((slots - base) as usize),
+    pub(super) fn new(base: u32, slots: u32) -> io::Result<Self> {
+        Ok(Self {
+            heads: HugeSlice::try_zeroed(BUCKETS)?,
+            links: HugeSlice::try_zeroed((slots - base) as usize)?,
             base,
             free: Vec::new(),
             unused: base,
-        }
+        })
     }
 
     fn link(&self, slot: u32) -> Link {
@@ -122,15 +123,17 @@ pub struct LinkedList {
 
 impl LinkedList {
     /// Chains of at most `flows_max` flows in all. `values`: tell gaps and inter-arrival times.
-    #[must_use]
-    pub fn new(flows_max: usize, values: bool) -> Self {
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub fn new(flows_max: usize, values: bool) -> io::Result<Self> {
         let slots = flows_max.clamp(1, u32::MAX as usize / 2);
-        Self {
-            nodes: Nodes::new(slots, values),
-            chains: Chains::new(0, slots as u32),
+        Ok(Self {
+            nodes: Nodes::new(slots, values)?,
+            chains: Chains::new(0, slots as u32)?,
             staged_slots: [0; BURST],
             staged: 0,
-        }
+        })
     }
 }
 

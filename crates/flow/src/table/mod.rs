@@ -18,6 +18,7 @@ use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
+use std::io;
 use std::str::FromStr;
 use wire::FlowKey;
 
@@ -245,8 +246,13 @@ fn open(
 struct WideKeys(HugeSlice<[u128; 3]>);
 
 impl WideKeys {
-    fn new(slots: usize) -> Self {
-        Self(HugeSlice::zeroed(slots))
+    fn new(slots: usize) -> io::Result<Self> {
+        HugeSlice::try_zeroed(slots).map(Self)
+    }
+
+    /// Memory that they take when all keys are wide.
+    fn memory_bytes(&self) -> usize {
+        self.0.len() * size_of::<[u128; 3]>()
     }
 
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {

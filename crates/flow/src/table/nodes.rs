@@ -8,6 +8,7 @@ use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
+use std::io;
 use wire::FlowKey;
 
 /// Buckets, as in the paper.
@@ -36,14 +37,14 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn new(slots: usize, values: bool) -> Self {
-        Self {
-            entries: HugeSlice::zeroed(slots),
-            wide: WideKeys::new(slots),
+    pub(super) fn new(slots: usize, values: bool) -> io::Result<Self> {
+        Ok(Self {
+            entries: HugeSlice::try_zeroed(slots)?,
+            wide: WideKeys::new(slots)?,
             miscounted: [0; 2],
             flows: 0,
             values,
-        }
+        })
     }
 
     /// Whether `slot` holds a flow.
@@ -144,7 +145,7 @@ impl Nodes {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.len() * size_of::<Entry>()
+        self.entries.len() * size_of::<Entry>() + self.wide.memory_bytes()
     }
 }
 

@@ -1,8 +1,6 @@
-//! What all programming models share: their options, their input, and the parts of a thread's work.
+//! What a run is told, and why it may refuse to begin.
 
-use crate::books::{Books, Count, Drop};
-use crate::progress::{Progress, QueueProgress};
-use flow::{Meter, MeterOptions};
+use flow::MeterOptions;
 use port::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +35,31 @@ pub struct Options {
     pub stop: Stop,
 }
 
+impl Options {
+    /// Threads that a run over so many ports has.
+    #[must_use]
+    pub fn threads(&self, ports: usize) -> usize {
+        match self.model {
+            Model::RunToCompletion => ports,
+            Model::Pipeline => ports * (1 + self.monitors),
+        }
+    }
+
+    /// Tables that a run over so many ports has.
+    #[must_use]
+    pub fn tables(&self, ports: usize) -> usize {
+        match self.model {
+            Model::RunToCompletion => ports,
+            Model::Pipeline => ports * self.monitors,
+        }
+    }
+
+    /// The core of the thread with this number.
+    pub(crate) fn core(&self, thread: usize) -> Option<usize> {
+        (!self.cores.is_empty()).then(|| self.cores[thread % self.cores.len()])
+    }
+}
+
 /// What is read.
 pub struct Input {
     /// One for each receiving thread.
@@ -62,41 +85,62 @@ impl Stop {
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Asks when the holder's thread panics: its siblings must not go on without it.
+    pub(crate) fn on_panic(&self) -> StopOnPanic {
+        StopOnPanic(self.clone())
+    }
+}
+
+/// See [`Stop::on_panic`].
+pub(crate) struct StopOnPanic(Stop);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.request();
+        }
+    }
 }
 
 /// Why a run cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A thread cannot run on the core that it was given.
-    #[error("core {core}: {reason}; this process may use {allowed}")]
+    #[error("core {core} is not available: this process may use {allowed}")]
     Core {
         /// The core.
         core: usize,
-        /// The system's words.
-        reason: String,
         /// The cores that it may use.
         allowed: String,
+    },
+    /// The machine has no room for the tables.
+    #[error(
+        "no room for {tables} tables of {flows_max} flows: {reason}; give a smaller --max-flows"
+    )]
+    Memory {
+        /// How many tables.
+        tables: usize,
+        /// Flows in each at most.
+        flows_max: usize,
+        /// The system's words.
+        reason: String,
     },
     /// The system refuses a thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
 }
 
-impl Options {
-    /// The core of the thread with this number.
-    pub(crate) fn core(&self, thread: usize) -> Option<usize> {
-        (!self.cores.is_empty()).then(|| self.cores[thread % self.cores.len()])
-    }
-}
-
-/// Checks that every given core can be used, before any thread starts.
-pub(crate) fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
+/// Checks that every given core can be used.
+///
+/// # Errors
+/// The first that cannot.
+pub fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
     let allowed = hw::cores::allowed();
     match cores.iter().find(|core| !allowed.contains(core)) {
         None => Ok(()),
         Some(&core) => Err(EngineError::Core {
             core,
-            reason: "not available".into(),
             allowed: allowed
                 .iter()
                 .map(ToString::to_string)
@@ -112,53 +156,4 @@ pub(crate) fn settle(core: Option<usize>) {
     if let Some(core) = core {
         let _ = hw::cores::pin(core);
     }
-}
-
-/// Enters what a port counted itself.
-pub(crate) fn enter_port(books: &mut Books, port: &mut dyn Port) {
-    let counters = port.counters();
-    let lost = Count {
-        packets: counters.dropped,
-        bytes: 0,
-    };
-    books.received += lost;
-    books.dropped[Drop::Kernel as usize] += lost;
-    books.filtered += Count {
-        packets: counters.filtered,
-        bytes: counters.filtered_bytes,
-    };
-    books.faults += counters.faults;
-}
-
-/// Shows the books of a receiver.
-pub(crate) fn publish_port(progress: &QueueProgress, books: &Books, port: &mut dyn Port) {
-    let counters = port.counters();
-    progress
-        .packets
-        .store(books.processed.packets, Ordering::Relaxed);
-    progress
-        .bytes
-        .store(books.processed.bytes, Ordering::Relaxed);
-    progress
-        .lost
-        .store(books.lost() + counters.dropped, Ordering::Relaxed);
-    progress
-        .position
-        .store(counters.position, Ordering::Relaxed);
-    progress.size.store(counters.size, Ordering::Relaxed);
-}
-
-/// Shows the flows of a table.
-pub(crate) fn publish_meter(progress: &QueueProgress, meter: &mut Meter) {
-    let counters = meter.counters();
-    progress.flows.store(counters.flows, Ordering::Relaxed);
-    progress.records.store(counters.records, Ordering::Relaxed);
-    if let Some(view) = meter.take_view() {
-        progress.show(view);
-    }
-}
-
-/// The place of a worker in the progress.
-pub(crate) fn place(progress: &Progress, worker: usize) -> Option<&QueueProgress> {
-    progress.queues.get(worker)
 }

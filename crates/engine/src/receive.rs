@@ -1,0 +1,113 @@
+//! The receiving half of every model: bursts and idle moments go to whoever handles them, until the
+//! port ends or the run is stopped; what the port has to say is gathered.
+
+use crate::books::Books;
+use crate::intake::Intake;
+use crate::options::Stop;
+use crate::progress::{Progress, QueueProgress};
+use crate::report::QueueReport;
+use port::{Burst, Port, Received};
+
+/// Bursts between two looks at the clock of the progress, where packets come fast.
+const BURSTS: u32 = 64;
+
+/// Packet time between two updates of the progress, where they come slowly.
+pub(crate) const PUBLISH_MS: u32 = 100;
+
+/// What a model does with what is received.
+pub(crate) trait Handler {
+    /// Reads a burst.
+    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>);
+
+    /// Nothing came for a while.
+    fn idle(&mut self, intake: &mut Intake);
+
+    /// Now and then: progress, and records that wait.
+    fn now_and_then(&mut self, intake: &Intake);
+
+    /// The books so far.
+    fn books(&self, intake: &Intake) -> Books {
+        intake.books()
+    }
+}
+
+/// A port and what is known of it.
+pub(crate) struct Receiver<'a> {
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) live: bool,
+    pub(crate) stop: &'a Stop,
+    pub(crate) progress: &'a Progress,
+    /// Where this thread's figures go, if its packets are counted by it.
+    pub(crate) place: Option<&'a QueueProgress>,
+}
+
+/// What a port told besides packets.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) faults: Vec<String>,
+    pub(crate) failed: bool,
+}
+
+impl Receiver<'_> {
+    /// Receives until there is no more.
+    pub(crate) fn run(&mut self, intake: &mut Intake, handler: &mut impl Handler) -> Told {
+        let mut told = Told::default();
+        let (mut bursts, mut published_ms, mut stopping) = (0, intake.clock_ms(), false);
+        loop {
+            if !stopping && self.stop.is_requested() {
+                stopping = true;
+                self.port.stop();
+                if !self.live {
+                    break;
+                }
+            }
+            match self.port.receive() {
+                Ok(Received::Burst(burst)) => {
+                    handler.burst(intake, &burst);
+                    bursts += 1;
+                }
+                Ok(Received::Idle) => {
+                    handler.idle(intake);
+                    bursts = BURSTS;
+                }
+                Ok(Received::Fault(message)) => {
+                    self.progress.tell(&message);
+                    told.faults.push(message);
+                }
+                Ok(Received::End) => break,
+                Err(error) => {
+                    told.faults.push(error.to_string());
+                    told.failed = true;
+                    break;
+                }
+            }
+            let waited_ms = intake.clock_ms().wrapping_sub(published_ms);
+            if bursts >= BURSTS || waited_ms >= PUBLISH_MS {
+                bursts = 0;
+                published_ms = intake.clock_ms();
+                self.publish(intake, handler);
+            }
+        }
+        told
+    }
+
+    /// Shows the books, and lets the handler do what it does now and then.
+    pub(crate) fn publish(&mut self, intake: &Intake, handler: &mut impl Handler) {
+        if let Some(place) = self.place {
+            place.show_port(&handler.books(intake), &self.port.counters());
+        }
+        handler.now_and_then(intake);
+    }
+
+    /// The report of this thread: its books with what the port counted itself.
+    pub(crate) fn report(&mut self, mut books: Books, core: Option<usize>) -> QueueReport {
+        books.enter(&self.port.counters());
+        QueueReport {
+            name: self.port.name().to_owned(),
+            core,
+            books,
+            cpu: hw::time::thread_cpu(),
+            ..QueueReport::default()
+        }
+    }
+}
