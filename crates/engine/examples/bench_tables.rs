@@ -141,7 +141,8 @@ fn main() {
                 .map(|flow| keys[flow as usize])
                 .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
-                let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false).expect("memory");
+                let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false)
+                    .expect("memory");
                 Box::new(Ours::new(Box::new(table), hash, burst))
             };
             let mut contenders: Vec<(String, Box<dyn Contender>)> = vec![

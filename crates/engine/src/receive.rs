@@ -71,7 +71,10 @@ impl Receiver<'_> {
                     bursts = BURSTS;
                 }
                 Ok(Received::Fault(message)) => {
-                    self.progress.tell(&message);
+                    // Of threads that share an input, one tells.
+                    if self.place.is_some() {
+                        self.progress.tell(&message);
+                    }
                     told.faults.push(message);
                 }
                 Ok(Received::End) => break,

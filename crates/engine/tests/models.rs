@@ -11,7 +11,11 @@ use wire::{Decapsulate, LinkType};
 /// A UDP frame between two small hosts; every ninth is ARP, which has no flow.
 fn frame(flow: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
-    frame[12..14].copy_from_slice(if flow % 9 == 0 { &[0x08, 0x06] } else { &[0x08, 0x00] });
+    frame[12..14].copy_from_slice(if flow.is_multiple_of(9) {
+        &[0x08, 0x06]
+    } else {
+        &[0x08, 0x00]
+    });
     frame[14] = 0x45;
     frame[16..18].copy_from_slice(&46u16.to_be_bytes());
     frame[22..24].copy_from_slice(&[64, 17]);
@@ -20,15 +24,29 @@ fn frame(flow: u8) -> Vec<u8> {
     frame
 }
 
-fn run(packets: &[(u8, i64)], model: Model, ports: usize, monitors: usize, timeouts: Timeouts) -> (Vec<Record>, Books) {
+fn run(
+    packets: &[(u8, i64)],
+    model: Model,
+    ports: usize,
+    monitors: usize,
+    timeouts: Timeouts,
+) -> (Vec<Record>, Books) {
     let frames: Vec<_> = packets.iter().map(|&(flow, _)| frame(flow)).collect();
     let memory = MemoryPort::new(
         LinkType::Ethernet,
-        frames.iter().zip(packets).map(|(bytes, &(_, time_ns))| (time_ns, 64, bytes)),
+        frames
+            .iter()
+            .zip(packets)
+            .map(|(bytes, &(_, time_ns))| (time_ns, 64, bytes)),
     );
     let options = Options {
         model,
-        meter: MeterOptions { flows_max: 1000, seed: 4, timeouts, ..MeterOptions::default() },
+        meter: MeterOptions {
+            flows_max: 1000,
+            seed: 4,
+            timeouts,
+            ..MeterOptions::default()
+        },
         decapsulate: Decapsulate::No,
         cores: Vec::new(),
         monitors,
@@ -39,7 +57,9 @@ fn run(packets: &[(u8, i64)], model: Model, ports: usize, monitors: usize, timeo
     let threads = options.threads(ports);
     let (records, returned) = engine::channel(threads, true);
     let input = Input {
-        ports: (0..ports).map(|_| Box::new(memory.clone()) as Box<dyn Port>).collect(),
+        ports: (0..ports)
+            .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
+            .collect(),
         same_packets: ports > 1,
         live: false,
     };
@@ -50,7 +70,8 @@ fn run(packets: &[(u8, i64)], model: Model, ports: usize, monitors: usize, timeo
         }
         all
     });
-    let report = engine::run(&options, input, meters, &records, &Progress::new(threads)).expect("a run");
+    let report =
+        engine::run(&options, input, meters, &records, &Progress::new(threads)).expect("a run");
     drop(records);
     let mut records = collector.join().expect("a collector");
     records.sort_by_key(|record| (record.start_ns, record.key));

@@ -98,18 +98,18 @@ impl Plan {
             }
         }
         match &source {
+            Source::Files(_) if arguments.promiscuous => {
+                return Err("--promiscuous is for interfaces (-i), not for files".into());
+            }
             Source::Files(inputs) if queues > 1 => {
                 if model == Model::Pipeline {
                     return Err("--queues with files is for run to completion; a pipeline reads them with one \
                                 receiver: use --monitors".into());
                 }
-                if !inputs.iter().all(Input::is_repeatable) {
+                if inputs.iter().any(is_read_once) {
                     return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
                                 --monitors".into());
                 }
-            }
-            Source::Files(_) if arguments.promiscuous => {
-                return Err("--promiscuous is for interfaces (-i), not for files".into());
             }
             Source::Live(interfaces)
                 if arguments.count.is_some() && interfaces.len() * queues > 1 =>
@@ -239,6 +239,17 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
             }
             Ok(Source::Files(inputs))
         }
+    }
+}
+
+/// Whether an input gives its bytes once only. What is not there, or is a directory, is told of
+/// when it is opened.
+fn is_read_once(input: &Input) -> bool {
+    match input {
+        Input::Path(path) => {
+            std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+        }
+        Input::StandardInput => true,
     }
 }
 

@@ -8,8 +8,8 @@ use crate::reporter::Reporter;
 use crate::signals;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{Input, Model, Options, Progress, Report, Stop};
-use export::ExportOptions;
+use engine::{Input, Options, Progress, Report, Stop};
+use export::{ExportError, ExportOptions};
 use port::{Port, PortError, af_packet};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -63,7 +63,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
             let width = plan.meter.schema().statistics.len();
             Collector::new(outputs, width, plan.sort, plan.top)
         }
-        Err(message) => return failed(&message),
+        // Its reader had gone before it began: as quiet an end as later.
+        Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,
+        Err(error) => return failed(&error.to_string()),
     };
     reporter.open(&plan, &stop);
     let input = Input {
@@ -174,7 +176,7 @@ fn wrap(plan: &Plan, mut port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError
     Ok(port)
 }
 
-fn open_outputs(plan: &Plan) -> Result<Vec<Output>, String> {
+fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
     let schema = plan.meter.schema();
     let options = ExportOptions {
         community_id: plan.community_id,
@@ -183,11 +185,9 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, String> {
     plan.outputs
         .iter()
         .map(|spec| {
-            let exporter =
-                export::open(spec, &schema, &options).map_err(|error| error.to_string())?;
             Ok(Output {
                 name: spec.to_string(),
-                exporter,
+                exporter: export::open(spec, &schema, &options)?,
             })
         })
         .collect()

@@ -3,6 +3,9 @@
 use crate::frame::{Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use pcap::{BpfProgram, Capture, Linktype};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 use wire::LinkType;
 
 /// Link types for which an expression is tried when it is given: one of them is enough, since some
@@ -78,12 +81,52 @@ pub fn check(expression: &str) -> Result<(), PortError> {
 }
 
 fn compile(expression: &str, link: LinkType) -> Result<BpfProgram, String> {
-    Capture::dead(Linktype(data_link_type(link)))
-        .and_then(|capture| capture.compile(expression, true))
-        .map_err(|error| match error {
-            pcap::Error::PcapError(message) => message,
-            other => other.to_string(),
+    let compiled = if link == LinkType::Null {
+        // Of a file, libpcap knows that any system may have written it, and takes all their
+        // numbers of protocol families.
+        file_header(link).and_then(|path| {
+            Capture::from_file(path.path()).and_then(|capture| capture.compile(expression, true))
         })
+    } else {
+        Capture::dead(Linktype(data_link_type(link)))
+            .and_then(|capture| capture.compile(expression, true))
+    };
+    compiled.map_err(|error| match error {
+        pcap::Error::PcapError(message) => message,
+        other => other.to_string(),
+    })
+}
+
+/// A file in memory that holds the header of a pcap file and no packets.
+fn file_header(link: LinkType) -> Result<MemoryFile, pcap::Error> {
+    let mut header = [0; 24];
+    header[..4].copy_from_slice(&0xa1b2_c3d4u32.to_ne_bytes());
+    header[4..6].copy_from_slice(&2u16.to_ne_bytes());
+    header[6..8].copy_from_slice(&4u16.to_ne_bytes());
+    header[16..20].copy_from_slice(&0x0004_0000u32.to_ne_bytes());
+    header[20..24].copy_from_slice(&u32::from(link.linktype()).to_ne_bytes());
+    MemoryFile::holding(&header).map_err(|error| pcap::Error::PcapError(error.to_string()))
+}
+
+/// A file that lives in memory, and has a path while it does.
+struct MemoryFile(File);
+
+impl MemoryFile {
+    fn holding(bytes: &[u8]) -> io::Result<Self> {
+        // SAFETY: the name is a string with its end; the new descriptor is owned at once.
+        let file = unsafe {
+            match libc::memfd_create(c"pcap-header".as_ptr(), libc::MFD_CLOEXEC) {
+                -1 => return Err(io::Error::last_os_error()),
+                descriptor => File::from_raw_fd(descriptor),
+            }
+        };
+        (&file).write_all(bytes)?;
+        Ok(Self(file))
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
 }
 
 /// libpcap's name for a link type on this system (DLT_), which differs from the one in files
@@ -149,6 +192,7 @@ struct BpfInsn {
 
 // The crate's own `BpfProgram::filter` takes the captured length for the length on the wire, so that
 // `greater 1000` would miss every frame that a snap length has cut.
+// SAFETY: the declaration is that of libpcap's header pcap/bpf.h, stable since its first release.
 unsafe extern "C" {
     /// libpcap, pcap/bpf.h: how many bytes of the packet to keep, 0 for none of it.
     fn bpf_filter(

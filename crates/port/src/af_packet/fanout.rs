@@ -43,6 +43,10 @@ pub fn open_fanout(options: &Options, members: usize) -> Result<Vec<AfPacket>, P
     let mut group = None;
     for _ in 0..members {
         let port = AfPacket::open_deaf(options)?;
+        if port.ignores_outgoing {
+            // What a socket of a group ignores is the group's to say.
+            mode |= libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        }
         let joined = match group {
             None => port
                 .socket

@@ -97,6 +97,8 @@ pub struct AfPacket {
     retire_ms: i32,
     patience: Duration,
     state: State,
+    /// Whether packets that the machine sends are left out.
+    ignores_outgoing: bool,
     /// Whether the interface was down when last heard of.
     down: bool,
     looks: u32,
@@ -143,7 +145,8 @@ impl AfPacket {
             .prepare()
             .map_err(|error| failed("use TPACKET_V3 rings", error))?;
         // A queue is a receive queue.
-        if options.ignore_outgoing || found.loopback || options.queue.is_some() {
+        let ignores_outgoing = options.ignore_outgoing || found.loopback || options.queue.is_some();
+        if ignores_outgoing {
             socket
                 .ignore_outgoing()
                 .map_err(|error| failed("leave out outgoing packets", error))?;
@@ -185,6 +188,7 @@ impl AfPacket {
             retire_ms: options.retire_ms().cast_signed(),
             patience: DRAIN_PATIENCE + Duration::from_millis(options.retire_ms().into()) * 4,
             state: State::Open,
+            ignores_outgoing,
             down: !found.up,
             looks: 0,
             blocks_at_statistics: 0,

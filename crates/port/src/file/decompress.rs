@@ -14,8 +14,9 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The bytes that tell.
 const MAGIC_BYTES: usize = 4;
 
-/// The base-2 logarithm of the largest window that zstd's decoder takes on 64-bit machines.
-const MAX_WINDOW_LOG: u32 = 31;
+/// The base-2 logarithm of the largest window that is taken, zstd's own default: 128 MiB. The few
+/// bytes of a hostile header must not ask for more.
+const MAX_WINDOW_LOG: u32 = 27;
 
 /// A source from its first byte on, though some bytes have been looked at.
 type Rewound = io::Chain<Cursor<Vec<u8>>, Source>;
@@ -91,7 +92,6 @@ impl Decompressed {
             Self::Gzip(Box::new(MultiGzDecoder::new(buffered(rewound))))
         } else if zstd {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(rewound))?;
-            // The default refuses windows above 128 MiB, which `zstd --long=31` makes.
             decoder.window_log_max(MAX_WINDOW_LOG)?;
             Self::Zstd(Box::new(decoder))
         } else {

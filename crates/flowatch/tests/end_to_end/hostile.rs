@@ -1,0 +1,292 @@
+//! What somebody might send on purpose: floods of flows, keys that collide, clocks that jump. Memory
+//! stays bounded, the run ends, and every packet is in a record.
+
+use crate::captures::{self, ETHERNET, Endpoints, Frame, RAW_IP};
+use crate::command::{run, run_measured, watch};
+use crate::records;
+use crate::summary::Summary;
+use std::fs;
+use std::path::Path;
+
+/// A second of the Unix epoch at which captures here begin.
+const START_NS: i64 = 1_700_000_000_000_000_000;
+
+/// More than a run with a small table may have resident: the program, its libraries, buffers, and
+/// the records under way to the writer.
+const RESIDENT_KIB: u64 = 96 << 10;
+
+/// One-packet flows, a microsecond apart.
+fn write_flows(path: &Path, flows: impl Iterator<Item = Endpoints>) -> u64 {
+    let frames: Vec<Frame> = flows
+        .zip(0..)
+        .map(|(flow, number)| Frame::whole(START_NS + number * 1000, captures::udp(flow)))
+        .collect();
+    captures::write(path, ETHERNET, &frames);
+    frames.len() as u64
+}
+
+fn flow(number: u32) -> Endpoints {
+    Endpoints {
+        source: 0x0a00_0000 + number,
+        destination: 0xc0a8_0001,
+        source_port: 53,
+        destination_port: 53,
+    }
+}
+
+#[test]
+fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
+    const MOST: u64 = 10_000;
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("flows.csv");
+    let mut peaks = Vec::new();
+    for number in [50_000, 300_000] {
+        let capture = directory.path().join("flood.pcap");
+        let flows = write_flows(&capture, (0..number).map(flow));
+        let mut command = watch(&format!(
+            "-q --summary json --max-flows {MOST} -o csv:{} -r",
+            output.display()
+        ));
+        let (outcome, peak_kib) = run_measured(command.arg(&capture));
+        let summary = Summary::balanced(&outcome);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        assert_eq!(summary.number("/flows"), flows);
+        assert_eq!(summary.number("/evicted"), flows - MOST);
+        assert_eq!(summary.number("/books/in_flows"), flows);
+
+        let rows = records::csv(&fs::read(&output).unwrap());
+        assert_eq!(rows.len() as u64, flows);
+        assert!(rows.iter().all(|row| row["packets"] == "1"));
+        let evicted = rows
+            .iter()
+            .filter(|row| row["endReason"] == "lack-of-resources");
+        assert_eq!(evicted.count() as u64, flows - MOST);
+        assert!(peak_kib < RESIDENT_KIB, "{peak_kib} KiB for {flows} flows");
+        peaks.push(peak_kib);
+    }
+    // Six times the flows take no more memory than chance and allocator make of it.
+    assert!(peaks[1] < peaks[0] + (16 << 10), "{peaks:?} KiB");
+}
+
+#[test]
+fn a_flood_is_accounted_for_in_every_model_and_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("flood.pcap");
+    let flows = write_flows(&capture, (0..100_000).map(flow));
+    for flags in [
+        "--queues 2",
+        "--model pipeline --monitors 2",
+        "--table linked-list",
+        "--table combined",
+        "--table double-hash",
+        "--statistics moments,gap-percentile=99 --flow bidirectional",
+    ] {
+        let mut command = watch(&format!("-q --summary json --max-flows 5000 {flags} -r"));
+        let outcome = run(command.arg(&capture));
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(outcome.code, Some(0), "{flags}: {outcome:?}");
+        let accounted = summary.number("/books/in_flows") + summary.number("/books/miscounted");
+        assert_eq!(accounted, flows, "{flags}");
+    }
+}
+
+/// The sum of its fields is the same for all of these.
+fn colliding_under_add(number: u32) -> Endpoints {
+    Endpoints {
+        source: 0x0a00_0000 + number,
+        destination: 0xc0a8_0000 - number,
+        source_port: 53,
+        destination_port: 53,
+    }
+}
+
+/// And so is the exclusive or of these.
+fn colliding_under_xor(number: u32) -> Endpoints {
+    Endpoints {
+        source: 0x0a00_0000 ^ number,
+        destination: 0xc0a8_0000 ^ number,
+        source_port: 53,
+        destination_port: 53,
+    }
+}
+
+/// The 16 bytes that a table key of IPv4 and UDP has: addresses and ports as they stand in the
+/// packet, protocol, no VLAN, a mark.
+fn key_bytes(bits: u128) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..12].copy_from_slice(&bits.to_be_bytes()[4..]);
+    bytes[12] = 17;
+    bytes[15] = 4;
+    bytes
+}
+
+/// CRC32C, bit by bit (RFC 3720 appendix B.4).
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 }
+        })
+    })
+}
+
+/// Changes of addresses and ports that leave the CRC as it is: the kernel of a linear function,
+/// found by elimination, as an attacker would.
+fn crc_kernel() -> Vec<u128> {
+    let zero = crc32c(&key_bytes(0));
+    let mut pivots: Vec<(u32, u128)> = Vec::new();
+    let mut kernel = Vec::new();
+    for bit in 0..96 {
+        let mut change = 1u128 << bit;
+        let mut effect = crc32c(&key_bytes(change)) ^ zero;
+        for &(pivot, of) in &pivots {
+            if effect & (1 << pivot.ilog2()) != 0 {
+                effect ^= pivot;
+                change ^= of;
+            }
+        }
+        if effect == 0 {
+            kernel.push(change);
+        } else {
+            pivots.push((effect, change));
+        }
+    }
+    kernel
+}
+
+fn colliding_under_crc32c(kernel: &[u128], number: u32) -> Endpoints {
+    let chosen = kernel.iter().enumerate().take(u32::BITS as usize);
+    let bits = chosen
+        .filter(|(index, _)| number >> index & 1 == 1)
+        .fold(0, |bits, (_, change)| bits ^ change);
+    assert_eq!(crc32c(&key_bytes(bits)), crc32c(&key_bytes(0)));
+    Endpoints {
+        source: (bits >> 64) as u32,
+        destination: (bits >> 32) as u32,
+        source_port: (bits >> 16) as u16,
+        destination_port: bits as u16,
+    }
+}
+
+#[test]
+fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret() {
+    const FLOWS: u32 = 100_000;
+    let kernel = crc_kernel();
+    assert_eq!(kernel.len(), 96 - 32);
+    let directory = tempfile::tempdir().unwrap();
+    type Chosen<'a> = Box<dyn Fn(u32) -> Endpoints + 'a>;
+    let attacks: [(&str, Chosen<'_>); 3] = [
+        ("add", Box::new(colliding_under_add)),
+        ("xor", Box::new(colliding_under_xor)),
+        (
+            "crc32c",
+            Box::new(|number| colliding_under_crc32c(&kernel, number)),
+        ),
+    ];
+    for (hash, chosen) in attacks {
+        let capture = directory.path().join(format!("{hash}.pcap"));
+        let flows = write_flows(&capture, (0..FLOWS).map(chosen));
+        let read = |hash: &str| {
+            let mut command = watch(&format!(
+                "-q --summary json --table bucket --hash {hash} -r"
+            ));
+            let outcome = run(command.arg(&capture));
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            Summary::balanced(&outcome)
+        };
+        // Every flow has a place of its own.
+        let keyed = read("keyed");
+        assert_eq!(keyed.number("/evicted"), 0, "{hash}");
+        assert_eq!(keyed.number("/flows"), flows, "{hash}");
+        // Eight buckets of 31 are all there is for keys that share a hash.
+        let weak = read(hash);
+        assert_eq!(weak.number("/evicted"), flows - 8 * 31, "{hash}");
+        assert_eq!(weak.number("/flows"), flows, "{hash}");
+        assert_eq!(weak.number("/books/in_flows"), flows, "{hash}");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
+    const SECOND: i64 = 1_000_000_000;
+    const JUMPS: i64 = 10_000;
+    let at = |number: i64| {
+        // 2020, and 1980 plus or minus days: back and forth.
+        let year = if number % 2 == 0 { 50 } else { 10 };
+        (year * 365 * 86_400 + number % 7 * 86_400) * SECOND
+    };
+    let frames: Vec<Frame> = (0..2 * JUMPS)
+        .map(|number| Frame::whole(at(number), captures::udp(flow(number as u32 % 500))))
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("jumps.pcap");
+    captures::write(&capture, ETHERNET, &frames);
+    let mut outputs = Vec::new();
+    for model in ["", "--queues 2", "--model pipeline --monitors 2"] {
+        let output = directory.path().join("flows.csv");
+        let flags = format!(
+            "-q --summary json --sort {model} -o csv:{} -r",
+            output.display()
+        );
+        let outcome = run(watch(&flags).arg(&capture));
+        let summary = Summary::balanced(&outcome);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        assert_eq!(summary.number("/clock_steps_back"), JUMPS as u64);
+        assert_eq!(summary.number("/books/in_flows"), 2 * JUMPS as u64);
+        // Every step forward ends all flows: a record for each packet, but where a step back brings
+        // none of the same flow.
+        let rows = records::csv(&fs::read(&output).unwrap());
+        assert_eq!(rows.len() as u64, summary.number("/flows"));
+        let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
+        assert_eq!(packets, 2 * JUMPS as u64);
+        outputs.push(fs::read(&output).unwrap());
+    }
+    assert!(outputs.iter().all(|output| *output == outputs[0]));
+}
+
+#[test]
+fn times_at_both_ends_of_what_a_file_can_say() {
+    // 1970 and 2106.
+    let last_second = i64::from(u32::MAX) * 1_000_000_000;
+    let times = [0, last_second + 999_999_000, 0, last_second, 1000];
+    let frames: Vec<Frame> = times
+        .iter()
+        .map(|&time_ns| Frame::whole(time_ns, captures::udp(flow(1))))
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("ends.pcap");
+    captures::write(&capture, ETHERNET, &frames);
+    let flags = "-q --summary none -o csv --statistics moments,iat-percentile=99 --whole-flows -r";
+    let rows = records::csv(&run(watch(flags).arg(&capture)).quiet_success());
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["packets"], "5");
+    assert_eq!(
+        rows[0]["flowStartNanoseconds"],
+        "1970-01-01T00:00:00.000000000Z"
+    );
+    let summary = Summary::balanced(&run(watch("-q --summary json -r").arg(&capture)));
+    assert_eq!(summary.number("/clock_steps_back"), 2);
+    assert_eq!(summary.number("/books/in_flows"), 5);
+}
+
+#[test]
+fn a_small_file_of_the_smallest_packets_evicts_no_flow() {
+    // IPv4 headers and nothing else, 20 bytes each: no packet of a flow takes less of a file.
+    const FLOWS: u32 = 5000;
+    let frames: Vec<Frame> = (0..FLOWS)
+        .map(|number| {
+            let frame = captures::udp(flow(number));
+            let mut packet = frame[14..34].to_vec();
+            packet[3] = 20;
+            // A protocol without ports.
+            packet[9] = 253;
+            Frame::whole(START_NS, packet)
+        })
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("raw.pcap");
+    captures::write(&capture, RAW_IP, &frames);
+    let outcome = run(watch("-q --summary json -r").arg(&capture));
+    let summary = Summary::balanced(&outcome);
+    assert_eq!(summary.number("/flows"), u64::from(FLOWS));
+    assert_eq!(summary.number("/evicted"), 0);
+}

@@ -1,0 +1,157 @@
+//! Every shared capture, read by the command: the packets and bytes that capinfos counts, books
+//! that balance, no panic, no hang, and a line that says why where one is refused.
+
+use crate::captures::traffic;
+use crate::command::{Outcome, run_within, watch};
+use crate::summary::Summary;
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Files in MANIFEST.tsv.
+const FILES: usize = 1762;
+
+/// Runs beside each other; most of a short run is waiting.
+const RUNS: usize = 8;
+
+/// No capture takes longer.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A line of the manifest.
+struct Capture {
+    name: String,
+    /// Packets and bytes; none where capinfos cannot read the file.
+    expected: Option<(u64, u64)>,
+}
+
+fn manifest() -> Vec<Capture> {
+    let text = fs::read_to_string(traffic().join("MANIFEST.tsv")).unwrap();
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let [name, kind, _, packets, bytes] = columns[..] else {
+                panic!("{line}");
+            };
+            let number = |text: &str| text.parse().unwrap();
+            Capture {
+                name: name.to_owned(),
+                expected: (kind != "unreadable by capinfos")
+                    .then(|| (number(packets), number(bytes))),
+            }
+        })
+        .collect()
+}
+
+/// What is wrong with a run over a capture.
+fn judge(capture: &Capture, outcome: Option<&Outcome>) -> Result<(), String> {
+    let outcome = outcome.ok_or("hangs")?;
+    match outcome.code {
+        Some(0 | 2) => {}
+        other => return Err(format!("exit {other:?}: {}", outcome.stderr)),
+    }
+    if outcome.stderr.contains("panicked") {
+        return Err(outcome.stderr.clone());
+    }
+    // Each line is a message of its own.
+    if outcome
+        .stderr
+        .lines()
+        .any(|line| !line.starts_with("flowatch: "))
+    {
+        return Err(format!("not a message: {}", outcome.stderr));
+    }
+    let refused = outcome.code == Some(2);
+    if capture.expected.is_none() && refused && outcome.stdout.is_empty() {
+        return if outcome.stderr.lines().count() == 1 {
+            Ok(())
+        } else {
+            Err(format!("not one line: {:?}", outcome.stderr))
+        };
+    }
+    let summary = Summary::parse(&outcome.stdout)?;
+    summary.check_balance()?;
+    let faults = summary.faults();
+    if refused == faults.is_empty() || !faults.iter().all(|fault| outcome.stderr.contains(fault)) {
+        return Err(format!("exit {:?} with {faults:?}", outcome.code));
+    }
+    let found = (summary.number("/packets"), summary.number("/bytes"));
+    match capture.expected {
+        Some(expected) if found != expected => Err(format!("{found:?}, not {expected:?}")),
+        _ => Ok(()),
+    }
+}
+
+/// Runs the command with `flags` over each capture that `wanted` picks; what was wrong.
+fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
+    let directory = traffic();
+    let captures: Vec<Capture> = manifest();
+    assert_eq!(captures.len(), FILES);
+    let chosen: Vec<&Capture> = captures
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| wanted(*index))
+        .map(|(_, capture)| capture)
+        .collect();
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..RUNS {
+            scope.spawn(|| {
+                while let Some(capture) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut command = watch(flags);
+                    command.arg("-r").arg(directory.join(&capture.name));
+                    let outcome = run_within(&mut command, LIMIT);
+                    if let Err(error) = judge(capture, outcome.as_ref()) {
+                        wrong
+                            .lock()
+                            .unwrap()
+                            .push(format!("{}: {error}", capture.name));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} with {flags}:\n{}",
+        wrong.len(),
+        chosen.len(),
+        wrong.join("\n")
+    );
+    chosen.len()
+}
+
+#[test]
+fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
+    assert_eq!(check("-q --summary json", |_| true), FILES);
+}
+
+#[test]
+fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
+    let flags = "-q --summary json --decapsulate --flow bidirectional --vlan \
+                 --statistics moments,gap-percentile=99 --model pipeline --monitors 2";
+    assert_eq!(check(flags, |index| index % 4 == 0), FILES.div_ceil(4));
+}
+
+#[test]
+fn a_run_over_all_captures_in_turn_is_the_sum_of_them() {
+    let directory = traffic();
+    let readable: Vec<Capture> = manifest()
+        .into_iter()
+        .filter(|capture| capture.expected.is_some())
+        .collect();
+    let mut command = watch("-q --summary json --queues 2");
+    for capture in &readable {
+        command.arg("-r").arg(directory.join(&capture.name));
+    }
+    let summary = Summary::balanced(&crate::command::run(&mut command));
+    let sum = readable
+        .iter()
+        .filter_map(|capture| capture.expected)
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert_eq!((summary.number("/packets"), summary.number("/bytes")), sum);
+}

@@ -1,0 +1,146 @@
+//! Network namespaces that live as long as a test holds them, and leave nothing behind.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Within this everything here happens, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A silent network namespace: without IPv6, no interface sends anything by itself.
+pub(crate) struct Namespace {
+    /// A process in it. It ends with its standard input: at the latest when the test does.
+    holder: Child,
+}
+
+impl Namespace {
+    /// With nothing but `lo`, which is up.
+    pub(crate) fn new() -> Self {
+        const SCRIPT: &str = "for scope in all default; do \
+                              echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done 2>/dev/null; \
+                              ip link set lo up && echo ready && exec cat";
+        let mut holder = Command::new("unshare")
+            .args(["--net", "sh", "-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this test needs unshare (util-linux)");
+        let mut line = String::new();
+        let stdout = holder.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(
+            line, "ready\n",
+            "this test makes a network namespace and needs root: run `sudo -E cargo test -p flowatch`"
+        );
+        Self { holder }
+    }
+
+    /// `command` as it runs in the namespace.
+    pub(crate) fn within(&self, command: &Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside.arg(format!("--net=/proc/{}/ns/net", self.holder.id()));
+        inside
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        inside.stdin(Stdio::null());
+        inside
+    }
+
+    /// Runs a program in it, which must succeed; what it printed.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) -> String {
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().unwrap());
+        self.output(command.args(words))
+    }
+
+    /// The same for arguments with spaces in them.
+    #[track_caller]
+    pub(crate) fn output(&self, command: &Command) -> String {
+        let output = self.within(command).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Packets that an interface has sent, and those that it could not.
+    pub(crate) fn sent(&self, interface: &str) -> (u64, u64) {
+        let text = self.run(&format!("ip -j -s link show {interface}"));
+        let links: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let of = |name: &str| links[0]["stats64"]["tx"][name].as_u64().unwrap();
+        (of("packets"), of("dropped"))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// Two namespaces and a virtual cable between them: what is sent on `left` in the one arrives on
+/// `right` in the other, byte for byte.
+pub(crate) struct Cable {
+    pub(crate) sender: Namespace,
+    pub(crate) receiver: Namespace,
+}
+
+impl Cable {
+    /// The largest frame that it carries, without the link-layer header.
+    pub(crate) const MTU: usize = 9000;
+
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = (Namespace::new(), Namespace::new());
+        let peer = receiver.holder.id();
+        sender.run(&format!(
+            "ip link add left type veth peer name right netns {peer}"
+        ));
+        for (namespace, name) in [(&sender, "left"), (&receiver, "right")] {
+            namespace.run(&format!("ip link set {name} mtu {} arp off", Self::MTU));
+            // Nothing merged, split, or left to be done by a device.
+            namespace.run(&format!(
+                "ethtool -K {name} gro off gso off tso off tx off rx off txvlan off rxvlan off"
+            ));
+            namespace.run(&format!("ip link set {name} up"));
+        }
+        let cable = Self { sender, receiver };
+        cable.await_carrier();
+        cable
+    }
+
+    /// The kernel gets a device ready for sending some time after its link has come up, and until
+    /// then drops what it is given to send: its queue is called `noop`.
+    fn await_carrier(&self) {
+        let deadline = Instant::now() + LIMIT;
+        for (namespace, name) in [(&self.sender, "left"), (&self.receiver, "right")] {
+            loop {
+                let state = namespace.run(&format!("ip -o link show {name}"));
+                if state.contains("state UP") && !state.contains("qdisc noop ") {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "{state}");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// Sends the frames of a capture so many times over. How many packets that was.
+    #[track_caller]
+    pub(crate) fn replay(&self, capture: &Path, times: u32) -> u64 {
+        let before = self.sender.sent("left");
+        let mut command = Command::new("tcpreplay");
+        command.args(["--intf1", "left", "--topspeed", "--preload-pcap"]);
+        command.arg("--loop").arg(times.to_string()).arg(capture);
+        self.sender.output(&command);
+        let after = self.sender.sent("left");
+        assert_eq!(after.1, before.1, "the cable itself dropped packets");
+        after.0 - before.0
+    }
+}

@@ -1,0 +1,262 @@
+//! How runs end: by a signal, by a reader who has had enough, by a limit; and what stands in for a
+//! standard input or output that is closed.
+
+use crate::captures;
+use crate::command::{Running, run, watch};
+use crate::namespace::Namespace;
+use crate::records;
+use crate::summary::Summary;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// Datagrams that a test on `lo` sends.
+const SENT: u64 = 8;
+
+/// Sends datagrams to nobody, each from a port of its own: as many flows.
+fn send_datagrams(namespace: &Namespace) {
+    let mut bash = Command::new("bash");
+    let script = format!("for i in {{1..{SENT}}}; do echo $i >/dev/udp/127.0.0.1/9; done");
+    namespace.output(bash.args(["-c", &script]));
+}
+
+/// A run on the `lo` of a namespace, listening. The datagrams are counted, what answers them is not.
+fn listen(namespace: &Namespace, flags: &str) -> Running {
+    let command = watch(&format!(
+        "-i lo --interval 20ms --summary json {flags} udp and dst port 9"
+    ));
+    let mut running = Running::start(&mut namespace.within(&command));
+    running.await_packets(0);
+    running
+}
+
+#[test]
+fn a_reader_who_has_had_enough_ends_it_quietly() {
+    for format in ["json", "csv"] {
+        let mut command = watch(&format!("-o {format} -r"));
+        let mut running = Running::start(command.arg(captures::mix()).arg("--summary=none"));
+        let mut line = String::new();
+        let mut reader = BufReader::new(running.stdout());
+        reader.read_line(&mut line).unwrap();
+        assert!(line.contains("flowStartNanoseconds"), "{line}");
+        drop(reader);
+        let outcome = running.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn a_reader_who_has_gone_stops_the_reading_of_endless_input() {
+    let mut command = watch("-q --summary none -o csv --idle-timeout 1ms -r -");
+    let mut running = Running::start(command.stdin(Stdio::piped()));
+    let mut line = String::new();
+    let mut reader = BufReader::new(running.stdout());
+    reader.read_line(&mut line).unwrap();
+    assert!(line.starts_with("flowStartNanoseconds,"), "{line}");
+    drop(reader);
+    let mut stdin = running.stdin();
+    let mix = fs::read(captures::mix()).unwrap();
+    // The same packets without end; writing fails when nobody reads any more.
+    let mut result = stdin.write_all(&mix[..24]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while result.is_ok() {
+        assert!(Instant::now() < deadline, "it goes on reading");
+        result = stdin.write_all(&mix[24..]);
+    }
+    let outcome = running.finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_reader_who_had_gone_before_it_began_is_nothing_to_complain_about() {
+    for format in ["json", "csv", "parquet:-"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = watch(&format!("-q --summary none -o {format} -r"));
+        let output = command.arg(captures::example()).stdout(writer).output();
+        let output = output.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{format}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_summary_who_has_gone_is_nothing_to_complain_about() {
+    for form in ["text", "json"] {
+        let mut command = watch(&format!("--summary {form} -r"));
+        let mut running = Running::start(command.arg(captures::example()));
+        drop(running.stdout());
+        let outcome = running.finish();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
+    let mix = fs::read(captures::mix()).unwrap();
+    let frames = captures::read(&mix);
+    // A thousand packets, and a pipe that stays open behind them.
+    let frames = &frames[..1000];
+    let bytes: usize = frames.iter().map(|frame| 16 + frame.bytes.len()).sum();
+    for (signal, model) in [
+        ("INT", "--queues 1"),
+        ("TERM", "--model pipeline --monitors 2"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("flows.csv");
+        let flags = format!(
+            "--interval 20ms --summary json {model} -o csv:{} -r -",
+            output.display()
+        );
+        let mut running = Running::start(watch(&flags).stdin(Stdio::piped()));
+        let mut stdin = running.stdin();
+        stdin.write_all(&mix[..24 + bytes]).unwrap();
+        running.await_packets(1000);
+        running.signal(signal);
+        let outcome = running.finish();
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert_eq!(summary.number("/books/received"), 1000);
+        assert!(summary.faults().is_empty());
+        let rows = records::csv(&fs::read(output).unwrap());
+        assert_eq!(rows.len() as u64, summary.number("/flows"));
+        let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
+        assert_eq!(packets, summary.number("/books/in_flows"));
+        drop(stdin);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_live_run_in_order_with_all_that_came() {
+    let namespace = Namespace::new();
+    for (signal, model) in [("INT", "--queues 1"), ("TERM", "--model pipeline")] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("flows.json");
+        let mut running = listen(&namespace, &format!("{model} -o json:{}", output.display()));
+        send_datagrams(&namespace);
+        running.await_packets(SENT);
+        running.signal(signal);
+        let outcome = running.finish();
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert_eq!(summary.number("/books/received"), SENT, "{model}");
+        assert_eq!(summary.number("/books/in_flows"), SENT, "{model}");
+        let rows = records::json(&fs::read(output).unwrap());
+        assert_eq!(rows.len() as u64, SENT, "{model}");
+        assert!(rows.iter().all(|row| row["endReason"] == "end-of-input"));
+    }
+}
+
+#[test]
+fn what_comes_back_on_lo_is_counted_once_however_many_queues() {
+    let namespace = Namespace::new();
+    for queues in 1..=3 {
+        let mut running = listen(&namespace, &format!("--queues {queues}"));
+        send_datagrams(&namespace);
+        running.await_packets(SENT);
+        running.signal("INT");
+        let summary = Summary::balanced(&running.finish());
+        assert_eq!(summary.number("/books/received"), SENT, "{queues} queues");
+    }
+}
+
+#[test]
+fn records_of_a_live_run_come_while_it_lasts() {
+    let namespace = Namespace::new();
+    for model in ["--queues 1", "--model pipeline"] {
+        let flags = format!("{model} -o json --idle-timeout 100ms --garbage 100ms,10,1");
+        let mut running = listen(&namespace, &flags);
+        send_datagrams(&namespace);
+        let mut lines = BufReader::new(running.stdout()).lines();
+        for _ in 0..SENT {
+            let line = lines.next().unwrap().unwrap();
+            assert_eq!(records::json(line.as_bytes())[0]["endReason"], "idle");
+        }
+        assert!(!running.has_ended());
+        running.signal("INT");
+        let outcome = running.finish();
+        // The summary goes where the records do not.
+        let summary = Summary::parse(outcome.stderr.as_bytes()).unwrap();
+        summary.check_balance().unwrap();
+        assert_eq!(outcome.code, Some(0));
+    }
+}
+
+#[test]
+fn a_second_signal_leaves_at_once() {
+    // Its reader does not read: the run cannot end in order.
+    let mut running = Running::start(watch("-q --summary none -o json -r").arg(captures::mix()));
+    let mut stdout = running.stdout();
+    let mut byte = [0];
+    stdout.read_exact(&mut byte).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut signals = 0;
+    while !running.has_ended() {
+        assert!(Instant::now() < deadline, "{signals} signals do not end it");
+        running.signal("INT");
+        signals += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    let outcome = running.finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(130), ""));
+    assert!(signals >= 2);
+    drop(stdout);
+}
+
+#[test]
+fn a_closed_standard_input_is_an_empty_capture() {
+    let line = format!(
+        "exec {} watch -q --summary none -r - <&-",
+        env!("CARGO_BIN_EXE_flowatch")
+    );
+    let outcome = run(Command::new("sh").args(["-c", &line]));
+    assert_eq!(outcome.code, Some(2));
+    assert_eq!(
+        outcome.stderr,
+        "flowatch: standard input: is empty; was the capture written to its end?\n"
+    );
+}
+
+#[test]
+fn closed_standard_output_and_error_are_no_fault() {
+    let line = format!(
+        "exec {} watch -o json -r {} >&- 2>&-",
+        env!("CARGO_BIN_EXE_flowatch"),
+        captures::example().display()
+    );
+    assert_eq!(run(Command::new("sh").args(["-c", &line])).code, Some(0));
+}
+
+#[test]
+fn a_duration_ends_a_live_run() {
+    let namespace = Namespace::new();
+    let started = Instant::now();
+    let command = watch("-i lo -q --summary json --duration 1s");
+    let outcome = run(&mut namespace.within(&command));
+    let summary = Summary::balanced(&outcome);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    assert_eq!(summary.number("/packets"), 0);
+    assert!(started.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn a_count_ends_a_read_and_a_live_run_exactly() {
+    let summary = Summary::balanced(&run(
+        watch("-q --summary json -c 5 -r").arg(captures::example())
+    ));
+    assert_eq!(summary.number("/books/received"), 5);
+    let filtered = run(watch("-q --summary json -c 5 --model pipeline -r")
+        .arg(captures::example())
+        .arg("tcp"));
+    assert_eq!(Summary::balanced(&filtered).number("/books/received"), 5);
+
+    let namespace = Namespace::new();
+    let running = listen(&namespace, "-c 5");
+    send_datagrams(&namespace);
+    let outcome = running.finish();
+    let summary = Summary::balanced(&outcome);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(summary.number("/books/received"), 5);
+    assert_eq!(summary.number("/books/in_flows"), 5);
+}
