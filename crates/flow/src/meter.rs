@@ -12,6 +12,7 @@ use crate::table::{
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
+use hw::prefetch;
 use std::io;
 
 /// What a meter is to do.
@@ -246,9 +247,15 @@ impl Meter {
                 &self.expiry,
                 &mut self.ended,
             );
-            while let Some((slot, reason)) = self.ended.pop() {
+            let ended = std::mem::take(&mut self.ended);
+            for (index, &(slot, reason)) in ended.iter().enumerate() {
+                if let Some(&(ahead, _)) = ended.get(index + FINISH_AHEAD) {
+                    prefetch::read(&self.openings, ahead as usize);
+                }
                 self.end_flow(slot, reason, sink);
             }
+            self.ended = ended;
+            self.ended.clear();
             self.look(range.start, range.end);
         }
         if let Some(view) = &mut self.view

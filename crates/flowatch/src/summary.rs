@@ -85,7 +85,7 @@ struct SummaryQueue {
     processed: u64,
     dropped: BTreeMap<&'static str, u64>,
     in_flows: u64,
-    flows: u64,
+    records: u64,
     cpu_seconds: f64,
 }
 
@@ -153,7 +153,7 @@ impl Summary {
                     processed: queue.books.processed.packets,
                     dropped: dropped(&queue.books),
                     in_flows: queue.flows.recorded[0],
-                    flows: queue.flows.records,
+                    records: queue.flows.records,
                     cpu_seconds: queue.cpu.as_secs_f64(),
                 })
                 .collect(),
