@@ -36,17 +36,25 @@ impl SummaryText<'_> {
     fn totals(&self, text: &mut String) -> std::fmt::Result {
         let (books, flows) = (&self.report.books, &self.report.flows);
         let elapsed = self.report.elapsed;
-        let per_packet = self.cpu.as_nanos() as f64 / books.processed.packets.max(1) as f64;
-        writeln!(
+        let packets = books.processed.packets;
+        write!(
             text,
-            "{} packets, {} in {} flows, {} ({}, {:.0} ns of processor time a packet)",
+            "{} packets, {} in {} flows, {}",
             units::count(books.received.packets),
             units::bytes(books.received.bytes),
             units::count(flows.records),
             units::duration(elapsed),
-            units::rate_packets(books.received.packets as f64 / elapsed.as_secs_f64().max(1e-9)),
-            per_packet,
-        )
+        )?;
+        if packets > 0 {
+            let rate = packets as f64 / elapsed.as_secs_f64().max(1e-9);
+            let per_packet = self.cpu.as_nanos() as f64 / packets as f64;
+            let rate = units::rate_packets(rate);
+            write!(
+                text,
+                " ({rate}, {per_packet:.0} ns of processor time a packet)"
+            )?;
+        }
+        writeln!(text)
     }
 
     fn books(&self, text: &mut String) -> std::fmt::Result {

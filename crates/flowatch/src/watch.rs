@@ -210,7 +210,8 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
                 Err(error) => return complain(&error.to_string()),
             }
         }
-        SummaryArgument::Text if plan.quiet => return,
+        // Who closed the pipe has seen enough.
+        SummaryArgument::Text if plan.quiet || collected.reader_gone => return,
         SummaryArgument::Text => SummaryText {
             plan,
             report,
