@@ -59,11 +59,7 @@ fn pass(flows: &[u32], number: &mut i64, intake: &mut Intake, meter: &mut Meter)
             .iter()
             .map(|bytes| {
                 *number += 1;
-                Frame {
-                    bytes: &bytes[..FRAME],
-                    time_ns: *number * 67,
-                    wire_length: 64,
-                }
+                Frame::new(&bytes[..FRAME], *number * 67, 64)
             })
             .collect();
         let begun = Instant::now();

@@ -39,11 +39,35 @@ pub enum Loss {
     Kernel,
     /// The ring between a receiver and its monitor was full.
     Ring,
+    /// The device's receive queue was full. Devices count packets only, here and below.
+    Missed,
+    /// The device had no buffer to put the packet in.
+    NoBuffer,
+    /// The device received the packet damaged.
+    Error,
 }
 
 impl Loss {
     /// All reasons.
-    pub const ALL: [Self; 2] = [Self::Kernel, Self::Ring];
+    pub const ALL: [Self; 5] = [
+        Self::Kernel,
+        Self::Ring,
+        Self::Missed,
+        Self::NoBuffer,
+        Self::Error,
+    ];
+
+    /// What happened, for a person.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel ring",
+            Self::Ring => "ring before a monitor",
+            Self::Missed => "device's receive queue",
+            Self::NoBuffer => "no buffer for the device",
+            Self::Error => "damaged, by the device",
+        }
+    }
 
     /// The name in reports.
     #[must_use]
@@ -51,6 +75,9 @@ impl Loss {
         match self {
             Self::Kernel => "kernel",
             Self::Ring => "ring",
+            Self::Missed => "missed",
+            Self::NoBuffer => "no-buffer",
+            Self::Error => "error",
         }
     }
 }
@@ -106,12 +133,16 @@ impl Default for Books {
 impl Books {
     /// Enters what a port counted itself.
     pub(crate) fn enter(&mut self, counters: &Counters) {
-        let lost = Count {
-            packets: counters.dropped,
-            bytes: 0,
-        };
-        self.received += lost;
-        self.dropped[Loss::Kernel as usize] += lost;
+        for (reason, packets) in [
+            (Loss::Kernel, counters.dropped),
+            (Loss::Missed, counters.missed),
+            (Loss::NoBuffer, counters.no_buffer),
+            (Loss::Error, counters.errors),
+        ] {
+            let lost = Count { packets, bytes: 0 };
+            self.received += lost;
+            self.dropped[reason as usize] += lost;
+        }
         self.filtered += Count {
             packets: counters.filtered,
             bytes: counters.filtered_bytes,

@@ -105,7 +105,7 @@ impl SummaryText<'_> {
                 let share = units::share(count, books.received.packets);
                 line(
                     text,
-                    &format!("dropped: {} ring", reason.name()),
+                    &format!("dropped: {}", reason.description()),
                     count,
                     &format!("({share})"),
                 )?;

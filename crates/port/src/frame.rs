@@ -1,5 +1,6 @@
 //! The trait that every way of capture implements, and what it hands over.
 
+use std::num::NonZeroU32;
 use wire::LinkType;
 
 /// The most frames that one [`Port::receive`] hands over.
@@ -14,6 +15,23 @@ pub struct Frame<'a> {
     pub time_ns: i64,
     /// Length on the wire; more than `bytes.len()` where the snap length cut the frame.
     pub wire_length: u32,
+    /// The hash by which the device chose the frame's queue, where it says that it has made one. (A
+    /// hash of 0 counts as none: what takes its place is made of the same packet again.)
+    pub rss_hash: Option<NonZeroU32>,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame without a hash of the device.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(bytes: &'a [u8], time_ns: i64, wire_length: u32) -> Self {
+        Self {
+            bytes,
+            time_ns,
+            wire_length,
+            rss_hash: None,
+        }
+    }
 }
 
 /// Frames received together: at least one, at most [`BURST`], all of one link type.
@@ -47,8 +65,16 @@ pub struct Counters {
     pub frames: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Frames that the kernel or the device dropped because nobody read them in time.
+    /// Frames that the kernel dropped because nobody read them in time.
     pub dropped: u64,
+    /// Frames that the device dropped because its receive queue was full.
+    pub missed: u64,
+    /// Frames that the device dropped because there was no buffer to put them in.
+    pub no_buffer: u64,
+    /// Frames that the device received damaged and did not hand over.
+    pub errors: u64,
+    /// What the device itself says it has delivered, where it says so.
+    pub device: Option<DeviceCounters>,
     /// Bytes read of `size`, for a progress bar (files; compressed bytes where compressed).
     pub position: u64,
     /// Size of the input in bytes, 0 where it is unknown.
@@ -60,6 +86,15 @@ pub struct Counters {
     pub filtered: u64,
     /// Their bytes on the wire.
     pub filtered_bytes: u64,
+}
+
+/// What a device counts of the frames that it delivered, to be set beside the port's own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes, as the device counts them (with or without the frame check sequence).
+    pub bytes: u64,
 }
 
 /// Why a port cannot be opened, or cannot go on.

@@ -3,11 +3,7 @@
 use crate::frame::{BURST, Frame};
 
 /// A frame that stands where there is none yet.
-const NO_FRAME: Frame<'static> = Frame {
-    bytes: &[],
-    time_ns: 0,
-    wire_length: 0,
-};
+const NO_FRAME: Frame<'static> = Frame::new(&[], 0, 0);
 
 /// Room for a burst of frames, used again for each burst.
 ///

@@ -1,4 +1,4 @@
-//! Where frames come from: files and interfaces, behind one small trait.
+//! Where frames come from and where they go: files and interfaces, behind one small trait for each way.
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
@@ -8,11 +8,13 @@ pub mod frame;
 mod frame_list;
 pub mod limit;
 pub mod memory;
+pub mod transmit;
 
 #[cfg(target_os = "linux")]
 pub use af_packet::AfPacket;
 pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
-pub use frame::{Burst, Counters, Frame, Port, PortError, Received};
+pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received};
 pub use limit::Limited;
 pub use memory::MemoryPort;
+pub use transmit::{Slot, Transmit};

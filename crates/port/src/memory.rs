@@ -51,11 +51,7 @@ impl Collected {
             // and never changes; `Stored` hands the frames out only for as long as it is borrowed.
             let frame: &'static [u8] =
                 unsafe { std::slice::from_raw_parts(frame.as_ptr(), length) };
-            let frame = Frame {
-                bytes: frame,
-                time_ns,
-                wire_length,
-            };
+            let frame = Frame::new(frame, time_ns, wire_length);
             match runs.last_mut() {
                 Some((of, run)) if *of == link => run.push(frame),
                 _ => runs.push((link, vec![frame])),

@@ -233,11 +233,8 @@ impl Ring {
         // moved the start down by what it added to the length. Nothing writes to them until the
         // block is released, before which the frame is forgotten.
         let bytes = unsafe { slice::from_raw_parts(block.add(start), length.min(self.snap_bytes)) };
-        let frame = Frame {
-            bytes,
-            time_ns: i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec),
-            wire_length,
-        };
+        let time_ns = i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec);
+        let frame = Frame::new(bytes, time_ns, wire_length);
         Some((frame, header.tp_next_offset as usize))
     }
 

@@ -170,12 +170,9 @@ impl Pcap {
             hw::prefetch::ahead(after, PREFETCH_BYTES);
             let seconds = read_u32::<BIG>(header, record_header::SECONDS);
             let fraction = read_u32::<BIG>(header, record_header::FRACTION);
-            *frame = Frame {
-                bytes: packet,
-                // At most 2^32 s and as many units: below 2^63 ns.
-                time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns,
-                wire_length: original,
-            };
+            // At most 2^32 s and as many units: below 2^63 ns.
+            let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
+            *frame = Frame::new(packet, time_ns, original);
             wire_bytes += u64::from(original);
             count += 1;
             rest = after;

@@ -249,13 +249,12 @@ impl Pcapng {
             return None;
         }
         let original = read_u32::<BIG>(header, enhanced::ORIGINAL);
-        let frame = Frame {
+        let ticks = read_ticks::<BIG>(header, enhanced::TICKS);
+        let frame = Frame::new(
             bytes,
-            time_ns: interface
-                .tick
-                .nanoseconds(read_ticks::<BIG>(header, enhanced::TICKS)),
-            wire_length: original.saturating_sub(interface.pseudo_header),
-        };
+            interface.tick.nanoseconds(ticks),
+            original.saturating_sub(interface.pseudo_header),
+        );
         Some((frame, after, interface))
     }
 
@@ -375,14 +374,12 @@ impl Pcapng {
                 most: interface.most_captured,
             }));
         }
-        let frame = Frame {
-            bytes,
-            time_ns: match said.ticks {
-                Some(ticks) => interface.tick.nanoseconds(ticks),
-                None => self.time_ns,
-            },
-            wire_length: said.original.saturating_sub(interface.pseudo_header),
+        let time_ns = match said.ticks {
+            Some(ticks) => interface.tick.nanoseconds(ticks),
+            None => self.time_ns,
         };
+        let wire_length = said.original.saturating_sub(interface.pseudo_header);
+        let frame = Frame::new(bytes, time_ns, wire_length);
         Ok((frame, interface.link))
     }
 }

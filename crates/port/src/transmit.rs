@@ -1,0 +1,54 @@
+//! The trait that every way of sending implements.
+
+use crate::frame::PortError;
+
+/// Room for one frame, in the memory that the link will send from.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// Where the frame is written, from the link-layer header on; its length is the frame's length
+    /// (without the frame check sequence) unless [`Slot::length`] is set to less.
+    pub bytes: &'a mut [u8],
+    /// How much of `bytes` is the frame.
+    pub length: usize,
+    /// When the frame is to be sent or says it was, nanoseconds since the Unix epoch: for files.
+    pub time_ns: i64,
+    /// A device's hash of the frame, for a link that hands one on (a software NIC).
+    pub rss_hash: u32,
+}
+
+/// A sink of frames, written where they are sent from.
+///
+/// ```text
+/// reserve(n) -> up to n slots; write them; submit(k) -> how many of the first k the link took.
+/// ```
+/// What the link did not take stays reserved, at the front: it is submitted again, or given up with
+/// [`Transmit::discard`].
+pub trait Transmit: Send {
+    /// Up to `count` slots of `room` bytes each, of which those left over from before come first,
+    /// as they were written; fewer, or none, when there is no room now.
+    ///
+    /// # Errors
+    /// When the link cannot go on.
+    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError>;
+
+    /// Sends the first `count` of the reserved slots, in their order; tells how many the link took.
+    ///
+    /// # Errors
+    /// When the link cannot go on.
+    fn submit(&mut self, count: usize) -> Result<usize, PortError>;
+
+    /// Gives up the reserved slots that were written and not taken.
+    fn discard(&mut self);
+
+    /// Sees to it that all that was submitted leaves this machine's memory (files: is written).
+    ///
+    /// # Errors
+    /// When it cannot be.
+    fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Frames and bytes that the link took, by its own count.
+    fn sent(&self) -> (u64, u64);
+
+    /// Where frames go, for messages.
+    fn name(&self) -> &str;
+}
