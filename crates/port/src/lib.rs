@@ -8,6 +8,8 @@ pub mod frame;
 mod frame_list;
 pub mod limit;
 pub mod memory;
+pub mod null;
+mod slot_memory;
 pub mod transmit;
 
 #[cfg(target_os = "linux")]
@@ -17,4 +19,5 @@ pub use filter::Filtered;
 pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received};
 pub use limit::Limited;
 pub use memory::MemoryPort;
+pub use null::NullSink;
 pub use transmit::{Slot, Transmit};

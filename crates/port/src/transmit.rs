@@ -22,22 +22,28 @@ pub struct Slot<'a> {
 /// reserve(n) -> up to n slots; write them; submit(k) -> how many of the first k the link took.
 /// ```
 /// What the link did not take stays reserved, at the front: it is submitted again, or given up with
-/// [`Transmit::discard`].
+/// [`Transmit::discard`]. One call a burst, so that a link behind a `dyn` costs nothing a frame.
+///
+/// Safe code can put another link's slot in the place of one of these: an implementation with unsafe
+/// code remembers on its own where it lent memory, and reads back nothing but lengths, times and
+/// hashes, each length checked against the room.
 pub trait Transmit: Send {
-    /// Up to `count` slots of `room` bytes each, of which those left over from before come first,
-    /// as they were written; fewer, or none, when there is no room now.
+    /// Up to `count` slots of `room` bytes each (or of more), of which those left over from before come
+    /// first, as they were written; fewer, or none, when there is no room now. A new slot's length
+    /// is its room; what its bytes hold is not said.
     ///
     /// # Errors
     /// When the link cannot go on.
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError>;
 
     /// Sends the first `count` of the reserved slots, in their order; tells how many the link took.
+    /// Slots reserved and not among the `count` need not be written, and are free again.
     ///
     /// # Errors
     /// When the link cannot go on.
     fn submit(&mut self, count: usize) -> Result<usize, PortError>;
 
-    /// Gives up the reserved slots that were written and not taken.
+    /// Gives up the slots that were submitted and not taken.
     fn discard(&mut self);
 
     /// Sees to it that all that was submitted leaves this machine's memory (files: is written).
@@ -51,4 +57,30 @@ pub trait Transmit: Send {
 
     /// Where frames go, for messages.
     fn name(&self) -> &str;
+}
+
+impl<T: Transmit + ?Sized> Transmit for Box<T> {
+    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
+        (**self).reserve(count, room)
+    }
+
+    fn submit(&mut self, count: usize) -> Result<usize, PortError> {
+        (**self).submit(count)
+    }
+
+    fn discard(&mut self) {
+        (**self).discard();
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        (**self).flush()
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (**self).sent()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
 }

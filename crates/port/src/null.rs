@@ -1,0 +1,61 @@
+//! A link to nowhere: frames are written, counted and forgotten.
+
+use crate::frame::PortError;
+use crate::slot_memory::SlotMemory;
+use crate::transmit::{Slot, Transmit};
+
+/// Takes every frame at once. What a generator can do is measured with it.
+pub struct NullSink {
+    memory: SlotMemory,
+    frames: u64,
+    bytes: u64,
+}
+
+impl NullSink {
+    /// Ready to take frames.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            memory: SlotMemory::new(),
+            frames: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Default for NullSink {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Transmit for NullSink {
+    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
+        Ok(self.memory.lend(count, room))
+    }
+
+    fn submit(&mut self, count: usize) -> Result<usize, PortError> {
+        let count = count.min(self.memory.lent());
+        let bytes: usize = (0..count).map(|index| self.memory.length(index)).sum();
+        self.bytes += bytes as u64;
+        self.frames += count as u64;
+        self.memory.take(count, count);
+        Ok(count)
+    }
+
+    fn discard(&mut self) {
+        self.memory.discard();
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (self.frames, self.bytes)
+    }
+
+    fn name(&self) -> &'static str {
+        "null:"
+    }
+}
