@@ -287,6 +287,18 @@ impl<P: Port> Port for Filtered<P> {
         self.port.name()
     }
 
+    fn rss_key(&self) -> Option<&[u8]> {
+        self.port.rss_key()
+    }
+
+    fn occupancy(&mut self) -> Option<usize> {
+        self.port.occupancy()
+    }
+
+    fn stamps_bursts(&self) -> bool {
+        self.port.stamps_bursts()
+    }
+
     fn stop(&mut self) {
         self.port.stop();
     }

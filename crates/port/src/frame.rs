@@ -122,6 +122,23 @@ pub trait Port: Send {
     /// What the port reads, for messages: a file's path, an interface's name.
     fn name(&self) -> &str;
 
+    /// The key, where [`Frame::rss_hash`] is known to be the Toeplitz hash under that key of addresses
+    /// and ports, for every frame of TCP or UDP in IPv4 that is no fragment and has one.
+    fn rss_key(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Frames that wait in the device's receive queue at the moment, where the port can tell.
+    fn occupancy(&mut self) -> Option<usize> {
+        None
+    }
+
+    /// Whether the frames of a burst all have the time at which the burst was read, because nobody
+    /// took the time when each of them arrived.
+    fn stamps_bursts(&self) -> bool {
+        false
+    }
+
     /// Ends a live source: what arrives from now on is neither handed over nor counted, what came
     /// before is still handed over, then [`Received::End`] follows. A file ends at once.
     fn stop(&mut self) {}
@@ -138,6 +155,18 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn name(&self) -> &str {
         (**self).name()
+    }
+
+    fn rss_key(&self) -> Option<&[u8]> {
+        (**self).rss_key()
+    }
+
+    fn occupancy(&mut self) -> Option<usize> {
+        (**self).occupancy()
+    }
+
+    fn stamps_bursts(&self) -> bool {
+        (**self).stamps_bursts()
     }
 
     fn stop(&mut self) {

@@ -1,6 +1,7 @@
 //! Frames in memory as a port: what tests and measurements of other crates read from.
 
 use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use wire::LinkType;
 
@@ -16,6 +17,8 @@ pub struct MemoryPort {
     rounds: u64,
     rounds_left: u64,
     counters: Counters,
+    burst: usize,
+    rss_key: Option<Arc<[u8]>>,
 }
 
 struct Stored {
@@ -67,10 +70,10 @@ impl Collected {
 
 impl Stored {
     /// Frames of run number `run`, from number `first` on, that make a burst.
-    fn burst(&self, run: usize, first: usize) -> Option<Burst<'_>> {
+    fn burst(&self, run: usize, first: usize, most: usize) -> Option<Burst<'_>> {
         let (link, frames) = self.runs.get(run)?;
         let frames: &[Frame<'_>] = frames.get(first..)?;
-        let frames = &frames[..frames.len().min(BURST)];
+        let frames = &frames[..frames.len().min(most)];
         (!frames.is_empty()).then_some(Burst {
             link: *link,
             frames,
@@ -127,7 +130,36 @@ impl MemoryPort {
             rounds: 1,
             rounds_left: 1,
             counters: Counters::default(),
+            burst: BURST,
+            rss_key: None,
         }
+    }
+
+    /// The same frames, at most `most` in a burst (1 to [`BURST`]).
+    #[must_use]
+    pub fn in_bursts_of(mut self, most: usize) -> Self {
+        self.burst = most.clamp(1, BURST);
+        self
+    }
+
+    /// The same frames with the hashes of a device: `hash` tells that of each by its number and
+    /// bytes. `key`: see [`Port::rss_key`].
+    ///
+    /// # Panics
+    /// When the frames are shared with a clone already.
+    #[must_use]
+    pub fn hashed(
+        mut self,
+        key: Option<&[u8]>,
+        mut hash: impl FnMut(usize, &[u8]) -> Option<NonZeroU32>,
+    ) -> Self {
+        let stored = Arc::get_mut(&mut self.stored).expect("hashes are given before clones are");
+        let frames = stored.runs.iter_mut().flat_map(|(_, run)| run.iter_mut());
+        for (number, frame) in frames.enumerate() {
+            frame.rss_hash = hash(number, frame.bytes);
+        }
+        self.rss_key = key.map(Arc::from);
+        self
     }
 
     /// Frames of one round.
@@ -152,13 +184,15 @@ impl Clone for MemoryPort {
             rounds: self.rounds,
             rounds_left: self.rounds,
             counters: Counters::default(),
+            burst: self.burst,
+            rss_key: self.rss_key.clone(),
         }
     }
 }
 
 impl Port for MemoryPort {
     fn receive(&mut self) -> Result<Received<'_>, PortError> {
-        if self.stored.burst(self.run, self.next).is_none() {
+        if self.stored.burst(self.run, self.next, self.burst).is_none() {
             (self.run, self.next) = (self.run + 1, 0);
         }
         if self.run >= self.stored.runs.len() {
@@ -168,7 +202,7 @@ impl Port for MemoryPort {
         if self.rounds_left == 0 {
             return Ok(Received::End);
         }
-        let Some(burst) = self.stored.burst(self.run, self.next) else {
+        let Some(burst) = self.stored.burst(self.run, self.next, self.burst) else {
             return Ok(Received::End);
         };
         self.next += burst.frames.len();
@@ -187,6 +221,10 @@ impl Port for MemoryPort {
 
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn rss_key(&self) -> Option<&[u8]> {
+        self.rss_key.as_deref()
     }
 
     fn stop(&mut self) {
