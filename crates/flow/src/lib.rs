@@ -7,6 +7,7 @@ pub mod expiry;
 pub mod garbage;
 pub mod hash;
 pub mod meter;
+pub mod names;
 pub mod record;
 pub mod statistic;
 pub mod table;

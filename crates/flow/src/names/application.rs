@@ -1,0 +1,267 @@
+//! Classes of application: by server name, host, first bytes or port, from a table that users
+//! extend.
+//!
+//! A line of the table is a class and what tells it:
+//!
+//! ```text
+//! Netflix  name   netflix.com nflxvideo.net     a name, and every name below it
+//! SSH      tcp    22                            ports of the responder (tcp or udp)
+//! SSH      bytes  "SSH-"                        the first bytes of either side; \xHH for any byte
+//! ```
+
+use super::record::FoundBy;
+use std::collections::HashMap;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The table that is built in.
+const BUILT_IN: &str = include_str!("applications.txt");
+
+/// The most bytes of a payload that are compared.
+const PREFIX_MAX: usize = 24;
+
+/// A line of a table of applications that cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("line {line}: {fault}")]
+pub struct ApplicationsError {
+    /// Line of the file, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub fault: String,
+}
+
+/// The first bytes of a payload and the class that they tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Prefix {
+    bytes: Box<[u8]>,
+    class: u16,
+}
+
+/// The table of applications.
+#[derive(Clone, Debug)]
+pub struct Applications {
+    classes: Vec<Arc<str>>,
+    names: HashMap<Box<str>, u16>,
+    tcp_ports: HashMap<u16, u16>,
+    udp_ports: HashMap<u16, u16>,
+    /// Those that begin with each byte.
+    prefixes: HashMap<u8, Vec<Prefix>>,
+}
+
+impl Default for Applications {
+    fn default() -> Self {
+        let mut table = Self {
+            classes: Vec::new(),
+            names: HashMap::new(),
+            tcp_ports: HashMap::new(),
+            udp_ports: HashMap::new(),
+            prefixes: HashMap::new(),
+        };
+        let read = table.extend(BUILT_IN);
+        debug_assert_eq!(read, Ok(()), "the table that is built in");
+        table
+    }
+}
+
+impl Applications {
+    /// Adds the lines of `text`; what it says goes before what was there.
+    ///
+    /// # Errors
+    /// The first line that is not as the table asks.
+    pub fn extend(&mut self, text: &str) -> Result<(), ApplicationsError> {
+        for (index, line) in text.lines().enumerate() {
+            self.line(line).map_err(|fault| ApplicationsError {
+                line: index + 1,
+                fault,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let form = "a line is CLASS name|tcp|udp|bytes VALUE…";
+        let (class, rest) = line.split_once(char::is_whitespace).ok_or(form)?;
+        let (kind, values) = rest
+            .trim_start()
+            .split_once(char::is_whitespace)
+            .ok_or(form)?;
+        let class = self.class(class)?;
+        match kind {
+            "name" => {
+                for name in values.split_whitespace() {
+                    let name = name.trim_matches('.').to_ascii_lowercase();
+                    if name.is_empty() {
+                        return Err("a name of nothing but dots".to_owned());
+                    }
+                    self.names.insert(name.into(), class);
+                }
+            }
+            "tcp" | "udp" => {
+                for port in values.split_whitespace() {
+                    let port = port
+                        .parse()
+                        .map_err(|_| format!("{port:?} is not a port"))?;
+                    let ports = if kind == "tcp" {
+                        &mut self.tcp_ports
+                    } else {
+                        &mut self.udp_ports
+                    };
+                    ports.insert(port, class);
+                }
+            }
+            "bytes" => {
+                let bytes = unquote(values.trim())?;
+                let first = *bytes.first().ok_or("no bytes")?;
+                if bytes.len() > PREFIX_MAX {
+                    return Err(format!("more than {PREFIX_MAX} bytes"));
+                }
+                let same = self.prefixes.entry(first).or_default();
+                same.insert(
+                    0,
+                    Prefix {
+                        bytes: bytes.into(),
+                        class,
+                    },
+                );
+            }
+            other => return Err(format!("{other:?} is none of name, tcp, udp, bytes")),
+        }
+        Ok(())
+    }
+
+    fn class(&mut self, name: &str) -> Result<u16, String> {
+        if let Some(at) = self.classes.iter().position(|class| **class == *name) {
+            return Ok(at as u16);
+        }
+        if self.classes.len() == usize::from(u16::MAX) {
+            return Err("more classes than 65,535".to_owned());
+        }
+        self.classes.push(name.into());
+        Ok((self.classes.len() - 1) as u16)
+    }
+
+    /// The class's name.
+    pub(super) fn name(&self, class: u16) -> Option<&Arc<str>> {
+        self.classes.get(usize::from(class))
+    }
+
+    /// The class of a host name: that of the longest name in the table that it is, or is below.
+    #[must_use]
+    pub fn by_name(&self, host: &str) -> Option<u16> {
+        let mut buffer = [0u8; 255];
+        let host = host.trim_end_matches('.');
+        let lower = buffer.get_mut(..host.len())?;
+        lower.copy_from_slice(host.as_bytes());
+        lower.make_ascii_lowercase();
+        let mut rest = core::str::from_utf8(lower).ok()?;
+        loop {
+            if let Some(&class) = self.names.get(rest) {
+                return Some(class);
+            }
+            rest = rest.split_once('.')?.1;
+        }
+    }
+
+    /// The class that the first bytes of a payload tell.
+    pub(super) fn by_bytes(&self, payload: &[u8]) -> Option<u16> {
+        let candidates = self.prefixes.get(payload.first()?)?;
+        let found = candidates
+            .iter()
+            .filter(|prefix| payload.starts_with(&prefix.bytes))
+            .max_by_key(|prefix| prefix.bytes.len())?;
+        Some(found.class)
+    }
+
+    /// The class of a well-known port of the responder, or else of the initiator.
+    #[must_use]
+    pub fn by_port(&self, protocol: u8, initiator: u16, responder: u16) -> Option<u16> {
+        let ports = match protocol {
+            wire::ip_protocol::TCP => &self.tcp_ports,
+            wire::ip_protocol::UDP => &self.udp_ports,
+            _ => return None,
+        };
+        ports
+            .get(&responder)
+            .or_else(|| ports.get(&initiator))
+            .copied()
+    }
+
+    /// The class `class`, found by `found_by`, for a record.
+    pub(super) fn application(&self, class: u16, found_by: FoundBy) -> Option<super::Application> {
+        Some(super::Application {
+            name: self.name(class)?.clone(),
+            found_by,
+        })
+    }
+}
+
+/// The bytes of a quoted text.
+fn unquote(text: &str) -> Result<Vec<u8>, String> {
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .ok_or("bytes stand in double quotes")?;
+    let mut bytes = Vec::new();
+    let mut rest = inner;
+    while let Some(first) = rest.chars().next() {
+        if let Some(code) = rest.strip_prefix("\\x") {
+            let digits = code.get(..2).ok_or("two digits follow \\x")?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| "two digits follow \\x")?);
+            rest = &code[2..];
+        } else {
+            let mut utf8 = [0; 4];
+            bytes.extend_from_slice(first.encode_utf8(&mut utf8).as_bytes());
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_table_is_sound_and_users_go_first() {
+        let mut table = Applications::default();
+        let class = |table: &Applications, host| {
+            table
+                .by_name(host)
+                .and_then(|class| table.name(class).cloned())
+        };
+        assert_eq!(
+            class(&table, "www.YouTube.com.").as_deref(),
+            Some("YouTube")
+        );
+        assert_eq!(class(&table, "notyoutube.com").as_deref(), None);
+        let mine = "Mine name youtube.com\nMine tcp 22\nMine bytes \"\\x00x\"\n# no\n";
+        assert_eq!(table.extend(mine), Ok(()));
+        assert_eq!(class(&table, "youtube.com").as_deref(), Some("Mine"));
+        let mine = table.by_port(6, 50_000, 22);
+        assert_eq!(mine.and_then(|c| table.name(c)).unwrap().as_ref(), "Mine");
+        assert_eq!(table.by_bytes(b"\0xy"), mine);
+        assert_eq!(table.by_bytes(b"\0y"), None);
+        assert_eq!(table.by_bytes(b""), None);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_used_is_told_with_its_number() {
+        for (text, line) in [
+            ("\nSSH", 2),
+            ("SSH tcp", 1),
+            ("SSH tcp 65536", 1),
+            ("A bytes x", 1),
+            ("A bytes \"\\x0\"", 1),
+            ("A bytes \"\\xé\"", 1),
+            ("A icmp 1", 1),
+            ("A name .", 1),
+        ] {
+            let error = Applications::default().extend(text).unwrap_err();
+            assert_eq!(error.line, line, "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What the application layer of one flow said, as its record holds it.
+
+use std::sync::Arc;
+
+/// How the class of application was found; the surer ways come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FoundBy {
+    /// By a well-known port.
+    Port,
+    /// By the name that the client resolved before it opened the flow.
+    Dns,
+    /// By the first bytes of the payload, or because the whole protocol was read.
+    Bytes,
+    /// By the host that an HTTP request names.
+    Host,
+    /// By the server name of a TLS or QUIC handshake.
+    Sni,
+}
+
+impl FoundBy {
+    /// As records write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Port => "port",
+            Self::Dns => "dns",
+            Self::Bytes => "bytes",
+            Self::Host => "host",
+            Self::Sni => "sni",
+        }
+    }
+}
+
+/// The class of application of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// Its name in the table of applications.
+    pub name: Arc<str>,
+    /// How it was found.
+    pub found_by: FoundBy,
+}
+
+/// The name that the flow's initiator had last resolved to the responder's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedName {
+    /// The name that was asked for.
+    pub name: Box<str>,
+    /// Time from the answer to the flow's first packet, in nanoseconds.
+    pub age_ns: u64,
+}
+
+/// A TLS handshake, over TCP or inside QUIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsRecord {
+    /// Server name of the ClientHello (RFC 6066 section 3).
+    pub server_name: Option<Box<str>>,
+    /// Protocols that the client offers (RFC 7301), a comma between two.
+    pub alpn_offered: Option<Box<str>>,
+    /// The protocol that the server chose, where it is not encrypted (up to TLS 1.2).
+    pub alpn_chosen: Option<Box<str>>,
+    /// Versions that the client offers, best first, a comma between two; GREASE left out.
+    pub versions_offered: Option<Box<str>>,
+    /// The version that the server chose, as on the wire (0x0303 is TLS 1.2).
+    pub version: Option<u16>,
+    /// The cipher suite that the server chose.
+    pub cipher: Option<u16>,
+    /// JA4 fingerprint of the ClientHello.
+    pub ja4: Option<Box<str>>,
+    /// Whether the client offers Encrypted Client Hello (or GREASE of it: the two look alike).
+    pub ech_offered: bool,
+    /// Whether the client offers to resume a session.
+    pub resumption_offered: bool,
+    /// Whether the server took the session up.
+    pub resumed: bool,
+    /// From the ClientHello to the client's first application data after the ServerHello.
+    pub setup_ns: Option<u64>,
+    /// Subject of the server's certificate (up to TLS 1.2).
+    pub subject: Option<Box<str>>,
+    /// Issuer of the server's certificate.
+    pub issuer: Option<Box<str>>,
+}
+
+/// A QUIC connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuicRecord {
+    /// Version of the last Initial packet of the client.
+    pub version: u32,
+    /// Destination connection id of the client's first Initial packet, in hexadecimal.
+    pub original_destination_id: Box<str>,
+    /// Connection id that the client chose for itself.
+    pub client_id: Box<str>,
+    /// Connection id that the server chose for itself.
+    pub server_id: Box<str>,
+    /// Whether the client sent 0-RTT packets.
+    pub zero_rtt: bool,
+    /// Whether the server asked for address validation by a Retry packet.
+    pub retry: bool,
+    /// Whether the server answered with Version Negotiation.
+    pub version_negotiation: bool,
+    /// From the client's Initial packet to the server's first packet that answers it.
+    pub handshake_rtt_ns: Option<u64>,
+    /// Round trips seen by the spin bit (RFC 9000 section 17.4).
+    pub spin_count: u32,
+    /// The least of them.
+    pub spin_min_ns: u64,
+    /// Their mean.
+    pub spin_mean_ns: u64,
+}
+
+/// DNS messages of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DnsRecord {
+    /// Name of the first question.
+    pub query: Option<Box<str>>,
+    /// Its type.
+    pub query_type: Option<u16>,
+    /// Response code of the first response (with the bits of EDNS).
+    pub response_code: Option<u16>,
+    /// Answers in the first response.
+    pub answers: Option<u16>,
+    /// Addresses in the first response, a comma between two.
+    pub addresses: Option<Box<str>>,
+    /// The least time to live of the answers of the first response, in seconds.
+    pub ttl_s: Option<u32>,
+    /// From the first query to its response.
+    pub latency_ns: Option<u64>,
+    /// Queries in the flow.
+    pub queries: u32,
+    /// Responses in the flow.
+    pub responses: u32,
+}
+
+/// HTTP/1 messages of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpRecord {
+    /// Method of the first request.
+    pub method: Option<Box<str>>,
+    /// Host of the first request.
+    pub host: Option<Box<str>>,
+    /// Target of the first request.
+    pub target: Option<Box<str>>,
+    /// User agent of the first request.
+    pub user_agent: Option<Box<str>>,
+    /// Status of the first response.
+    pub status: Option<u16>,
+    /// Content type of the first response.
+    pub content_type: Option<Box<str>>,
+    /// Requests in the flow.
+    pub requests: u32,
+    /// Responses in the flow.
+    pub responses: u32,
+    /// From the first request to the first byte of the first response.
+    pub first_byte_ns: Option<u64>,
+}
+
+/// One direction of an RTP session (RFC 3550).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RtpRecord {
+    /// Synchronization source.
+    pub ssrc: u32,
+    /// Payload type.
+    pub payload_type: u8,
+    /// RTP packets of this source.
+    pub packets: u32,
+    /// Packets that the sequence numbers say should have come and did not.
+    pub lost: u32,
+    /// Packets that came after one with a later sequence number.
+    pub out_of_order: u32,
+    /// Interarrival jitter (RFC 3550 section 6.4.1) at the end, in nanoseconds; none where the
+    /// payload type does not tell the clock rate.
+    pub jitter_ns: Option<f64>,
+    /// RTCP packets in this direction, on the same ports.
+    pub rtcp_packets: u32,
+}
+
+impl RtpRecord {
+    /// Name of the codec that the payload type stands for (RFC 3551 section 6).
+    #[must_use]
+    pub const fn codec(&self) -> &'static str {
+        wire::app::rtp::codec(self.payload_type)
+    }
+}
+
+/// What a limit cut short; the parts of a record that are missing may be missing for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut(u8);
+
+impl Cut {
+    /// No buffer was free, or a handshake was longer than one.
+    pub const ASSEMBLY: Self = Self(1);
+    /// A text was longer than the flow's share of memory for texts.
+    pub const TEXT: Self = Self(2);
+    /// The capture cut packets short where a name was looked for.
+    pub const SNAP_LENGTH: Self = Self(4);
+    /// The pool of states was full: the flow was not looked at.
+    pub const STATES: Self = Self(8);
+    /// Bytes of a handshake were lost before the capture.
+    pub const GAP: Self = Self(16);
+
+    /// Adds what `other` holds.
+    pub fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub const fn holds(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The bits: 1 assembly, 2 text, 4 snap length, 8 states, 16 gap.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+/// What the application layer of a flow said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamesRecord {
+    /// Class of application.
+    pub application: Option<Application>,
+    /// Name that the client had resolved.
+    pub resolved: Option<ResolvedName>,
+    /// TLS, over TCP or inside QUIC.
+    pub tls: Option<Box<TlsRecord>>,
+    /// QUIC.
+    pub quic: Option<Box<QuicRecord>>,
+    /// DNS.
+    pub dns: Option<Box<DnsRecord>>,
+    /// HTTP/1.
+    pub http: Option<Box<HttpRecord>>,
+    /// RTP, of the initiator and of the responder.
+    pub rtp: [Option<Box<RtpRecord>>; 2],
+    /// What a limit cut.
+    pub cut: Cut,
+}

@@ -1,0 +1,157 @@
+//! RTP and RTCP (RFC 3550), as far as a stranger can tell them from other datagrams.
+
+use super::reader::Reader;
+
+/// The fixed header of an RTP packet (RFC 3550 section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rtp {
+    /// Payload type, 0 to 127.
+    pub payload_type: u8,
+    /// Whether the marker bit is set.
+    pub marker: bool,
+    /// Sequence number.
+    pub sequence: u16,
+    /// Time stamp, in units of the payload type's clock.
+    pub timestamp: u32,
+    /// Synchronization source.
+    pub ssrc: u32,
+}
+
+/// Bytes of the fixed header.
+pub const HEADER: usize = 12;
+
+impl Rtp {
+    /// Reads a datagram that could be RTP: version 2, a payload type that RTP has, and as many
+    /// bytes as sources and extension ask for. A plausible stranger is not RTP yet: only several
+    /// in sequence are.
+    #[must_use]
+    pub fn plausible(datagram: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(datagram);
+        let first = reader.u8()?;
+        if first >> 6 != 2 {
+            return None;
+        }
+        let second = reader.u8()?;
+        let payload_type = second & 0x7f;
+        // 72 to 76 would be RTCP's SR to APP with the marker bit (RFC 3551 section 6).
+        if !(payload_type <= 34 || (35..=71).contains(&payload_type) || payload_type >= 77) {
+            return None;
+        }
+        let sequence = reader.u16()?;
+        let timestamp = reader.u32()?;
+        let ssrc = reader.u32()?;
+        reader.take(usize::from(first & 0x0f) * 4)?;
+        if first & 0x10 != 0 {
+            reader.u16()?;
+            let words = reader.u16()?;
+            reader.take(usize::from(words) * 4)?;
+        }
+        Some(Self {
+            payload_type,
+            marker: second & 0x80 != 0,
+            sequence,
+            timestamp,
+            ssrc,
+        })
+    }
+}
+
+/// Whether a datagram is RTCP by its headers: a compound of packets of version 2 and known types
+/// whose lengths fill it, the first of them a report (RFC 3550 section 6.1 and appendix A.2), or a
+/// single feedback packet (RFC 5506).
+#[must_use]
+pub fn is_rtcp(datagram: &[u8]) -> bool {
+    let mut reader = Reader::new(datagram);
+    let mut packets = 0;
+    while let Some([first, kind, high, low]) = reader.array() {
+        let words = usize::from(u16::from_be_bytes([high, low]));
+        let first_kind = if packets == 0 { 200..=207 } else { 194..=213 };
+        if first >> 6 != 2 || !first_kind.contains(&kind) || words == 0 {
+            return false;
+        }
+        if reader.take(words * 4).is_none() {
+            return false;
+        }
+        packets += 1;
+        // Secure RTCP (RFC 3711) encrypts all behind the first header and adds an index and a tag.
+        if packets == 1 && reader.rest().len() >= 4 && reader.rest()[0] >> 6 != 2 {
+            return false;
+        }
+    }
+    packets > 0 && reader.is_empty()
+}
+
+/// Name of the codec of a static payload type (RFC 3551 section 6).
+#[must_use]
+pub const fn codec(payload_type: u8) -> &'static str {
+    match payload_type {
+        0 => "PCMU",
+        3 => "GSM",
+        4 => "G723",
+        5 | 6 | 16 | 17 => "DVI4",
+        7 => "LPC",
+        8 => "PCMA",
+        9 => "G722",
+        10 | 11 => "L16",
+        12 => "QCELP",
+        13 => "CN",
+        14 => "MPA",
+        15 => "G728",
+        18 => "G729",
+        25 => "CelB",
+        26 => "JPEG",
+        28 => "nv",
+        31 => "H261",
+        32 => "MPV",
+        33 => "MP2T",
+        34 => "H263",
+        96..=127 => "dynamic",
+        _ => "unassigned",
+    }
+}
+
+/// Clock rate of a static payload type in hertz (RFC 3551 section 6).
+#[must_use]
+pub const fn clock_rate(payload_type: u8) -> Option<u32> {
+    match payload_type {
+        0 | 3 | 4 | 5 | 7 | 8 | 9 | 12 | 13 | 15 | 18 => Some(8_000),
+        6 => Some(16_000),
+        10 | 11 => Some(44_100),
+        16 => Some(11_025),
+        17 => Some(22_050),
+        14 | 25 | 26 | 28 | 31..=34 => Some(90_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_and_a_lying_one_is_not() {
+        let mut packet = [0u8; 20];
+        packet[..12].copy_from_slice(&[0x80, 0x88, 1, 2, 0, 0, 0, 9, 1, 2, 3, 4]);
+        let rtp = Rtp::plausible(&packet).unwrap();
+        assert_eq!((rtp.payload_type, rtp.marker, rtp.sequence), (8, true, 258));
+        assert_eq!((rtp.timestamp, rtp.ssrc), (9, 0x0102_0304));
+        packet[0] = 0x83; // three contributing sources do not fit
+        assert_eq!(Rtp::plausible(&packet), None);
+        packet[0] = 0x40;
+        assert_eq!(Rtp::plausible(&packet), None);
+        packet[..2].copy_from_slice(&[0x80, 0xc8]); // RTCP's sender report
+        assert_eq!(Rtp::plausible(&packet), None);
+    }
+
+    #[test]
+    fn a_compound_must_fill_its_datagram() {
+        let mut compound = vec![0x80, 201, 0, 1, 1, 2, 3, 4];
+        assert!(is_rtcp(&compound));
+        compound.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
+        assert!(is_rtcp(&compound));
+        compound.push(0);
+        assert!(!is_rtcp(&compound));
+        assert!(!is_rtcp(&[0x80, 100, 0, 0]));
+        assert!(!is_rtcp(&[]));
+    }
+}
