@@ -3,6 +3,7 @@
 //! With `port`, the only crate where unsafe code may stand: everything here is offered through a
 //! safe interface, dispatched once a burst to what the processor has.
 
+pub mod cache;
 pub mod cores;
 pub mod crc32c;
 pub mod hash;
