@@ -60,6 +60,32 @@ impl<P: Port> Filtered<P> {
     }
 }
 
+/// One expression compiled for one link type, asked frame by frame.
+pub struct Matcher {
+    program: BpfProgram,
+}
+
+impl Matcher {
+    /// Compiles `expression` (pcap-filter(7)) for frames of `link`.
+    ///
+    /// # Errors
+    /// libpcap's own message, in one line that names the expression.
+    pub fn new(expression: &str, link: LinkType) -> Result<Self, PortError> {
+        let program = compile(expression, link).map_err(|error| {
+            PortError::Failed(format!(
+                "filter '{expression}': {error} (see pcap-filter(7))"
+            ))
+        })?;
+        Ok(Self { program })
+    }
+
+    /// Whether the expression lets `frame` through.
+    #[must_use]
+    pub fn matches(&self, frame: &Frame<'_>) -> bool {
+        matches(&self.program, frame)
+    }
+}
+
 /// Says whether `expression` can be compiled.
 ///
 /// # Errors

@@ -1,0 +1,118 @@
+//! What a frame costs: flow drawn, frame written into a slot, slot handed to a sink that forgets it.
+//!
+//! ```text
+//! cargo run --release -p flowatch-gen --example build_speed [packets] [case]
+//! ```
+//! Nanoseconds a packet, best of seven rounds. With a case's number only that one runs, once: for
+//! `valgrind --tool=callgrind`.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement")]
+
+use generator::{Order, RandomFields, Sizes, Source, Traffic, TrafficOptions};
+use port::{NullSink, Transmit};
+use std::time::Instant;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let packets: u64 = arguments
+        .next()
+        .map_or(4_000_000, |text| text.parse().unwrap());
+    let only: Option<usize> = arguments.next().map(|text| text.parse().unwrap());
+    let base = TrafficOptions::default;
+    let payload = RandomFields {
+        payload: true,
+        ..RandomFields::default()
+    };
+    let cases = [
+        ("1 flow", TrafficOptions { flows: 1, ..base() }),
+        ("2^16 uniform", base()),
+        (
+            "2^16 round-robin",
+            TrafficOptions {
+                order: Order::RoundRobin,
+                ..base()
+            },
+        ),
+        (
+            "2^16 Zipf(1)",
+            TrafficOptions {
+                order: Order::Zipf(1.0),
+                ..base()
+            },
+        ),
+        (
+            "2^16 rate-inverse",
+            TrafficOptions {
+                order: Order::RateInverse,
+                ..base()
+            },
+        ),
+        (
+            "2^20 uniform",
+            TrafficOptions {
+                flows: 1 << 20,
+                ..base()
+            },
+        ),
+        (
+            "2^20 Zipf(1)",
+            TrafficOptions {
+                flows: 1 << 20,
+                order: Order::Zipf(1.0),
+                ..base()
+            },
+        ),
+        (
+            "2^16 Zipf(1), sequence",
+            TrafficOptions {
+                order: Order::Zipf(1.0),
+                sequence: true,
+                ..base()
+            },
+        ),
+        (
+            "2^16 Zipf(1), time stamps",
+            TrafficOptions {
+                order: Order::Zipf(1.0),
+                timestamps: true,
+                ..base()
+            },
+        ),
+        (
+            "2^16 uniform, imix",
+            TrafficOptions {
+                sizes: Sizes::imix(),
+                ..base()
+            },
+        ),
+        (
+            "2^16 uniform, random payload",
+            TrafficOptions {
+                random: payload,
+                ..base()
+            },
+        ),
+    ];
+    for (number, (name, options)) in cases.into_iter().enumerate() {
+        if only.is_some_and(|only| only != number) {
+            continue;
+        }
+        let mut traffic = Traffic::new(&options).unwrap();
+        let mut sink = NullSink::new();
+        let mut flows = [0; 256];
+        let rounds = if only.is_some() { 1 } else { 7 };
+        let mut best = f64::INFINITY;
+        for _ in 0..rounds {
+            let started = Instant::now();
+            for _ in 0..packets / 256 {
+                let slots = sink.reserve(256, traffic.room()).unwrap();
+                let filled = traffic.fill(slots, &mut flows).unwrap();
+                sink.submit(filled.frames).unwrap();
+            }
+            best = best.min(started.elapsed().as_nanos() as f64 / packets as f64);
+        }
+        println!(
+            "{number:>2}  {name:<32}{best:6.1} ns  {:6.1} Mpps",
+            1e3 / best
+        );
+    }
+}

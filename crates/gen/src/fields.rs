@@ -1,0 +1,389 @@
+//! The header fields that tell flows apart: ranges, and which flow has which values of them.
+
+use crate::error::GeneratorError;
+use crate::permutation::Permutation;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use wire::{FlowKey, ip_protocol};
+
+/// The most addresses of a range that are used: enough for any population, and few enough that
+/// the number of 5-tuples fits into 126 bits.
+const ADDRESSES_MAX: u128 = 1 << 44;
+
+/// Addresses of one family, from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    version: u8,
+    first: u128,
+    count: u128,
+}
+
+impl AddressRange {
+    /// From `first` to `last`.
+    ///
+    /// # Errors
+    /// When they are of two families, or in the wrong order.
+    pub fn new(first: IpAddr, last: IpAddr) -> Result<Self, GeneratorError> {
+        let (version, first_number) = number(first);
+        let (other, last_number) = number(last);
+        if version != other || first_number > last_number {
+            return Err(GeneratorError::new(format!(
+                "{first}-{last} is not a range of addresses"
+            )));
+        }
+        Ok(Self {
+            version,
+            first: first_number,
+            count: (last_number - first_number).saturating_add(1),
+        })
+    }
+
+    /// 4 or 6.
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.version
+    }
+
+    /// Whether an address lies within.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let (version, number) = number(address);
+        version == self.version && number >= self.first && number - self.first < self.count
+    }
+
+    /// How many are used.
+    fn used(&self) -> u128 {
+        self.count.min(ADDRESSES_MAX)
+    }
+
+    /// The address with this number, in network byte order as a key has it.
+    #[inline]
+    pub(crate) fn at(&self, index: u128) -> [u8; 16] {
+        let address = self.first + index;
+        if self.version == 4 {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&(address as u32).to_be_bytes());
+            bytes
+        } else {
+            address.to_be_bytes()
+        }
+    }
+
+    /// An address for 64 random bits.
+    #[inline]
+    pub(crate) fn pick(&self, bits: u64) -> [u8; 16] {
+        self.at((u128::from(bits) * self.used()) >> 64)
+    }
+}
+
+fn number(address: IpAddr) -> (u8, u128) {
+    match address {
+        IpAddr::V4(address) => (4, u128::from(u32::from(address))),
+        IpAddr::V6(address) => (6, u128::from(address)),
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = GeneratorError;
+
+    /// `10.0.0.1`, `10.0.0.0/8`, `10.0.0.1-10.0.0.9`, and the same of IPv6.
+    fn from_str(text: &str) -> Result<Self, GeneratorError> {
+        let wrong = || {
+            GeneratorError::new(format!(
+                "'{text}' is no range of addresses: write 10.0.0.1, 10.0.0.0/8 or 10.0.0.1-10.0.0.9"
+            ))
+        };
+        if let Some((first, last)) = text.split_once('-') {
+            let first = first.parse().map_err(|_| wrong())?;
+            let last = last.parse().map_err(|_| wrong())?;
+            return Self::new(first, last);
+        }
+        let (address, length) = text.split_once('/').unwrap_or((text, ""));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let (version, value) = number(address);
+        let bits: u32 = if version == 4 { 32 } else { 128 };
+        let length: u32 = match length {
+            "" if !text.contains('/') => bits,
+            length => length.parse().map_err(|_| wrong())?,
+        };
+        if length > bits {
+            return Err(wrong());
+        }
+        let hosts = bits - length;
+        let mask = if hosts == 128 {
+            u128::MAX
+        } else {
+            (1 << hosts) - 1
+        };
+        Ok(Self {
+            version,
+            first: value & !mask,
+            count: mask.saturating_add(1),
+        })
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = |number: u128| match self.version {
+            4 => IpAddr::V4(Ipv4Addr::from(number as u32)),
+            _ => IpAddr::V6(Ipv6Addr::from(number)),
+        };
+        let first = address(self.first);
+        match self.count {
+            1 => write!(f, "{first}"),
+            count => write!(f, "{first}-{}", address(self.first + (count - 1))),
+        }
+    }
+}
+
+/// Ports, from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The lowest.
+    pub first: u16,
+    /// The highest, not below `first`.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// One port.
+    #[must_use]
+    pub const fn only(port: u16) -> Self {
+        Self {
+            first: port,
+            last: port,
+        }
+    }
+
+    fn count(self) -> u32 {
+        u32::from(self.last) - u32::from(self.first) + 1
+    }
+
+    #[inline]
+    pub(crate) fn at(self, index: u32) -> u16 {
+        self.first.wrapping_add(index as u16)
+    }
+
+    /// A port for 64 random bits.
+    #[inline]
+    pub(crate) fn pick(self, bits: u64) -> u16 {
+        self.at(((u128::from(bits) * u128::from(self.count())) >> 64) as u32)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = GeneratorError;
+
+    /// `80` or `1024-65535`.
+    fn from_str(text: &str) -> Result<Self, GeneratorError> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
+            _ => Err(GeneratorError::new(format!(
+                "'{text}' is no range of ports: write 80 or 1024-65535"
+            ))),
+        }
+    }
+}
+
+/// A transport protocol that frames are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl Protocol {
+    /// Its number in the IP header.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Udp => ip_protocol::UDP,
+            Self::Tcp => ip_protocol::TCP,
+        }
+    }
+}
+
+/// Where the fields of flows come from: a kind of flows, of one family and one protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowFields {
+    /// Source addresses.
+    pub source: AddressRange,
+    /// Destination addresses, of the same family.
+    pub destination: AddressRange,
+    /// Source ports.
+    pub source_ports: PortRange,
+    /// Destination ports.
+    pub destination_ports: PortRange,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+impl FlowFields {
+    /// The networks that are set aside for measurements: 198.18.0.0/15 (RFC 2544).
+    #[must_use]
+    pub fn ipv4(protocol: Protocol) -> Self {
+        let network = |third: u8| AddressRange {
+            version: 4,
+            first: u128::from(u32::from(Ipv4Addr::new(198, third, 0, 0))),
+            count: 1 << 16,
+        };
+        Self {
+            source: network(18),
+            destination: network(19),
+            source_ports: UNPRIVILEGED,
+            destination_ports: UNPRIVILEGED,
+            protocol,
+        }
+    }
+
+    /// The same of IPv6: 2001:2::/48 (RFC 5180).
+    #[must_use]
+    pub fn ipv6(protocol: Protocol) -> Self {
+        let network = |subnet: u16| AddressRange {
+            version: 6,
+            first: u128::from(Ipv6Addr::new(0x2001, 2, 0, subnet, 0, 0, 0, 0)),
+            count: 1 << 64,
+        };
+        Self {
+            source: network(1),
+            destination: network(2),
+            ..Self::ipv4(protocol)
+        }
+    }
+
+    /// 4 or 6.
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.source.version
+    }
+
+    /// How many flows the ranges give.
+    #[must_use]
+    pub fn count(&self) -> u128 {
+        self.source.used()
+            * self.destination.used()
+            * u128::from(self.source_ports.count())
+            * u128::from(self.destination_ports.count())
+    }
+
+    /// The flow with this number, below [`FlowFields::count`]: another for each.
+    #[must_use]
+    pub fn key(&self, number: u128) -> FlowKey {
+        let (rest, source) = split(number, self.source.used());
+        let (rest, destination) = split(rest, self.destination.used());
+        let (rest, source_port) = split(rest, u128::from(self.source_ports.count()));
+        FlowKey {
+            version: self.source.version,
+            protocol: self.protocol.number(),
+            source: self.source.at(source),
+            destination: self.destination.at(destination),
+            source_port: self.source_ports.at(source_port as u32),
+            destination_port: self.destination_ports.at(rest as u32),
+            vlan: [0; 2],
+        }
+    }
+
+    /// Flows in an order that a seed chooses, each once.
+    pub(crate) fn shuffled(self, seed: u64) -> impl Iterator<Item = FlowKey> {
+        let count = self.count();
+        let permutation = Permutation::new(count, seed);
+        (0..count).map(move |index| self.key(permutation.at(index)))
+    }
+
+    /// Whether its two ends are of one family.
+    pub(crate) fn check(&self) -> Result<(), GeneratorError> {
+        if self.source.version == self.destination.version {
+            return Ok(());
+        }
+        Err(GeneratorError::new(format!(
+            "source {} and destination {} are of two families",
+            self.source, self.destination
+        )))
+    }
+}
+
+/// Ports that need no privilege (RFC 6335: the system ports end at 1023).
+const UNPRIVILEGED: PortRange = PortRange {
+    first: 1024,
+    last: 65535,
+};
+
+fn split(number: u128, by: u128) -> (u128, u128) {
+    (number / by, number % by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ranges_are_read_as_people_write_them() {
+        let range = |text: &str| text.parse::<AddressRange>();
+        assert_eq!(range("10.1.2.3").unwrap().to_string(), "10.1.2.3");
+        assert_eq!(
+            range("10.1.2.3/8").unwrap().to_string(),
+            "10.0.0.0-10.255.255.255"
+        );
+        assert_eq!(range("::/0").unwrap().count, u128::MAX);
+        assert_eq!(range("10.0.0.1-10.0.0.9").unwrap().count, 9);
+        assert!(
+            range("2001:db8::/64")
+                .unwrap()
+                .contains("2001:db8::5".parse().unwrap())
+        );
+        for wrong in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "10.0.0.9-10.0.0.1",
+            "10.0.0.1-::1",
+            "x",
+        ] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            "1024-65535".parse::<PortRange>().unwrap().count(),
+            65536 - 1024
+        );
+        for wrong in ["", "9-1", "65536", "a"] {
+            assert!(wrong.parse::<PortRange>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn flows_of_small_ranges_are_all_there_each_once() {
+        let fields = FlowFields {
+            source: "10.0.0.254-10.0.1.3".parse().unwrap(),
+            destination: "192.0.2.1".parse().unwrap(),
+            source_ports: "65533-65535".parse().unwrap(),
+            destination_ports: "0-4".parse().unwrap(),
+            protocol: Protocol::Tcp,
+        };
+        let keys: HashSet<FlowKey> = fields.shuffled(5).collect();
+        assert_eq!(keys.len(), 6 * 3 * 5);
+        assert!(keys.iter().all(|key| {
+            fields.source.contains(key.source_address())
+                && key.destination_address().to_string() == "192.0.2.1"
+                && key.source_port >= 65533
+                && key.destination_port <= 4
+                && key.protocol == 6
+        }));
+    }
+
+    #[test]
+    fn ranges_wider_than_any_population_are_cut() {
+        let fields = FlowFields {
+            source: "::/0".parse().unwrap(),
+            destination: "::/0".parse().unwrap(),
+            ..FlowFields::ipv6(Protocol::Udp)
+        };
+        assert!(fields.count() < 1 << 126);
+        assert!(fields.shuffled(1).take(3).count() == 3);
+    }
+}

@@ -1,0 +1,42 @@
+//! Traffic: what is sent, and when.
+//!
+//! ```text
+//! order ─► drawing ─► population ─► writing ─► Slot ─► port::Transmit
+//! which     ahead     a frame a     copied,
+//! flow                flow          sized, numbered
+//! ```
+//! [`Traffic`] is a population of flows; both it and what else is a [`Source`] fill the slots of a
+//! link. Nothing here allocates a packet's memory, and all that is drawn follows from a seed.
+
+mod alias;
+pub mod checksum;
+mod drawing;
+mod error;
+mod fields;
+mod frame;
+mod match_filter;
+mod order;
+mod permutation;
+mod population;
+mod probe;
+mod random;
+mod random_fields;
+mod sizes;
+mod source;
+mod traffic;
+mod writing;
+
+pub use alias::AliasTable;
+pub use error::GeneratorError;
+pub use fields::{AddressRange, FlowFields, PortRange, Protocol};
+pub use frame::MacAddresses;
+pub use match_filter::MatchFilter;
+pub use order::{Drawer, Order};
+pub use permutation::Permutation;
+pub use population::FLOWS_MAX;
+pub use probe::Probe;
+pub use random::Random;
+pub use random_fields::RandomFields;
+pub use sizes::{FCS, SIZE_MAX, SIZE_MIN, Sizes, WIRE_OVERHEAD};
+pub use source::{Filled, NO_FLOW, Source};
+pub use traffic::{Traffic, TrafficOptions};

@@ -1,0 +1,156 @@
+//! Fields that are drawn anew for every packet.
+
+use crate::checksum::Sum;
+use crate::error::GeneratorError;
+use crate::fields::FlowFields;
+use crate::frame::{Layout, field, get, put};
+use crate::random::Random;
+use std::str::FromStr;
+
+/// Which fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RandomFields {
+    /// Source address, within the range of the flows.
+    pub source: bool,
+    /// Destination address, within the range of the flows.
+    pub destination: bool,
+    /// Source port, within the range of the flows.
+    pub source_port: bool,
+    /// Destination port, within the range of the flows.
+    pub destination_port: bool,
+    /// Time to live, or hop limit: 1 to 255.
+    pub ttl: bool,
+    /// Differentiated services code point.
+    pub dscp: bool,
+    /// Identification of IPv4.
+    pub identification: bool,
+    /// The payload, behind a probe.
+    pub payload: bool,
+}
+
+impl RandomFields {
+    /// Whether packets of one flow would be of many.
+    #[must_use]
+    pub fn change_flows(&self) -> bool {
+        self.source || self.destination || self.source_port || self.destination_port
+    }
+
+    /// Draws them, with the checksum of IPv4 mended; what the transport checksum changes by.
+    pub(crate) fn draw(
+        &self,
+        frame: &mut [u8],
+        layout: Layout,
+        fields: &FlowFields,
+        random: &mut Random,
+    ) -> Sum {
+        let mut network = Sum::default();
+        let (addresses, width) = layout.addresses();
+        let mut change = Sum::default();
+        let ends = [
+            (self.source, &fields.source, addresses),
+            (self.destination, &fields.destination, addresses + width),
+        ];
+        for (_, range, at) in ends.into_iter().filter(|(drawn, ..)| *drawn) {
+            let address = range.pick(random.bits());
+            for (offset, word) in address[..width].chunks_exact(2).enumerate() {
+                let at = at + 2 * offset;
+                change = change.changed(get(frame, at), u16::from_be_bytes([word[0], word[1]]));
+            }
+            frame[at..at + width].copy_from_slice(&address[..width]);
+        }
+        network = network.plus(change);
+        let transport = layout.transport();
+        let ports = [
+            (self.source_port, fields.source_ports, transport),
+            (
+                self.destination_port,
+                fields.destination_ports,
+                transport + 2,
+            ),
+        ];
+        for (_, range, at) in ports.into_iter().filter(|(drawn, ..)| *drawn) {
+            let port = range.pick(random.bits());
+            change = change.changed(get(frame, at), port);
+            put(frame, at, port);
+        }
+        if self.ttl || self.dscp || self.identification {
+            let bits = random.bits();
+            network = network.plus(self.draw_network(frame, layout, bits));
+        }
+        if !layout.ipv6 {
+            let checksum = network.mend(get(frame, field::IPV4_CHECKSUM));
+            put(frame, field::IPV4_CHECKSUM, checksum);
+        }
+        change
+    }
+
+    /// Fields of the network header that the transport checksum does not cover.
+    fn draw_network(&self, frame: &mut [u8], layout: Layout, bits: u64) -> Sum {
+        let mut change = Sum::default();
+        let mut replace = |frame: &mut [u8], at: usize, new: u16| {
+            change = change.changed(get(frame, at), new);
+            put(frame, at, new);
+        };
+        let ttl = ((bits & 0xffff) * 255 >> 16) as u8 + 1;
+        let dscp = (bits >> 16 & 0x3f) as u16;
+        if layout.ipv6 {
+            if self.ttl {
+                frame[field::HOP_LIMIT] = ttl;
+            }
+            if self.dscp {
+                // Version, then the traffic class, of which the upper six bits are the code point.
+                put(frame, field::TOS - 1, 0x6000 | dscp << 6);
+            }
+            return change;
+        }
+        if self.ttl {
+            let protocol = get(frame, field::TTL) & 0xff;
+            replace(frame, field::TTL, u16::from(ttl) << 8 | protocol);
+        }
+        if self.dscp {
+            replace(frame, field::TOS - 1, 0x4500 | dscp << 2);
+        }
+        if self.identification {
+            replace(frame, field::IDENTIFICATION, (bits >> 32) as u16);
+        }
+        change
+    }
+}
+
+/// Fills a payload with random bytes; what that adds to the checksum of zeroes. `payload` starts at
+/// an even offset in the segment.
+pub(crate) fn fill_payload(payload: &mut [u8], random: &mut Random) -> Sum {
+    for chunk in payload.chunks_mut(8) {
+        let bits = random.bits().to_be_bytes();
+        chunk.copy_from_slice(&bits[..chunk.len()]);
+    }
+    Sum::default().bytes(payload)
+}
+
+impl FromStr for RandomFields {
+    type Err = GeneratorError;
+
+    /// `src,dst,sport,dport,ttl,dscp,id,payload`, any of them.
+    fn from_str(text: &str) -> Result<Self, GeneratorError> {
+        let mut fields = Self::default();
+        for name in text.split(',') {
+            let field = match name.trim() {
+                "src" => &mut fields.source,
+                "dst" => &mut fields.destination,
+                "sport" => &mut fields.source_port,
+                "dport" => &mut fields.destination_port,
+                "ttl" => &mut fields.ttl,
+                "dscp" => &mut fields.dscp,
+                "id" => &mut fields.identification,
+                "payload" => &mut fields.payload,
+                other => {
+                    return Err(GeneratorError::new(format!(
+                        "'{other}' is no field to draw: src, dst, sport, dport, ttl, dscp, id or payload"
+                    )));
+                }
+            };
+            *field = true;
+        }
+        Ok(fields)
+    }
+}

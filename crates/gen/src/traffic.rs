@@ -1,0 +1,204 @@
+//! Synthetic traffic: frames of a population of flows, written where they are sent from.
+
+use crate::drawing::Drawing;
+use crate::error::GeneratorError;
+use crate::fields::{FlowFields, Protocol};
+use crate::frame::{self, MacAddresses};
+use crate::match_filter::MatchFilter;
+use crate::order::Order;
+use crate::population::{self, HASH_BYTES, Images, Population, Wanted};
+use crate::probe::Probe;
+use crate::random_fields::RandomFields;
+use crate::sizes::{FCS, Sizes};
+use crate::source::{Filled, Source};
+use crate::writing::Writing;
+use port::{PortError, Slot};
+use wire::FlowKey;
+use wire::toeplitz::MICROSOFT_KEY;
+
+/// What traffic is made of.
+#[derive(Clone, Debug)]
+pub struct TrafficOptions {
+    /// Flows.
+    pub flows: u32,
+    /// How packets are spread over them.
+    pub order: Order,
+    /// Kinds of flows, at most one of each family and protocol; each flow draws its kind.
+    pub kinds: Vec<FlowFields>,
+    /// Frame sizes.
+    pub sizes: Sizes,
+    /// A filter, and the share of packets (0 to 1) that match it; the others do not. The last flows
+    /// are the matching ones, and each of the two parts has its own [`Order`].
+    pub matching: Option<(MatchFilter, f64)>,
+    /// Fields drawn anew for every packet.
+    pub random: RandomFields,
+    /// Whether payloads carry sequence numbers, from 0 on.
+    pub sequence: bool,
+    /// Whether they carry [`Slot::time_ns`] as well.
+    pub timestamps: bool,
+    /// Ethernet addresses.
+    pub mac: MacAddresses,
+    /// Key of the Toeplitz hash in [`Slot::rss_hash`], at least 40 bytes. It covers addresses and ports.
+    pub rss_key: Vec<u8>,
+    /// Everything that is drawn follows from it.
+    pub seed: u64,
+}
+
+impl Default for TrafficOptions {
+    /// 65,536 uniform flows of UDP in IPv4, 64 B.
+    fn default() -> Self {
+        Self {
+            flows: 1 << 16,
+            order: Order::Uniform,
+            kinds: vec![FlowFields::ipv4(Protocol::Udp)],
+            sizes: Sizes::least_frame(),
+            matching: None,
+            random: RandomFields::default(),
+            sequence: false,
+            timestamps: false,
+            mac: MacAddresses::default(),
+            rss_key: MICROSOFT_KEY.to_vec(),
+            seed: 1,
+        }
+    }
+}
+
+/// A source of frames: as many as wanted, without end.
+///
+/// ```
+/// use generator::{Source, Traffic, TrafficOptions};
+/// use port::{NullSink, Transmit};
+///
+/// let mut traffic = Traffic::new(&TrafficOptions::default())?;
+/// let mut sink = NullSink::new();
+/// let mut flows = [0; 256];
+/// let slots = sink.reserve(256, traffic.room())?;
+/// let filled = traffic.fill(slots, &mut flows)?;
+/// assert_eq!(sink.submit(filled.frames)?, 256);
+/// println!("the first frame is of {:?}", traffic.key(flows[0]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Traffic {
+    population: Population,
+    drawing: Drawing,
+    writing: Writing,
+}
+
+impl Traffic {
+    /// Makes the population.
+    ///
+    /// # Errors
+    /// What cannot be made, in one line.
+    pub fn new(options: &TrafficOptions) -> Result<Self, GeneratorError> {
+        let sequence = options.sequence || options.timestamps;
+        if options.random.change_flows() && options.matching.is_some() {
+            return Err(GeneratorError::new(
+                "addresses and ports drawn for every packet, and a share that matches a filter: one or the other",
+            ));
+        }
+        let list = options.sizes.weighted();
+        let lengths: Vec<u16> = list.iter().map(|&(size, _)| (size - FCS) as u16).collect();
+        let matching = options
+            .matching
+            .as_ref()
+            .map(|(filter, share)| (filter, *share));
+        let population = Population::new(&Wanted {
+            flows: options.flows,
+            kinds: &options.kinds,
+            matching,
+            mac: options.mac,
+            length: usize::from(lengths[0]),
+            length_min: options.sizes.least() - FCS,
+            payload: if sequence {
+                Probe::bytes(options.timestamps)
+            } else {
+                0
+            },
+            rss_key: &options.rss_key,
+            seed: options.seed,
+        })?;
+        let share = matching.map_or(0.0, |(_, share)| share);
+        Ok(Self {
+            drawing: Drawing::new(options.order, &population, share, options.seed)?,
+            writing: Writing::new(options, &population, lengths)?,
+            population,
+        })
+    }
+
+    /// How many flows there are.
+    #[must_use]
+    pub fn flows(&self) -> u32 {
+        self.population.flows()
+    }
+
+    /// How many of them, the last ones, match the filter.
+    #[must_use]
+    pub fn matching_flows(&self) -> u32 {
+        self.flows() - self.population.others
+    }
+
+    /// The key of a flow. (Fields that are drawn for every packet are not those of its packets.)
+    ///
+    /// # Panics
+    /// When there is no such flow.
+    #[must_use]
+    pub fn key(&self, flow: u32) -> FlowKey {
+        frame::key_of(self.population.images.of(flow))
+    }
+
+    /// The hash that a device gives the packets of a flow.
+    ///
+    /// # Panics
+    /// When there is no such flow.
+    #[must_use]
+    pub fn rss_hash(&self, flow: u32) -> u32 {
+        population::hash_of(self.population.images.of(flow))
+    }
+
+    /// Whether all packets of a flow have its key.
+    #[must_use]
+    pub fn keeps_flows(&self) -> bool {
+        !self.writing.random_fields.change_flows()
+    }
+
+    /// The next flows, without writing frames: for whoever has frames of his own.
+    pub fn draw(&mut self, flows: &mut [u32]) {
+        self.drawing.take(flows, &self.population.images);
+    }
+
+    /// The frame of a flow as it is before sizes, sequence numbers and random fields: the first size.
+    ///
+    /// # Panics
+    /// When there is no such flow.
+    #[must_use]
+    pub fn frame(&self, flow: u32) -> Vec<u8> {
+        let image = self.population.images.of(flow);
+        let mut frame = image[..image.len() - HASH_BYTES].to_vec();
+        frame.resize(usize::from(self.writing.lengths[0]), 0);
+        frame
+    }
+}
+
+impl Source for Traffic {
+    fn room(&self) -> usize {
+        self.writing.room
+    }
+
+    fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError> {
+        let count = slots.len().min(flows.len());
+        let (slots, flows) = (&mut slots[..count], &mut flows[..count]);
+        self.drawing.take(flows, &self.population.images);
+        let bytes = match &self.population.images {
+            Images::Small(images) => self.writing.write_all(images, slots, flows),
+            Images::Large(images) => self.writing.write_all(images, slots, flows),
+        };
+        Ok(Filled {
+            frames: count,
+            bytes,
+        })
+    }
+
+    fn mean_length(&self) -> f64 {
+        self.writing.mean_length
+    }
+}

@@ -1,0 +1,155 @@
+//! Writing frames: the image of the flow is copied, and what differs from packet to packet is put in.
+
+use crate::alias::AliasTable;
+use crate::checksum::Sum;
+use crate::error::GeneratorError;
+use crate::fields::FlowFields;
+use crate::frame::{self, Layout};
+use crate::population::{HASH_BYTES, Population, hash_of};
+use crate::probe::Probe;
+use crate::random::Random;
+use crate::random_fields::{self, RandomFields};
+use crate::sizes::FCS;
+use crate::traffic::TrafficOptions;
+use port::Slot;
+use wire::Toeplitz;
+use wire::toeplitz::Input;
+
+/// What the random sequences are for.
+const FIELD_USE: u64 = 0x6669_656c;
+const SIZE_USE: u64 = 0x7369_7a65;
+
+pub(crate) struct Writing {
+    /// Frame lengths without the frame check sequence; that of the images is the first.
+    pub(crate) lengths: Vec<u16>,
+    pub(crate) mean_length: f64,
+    pub(crate) room: usize,
+    pub(crate) random_fields: RandomFields,
+    /// Draws one of the lengths, where there are several.
+    length_table: Option<AliasTable>,
+    random: Random,
+    size_random: Random,
+    sequence: bool,
+    timestamps: bool,
+    next_sequence: u64,
+    fields: [Option<FlowFields>; 4],
+    layout: Option<Layout>,
+    /// For packets whose key is not their flow's.
+    rss: Option<Toeplitz>,
+}
+
+impl Writing {
+    pub(crate) fn new(
+        options: &TrafficOptions,
+        population: &Population,
+        lengths: Vec<u16>,
+    ) -> Result<Self, GeneratorError> {
+        let weights: Vec<f64> = options
+            .sizes
+            .weighted()
+            .iter()
+            .map(|&(_, weight)| weight)
+            .collect();
+        let rss = if options.random.change_flows() {
+            let rss = Toeplitz::new(&options.rss_key)
+                .map_err(|error| GeneratorError::new(error.to_string()))?;
+            Some(rss)
+        } else {
+            None
+        };
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        Ok(Self {
+            length_table: (lengths.len() > 1).then(|| AliasTable::new(&weights)),
+            mean_length: options.sizes.mean() - FCS as f64,
+            lengths,
+            room: usize::from(longest).max(population.images.bytes_each()),
+            random_fields: options.random,
+            random: Random::new(options.seed, FIELD_USE),
+            size_random: Random::new(options.seed, SIZE_USE),
+            sequence: options.sequence || options.timestamps,
+            timestamps: options.timestamps,
+            next_sequence: 0,
+            fields: population.fields,
+            layout: population.layout,
+            rss,
+        })
+    }
+
+    /// Writes a frame of each of the flows; their bytes.
+    pub(crate) fn write_all<const N: usize>(
+        &mut self,
+        images: &[[u8; N]],
+        slots: &mut [Slot<'_>],
+        flows: &[u32],
+    ) -> u64 {
+        let plain = self.length_table.is_none()
+            && !self.sequence
+            && self.random_fields == RandomFields::default();
+        if plain {
+            let length = usize::from(self.lengths[0]);
+            for (slot, &flow) in slots.iter_mut().zip(flows) {
+                copy(&images[flow as usize], slot, length);
+            }
+            return slots.len() as u64 * length as u64;
+        }
+        let mut bytes = 0;
+        for (slot, &flow) in slots.iter_mut().zip(flows) {
+            bytes += self.write(&images[flow as usize], slot) as u64;
+        }
+        bytes
+    }
+
+    /// Writes one frame; its length.
+    #[inline]
+    fn write<const N: usize>(&mut self, image: &[u8; N], slot: &mut Slot<'_>) -> usize {
+        let base = usize::from(self.lengths[0]);
+        let length = match &self.length_table {
+            None => base,
+            Some(table) => usize::from(self.lengths[table.pick(self.size_random.bits()) as usize]),
+        };
+        copy(image, slot, length);
+        let layout = self.layout.unwrap_or_else(|| Layout::of_frame(image));
+        let frame = &mut *slot.bytes;
+        let mut change = Sum::default();
+        if length != base {
+            change = frame::resize(frame, layout, base, length);
+        }
+        if let Some(fields) = &self.fields[layout.index()] {
+            change = change.plus(
+                self.random_fields
+                    .draw(frame, layout, fields, &mut self.random),
+            );
+        }
+        let mut payload = layout.payload();
+        if self.sequence {
+            let probe = Probe {
+                sequence: self.next_sequence,
+                time_ns: slot.time_ns,
+            };
+            self.next_sequence += 1;
+            change = change.plus(probe.write(&mut frame[payload..], self.timestamps));
+            payload += Probe::bytes(self.timestamps);
+        }
+        if self.random_fields.payload {
+            let payload = &mut frame[payload..length];
+            change = change.plus(random_fields::fill_payload(payload, &mut self.random));
+        }
+        frame::mend_transport(frame, layout, change);
+        if let Some(rss) = &self.rss {
+            slot.rss_hash = rss.hash_key(&frame::key_of(frame), Input::AddressesAndPorts);
+        }
+        length
+    }
+}
+
+/// Copies an image, with zeroes behind it up to `length`.
+#[inline]
+fn copy<const N: usize>(image: &[u8; N], slot: &mut Slot<'_>, length: usize) {
+    let body = N - HASH_BYTES;
+    slot.bytes[..body].copy_from_slice(&image[..body]);
+    if length > body {
+        slot.bytes[body..length].fill(0);
+    }
+    slot.length = length;
+    slot.rss_hash = hash_of(image);
+}
