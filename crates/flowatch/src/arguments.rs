@@ -34,7 +34,8 @@ pub(crate) enum Command {
 /// The flags of `watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArguments {
-    /// Interface to watch: `eth0`, or `eth0@2` for its queue 2 alone. May be repeated.
+    /// Interface to watch: `eth0`, or `eth0@2` for its queue 2 alone; `dpdk:0000:3b:00.0` or
+    /// `dpdk:net_memif0,role=client` for a device of DPDK. May be repeated.
     #[arg(short = 'i', long = "interface", value_name = "SOURCE")]
     pub(crate) interfaces: Vec<String>,
 
@@ -46,6 +47,14 @@ pub(crate) struct WatchArguments {
     /// Count only packets that match this pcap-filter(7) expression.
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+
+    /// Arguments of DPDK's environment abstraction layer, as in testpmd: `-- --no-huge -m 512`.
+    #[arg(value_name = "EAL", last = true, allow_hyphen_values = true)]
+    pub(crate) eal: Vec<String>,
+
+    /// How devices of DPDK are opened.
+    #[command(flatten)]
+    pub(crate) dpdk: DpdkArguments,
 
     /// Which packets form a flow.
     #[arg(
@@ -236,6 +245,35 @@ pub(crate) struct WatchArguments {
     /// Exit with 1 when packets or records were lost.
     #[arg(long, help_heading = "Reports")]
     pub(crate) fail_on_loss: bool,
+}
+
+/// The flags for devices of DPDK.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DpdkArguments {
+    /// Frames that the device is asked for at a time [default: 256].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "DPDK")]
+    pub(crate) batch: Option<u16>,
+
+    /// Descriptors of each receive queue: frames that wait there at most [default: 4096].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32768), help_heading = "DPDK")]
+    pub(crate) rx_ring: Option<u16>,
+
+    /// Who shares a pool of buffers [default: per-queue].
+    #[arg(long, value_name = "WHO", help_heading = "DPDK")]
+    pub(crate) pools: Option<PoolsArgument>,
+
+    /// Buffers of each pool [default: twice what its queues hold, and some].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=16_777_216), help_heading = "DPDK")]
+    pub(crate) pool_size: Option<u32>,
+}
+
+/// `--pools`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PoolsArgument {
+    /// A pool for each queue.
+    PerQueue,
+    /// One pool for all queues of a device.
+    Shared,
 }
 
 /// `--flow`.

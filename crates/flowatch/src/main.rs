@@ -3,6 +3,7 @@
 mod arguments;
 mod collector;
 mod doctor;
+mod dpdk;
 mod plan;
 mod progress;
 mod reporter;

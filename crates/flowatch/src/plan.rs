@@ -4,6 +4,7 @@
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
+use crate::dpdk::DpdkPlan;
 use engine::{Model, check_cores};
 use export::{Spec, Target};
 use flow::hash::HashKind;
@@ -50,6 +51,7 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     pub(crate) promiscuous: bool,
     pub(crate) ring_memory_mib: u32,
+    pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
     /// Receiving threads for each interface, or for the files.
     pub(crate) queues: usize,
@@ -79,6 +81,7 @@ impl Plan {
     /// One line that says which flags contradict each other, or what is wrong in one.
     pub(crate) fn new(arguments: WatchArguments) -> Result<Self, String> {
         let source = source(&arguments)?;
+        let dpdk = DpdkPlan::new(&source, &arguments)?;
         let live = matches!(source, Source::Live(_));
         let model = match arguments.model {
             ModelArgument::RunToCompletion => Model::RunToCompletion,
@@ -165,6 +168,7 @@ impl Plan {
             duration: arguments.duration,
             promiscuous: arguments.promiscuous,
             ring_memory_mib: arguments.ring_memory,
+            dpdk,
             model,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),

@@ -3,6 +3,7 @@
 
 use crate::arguments::SummaryArgument;
 use crate::collector::{Collected, Collector, Output};
+use crate::dpdk;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
 use crate::signals;
@@ -136,6 +137,11 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
             }
         }
         Source::Live(names) => {
+            let (devices, names): (Vec<_>, Vec<_>) =
+                names.iter().partition(|name| dpdk::is_device(name));
+            if !devices.is_empty() {
+                ports.extend(dpdk::open(plan, &devices)?);
+            }
             for name in names {
                 for mut port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
                     if let Some(notice) = port.notice() {

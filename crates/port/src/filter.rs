@@ -1,6 +1,6 @@
 //! pcap-filter expressions, compiled by libpcap, before any port.
 
-use crate::frame::{Burst, Counters, Frame, Port, PortError, Received};
+use crate::frame::{Burst, Counters, Frame, Port, PortError, Received, Rss};
 use crate::frame_list::FrameList;
 use pcap::{BpfProgram, Capture, Linktype};
 use std::fs::File;
@@ -327,6 +327,10 @@ impl<P: Port> Port for Filtered<P> {
 
     fn stop(&mut self) {
         self.port.stop();
+    }
+
+    fn rss(&self) -> Option<Rss> {
+        self.port.rss()
     }
 }
 

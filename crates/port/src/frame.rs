@@ -97,6 +97,20 @@ pub struct DeviceCounters {
     pub bytes: u64,
 }
 
+/// Whether a device hashes each frame to choose its queue (receive-side scaling), and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rss {
+    /// The device has no hash.
+    NotOffered,
+    /// It has, but not over the fields that were wanted.
+    Offered,
+    /// It was set up over the fields that were wanted.
+    Configured {
+        /// Whether both directions of a flow have the same hash; such a hash has 16 bits of entropy.
+        symmetric: bool,
+    },
+}
+
 /// Why a port cannot be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -142,6 +156,11 @@ pub trait Port: Send {
     /// Ends a live source: what arrives from now on is neither handed over nor counted, what came
     /// before is still handed over, then [`Received::End`] follows. A file ends at once.
     fn stop(&mut self) {}
+
+    /// What the device was set up to hash, where that is known.
+    fn rss(&self) -> Option<Rss> {
+        None
+    }
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -171,5 +190,9 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn stop(&mut self) {
         (**self).stop();
+    }
+
+    fn rss(&self) -> Option<Rss> {
+        (**self).rss()
     }
 }

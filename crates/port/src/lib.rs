@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
+#[cfg(all(target_os = "linux", feature = "dpdk"))]
+pub mod dpdk;
 pub mod file;
 pub mod filter;
 pub mod frame;
@@ -17,7 +19,7 @@ pub mod transmit;
 pub use af_packet::AfPacket;
 pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
-pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received};
+pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
 pub use frame_pool::FramePool;
 pub use limit::Limited;
 pub use memory::MemoryPort;

@@ -1,6 +1,6 @@
 //! A port that ends after a number of frames (`-c`).
 
-use crate::frame::{Burst, Counters, Port, PortError, Received};
+use crate::frame::{Burst, Counters, Port, PortError, Received, Rss};
 
 /// Hands over the first `most` frames of another port, exactly, then ends.
 pub struct Limited<P> {
@@ -74,6 +74,10 @@ impl<P: Port> Port for Limited<P> {
 
     fn stop(&mut self) {
         self.port.stop();
+    }
+
+    fn rss(&self) -> Option<Rss> {
+        self.port.rss()
     }
 }
 

@@ -1,0 +1,334 @@
+//! A device of DPDK: found or made, configured, started, and closed in the end.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+
+use wire::toeplitz::MICROSOFT_KEY;
+
+use super::eal::Eal;
+use super::name::{DeviceName, Kind};
+use super::options::{Options, RssFields, RssOptions};
+use super::pool::{self, Pool};
+use super::{remedy, shim};
+use crate::frame::{PortError, Rss};
+
+/// Ports of one device that are looked for.
+const PORTS: usize = 8;
+
+/// The key of a device that does not say how long it is.
+const KEY_BYTES: usize = 40;
+
+/// The key that gives both directions one hash (Woo and Park 2012), over and over.
+const SYMMETRIC: [u8; 2] = [0x6d, 0x5a];
+
+/// Descriptors of a transmit queue that nothing is sent on.
+const TRANSMIT_RING: u16 = 512;
+
+/// A started port, which its queues share.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) port: u16,
+    pub(super) name: DeviceName,
+    /// Descriptors of each receive queue, as the device took them.
+    pub(super) receive_ring: u16,
+    pub(super) rss: Rss,
+    /// The key of the hash over addresses and ports, where it was set.
+    pub(super) rss_key: Option<Vec<u8>>,
+    /// What a person should be told.
+    pub(super) notices: Vec<String>,
+    /// Whether this process made the device, and so lets it go.
+    made: bool,
+    /// Freed after the port is closed, when no frame is left in it.
+    pools: Vec<Pool>,
+    eal: Eal,
+}
+
+/// What a device is and offers.
+struct Description {
+    driver: String,
+    receive_queues_most: u16,
+    rss_key_bytes: u8,
+    socket: c_int,
+}
+
+/// The queues that a device is given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queues {
+    pub(super) receive: u16,
+    pub(super) transmit: u16,
+    /// Descriptors of each transmit queue.
+    pub(super) transmit_ring: u16,
+}
+
+impl Queues {
+    /// For receiving alone. Some drivers do not start without a queue to send on.
+    pub(super) fn to_receive(count: u16) -> Self {
+        Self {
+            receive: count,
+            transmit: 1,
+            transmit_ring: TRANSMIT_RING,
+        }
+    }
+}
+
+impl Device {
+    /// Finds or makes a device and starts it.
+    pub(super) fn open(
+        eal: &Eal,
+        name: &DeviceName,
+        options: &Options,
+        queues: Queues,
+    ) -> Result<Arc<Self>, PortError> {
+        // What was said before is not about this device.
+        drop(eal.take_log());
+        let (port, made) = find(eal, name)?;
+        let mut device = Self {
+            port,
+            name: name.clone(),
+            receive_ring: options.receive_ring,
+            rss: Rss::NotOffered,
+            rss_key: None,
+            notices: Vec::new(),
+            made,
+            pools: Vec::new(),
+            eal: eal.clone(),
+        };
+        device.start(options, queues)?;
+        Ok(Arc::new(device))
+    }
+
+    fn start(&mut self, options: &Options, mut queues: Queues) -> Result<(), PortError> {
+        let found =
+            describe(self.port).map_err(|error| self.failed("be asked what it is", error))?;
+        if queues.receive > found.receive_queues_most {
+            return Err(PortError::Failed(format!(
+                "{}: it has {} receive queues at most (driver {}), so no --queues {}",
+                self.name, found.receive_queues_most, found.driver, queues.receive
+            )));
+        }
+        let (types, mut key) = self.plan_rss(options.rss, &found);
+        let mut ring = options.receive_ring;
+        // SAFETY: the port exists; the key is as long as is said, or not there at all.
+        let result = unsafe {
+            shim::flowatch_dpdk_configure(
+                self.port,
+                queues.receive,
+                queues.transmit,
+                types,
+                if key.is_empty() {
+                    ptr::null_mut()
+                } else {
+                    key.as_mut_ptr()
+                },
+                key.len() as u8,
+                &raw mut ring,
+                &raw mut queues.transmit_ring,
+            )
+        };
+        self.check("be configured", result)?;
+        if ring != options.receive_ring {
+            self.notices.push(format!(
+                "{}: a receive queue has {ring} descriptors here, not {}",
+                self.name, options.receive_ring
+            ));
+        }
+        self.receive_ring = ring;
+        self.make_pools(options, &found, queues.receive)?;
+        for queue in 0..queues.receive {
+            let pool = &self.pools[usize::from(queue) % self.pools.len()];
+            // SAFETY: the queue is below their configured number, and the pool outlives the port.
+            let result =
+                unsafe { shim::flowatch_dpdk_receive_queue(self.port, queue, ring, pool.as_ptr()) };
+            self.check("set up a receive queue", result)?;
+        }
+        for queue in 0..queues.transmit {
+            // SAFETY: the queue is below their configured number.
+            let result = unsafe {
+                shim::flowatch_dpdk_transmit_queue(self.port, queue, queues.transmit_ring)
+            };
+            self.check("set up a transmit queue", result)?;
+        }
+        // SAFETY: all queues are set up.
+        let result = unsafe { shim::flowatch_dpdk_start_port(self.port) };
+        self.check("start", result)?;
+        // A virtual device has no other mode; what is addressed to others is what a monitor is for.
+        // SAFETY: the port is started.
+        let result = unsafe { shim::flowatch_dpdk_promiscuous(self.port) };
+        if result != 0 && -result != libc::ENOTSUP {
+            self.notices.push(format!(
+                "{}: not in promiscuous mode, so frames addressed to others may be missing: {}",
+                self.name,
+                std::io::Error::from_raw_os_error(-result)
+            ));
+        }
+        Ok(())
+    }
+
+    fn make_pools(
+        &mut self,
+        options: &Options,
+        found: &Description,
+        queues: u16,
+    ) -> Result<(), PortError> {
+        let cache = pool::cache_most();
+        let buffers = options.buffers(cache);
+        let least = u32::from(self.receive_ring) * options.queues_per_pool();
+        if buffers <= least {
+            return Err(PortError::Failed(format!(
+                "--pool-size {buffers}: the receive rings that a pool serves hold {least} alone"
+            )));
+        }
+        let count = u32::from(queues) / options.queues_per_pool().max(1);
+        for _ in 0..count.max(1) {
+            self.pools
+                .push(Pool::new(&self.eal, buffers, found.socket)?);
+        }
+        Ok(())
+    }
+
+    /// The kinds of packets that are to be hashed, and the key; none where the device cannot.
+    fn plan_rss(&mut self, options: RssOptions, found: &Description) -> (u64, Vec<u8>) {
+        let fields = match options.fields {
+            RssFields::FiveTuple => 0,
+            RssFields::Addresses => 1,
+            RssFields::Source => 2,
+            RssFields::Destination => 3,
+        };
+        let (mut any, mut ports_too) = (0, 0);
+        // SAFETY: the port exists.
+        let types =
+            unsafe { shim::flowatch_dpdk_rss(self.port, fields, &raw mut any, &raw mut ports_too) };
+        self.rss = match (types, any) {
+            (0, 0) => Rss::NotOffered,
+            (0, _) => Rss::Offered,
+            _ => Rss::Configured {
+                symmetric: options.symmetric,
+            },
+        };
+        if types == 0 {
+            return (0, Vec::new());
+        }
+        let length = match found.rss_key_bytes {
+            // Its own key may be of any length.
+            0 if !options.symmetric => return (types, Vec::new()),
+            0 => KEY_BYTES,
+            bytes => usize::from(bytes),
+        };
+        let pattern: &[u8] = if options.symmetric {
+            &SYMMETRIC
+        } else {
+            // The one by which hashes made in software are the same.
+            &MICROSOFT_KEY
+        };
+        (
+            types,
+            pattern.iter().copied().cycle().take(length).collect(),
+        )
+    }
+
+    /// Whether the link is up, where the device says so; an error when it has gone.
+    pub(super) fn is_up(&self) -> Result<Option<bool>, PortError> {
+        // SAFETY: the port is open as long as `self` is.
+        match unsafe { shim::flowatch_dpdk_link(self.port) } {
+            0 => Ok(Some(false)),
+            1 => Ok(Some(true)),
+            error if [libc::EIO, libc::ENODEV].contains(&-error) => Err(PortError::Failed(
+                format!("{}: the device was removed", self.name),
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    fn check(&self, what: &str, result: c_int) -> Result<(), PortError> {
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(self.failed(what, result))
+        }
+    }
+
+    fn failed(&self, what: &str, error: c_int) -> PortError {
+        remedy::failed(&self.name, what, &self.eal.take_log(), error)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: the queues share `self`, so nobody receives or sends any more.
+        unsafe { shim::flowatch_dpdk_close_port(self.port, c_int::from(self.made)) };
+    }
+}
+
+/// The port of a device, and whether it was made for this.
+fn find(eal: &Eal, name: &DeviceName) -> Result<(u16, bool), PortError> {
+    if let Kind::Port(number) = name.kind() {
+        // SAFETY: any number may be asked for.
+        return if unsafe { shim::flowatch_dpdk_is_port(number) } != 0 {
+            Ok((number, false))
+        } else {
+            Err(remedy::of_device(name, "", -libc::ENODEV))
+        };
+    }
+    if let Some(port) = only_port(name)? {
+        return Ok((port, false));
+    }
+    // SAFETY: a string with its end.
+    let result = unsafe { shim::flowatch_dpdk_probe(name.whole_c().as_ptr()) };
+    let port = if result == 0 || -result == libc::EEXIST {
+        only_port(name)?
+    } else {
+        None
+    };
+    port.map(|port| (port, true))
+        .ok_or_else(|| remedy::of_device(name, &eal.take_log(), result))
+}
+
+/// The port of a device that is there; an error when it has several.
+fn only_port(name: &DeviceName) -> Result<Option<u16>, PortError> {
+    let mut ports = [0; PORTS];
+    // SAFETY: a string with its end, and room for as many ports as is said.
+    let count = unsafe {
+        shim::flowatch_dpdk_ports(name.name_c().as_ptr(), ports.as_mut_ptr(), PORTS as c_int)
+    };
+    match count {
+        0 => Ok(None),
+        1 => Ok(Some(ports[0])),
+        _ => {
+            let numbers: Vec<_> = ports[..PORTS.min(count as usize)]
+                .iter()
+                .map(|port| format!("dpdk:{port}"))
+                .collect();
+            Err(PortError::Failed(format!(
+                "{name} has {count} ports: name the one that is meant ({})",
+                numbers.join(", ")
+            )))
+        }
+    }
+}
+
+fn describe(port: u16) -> Result<Description, c_int> {
+    let mut driver = [0u8; 64];
+    let (mut receive_queues_most, mut rss_key_bytes, mut socket) = (0, 0, 0);
+    // SAFETY: there is room for everything, as long as is said.
+    let result = unsafe {
+        shim::flowatch_dpdk_describe(
+            port,
+            driver.as_mut_ptr().cast(),
+            driver.len(),
+            &raw mut receive_queues_most,
+            &raw mut rss_key_bytes,
+            &raw mut socket,
+        )
+    };
+    if result != 0 {
+        return Err(result);
+    }
+    let end = driver.iter().position(|byte| *byte == 0).unwrap_or(0);
+    Ok(Description {
+        driver: String::from_utf8_lossy(&driver[..end]).into_owned(),
+        receive_queues_most,
+        rss_key_bytes,
+        socket,
+    })
+}

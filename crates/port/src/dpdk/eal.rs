@@ -1,0 +1,246 @@
+//! DPDK's environment abstraction layer: started once a process, here.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::captured::captured;
+use super::name::{DeviceName, Kind};
+use super::{remedy, shim};
+use crate::frame::PortError;
+
+/// EAL arguments with which a user says himself how processes and memory are kept apart; without
+/// one of them nothing is left on the file system, and several processes may run at a time.
+const KEEPING: [&str; 7] = [
+    "--in-memory",
+    "--file-prefix",
+    "--proc-type",
+    "--huge-dir",
+    "--huge-unlink",
+    "--no-shconf",
+    "--legacy-mem",
+];
+
+/// Those that choose among the cards.
+const CHOOSING: [&str; 5] = ["-a", "--allow", "-b", "--block", "--no-pci"];
+
+/// Those that choose cores.
+const CORES: [&str; 5] = ["-c", "-l", "--lcores", "-s", "--corelist"];
+
+/// Room for the log at once.
+const LOG_ROOM: usize = 64 << 10;
+
+/// The layer, running as long as somebody holds it.
+#[derive(Clone, Debug)]
+pub struct Eal(Arc<Running>);
+
+#[derive(Debug)]
+struct Running {
+    arguments: Vec<String>,
+}
+
+/// What has become of the process's one layer.
+enum Layer {
+    New,
+    Running(Weak<Running>),
+    /// DPDK does not start a second time.
+    Over,
+}
+
+static LAYER: Mutex<Layer> = Mutex::new(Layer::New);
+
+impl Eal {
+    /// Starts the layer for `devices` with the EAL arguments of the user, or gives the one that was
+    /// started with them before.
+    ///
+    /// # Errors
+    /// When DPDK does not start (no huge pages, no permission, a wrong argument), with the remedy;
+    /// when it has been started otherwise, or ended, in this process.
+    pub fn start(devices: &[DeviceName], given: &[String]) -> Result<Self, PortError> {
+        let arguments = arguments(devices, given);
+        let mut layer = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Layer::Running(running) = &*layer
+            && let Some(running) = running.upgrade()
+        {
+            return if running.arguments == arguments {
+                Ok(Self(running))
+            } else {
+                Err(PortError::Failed(format!(
+                    "DPDK was started in this process already, by: {}",
+                    running.arguments.join(" ")
+                )))
+            };
+        }
+        if !matches!(*layer, Layer::New) {
+            return Err(PortError::Failed(
+                "DPDK has ended in this process, and does not start a second time".into(),
+            ));
+        }
+        *layer = Layer::Over;
+        initialise(&arguments)?;
+        let running = Arc::new(Running { arguments });
+        *layer = Layer::Running(Arc::downgrade(&running));
+        Ok(Self(running))
+    }
+
+    /// The EAL arguments that it was started with.
+    #[must_use]
+    pub fn arguments(&self) -> &[String] {
+        &self.0.arguments
+    }
+
+    /// What DPDK and its drivers have logged since the last time.
+    #[must_use]
+    pub fn take_log(&self) -> String {
+        take_log()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: ports, pools and rings hold the layer, so none is left.
+        unsafe { shim::flowatch_dpdk_end() };
+        let mut layer = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
+        *layer = Layer::Over;
+    }
+}
+
+/// The version of DPDK, as `DPDK 22.11.1`.
+#[must_use]
+pub fn version() -> String {
+    // SAFETY: a string with its end that lives as long as the program.
+    let version = unsafe { CStr::from_ptr(shim::flowatch_dpdk_version()) };
+    version.to_string_lossy().into_owned()
+}
+
+/// Calls `rte_eal_init`, on a thread of its own: it binds the thread that calls it to a core.
+fn initialise(arguments: &[String]) -> Result<(), PortError> {
+    let arguments: Vec<CString> = std::iter::once("flowatch")
+        .chain(arguments.iter().map(String::as_str))
+        .map(CString::new)
+        .collect::<Result<_, _>>()
+        .map_err(|_| PortError::Failed("an EAL argument holds a zero byte".into()))?;
+    // Whoever asks for help wants to read it.
+    let quiet = !arguments
+        .iter()
+        .any(|argument| [&b"-h"[..], b"--help"].contains(&argument.as_bytes()));
+    let start = move || {
+        let mut pointers: Vec<*mut c_char> = arguments
+            .iter()
+            .map(|argument| argument.as_ptr().cast_mut())
+            .collect();
+        let count = pointers.len() as c_int;
+        pointers.push(std::ptr::null_mut());
+        // SAFETY: `count` strings with their ends, then a null; DPDK moves the pointers about and
+        // leaves the strings as they are.
+        unsafe { shim::flowatch_dpdk_start(count, pointers.as_mut_ptr()) }
+    };
+    let start = move || {
+        if quiet {
+            captured(start)
+        } else {
+            (start(), String::new())
+        }
+    };
+    let thread = std::thread::Builder::new().name("eal".into()).spawn(start);
+    let outcome = thread.map(std::thread::JoinHandle::join);
+    let Ok(Ok((result, printed))) = outcome else {
+        return Err(PortError::Failed("cannot start a thread for DPDK".into()));
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(remedy::of_start(&(printed + &take_log()), result))
+}
+
+fn take_log() -> String {
+    let mut bytes = vec![0u8; LOG_ROOM];
+    // SAFETY: there is room for as many bytes as is said.
+    let length = unsafe { shim::flowatch_dpdk_take_log(bytes.as_mut_ptr().cast(), bytes.len()) };
+    bytes.truncate(length);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The whole of the EAL arguments: those of the user, and before them what makes the layer leave
+/// alone what it was not asked for.
+fn arguments(devices: &[DeviceName], given: &[String]) -> Vec<String> {
+    let has = |names: &[&str]| given.iter().any(|argument| is_one_of(argument, names));
+    let mut all = Vec::new();
+    if !has(&CORES)
+        && let Some(first) = hw::cores::allowed().first()
+    {
+        // A thread of DPDK for each core would only sleep.
+        all.extend(["-l".to_owned(), first.to_string()]);
+    }
+    if !has(&KEEPING) {
+        // DPDK takes the two together for a contradiction.
+        let apart = if has(&["--no-huge"]) {
+            "--no-shconf"
+        } else {
+            "--in-memory"
+        };
+        all.push(apart.into());
+    }
+    if !has(&CHOOSING) {
+        let cards = devices
+            .iter()
+            .filter(|device| device.kind() == Kind::Pci)
+            .collect::<Vec<_>>();
+        if cards.is_empty() {
+            all.push("--no-pci".into());
+        }
+        for card in cards {
+            all.extend(["-a".to_owned(), card.whole()]);
+        }
+    }
+    all.extend_from_slice(given);
+    all
+}
+
+/// Whether an argument is one of these, with its value behind it or in the next argument.
+fn is_one_of(argument: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| match argument.strip_prefix(name) {
+        Some("") => true,
+        // `-l0,1`, but not `--legacy-mem` for `--l`.
+        Some(rest) => rest.starts_with('=') || (name.len() == 2 && !name.starts_with("--")),
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(devices: &[&str], given: &[&str]) -> String {
+        let devices: Vec<_> = devices
+            .iter()
+            .map(|device| DeviceName::parse(device).unwrap())
+            .collect();
+        let given: Vec<_> = given.iter().map(ToString::to_string).collect();
+        let first = hw::cores::allowed()[0];
+        arguments(&devices, &given)
+            .join(" ")
+            .replace(&format!("-l {first}"), "CORE")
+    }
+
+    #[test]
+    fn the_layer_touches_only_what_it_is_asked_for() {
+        assert_eq!(whole(&["net_null0"], &[]), "CORE --in-memory --no-pci");
+        assert_eq!(
+            whole(&["3b:00.0,x=1", "net_null0"], &["-m", "256"]),
+            "CORE --in-memory -a 0000:3b:00.0,x=1 -m 256"
+        );
+    }
+
+    #[test]
+    fn what_the_user_says_goes_before_the_defaults() {
+        assert_eq!(
+            whole(&["3b:00.0"], &["-l0,1", "--file-prefix=x", "-a", "3b:00.1"]),
+            "-l0,1 --file-prefix=x -a 3b:00.1"
+        );
+        assert_eq!(
+            whole(&[], &["--no-huge"]),
+            "CORE --no-shconf --no-pci --no-huge"
+        );
+        assert_eq!(whole(&[], &["--legacy-mem"]), "CORE --no-pci --legacy-mem");
+    }
+}

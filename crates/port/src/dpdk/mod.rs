@@ -1,0 +1,28 @@
+//! Ports through DPDK (feature `dpdk`): cards that the kernel has let go of, and DPDK's virtual
+//! devices.
+//!
+//! DPDK is C, most of it inline: `shim.c` puts what is needed behind a few plain functions, one call
+//! a burst, and everything else happens here.
+//!
+//! ```text
+//! device ─► receive queue ─► rte_eth_rx_burst ─► shim: where, how long, hash ─► frames of a burst
+//!   └► missed, no buffer, damaged: the device's own counters, read now and then
+//! ```
+
+mod captured;
+mod clock;
+mod device;
+mod eal;
+mod name;
+mod options;
+mod pool;
+mod receive;
+mod remedy;
+mod shim;
+mod statistics;
+mod thread;
+
+pub use eal::{Eal, version};
+pub use name::DeviceName;
+pub use options::{Options, Pools, RssFields, RssOptions};
+pub use receive::DpdkPort;

@@ -1,0 +1,389 @@
+//! A receive queue of a device as a [`Port`].
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wire::LinkType;
+
+use super::clock::Clock;
+use super::device::{Device, Queues};
+use super::eal::Eal;
+use super::name::DeviceName;
+use super::options::Options;
+use super::shim::{self, Mbuf};
+use super::statistics::Counting;
+use super::thread;
+use crate::frame::{BURST, Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
+use crate::frame_list::FrameList;
+
+/// Polls in vain between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// Between two looks at the link, and at the device's counters, which a card takes its time to tell.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Frames that a stopped port hands over at most: what its queue may hold.
+const DRAIN_FRAMES: u32 = 1 << 16;
+
+/// Empty polls, one after the other, that end a stopped port.
+const DRAIN_POLLS: u32 = 64;
+
+/// Where a port is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not read yet.
+    New,
+    Open,
+    /// Being emptied: frames that may still come, and empty polls since the last.
+    Draining {
+        left: u32,
+        empty: u32,
+    },
+    Ended,
+}
+
+/// One receive queue.
+///
+/// Frames are handed over where the device put them, in buffers that go back to their pool at the
+/// next [`Port::receive`]. All frames of a burst bear the time at which it was read.
+pub struct DpdkPort {
+    buffers: Buffers,
+    frames: FrameList,
+    queue: u16,
+    batch: usize,
+    patience: Duration,
+    name: String,
+    state: State,
+    /// The first queue of a device speaks for it: its link and what it counts.
+    leader: Option<Leader>,
+    clock: Clock,
+    counters: Counters,
+    notices: VecDeque<String>,
+    /// Last, so that the buffers are back before the pools go.
+    device: Arc<Device>,
+}
+
+/// What is known of the device as a whole.
+struct Leader {
+    counting: Counting,
+    /// Whether the link was up when last looked at.
+    up: Option<bool>,
+    /// How often it went down.
+    downs: u64,
+    looked: Instant,
+    read: Instant,
+}
+
+/// The buffers of the frames that are handed over, and what the shim says of them.
+struct Buffers {
+    held: usize,
+    buffers: Box<[*mut Mbuf; BURST]>,
+    data: Box<[*const u8; BURST]>,
+    captured: Box<[u32; BURST]>,
+    lengths: Box<[u32; BURST]>,
+    hashes: Box<[u32; BURST]>,
+}
+
+// SAFETY: the buffers belong to whoever holds the pointers, and DPDK lets any thread have them.
+unsafe impl Send for Buffers {}
+
+impl Buffers {
+    fn new() -> Self {
+        Self {
+            held: 0,
+            buffers: Box::new([ptr::null_mut(); BURST]),
+            data: Box::new([ptr::null(); BURST]),
+            captured: Box::new([0; BURST]),
+            lengths: Box::new([0; BURST]),
+            hashes: Box::new([0; BURST]),
+        }
+    }
+
+    /// Receives at most `most` frames; the buffers of those before must be back.
+    #[inline]
+    fn receive(&mut self, port: u16, queue: u16, most: usize) -> usize {
+        debug_assert_eq!(self.held, 0);
+        // SAFETY: the port is started and has the queue, which no other thread reads; every array
+        // has room for `BURST` frames.
+        let count = unsafe {
+            shim::flowatch_dpdk_receive(
+                port,
+                queue,
+                most.min(BURST) as u32,
+                self.buffers.as_mut_ptr(),
+                self.data.as_mut_ptr(),
+                self.captured.as_mut_ptr(),
+                self.lengths.as_mut_ptr(),
+                self.hashes.as_mut_ptr(),
+            )
+        };
+        self.held = count as usize;
+        self.held
+    }
+
+    /// Gives the buffers back to their pools.
+    #[inline]
+    fn release(&mut self) {
+        if self.held > 0 {
+            // SAFETY: the first `held` were received and not given back, and no frame in them is
+            // handed over any more.
+            unsafe { shim::flowatch_dpdk_free(self.buffers.as_mut_ptr(), self.held as u32) };
+            self.held = 0;
+        }
+    }
+
+    /// Writes the frames into `frames`; their bytes on the wire.
+    #[inline]
+    fn describe<'a>(&'a self, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
+        let mut bytes = 0;
+        for (index, frame) in frames.iter_mut().take(self.held).enumerate() {
+            bytes += u64::from(self.lengths[index]);
+            *frame = Frame {
+                // SAFETY: the device wrote as many bytes there, and they stay as they are until the
+                // buffer goes back, which needs `self` whole.
+                bytes: unsafe {
+                    std::slice::from_raw_parts(self.data[index], self.captured[index] as usize)
+                },
+                time_ns,
+                wire_length: self.lengths[index],
+                rss_hash: std::num::NonZeroU32::new(self.hashes[index]),
+            };
+        }
+        bytes
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl DpdkPort {
+    /// Opens a device, and gives a port for each of its receive queues.
+    ///
+    /// # Errors
+    /// When there is no such device, or it cannot be had, configured as wanted or started: one line
+    /// with the remedy.
+    pub fn open(eal: &Eal, name: &DeviceName, options: &Options) -> Result<Vec<Self>, PortError> {
+        let device = Device::open(eal, name, options, Queues::to_receive(options.queues))?;
+        Ok((0..options.queues)
+            .map(|queue| Self::new(&device, queue, options))
+            .collect())
+    }
+
+    pub(super) fn new(device: &Arc<Device>, queue: u16, options: &Options) -> Self {
+        let leader = (queue == 0).then(|| Leader {
+            counting: Counting::begin(device.port),
+            up: device.is_up().unwrap_or_default(),
+            downs: 0,
+            looked: Instant::now(),
+            read: Instant::now(),
+        });
+        let mut notices = VecDeque::new();
+        if let Some(leader) = &leader {
+            notices.extend(device.notices.iter().cloned());
+            if leader.up == Some(false) {
+                notices.push_back(format!(
+                    "{}: the link is down, no frames will come until it is up",
+                    device.name
+                ));
+            }
+        }
+        Self {
+            buffers: Buffers::new(),
+            frames: FrameList::default(),
+            queue,
+            batch: options.batch.clamp(1, BURST),
+            patience: options.patience,
+            name: if options.queues > 1 {
+                format!("{}@{queue}", device.name)
+            } else {
+                device.name.to_string()
+            },
+            state: State::New,
+            leader,
+            clock: Clock::new(),
+            counters: Counters::default(),
+            notices,
+            device: Arc::clone(device),
+        }
+    }
+
+    /// Something that a person should be told, once each.
+    pub fn notice(&mut self) -> Option<String> {
+        self.notices.pop_front()
+    }
+
+    /// Polls an empty queue for as long as there is patience. What to say of the link, if anything.
+    #[cold]
+    fn wait(&mut self) -> Result<Option<String>, PortError> {
+        let begun = Instant::now();
+        let fault = self.look_after(begun)?;
+        if fault.is_some() {
+            return Ok(fault);
+        }
+        let mut polls = 0;
+        loop {
+            if self
+                .buffers
+                .receive(self.device.port, self.queue, self.batch)
+                > 0
+            {
+                return Ok(None);
+            }
+            // SAFETY: does nothing.
+            unsafe { shim::flowatch_dpdk_pause() };
+            polls += 1;
+            if polls % POLLS_PER_LOOK == 0 && begun.elapsed() >= self.patience {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Looks at the link now and then.
+    fn look_after(&mut self, now: Instant) -> Result<Option<String>, PortError> {
+        let Some(leader) = &mut self.leader else {
+            return Ok(None);
+        };
+        if now - leader.looked < LOOK {
+            return Ok(None);
+        }
+        leader.looked = now;
+        // What is counted before a peer leaves must be read before it does.
+        leader.counting.update(self.device.port);
+        let up = self.device.is_up()?;
+        let was = std::mem::replace(&mut leader.up, up);
+        if (was, up) == (Some(true), Some(false)) {
+            leader.downs += 1;
+            self.counters.faults += 1;
+            // A link that flaps is told of once and counted each time.
+            if leader.downs == 1 {
+                return Ok(Some(format!(
+                    "{}: the link went down; reading goes on when it is up again",
+                    self.device.name
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A stopped port reads what its queue holds, then ends.
+    fn drain(&mut self, left: u32, empty: u32) {
+        let most = self.batch.min(left as usize);
+        let count = self.buffers.receive(self.device.port, self.queue, most) as u32;
+        let left = left - count;
+        let empty = if count == 0 { empty + 1 } else { 0 };
+        self.state = if empty >= DRAIN_POLLS || left == 0 {
+            self.close_books();
+            State::Ended
+        } else {
+            State::Draining { left, empty }
+        };
+    }
+
+    /// The device's counters for the last time.
+    fn close_books(&mut self) {
+        self.read_statistics(Duration::ZERO);
+    }
+
+    /// Reads the device's counters, if that is as long ago as that.
+    fn read_statistics(&mut self, age: Duration) {
+        let Some(leader) = &mut self.leader else {
+            return;
+        };
+        let now = Instant::now();
+        if self.state == State::Ended || now - leader.read < age {
+            return;
+        }
+        leader.read = now;
+        let statistics = leader.counting.update(self.device.port);
+        self.counters.missed = statistics.missed;
+        self.counters.no_buffer = statistics.no_buffer;
+        self.counters.errors = statistics.errors;
+        self.counters.device = Some(DeviceCounters {
+            frames: statistics.received,
+            bytes: statistics.received_bytes,
+        });
+    }
+}
+
+impl Port for DpdkPort {
+    #[inline]
+    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+        self.buffers.release();
+        match self.state {
+            State::New | State::Open => {
+                if self.state == State::New {
+                    // On the thread that reads.
+                    thread::enter();
+                    self.state = State::Open;
+                }
+                if self
+                    .buffers
+                    .receive(self.device.port, self.queue, self.batch)
+                    == 0
+                    && let Some(fault) = self.wait()?
+                {
+                    return Ok(Received::Fault(fault));
+                }
+            }
+            State::Draining { left, empty } => self.drain(left, empty),
+            State::Ended => return Ok(Received::End),
+        }
+        let count = self.buffers.held;
+        if count == 0 {
+            return Ok(Received::Idle);
+        }
+        // SAFETY: the frames are read through `first` only before the next `receive`, which alone
+        // gives their buffers back.
+        let frames = unsafe { self.frames.borrow() };
+        let bytes = self.buffers.describe(frames, self.clock.now_ns());
+        self.counters.frames += count as u64;
+        self.counters.bytes += bytes;
+        Ok(Received::Burst(Burst {
+            link: LinkType::Ethernet,
+            frames: self.frames.first(count),
+        }))
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.read_statistics(LOOK);
+        self.counters
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the queue holds is handed over, at most [`DRAIN_FRAMES`] frames of it; a link goes on
+    /// sending meanwhile.
+    fn stop(&mut self) {
+        if matches!(self.state, State::New | State::Open) {
+            self.state = State::Draining {
+                left: DRAIN_FRAMES,
+                empty: 0,
+            };
+        }
+    }
+
+    fn occupancy(&mut self) -> Option<usize> {
+        // SAFETY: the port is open and has the queue.
+        let count = unsafe { shim::flowatch_dpdk_occupancy(self.device.port, self.queue) };
+        usize::try_from(count).ok()
+    }
+
+    fn stamps_bursts(&self) -> bool {
+        true
+    }
+
+    fn rss_key(&self) -> Option<&[u8]> {
+        self.device.rss_key.as_deref()
+    }
+
+    fn rss(&self) -> Option<Rss> {
+        Some(self.device.rss)
+    }
+}

@@ -1,0 +1,181 @@
+//! From what DPDK says when something fails to one line for a person, with what to do about it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::name::{DeviceName, Kind};
+use crate::frame::PortError;
+
+/// Drivers of the kernel that leave a card to DPDK.
+const FOR_DPDK: [&str; 4] = ["vfio-pci", "uio_pci_generic", "igb_uio", "uio_hv_generic"];
+
+/// Cards that DPDK shares with the kernel's own driver.
+const SHARED: [&str; 4] = ["mlx5_core", "mlx4_core", "mana", "hv_netvsc"];
+
+const PAGES: &str = "reserve some (echo 512 | sudo tee /proc/sys/vm/nr_hugepages: 1 GiB), or go without: \
+                     -- --no-huge -m 512";
+
+/// Why the EAL did not start: by what it printed, and its error number (negative).
+pub(super) fn of_start(said: &str, error: i32) -> PortError {
+    let said_any = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
+    if let Some(line) = line_with(
+        said,
+        &[
+            "unrecognized option",
+            "invalid option",
+            "requires an argument",
+        ],
+    ) {
+        // `flowatch: unrecognized option '--foo'`.
+        let what = line.split_once(": ").map_or(line, |(_, what)| what);
+        return PortError::Failed(format!(
+            "DPDK: {what} (what follows -- are EAL arguments; -- --help lists them)"
+        ));
+    }
+    if let Some(line) = line_with(said, &["is not compatible", "Invalid", "invalid"]) {
+        return PortError::Failed(format!("DPDK: {}", bare(line)));
+    }
+    if said_any(&["Is another primary process running"]) {
+        return PortError::Failed(
+            "DPDK: another primary process has this file prefix; give another: -- --file-prefix NAME".into(),
+        );
+    }
+    if said.contains("Not enough memory available") {
+        let line = line_with(said, &["Not enough memory available"]).unwrap_or_default();
+        return PortError::Failed(format!(
+            "DPDK: {}; ask for less (-- -m MIB), or {PAGES}",
+            bare(line)
+        ));
+    }
+    if said.contains("no mounted hugetlbfs") && said.contains("Cannot get hugepage information") {
+        return PortError::Failed(
+            "DPDK: huge pages are reserved, but no hugetlbfs is mounted: sudo mkdir -p /dev/hugepages && \
+             sudo mount -t hugetlbfs none /dev/hugepages; or go without the file system: -- --in-memory"
+                .into(),
+        );
+    }
+    let permission =
+        said_any(&["Permission denied", "Operation not permitted"]) || -error == libc::EPERM;
+    if permission && !said_any(&["hugepages reported"]) {
+        let line = line_with(said, &["Permission denied", "Operation not permitted"]);
+        return PortError::Permission(format!(
+            "DPDK: {}; run as root (without cards and huge pages: as anybody, with -- --no-huge -m 512)",
+            line.map_or("permission denied", bare)
+        ));
+    }
+    if said_any(&[
+        "Cannot get hugepage information",
+        "No free",
+        "Cannot init memory",
+        "couldn't allocate memory",
+    ]) {
+        return PortError::Failed(format!("DPDK: no huge pages are free: {PAGES}"));
+    }
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    PortError::Failed(format!(
+        "DPDK does not start: {}",
+        last.map_or_else(|| error_text(error), |line| bare(line).to_owned())
+    ))
+}
+
+/// Why there is no such device: by what DPDK logged, and its error number (negative).
+pub(super) fn of_device(device: &DeviceName, said: &str, error: i32) -> PortError {
+    match device.kind() {
+        Kind::Pci => of_card(device, said, error, Path::new("/")),
+        Kind::Port(number) => PortError::Failed(format!(
+            "{device}: DPDK has no port {number}; name the device, or make it by EAL arguments (-- --vdev=net_null0)"
+        )),
+        Kind::Virtual => {
+            if said.contains("no driver found") || -error == libc::ENOENT || -error == libc::ENODEV
+            {
+                return PortError::Failed(format!(
+                    "{device}: no driver has this name; a virtual device is called net_null0, net_memif0, \
+                     net_pcap0, net_af_packet0, net_af_xdp0, net_ring0, net_tap0 or the like, and a card by its \
+                     PCI address (0000:3b:00.0)"
+                ));
+            }
+            failed(device, "be made", said, error)
+        }
+    }
+}
+
+/// What could not be done with a device that is there.
+pub(super) fn failed(device: &DeviceName, what: &str, said: &str, error: i32) -> PortError {
+    let why = line_with(said, &["rror", "ail", "annot", "nvalid", "nable", "not "]).map_or_else(
+        || error_text(error),
+        |line| format!("{} ({})", bare(line), error_text(error)),
+    );
+    let message = format!("{device} cannot {what}: {why}");
+    if [libc::EPERM, libc::EACCES].contains(&-error) {
+        PortError::Permission(format!("{message}; run as root"))
+    } else {
+        PortError::Failed(message)
+    }
+}
+
+/// Why a card cannot be used; what the system says of it lies below `root`.
+fn of_card(device: &DeviceName, said: &str, error: i32, root: &Path) -> PortError {
+    let address = device.name();
+    let place = root.join("sys/bus/pci/devices").join(address);
+    if !place.exists() {
+        return PortError::Failed(format!(
+            "{device}: there is no such card; `flowatch doctor` lists those that there are"
+        ));
+    }
+    let driver = fs::read_link(place.join("driver")).ok();
+    let driver = driver
+        .as_deref()
+        .and_then(Path::file_name)
+        .map(|name| name.to_string_lossy().into_owned());
+    let bind = format!("sudo modprobe vfio-pci && sudo dpdk-devbind.py --bind=vfio-pci {address}");
+    match driver.as_deref() {
+        None => PortError::Failed(format!("{device}: no driver has this card; {bind}")),
+        Some(name) if FOR_DPDK.contains(&name) => {
+            let iommu = fs::read_dir(root.join("sys/kernel/iommu_groups"))
+                .is_ok_and(|mut groups| groups.next().is_some());
+            if name == "vfio-pci" && !iommu {
+                return PortError::Failed(format!(
+                    "{device}: bound to vfio-pci, but this machine's IOMMU is off: switch it on (kernel command \
+                     line: intel_iommu=on or amd_iommu=on), or go without its protection: echo 1 | sudo tee \
+                     /sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+                ));
+            }
+            if said.contains("Permission denied") || -error == libc::EACCES {
+                return PortError::Permission(format!(
+                    "{device}: no permission to open it under /dev/vfio; run as root"
+                ));
+            }
+            failed(device, "be used", said, error)
+        }
+        Some(name) if SHARED.contains(&name) => failed(device, "be used", said, error),
+        Some(name) => {
+            let interface = fs::read_dir(place.join("net"))
+                .ok()
+                .and_then(|mut names| names.next()?.ok())
+                .map(|entry| format!(" as {}", entry.file_name().to_string_lossy()));
+            let interface = interface.unwrap_or_default();
+            PortError::Failed(format!(
+                "{device}: the kernel has this card{interface} (driver {name}); give it to DPDK: {bind}"
+            ))
+        }
+    }
+}
+
+/// The last line that holds one of the parts.
+fn line_with<'a>(text: &'a str, parts: &[&str]) -> Option<&'a str> {
+    text.lines()
+        .rfind(|line| parts.iter().any(|part| line.contains(part)))
+        .map(str::trim)
+}
+
+/// A line of the log without its component.
+fn bare(line: &str) -> &str {
+    let line = line.trim();
+    let line = line.strip_prefix("EAL: ").unwrap_or(line);
+    line.strip_prefix("FATAL: ").unwrap_or(line)
+}
+
+fn error_text(error: i32) -> String {
+    io::Error::from_raw_os_error(error.abs()).to_string()
+}

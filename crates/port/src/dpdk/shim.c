@@ -1,0 +1,313 @@
+/* What flowatch asks of DPDK, behind plain functions: most of DPDK's own are inline and its
+ * structures change from version to version, so neither crosses into Rust. One call a burst. */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_common.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_pause.h>
+#include <rte_ring.h>
+#include <rte_version.h>
+
+/* ---- the environment abstraction layer and its log ---- */
+
+#define LOG_BYTES (64 * 1024)
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[LOG_BYTES];
+static size_t log_length;
+
+/* Keeps what DPDK logs; of too much, the latest. */
+static ssize_t keep_log(void *cookie, const char *text, size_t size)
+{
+	(void)cookie;
+	const char *from = size > LOG_BYTES ? text + (size - LOG_BYTES) : text;
+	size_t length = RTE_MIN(size, (size_t)LOG_BYTES);
+	pthread_mutex_lock(&log_lock);
+	if (log_length + length > LOG_BYTES) {
+		size_t kept = RTE_MIN(log_length, (size_t)LOG_BYTES - length);
+		memmove(log_text, log_text + (log_length - kept), kept);
+		log_length = kept;
+	}
+	memcpy(log_text + log_length, from, length);
+	log_length += length;
+	pthread_mutex_unlock(&log_lock);
+	return (ssize_t)size;
+}
+
+/* Moves the log to `to`, which has room for `room` bytes; returns how many it has now. */
+size_t flowatch_dpdk_take_log(char *to, size_t room)
+{
+	pthread_mutex_lock(&log_lock);
+	size_t length = RTE_MIN(log_length, room);
+	memcpy(to, log_text + (log_length - length), length);
+	log_length = 0;
+	pthread_mutex_unlock(&log_lock);
+	return length;
+}
+
+/* 0, or the negative error number. */
+int flowatch_dpdk_start(int count, char **arguments)
+{
+	static const cookie_io_functions_t functions = { .write = keep_log };
+	FILE *log = fopencookie(NULL, "w", functions);
+	if (log == NULL)
+		return -ENOMEM;
+	setlinebuf(log);
+	rte_openlog_stream(log);
+	if (rte_eal_init(count, arguments) < 0)
+		return rte_errno > 0 ? -rte_errno : -EINVAL;
+	return 0;
+}
+
+void flowatch_dpdk_end(void)
+{
+	rte_eal_cleanup();
+}
+
+const char *flowatch_dpdk_version(void)
+{
+	return rte_version();
+}
+
+/* Gives the calling thread a number among DPDK's, with which it may use the caches of pools.
+ * Returns whether it has one. */
+int flowatch_dpdk_enter_thread(void)
+{
+	return rte_lcore_id() != LCORE_ID_ANY || rte_thread_register() == 0;
+}
+
+void flowatch_dpdk_leave_thread(void)
+{
+	rte_thread_unregister();
+}
+
+/* ---- devices ---- */
+
+/* 0, or a negative error number; -EEXIST is a device that is there already. */
+int flowatch_dpdk_probe(const char *arguments)
+{
+	return rte_dev_probe(arguments);
+}
+
+/* The port numbers of a device, at most `room` of them; returns how many it has. */
+int flowatch_dpdk_ports(const char *device, uint16_t *ports, int room)
+{
+	int count = 0;
+	uint16_t port;
+	RTE_ETH_FOREACH_DEV(port) {
+		struct rte_eth_dev_info info;
+		char name[RTE_ETH_NAME_MAX_LEN] = "";
+		rte_eth_dev_get_name_by_port(port, name);
+		int matches = strcmp(name, device) == 0;
+		if (!matches && rte_eth_dev_info_get(port, &info) == 0 && info.device != NULL)
+			matches = strcmp(rte_dev_name(info.device), device) == 0;
+		if (matches && count++ < room)
+			ports[count - 1] = port;
+	}
+	return count;
+}
+
+int flowatch_dpdk_is_port(uint16_t port)
+{
+	return rte_eth_dev_is_valid_port(port);
+}
+
+/* What a device is and offers. 0, or the negative error number. */
+int flowatch_dpdk_describe(uint16_t port, char *driver, size_t room, uint16_t *receive_queues_most,
+			   uint8_t *rss_key_bytes, int *socket)
+{
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+	if (error != 0)
+		return error;
+	snprintf(driver, room, "%s", info.driver_name == NULL ? "" : info.driver_name);
+	*receive_queues_most = info.max_rx_queues;
+	*rss_key_bytes = info.hash_key_size;
+	*socket = rte_eth_dev_socket_id(port);
+	return 0;
+}
+
+/* The kinds of packets that a device offers to hash over the given fields (0 addresses and ports,
+ * 1 addresses, 2 source address, 3 destination address); 0 where it cannot. `any` says whether it
+ * offers any hash, `ports_too` whether TCP and UDP in IPv4 are among them with their ports. */
+uint64_t flowatch_dpdk_rss(uint16_t port, int fields, int *any, int *ports_too)
+{
+	struct rte_eth_dev_info info;
+	*any = *ports_too = 0;
+	if (rte_eth_dev_info_get(port, &info) != 0)
+		return 0;
+	uint64_t offered = info.flow_type_rss_offloads;
+	uint64_t ports = RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP;
+	uint64_t plain = RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+	*any = offered != 0;
+	*ports_too = fields == 0 && (offered & plain) == plain;
+	switch (fields) {
+	case 0:
+		return offered & (RTE_ETH_RSS_IP | ports);
+	case 1:
+		return offered & RTE_ETH_RSS_IP;
+	default: {
+		uint64_t side = fields == 2 ? RTE_ETH_RSS_L3_SRC_ONLY : RTE_ETH_RSS_L3_DST_ONLY;
+		return offered & side ? (offered & (RTE_ETH_RSS_IP | ports)) | side : 0;
+	}
+	}
+}
+
+/* Configures a port, and fits the numbers of descriptors to what the device can have. 0, or the
+ * negative error number. */
+int flowatch_dpdk_configure(uint16_t port, uint16_t receive_queues, uint16_t transmit_queues,
+			    uint64_t rss, uint8_t *key, uint8_t key_bytes,
+			    uint16_t *receive_descriptors, uint16_t *transmit_descriptors)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf configuration;
+	int error = rte_eth_dev_info_get(port, &info);
+	if (error != 0)
+		return error;
+	memset(&configuration, 0, sizeof(configuration));
+	if (rss != 0) {
+		configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		configuration.rx_adv_conf.rss_conf.rss_hf = rss;
+		configuration.rx_adv_conf.rss_conf.rss_key = key_bytes == 0 ? NULL : key;
+		configuration.rx_adv_conf.rss_conf.rss_key_len = key_bytes;
+		configuration.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	}
+	/* A frame longer than a buffer goes into several. */
+	configuration.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
+	configuration.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	error = rte_eth_dev_configure(port, receive_queues, transmit_queues, &configuration);
+	if (error != 0)
+		return error;
+	return rte_eth_dev_adjust_nb_rx_tx_desc(port, receive_descriptors, transmit_descriptors);
+}
+
+int flowatch_dpdk_receive_queue(uint16_t port, uint16_t queue, uint16_t descriptors,
+				struct rte_mempool *pool)
+{
+	return rte_eth_rx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL,
+				      pool);
+}
+
+int flowatch_dpdk_transmit_queue(uint16_t port, uint16_t queue, uint16_t descriptors)
+{
+	return rte_eth_tx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL);
+}
+
+int flowatch_dpdk_start_port(uint16_t port)
+{
+	return rte_eth_dev_start(port);
+}
+
+int flowatch_dpdk_promiscuous(uint16_t port)
+{
+	return rte_eth_promiscuous_enable(port);
+}
+
+/* Stops and closes a port; `remove` also lets go of its device, so that it can be probed anew. */
+void flowatch_dpdk_close_port(uint16_t port, int remove)
+{
+	struct rte_eth_dev_info info;
+	int known = rte_eth_dev_info_get(port, &info) == 0;
+	rte_eth_dev_stop(port);
+	rte_eth_dev_close(port);
+	if (remove && known && info.device != NULL)
+		rte_dev_remove((struct rte_device *)(uintptr_t)info.device);
+}
+
+/* 1 up, 0 down, negative where the device does not say. */
+int flowatch_dpdk_link(uint16_t port)
+{
+	struct rte_eth_link link;
+	memset(&link, 0, sizeof(link));
+	int error = rte_eth_link_get_nowait(port, &link);
+	return error < 0 ? error : link.link_status == RTE_ETH_LINK_UP;
+}
+
+/* Frames received, their bytes, missed, damaged, without a buffer, sent, their bytes, not sent. 0,
+ * or the negative error number. */
+int flowatch_dpdk_statistics(uint16_t port, uint64_t counts[8])
+{
+	struct rte_eth_stats statistics;
+	memset(&statistics, 0, sizeof(statistics));
+	int error = rte_eth_stats_get(port, &statistics);
+	counts[0] = statistics.ipackets;
+	counts[1] = statistics.ibytes;
+	counts[2] = statistics.imissed;
+	counts[3] = statistics.ierrors;
+	counts[4] = statistics.rx_nombuf;
+	counts[5] = statistics.opackets;
+	counts[6] = statistics.obytes;
+	counts[7] = statistics.oerrors;
+	return error;
+}
+
+/* Frames that wait in a receive queue, or the negative error number. */
+int flowatch_dpdk_occupancy(uint16_t port, uint16_t queue)
+{
+	return rte_eth_rx_queue_count(port, queue);
+}
+
+/* ---- pools of buffers ---- */
+
+/* NULL when there is no room; `error` says why. */
+struct rte_mempool *flowatch_dpdk_make_pool(const char *name, unsigned int buffers,
+					    unsigned int cache, int socket, int *error)
+{
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, buffers, cache, 0,
+							   RTE_MBUF_DEFAULT_BUF_SIZE, socket);
+	*error = pool == NULL ? rte_errno : 0;
+	return pool;
+}
+
+void flowatch_dpdk_free_pool(struct rte_mempool *pool)
+{
+	rte_mempool_free(pool);
+}
+
+unsigned int flowatch_dpdk_cache_most(void)
+{
+	return RTE_MEMPOOL_CACHE_MAX_SIZE;
+}
+
+/* ---- receiving ---- */
+
+/* Receives at most `most` frames of a queue. Of each, where its first bytes are, how many they are,
+ * the length of all of it, and the device's hash, or 0 where the device says that there is none. */
+unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, unsigned int most,
+				   struct rte_mbuf **buffers, const uint8_t **data,
+				   uint32_t *captured, uint32_t *length, uint32_t *hash)
+{
+	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t)most);
+	for (unsigned int i = 0; i < count; i++) {
+		const struct rte_mbuf *buffer = buffers[i];
+		data[i] = rte_pktmbuf_mtod(buffer, const uint8_t *);
+		captured[i] = buffer->data_len;
+		length[i] = buffer->pkt_len;
+		hash[i] = buffer->ol_flags & RTE_MBUF_F_RX_RSS_HASH ? buffer->hash.rss : 0;
+	}
+	return count;
+}
+
+void flowatch_dpdk_free(struct rte_mbuf **buffers, unsigned int count)
+{
+	rte_pktmbuf_free_bulk(buffers, count);
+}
+
+/* A moment of doing nothing, kind to the core's other thread. */
+void flowatch_dpdk_pause(void)
+{
+	rte_pause();
+}

@@ -1,0 +1,91 @@
+//! The functions of `shim.c`, as C declares them.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+/// A buffer of a frame, of DPDK's making.
+#[repr(C)]
+pub(super) struct Mbuf {
+    opaque: [u8; 0],
+}
+
+/// A pool of buffers.
+#[repr(C)]
+pub(super) struct Mempool {
+    opaque: [u8; 0],
+}
+
+// SAFETY: each declaration repeats the one in `shim.c`, which holds no state but its log and may be
+// called from any thread; what each function asks of its arguments stands there.
+unsafe extern "C" {
+    pub(super) fn flowatch_dpdk_take_log(to: *mut c_char, room: usize) -> usize;
+    pub(super) fn flowatch_dpdk_start(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    pub(super) fn flowatch_dpdk_end();
+    pub(super) fn flowatch_dpdk_version() -> *const c_char;
+    pub(super) fn flowatch_dpdk_enter_thread() -> c_int;
+    pub(super) fn flowatch_dpdk_leave_thread();
+
+    pub(super) fn flowatch_dpdk_probe(arguments: *const c_char) -> c_int;
+    pub(super) fn flowatch_dpdk_ports(device: *const c_char, ports: *mut u16, room: c_int)
+    -> c_int;
+    pub(super) fn flowatch_dpdk_is_port(port: u16) -> c_int;
+    pub(super) fn flowatch_dpdk_describe(
+        port: u16,
+        driver: *mut c_char,
+        room: usize,
+        receive_queues_most: *mut u16,
+        rss_key_bytes: *mut u8,
+        socket: *mut c_int,
+    ) -> c_int;
+    pub(super) fn flowatch_dpdk_rss(
+        port: u16,
+        fields: c_int,
+        any: *mut c_int,
+        ports_too: *mut c_int,
+    ) -> u64;
+    pub(super) fn flowatch_dpdk_configure(
+        port: u16,
+        receive_queues: u16,
+        transmit_queues: u16,
+        rss: u64,
+        key: *mut u8,
+        key_bytes: u8,
+        receive_descriptors: *mut u16,
+        transmit_descriptors: *mut u16,
+    ) -> c_int;
+    pub(super) fn flowatch_dpdk_receive_queue(
+        port: u16,
+        queue: u16,
+        descriptors: u16,
+        pool: *mut Mempool,
+    ) -> c_int;
+    pub(super) fn flowatch_dpdk_transmit_queue(port: u16, queue: u16, descriptors: u16) -> c_int;
+    pub(super) fn flowatch_dpdk_start_port(port: u16) -> c_int;
+    pub(super) fn flowatch_dpdk_promiscuous(port: u16) -> c_int;
+    pub(super) fn flowatch_dpdk_close_port(port: u16, remove: c_int);
+    pub(super) fn flowatch_dpdk_link(port: u16) -> c_int;
+    pub(super) fn flowatch_dpdk_statistics(port: u16, counts: *mut u64) -> c_int;
+    pub(super) fn flowatch_dpdk_occupancy(port: u16, queue: u16) -> c_int;
+
+    pub(super) fn flowatch_dpdk_make_pool(
+        name: *const c_char,
+        buffers: c_uint,
+        cache: c_uint,
+        socket: c_int,
+        error: *mut c_int,
+    ) -> *mut Mempool;
+    pub(super) fn flowatch_dpdk_free_pool(pool: *mut Mempool);
+    pub(super) fn flowatch_dpdk_cache_most() -> c_uint;
+
+    pub(super) fn flowatch_dpdk_receive(
+        port: u16,
+        queue: u16,
+        most: c_uint,
+        buffers: *mut *mut Mbuf,
+        data: *mut *const u8,
+        captured: *mut u32,
+        length: *mut u32,
+        hash: *mut u32,
+    ) -> c_uint;
+    pub(super) fn flowatch_dpdk_free(buffers: *mut *mut Mbuf, count: c_uint);
+    pub(super) fn flowatch_dpdk_pause();
+}
