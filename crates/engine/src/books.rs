@@ -1,6 +1,6 @@
 //! The books: what became of every packet. They balance when
 //! `received = processed + dropped`, over each reason, and
-//! `processed = in flows + in no flow + miscounted`.
+//! `processed = in flows + in no flow + miscounted + counted only`.
 
 use port::Counters;
 use std::ops::AddAssign;
@@ -95,6 +95,8 @@ pub struct Books {
     pub filtered: Count,
     /// Packets counted in a flow.
     pub in_flows: Count,
+    /// Packets counted and no more: at packet level no header is read.
+    pub counted_only: Count,
     /// Packets processed that belong to no flow, by [`NoFlow`].
     pub no_flow: [Count; NoFlow::ALL.len()],
     /// Packets that the table had no place for.
@@ -109,6 +111,15 @@ pub struct Books {
     pub faults: u64,
     /// Steps of the clock back by more than jitter.
     pub clock_steps_back: u64,
+    /// Packets whose flow is the device's hash: their headers were not read, so nothing is known of
+    /// what is malformed, truncated or a fragment among them.
+    pub hashed_by_device: u64,
+    /// Packets whose flow is a hash made in software, the device having given none.
+    pub hashed_in_software: u64,
+    /// Packets for which the device's hash served as the table's.
+    pub hashes_reused: u64,
+    /// Hashes of the device that were not what it is said to make: none was used from then on.
+    pub hashes_refuted: u64,
 }
 
 impl Default for Books {
@@ -126,6 +137,11 @@ impl Default for Books {
             fragments: 0,
             faults: 0,
             clock_steps_back: 0,
+            counted_only: Count::default(),
+            hashed_by_device: 0,
+            hashed_in_software: 0,
+            hashes_reused: 0,
+            hashes_refuted: 0,
         }
     }
 }
@@ -176,6 +192,7 @@ impl Books {
         let mut counted = self.in_flows;
         counted += self.without_flow();
         counted += self.miscounted;
+        counted += self.counted_only;
         handled == self.received && counted == self.processed
     }
 }
@@ -191,6 +208,11 @@ impl AddAssign<&Self> for Books {
         self.fragments += other.fragments;
         self.faults += other.faults;
         self.clock_steps_back += other.clock_steps_back;
+        self.counted_only += other.counted_only;
+        self.hashed_by_device += other.hashed_by_device;
+        self.hashed_in_software += other.hashed_in_software;
+        self.hashes_reused += other.hashes_reused;
+        self.hashes_refuted += other.hashes_refuted;
         for (sum, count) in self.dropped.iter_mut().zip(&other.dropped) {
             *sum += *count;
         }

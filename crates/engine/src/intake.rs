@@ -1,26 +1,59 @@
 //! From frames to the meter's batches: headers read, keys made and hashed, what has no flow counted.
 
+mod device_hash;
+
 use crate::books::{Books, Count};
+use device_hash::{Identity, Reuse};
 use flow::hash::FlowHash;
-use flow::{Batch, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
+use flow::{Batch, FlowDefinition, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
 use hw::prefetch;
 use port::{Burst, Frame};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use wire::plain::plain_ipv4;
-use wire::{Decapsulate, Fragment, LinkType, NoFlow, dissect};
+use wire::{Decapsulate, Fragment, Headers, LinkType, NoFlow};
 
 /// How many frames ahead a frame's headers are asked for.
 const AHEAD: usize = 8;
 
+/// Who numbers the packets, by which gaps are counted.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u64,
+    link: Option<Arc<AtomicU64>>,
+}
+
+impl Numbers {
+    /// The number of the first of `count` packets: of the queue's, or of the whole link's as far as
+    /// its queues have been read.
+    fn take(&mut self, count: usize) -> u64 {
+        let count = count as u64;
+        match &self.link {
+            Some(link) => link.fetch_add(count, Ordering::Relaxed),
+            None => {
+                let first = self.next;
+                self.next += count;
+                first
+            }
+        }
+    }
+}
+
 /// Reads the headers of bursts.
 #[derive(Debug)]
 pub struct Intake {
+    flow: FlowDefinition,
     keys: KeyMaker,
     hash: FlowHash,
+    /// Where flows are known by hash.
+    identity: Option<Identity>,
+    /// Where the device's hashes are the table's.
+    reuse: Option<Reuse>,
     decapsulate: Decapsulate,
     clock: PacketClock,
-    /// Number of the next packet of the link.
-    number: u64,
+    numbers: Numbers,
     /// What has no flow is counted here, and all that is not the table's to know.
     books: Books,
     unknown_links: Vec<u16>,
@@ -34,11 +67,14 @@ impl Intake {
     #[must_use]
     pub fn new(options: &MeterOptions, decapsulate: Decapsulate) -> Self {
         Self {
+            flow: options.flow,
             keys: options.key_maker(),
             hash: options.flow_hash(),
+            identity: options.identity_hash().map(Identity::new),
+            reuse: None,
             decapsulate,
             clock: PacketClock::default(),
-            number: 0,
+            numbers: Numbers::default(),
             books: Books::default(),
             unknown_links: Vec::new(),
             anchor: None,
@@ -46,30 +82,67 @@ impl Intake {
         }
     }
 
+    /// Numbers packets over all queues of a link by their common counter, not by queue.
+    #[must_use]
+    pub fn numbered_by(mut self, link: Option<Arc<AtomicU64>>) -> Self {
+        self.numbers.link = link;
+        self
+    }
+
+    /// Takes the hashes of a device that makes Toeplitz hashes under `key` (see
+    /// [`port::Port::rss_key`]) where they are the very hashes that the table is to have.
+    pub fn trust_device_hashes(&mut self, key: Option<&[u8]>) {
+        const LENGTH: usize = 40;
+        let ours = self.hash.rss_key();
+        let same = ours.is_some_and(|ours| key.and_then(|key| key.get(..LENGTH)) == Some(ours));
+        let covers_key = match self.flow {
+            FlowDefinition::FiveTuple => true,
+            FlowDefinition::Bidirectional => ours == Some(&wire::toeplitz::SYMMETRIC_KEY[..]),
+            _ => false,
+        };
+        self.reuse = (same && covers_key).then(Reuse::default);
+    }
+
     /// Adds the packets of `burst` that have a flow to `batch`, which must have room for them all,
     /// and makes their hashes.
     pub fn read(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
+        if self.identity.is_some() {
+            return self.read_identities(burst, batch);
+        }
+        let begun = batch.len();
+        if self.reuse.is_some() {
+            self.read_headers::<true>(burst, batch);
+            self.reuse_hashes(batch, begun);
+        } else {
+            self.read_headers::<false>(burst, batch);
+            let (keys, hashes) = batch.keys_and_hashes();
+            self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
+        }
+    }
+
+    /// Makes the keys of a burst; `REUSE`: notes the device's hashes.
+    fn read_headers<const REUSE: bool>(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
         // A tunnel's outer packet looks plain too: whoever wants the innermost walks them all.
         let plain_first =
             burst.link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost;
-        let begun = batch.len();
         let mut received = Count::default();
+        let first = self.numbers.take(burst.frames.len());
         for (index, frame) in burst.frames.iter().enumerate() {
             if let Some(ahead) = burst.frames.get(index + AHEAD) {
                 prefetch::ahead(ahead.bytes, 0);
             }
             received.add(frame.wire_length);
-            let clock_ms = self.clock.advance(frame.time_ns);
-            let number = self.number;
-            self.number += 1;
             let packet = Packet {
                 time_ns: frame.time_ns,
-                number,
-                clock_ms,
+                number: first + index as u64,
+                clock_ms: self.clock.advance(frame.time_ns),
                 length: frame.wire_length,
                 ..Packet::default()
             };
             if plain_first && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
+                if REUSE {
+                    self.note_hash(batch.len(), frame.rss_hash);
+                }
                 let (key, direction) = self.keys.from_compact(plain.key);
                 batch.push(
                     key,
@@ -81,35 +154,55 @@ impl Intake {
                 );
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             } else {
+                if REUSE {
+                    self.note_hash(batch.len(), None);
+                }
                 self.read_any(burst.link, frame, packet, batch);
             }
         }
+        self.finish_burst(burst, received);
+    }
+
+    #[inline(always)]
+    fn note_hash(&mut self, place: usize, hash: Option<NonZeroU32>) {
+        if let Some(reuse) = &mut self.reuse {
+            reuse.note(place, hash);
+        }
+    }
+
+    fn finish_burst(&mut self, burst: &Burst<'_>, received: Count) {
         self.last_ns = burst
             .frames
             .last()
             .map_or(self.last_ns, |frame| frame.time_ns);
         self.books.received += received;
         self.books.processed += received;
-        let (keys, hashes) = batch.keys_and_hashes();
-        self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
     }
 
-    #[inline(never)]
-    fn read_any(&mut self, link: LinkType, frame: &Frame<'_>, packet: Packet, batch: &mut Batch) {
-        let headers = dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
+    /// The headers of any frame, with what is remarkable in them counted; none where it has no flow.
+    fn dissect(&mut self, link: LinkType, frame: &Frame<'_>) -> Option<Headers> {
+        let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
         self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         self.books.fragments +=
             u64::from(!matches!(headers.fragment, Fragment::No | Fragment::Atomic));
         if let Some(kind) = headers.malformed {
             self.books.malformed[kind as usize] += 1;
         }
-        if let Some(reason) = headers.no_flow {
-            self.books.no_flow[reason as usize].add(frame.wire_length);
-            if reason == NoFlow::UnknownLink {
-                self.name_link(link.linktype());
-            }
-            return;
+        let Some(reason) = headers.no_flow else {
+            return Some(headers);
+        };
+        self.books.no_flow[reason as usize].add(frame.wire_length);
+        if reason == NoFlow::UnknownLink {
+            self.name_link(link.linktype());
         }
+        None
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, link: LinkType, frame: &Frame<'_>, packet: Packet, batch: &mut Batch) {
+        let Some(headers) = self.dissect(link, frame) else {
+            return;
+        };
         let (key, direction) = self.keys.from_key(&headers.key);
         let packet = Packet {
             tcp_flags: headers.tcp_flags,

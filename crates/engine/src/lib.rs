@@ -5,6 +5,7 @@ pub mod books;
 pub mod intake;
 pub mod options;
 pub mod output;
+mod packet_level;
 mod pipeline;
 pub mod progress;
 mod receive;
@@ -13,7 +14,7 @@ mod run_to_completion;
 pub mod steer;
 
 pub use books::{Books, Count, Loss};
-pub use options::{EngineError, Input, Model, Options, Stop, check_cores};
+pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
 pub use output::{Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};
 pub use report::{QueueReport, Report};
@@ -57,6 +58,7 @@ pub fn run(
     check_cores(&options.cores)?;
     let started = Instant::now();
     let report = match options.model {
+        _ if options.level == Level::Packet => packet_level::run(options, input, progress),
         Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
         Model::Pipeline => pipeline::run(options, input, meters, records, progress),
     }?;

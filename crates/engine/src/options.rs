@@ -16,11 +16,23 @@ pub enum Model {
     Pipeline,
 }
 
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Every flow.
+    #[default]
+    Flow,
+    /// Packets and bytes of the whole; no frame is touched. Run to completion only.
+    Packet,
+}
+
 /// How an engine runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The programming model.
     pub model: Model,
+    /// Whether flows are counted, or packets alone.
+    pub level: Level,
     /// What is metered.
     pub meter: MeterOptions,
     /// How far to look into tunnels.
@@ -31,8 +43,27 @@ pub struct Options {
     pub monitors: usize,
     /// Pipeline: packets that the ring before a monitor holds.
     pub ring: usize,
+    /// Whether packets are numbered over all queues of the link, by a counter that they share; else
+    /// each queue numbers its own, and gaps count the packets of the queue.
+    pub link_gaps: bool,
     /// Ends the run when set.
     pub stop: Stop,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            model: Model::default(),
+            level: Level::default(),
+            meter: MeterOptions::default(),
+            decapsulate: Decapsulate::No,
+            cores: Vec::new(),
+            monitors: 1,
+            ring: 4096,
+            link_gaps: false,
+            stop: Stop::default(),
+        }
+    }
 }
 
 impl Options {
@@ -48,6 +79,9 @@ impl Options {
     /// Tables that a run over so many ports has.
     #[must_use]
     pub fn tables(&self, ports: usize) -> usize {
+        if self.level == Level::Packet {
+            return 0;
+        }
         match self.model {
             Model::RunToCompletion => ports,
             Model::Pipeline => ports * self.monitors,

@@ -52,6 +52,7 @@ impl Receiver<'_> {
     /// Receives until there is no more.
     pub(crate) fn run(&mut self, intake: &mut Intake, handler: &mut impl Handler) -> Told {
         let mut told = Told::default();
+        intake.trust_device_hashes(self.port.rss_key());
         let (mut bursts, mut published_ms, mut stopping) = (0, intake.clock_ms(), false);
         loop {
             if !stopping && self.stop.is_requested() {
@@ -104,11 +105,13 @@ impl Receiver<'_> {
 
     /// The report of this thread: its books with what the port counted itself.
     pub(crate) fn report(&mut self, mut books: Books, core: Option<usize>) -> QueueReport {
-        books.enter(&self.port.counters());
+        let counters = self.port.counters();
+        books.enter(&counters);
         QueueReport {
             name: self.port.name().to_owned(),
             core,
             books,
+            device: counters.device,
             cpu: hw::time::thread_cpu(),
             ..QueueReport::default()
         }

@@ -3,6 +3,7 @@
 use crate::books::{Books, Count};
 use crate::receive::Told;
 use flow::MeterCounters;
+use port::DeviceCounters;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct QueueReport {
     pub books: Books,
     /// Its flows, where it has a table.
     pub flows: MeterCounters,
+    /// What the port's device itself says it has delivered, where it says so.
+    pub device: Option<DeviceCounters>,
     /// Processor time of the thread.
     pub cpu: Duration,
 }

@@ -68,6 +68,10 @@ impl Kind {
 pub enum Presence {
     /// In every run.
     Always,
+    /// Where headers are read.
+    Headers,
+    /// Where flows are known by their hash alone.
+    Hash,
     /// Where the source address is part of the key.
     SourceAddress,
     /// Where the destination address is part of the key.
@@ -88,6 +92,8 @@ impl Presence {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Always => "always",
+            Self::Headers => "all flows but rss",
+            Self::Hash => "flows rss",
             Self::SourceAddress => "flows 5tuple, bidirectional, src, src-dst",
             Self::DestinationAddress => "flows 5tuple, bidirectional, dst, src-dst",
             Self::Ports => "flows 5tuple, bidirectional",
@@ -99,12 +105,14 @@ impl Presence {
 
     /// Whether a run of `schema` has it.
     fn holds(self, schema: &Schema, community_id: bool) -> bool {
-        use FlowDefinition::{Bidirectional, Destination, FiveTuple, Source};
+        use FlowDefinition::{Bidirectional, Destination, FiveTuple, Rss, Source};
         let ports = matches!(schema.flow, FiveTuple | Bidirectional);
         match self {
             Self::Always => true,
-            Self::SourceAddress => schema.flow != Destination,
-            Self::DestinationAddress => schema.flow != Source,
+            Self::Headers => schema.flow != Rss,
+            Self::Hash => schema.flow == Rss,
+            Self::SourceAddress => !matches!(schema.flow, Destination | Rss),
+            Self::DestinationAddress => !matches!(schema.flow, Source | Rss),
             Self::Ports => ports,
             Self::Bidirectional => schema.flow == Bidirectional,
             Self::Vlan => schema.vlan,
@@ -140,6 +148,7 @@ pub(crate) enum Field {
     Start,
     End,
     Duration,
+    FlowHash,
     IpVersion,
     SourceIpv4,
     DestinationIpv4,
@@ -206,6 +215,9 @@ impl Field {
             Self::Start => Value::Time(record.start_ns),
             Self::End => Value::Time(record.end_ns),
             Self::Duration => Value::Unsigned(duration_ns(record)),
+            Self::FlowHash => key
+                .hash()
+                .map_or(Value::Absent, |hash| Value::Unsigned(hash.into())),
             Self::IpVersion => Value::Small(key.version),
             Self::SourceIpv4 => ipv4(key.version, &key.source),
             Self::DestinationIpv4 => ipv4(key.version, &key.destination),

@@ -72,6 +72,15 @@ impl Batch {
         self.push(digest, packet);
     }
 
+    /// Gives packet `index` another key.
+    ///
+    /// # Panics
+    /// When the batch has no such packet.
+    #[inline]
+    pub fn set_key(&mut self, index: usize, key: u128) {
+        self.keys[..self.length][index] = key;
+    }
+
     /// Adds packet `index` of another batch, with its hash.
     ///
     /// # Panics
@@ -174,7 +183,8 @@ pub enum TableKey {
 }
 
 impl KeyMaker {
-    /// For flows by `definition`, with VLAN tags as part of the key or not. `seed` is secret.
+    /// For flows by `definition` (for [`FlowDefinition::Rss`], the 5-tuples that are hashed where the
+    /// device has not), with VLAN tags as part of the key or not. `seed` is secret.
     #[must_use]
     pub fn new(definition: FlowDefinition, vlan: bool, seed: u64) -> Self {
         const SOURCE: u128 = 0xffff_ffff;
@@ -183,7 +193,7 @@ impl KeyMaker {
         const VLAN: u128 = 0xffff << 104;
         const MARK: u128 = 0xff << 120;
         let fields = match definition {
-            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional | FlowDefinition::Rss => {
                 SOURCE | DESTINATION | PORTS_AND_PROTOCOL
             }
             FlowDefinition::Source => SOURCE,
@@ -224,7 +234,7 @@ impl KeyMaker {
         }
         let mut direction = 0;
         match self.definition {
-            FlowDefinition::FiveTuple => {}
+            FlowDefinition::FiveTuple | FlowDefinition::Rss => {}
             FlowDefinition::Bidirectional => {
                 let source = (key.source, key.source_port);
                 if source > (key.destination, key.destination_port) {

@@ -87,7 +87,16 @@ impl MeterOptions {
     /// The hash of this meter's keys.
     #[must_use]
     pub fn flow_hash(&self) -> FlowHash {
-        FlowHash::new(self.hash, self.seed)
+        match self.flow {
+            FlowDefinition::Rss => FlowHash::of_hashes(),
+            _ => FlowHash::new(self.hash, self.seed),
+        }
+    }
+
+    /// The hash that takes the place of a device's, where flows are known by it.
+    #[must_use]
+    pub fn identity_hash(&self) -> Option<FlowHash> {
+        (self.flow == FlowDefinition::Rss).then(|| FlowHash::new(self.hash, self.seed))
     }
 }
 

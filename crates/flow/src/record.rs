@@ -16,6 +16,9 @@ pub enum FlowDefinition {
     Destination,
     /// Same source and destination address.
     SourceDestination,
+    /// Same hash for receive-side scaling: the device's, or one made in its place. Headers that have
+    /// one are not read, and two flows of one hash are one.
+    Rss,
 }
 
 /// Why a flow ended: IPFIX flowEndReason, with TCP's two ways told apart.

@@ -1,7 +1,10 @@
 //! The command line as it is typed: one definition for the parser, `--help`, the manual page and
 //! the completions. Nothing is decided here; see `plan`.
 
+pub(crate) mod engine;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::EngineArguments;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,14 +159,13 @@ pub(crate) struct WatchArguments {
     pub(crate) table: String,
 
     /// Hash of the flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
-    /// spooky.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "keyed",
-        help_heading = "Engine"
-    )]
-    pub(crate) hash: String,
+    /// spooky [default: keyed; with --flow rss toeplitz, for packets that the device has not
+    /// hashed]. Toeplitz hashes that the device has made already are not made again.
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub(crate) hash: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) engine: EngineArguments,
 
     /// Secret of the keyed hash, for runs that must repeat to the slot; drawn anew otherwise.
     #[arg(long, value_name = "N", help_heading = "Engine")]
@@ -290,6 +292,8 @@ pub(crate) enum FlowArgument {
     Dst,
     /// Source and destination address.
     SrcDst,
+    /// The device's hash for receive-side scaling; headers are not read.
+    Rss,
 }
 
 /// `--decapsulate`.

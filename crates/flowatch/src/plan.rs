@@ -1,13 +1,14 @@
 //! From the flags as typed to a plan that can be carried out: contradictions found, defaults
 //! decided, nothing opened yet.
 
+mod engine;
+
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
 use crate::dpdk::DpdkPlan;
-use engine::{Model, check_cores};
+use ::engine::{Level, Model, check_cores};
 use export::{Spec, Target};
-use flow::hash::HashKind;
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use port::Input;
@@ -53,6 +54,7 @@ pub(crate) struct Plan {
     pub(crate) ring_memory_mib: u32,
     pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
+    pub(crate) level: Level,
     /// Receiving threads for each interface, or for the files.
     pub(crate) queues: usize,
     pub(crate) monitors: usize,
@@ -140,13 +142,11 @@ impl Plan {
                 FlowArgument::Src => FlowDefinition::Source,
                 FlowArgument::Dst => FlowDefinition::Destination,
                 FlowArgument::SrcDst => FlowDefinition::SourceDestination,
+                FlowArgument::Rss => FlowDefinition::Rss,
             },
             vlan: arguments.vlan,
             table: arguments.table.parse::<TableKind>()?,
-            hash: arguments
-                .hash
-                .parse::<HashKind>()
-                .map_err(|error| error.to_string())?,
+            hash: engine::hash(&arguments)?,
             seed,
             flows_max: flows_max(arguments.max_flows, &source)?,
             timeouts,
@@ -170,6 +170,7 @@ impl Plan {
             ring_memory_mib: arguments.ring_memory,
             dpdk,
             model,
+            level: engine::level(&arguments)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
             ring: usize::try_from(arguments.ring.unwrap_or(RING).min(RING_MAX))

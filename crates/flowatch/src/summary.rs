@@ -5,6 +5,7 @@ use engine::{Books, Count, Report};
 use flow::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use wire::{Malformed, NoFlow};
 
 /// Changes when a field changes its meaning or goes.
@@ -24,6 +25,7 @@ pub(crate) struct Summary {
     /// Records of flows that made room for others.
     evicted: u64,
     books: SummaryBooks,
+    hashes: SummaryHashes,
     malformed: BTreeMap<&'static str, u64>,
     /// Packets that the snap length cut.
     truncated: u64,
@@ -56,8 +58,19 @@ struct SummaryBooks {
     in_flows: u64,
     no_flow: BTreeMap<&'static str, u64>,
     miscounted: u64,
+    counted_only: u64,
     balanced: bool,
     bytes: SummaryBytes,
+}
+
+/// Packets by who made the hash: their flow's identity (`by_device`, `in_software`), or the table's
+/// (`reused`).
+#[derive(Debug, Serialize)]
+struct SummaryHashes {
+    by_device: u64,
+    in_software: u64,
+    reused: u64,
+    refuted: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +81,7 @@ struct SummaryBytes {
     in_flows: u64,
     no_flow: u64,
     miscounted: u64,
+    counted_only: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,6 +95,9 @@ struct SummaryOutput {
 struct SummaryQueue {
     name: String,
     core: Option<usize>,
+    /// Packets and bytes by the device's own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<[u64; 2]>,
     received: u64,
     processed: u64,
     dropped: BTreeMap<&'static str, u64>,
@@ -92,8 +109,12 @@ struct SummaryQueue {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TopFlow {
-    source: String,
-    destination: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow_hash: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<String>,
     source_transport_port: u16,
     destination_transport_port: u16,
     protocol_identifier: u8,
@@ -118,6 +139,12 @@ impl Summary {
             flows: report.flows.records,
             evicted: report.flows.evicted,
             books: SummaryBooks::new(books),
+            hashes: SummaryHashes {
+                by_device: books.hashed_by_device,
+                in_software: books.hashed_in_software,
+                reused: books.hashes_reused,
+                refuted: books.hashes_refuted,
+            },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
             fragments: books.fragments,
@@ -149,6 +176,7 @@ impl Summary {
                 .map(|queue| SummaryQueue {
                     name: queue.name.clone(),
                     core: queue.core,
+                    device: queue.device.map(|device| [device.frames, device.bytes]),
                     received: queue.books.received.packets,
                     processed: queue.books.processed.packets,
                     dropped: dropped(&queue.books),
@@ -174,6 +202,7 @@ impl SummaryBooks {
                 .map(|(name, count)| (name, count.packets))
                 .collect(),
             miscounted: books.miscounted.packets,
+            counted_only: books.counted_only.packets,
             balanced: books.balance(),
             bytes: SummaryBytes {
                 received: books.received.bytes,
@@ -182,6 +211,7 @@ impl SummaryBooks {
                 in_flows: books.in_flows.bytes,
                 no_flow: books.without_flow().bytes,
                 miscounted: books.miscounted.bytes,
+                counted_only: books.counted_only.bytes,
             },
         }
     }
@@ -189,9 +219,11 @@ impl SummaryBooks {
 
 impl TopFlow {
     fn new(record: &Record) -> Self {
+        let address = |address: IpAddr| (record.key.hash().is_none()).then(|| address.to_string());
         Self {
-            source: record.key.source_address().to_string(),
-            destination: record.key.destination_address().to_string(),
+            flow_hash: record.key.hash(),
+            source: address(record.key.source_address()),
+            destination: address(record.key.destination_address()),
             source_transport_port: record.key.source_port,
             destination_transport_port: record.key.destination_port,
             protocol_identifier: record.key.protocol,

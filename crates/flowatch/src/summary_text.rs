@@ -4,7 +4,7 @@ use crate::collector::{Collected, bytes, packets};
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
 use crate::units;
-use engine::Report;
+use engine::{Level, Report};
 use flow::{FlowDefinition, Record};
 use std::fmt::Write;
 use std::time::Duration;
@@ -91,6 +91,14 @@ impl SummaryText<'_> {
                 note,
             )?;
         }
+        if books.counted_only.packets > 0 {
+            line(
+                text,
+                "  counted only",
+                books.counted_only.packets,
+                "(--level packet: no header is read)",
+            )?;
+        }
         if books.miscounted.packets > 0 || !self.plan.meter.table.is_exact() {
             line(
                 text,
@@ -130,12 +138,56 @@ impl SummaryText<'_> {
                 "(more flows than --max-flows)",
             )?;
         }
+        self.hashes(text)?;
         if !self.plan.meter.table.is_exact() {
             writeln!(
                 text,
                 "  Flows are told apart by a 32-bit hash alone (--table {}): two may have merged.",
                 self.plan.meter.table.name()
             )?;
+        }
+        Ok(())
+    }
+
+    /// Who made the hashes, where a device could have.
+    fn hashes(&self, text: &mut String) -> std::fmt::Result {
+        let books = &self.report.books;
+        if self.plan.meter.flow == FlowDefinition::Rss && self.plan.level == Level::Flow {
+            writeln!(
+                text,
+                "  Flows are known by a 32-bit hash alone (--flow rss): {} packets hashed by the device, {} in\n  \
+                 software ({}). Headers that the device hashed were not read: no word on what is malformed,\n  \
+                 cut or a fragment among them.",
+                units::count(books.hashed_by_device),
+                units::count(books.hashed_in_software),
+                self.plan.meter.hash,
+            )?;
+        }
+        if books.hashes_reused > 0 {
+            writeln!(
+                text,
+                "  The device's hash was the table's for {} packets.",
+                units::count(books.hashes_reused)
+            )?;
+        }
+        if books.hashes_refuted > 0 {
+            writeln!(
+                text,
+                "  The device's hash was not what it is said to make ({} times): none was used from then on,\n  \
+                 and a flow of before may have two records.",
+                units::count(books.hashes_refuted)
+            )?;
+        }
+        for queue in &self.report.queues {
+            if let Some(device) = queue.device {
+                writeln!(
+                    text,
+                    "  {}: {} packets delivered by the device's own count, {} received from it",
+                    queue.name,
+                    units::count(device.frames),
+                    units::count(queue.books.received.packets - queue.books.lost()),
+                )?;
+            }
         }
         Ok(())
     }
@@ -209,6 +261,9 @@ impl SummaryText<'_> {
     /// Source, destination and protocol of a flow, as far as its key has them.
     fn flow(&self, record: &Record) -> [String; 3] {
         let key = &record.key;
+        if let Some(hash) = key.hash() {
+            return [format!("{hash:#010x}"), String::new(), String::new()];
+        }
         let end = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
             (6 | 17 | 132, std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
             (6 | 17 | 132, address) => format!("{address}:{port}"),
@@ -225,7 +280,7 @@ impl SummaryText<'_> {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
                 [source, destination, protocol]
             }
-            FlowDefinition::Source => [source, String::new(), String::new()],
+            FlowDefinition::Source | FlowDefinition::Rss => [source, String::new(), String::new()],
             FlowDefinition::Destination => [destination, String::new(), String::new()],
             FlowDefinition::SourceDestination => [source, destination, String::new()],
         }

@@ -39,12 +39,14 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let mut reporter = Reporter::choose(&mut plan);
     let options = Options {
         model: plan.model,
+        level: plan.level,
         meter: plan.meter.clone(),
         decapsulate: plan.decapsulate,
         cores: plan.cores.clone(),
         monitors: plan.monitors,
         ring: plan.ring,
         stop: stop.clone(),
+        ..Options::default()
     };
     // Before the ports: a link waits for no table.
     let meters = match engine::meters(&options, plan.receivers()) {

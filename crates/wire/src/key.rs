@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Fields that the chosen key does not use are zero, so that equality of keys is equality of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey {
-    /// IP version, 4 or 6.
+    /// IP version, 4 or 6; 0 for a flow that is known by a hash alone.
     pub version: u8,
     /// Protocol of the transport header (protocolIdentifier).
     pub protocol: u8,
@@ -29,6 +29,9 @@ impl FlowKey {
 
     /// Byte 15 of a compact key: tells it from all zeroes and from the digest of a wide key.
     pub(crate) const COMPACT_MARK: u8 = 0x04;
+
+    /// Byte 15 of a compact key that is a hash alone.
+    const HASH_MARK: u8 = 0x02;
 
     /// Set in byte 15 of every digest that stands for a wide key in a table (see `flow`).
     pub const WIDE_MARK: u128 = 1 << 127;
@@ -68,9 +71,46 @@ impl FlowKey {
         ]))
     }
 
-    /// The key that [`FlowKey::compact`] packed.
+    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4.
+    #[inline(always)]
+    #[must_use]
+    pub const fn compact_hash(hash: u32) -> u128 {
+        hash as u128 | (Self::HASH_MARK as u128) << 120
+    }
+
+    /// The hash of a flow that is known by nothing else: its version is 0.
+    #[must_use]
+    pub const fn hash(&self) -> Option<u32> {
+        let [a, b, c, d, ..] = self.source;
+        if self.version == 0 {
+            Some(u32::from_be_bytes([a, b, c, d]))
+        } else {
+            None
+        }
+    }
+
+    /// The key of a flow that is known by a hash alone.
+    const fn from_hash(hash: u32) -> Self {
+        let [a, b, c, d] = hash.to_be_bytes();
+        let mut source = [0; 16];
+        [source[0], source[1], source[2], source[3]] = [a, b, c, d];
+        Self {
+            version: 0,
+            protocol: 0,
+            source,
+            destination: [0; 16],
+            source_port: 0,
+            destination_port: 0,
+            vlan: [0; 2],
+        }
+    }
+
+    /// The key that [`FlowKey::compact`] or [`FlowKey::compact_hash`] packed.
     #[must_use]
     pub const fn from_compact(compact: u128) -> Self {
+        if compact >> 120 == Self::HASH_MARK as u128 {
+            return Self::from_hash(compact as u32);
+        }
         let [
             s0,
             s1,

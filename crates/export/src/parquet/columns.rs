@@ -303,5 +303,6 @@ const fn flow_name(flow: FlowDefinition) -> &'static str {
         FlowDefinition::Source => "src",
         FlowDefinition::Destination => "dst",
         FlowDefinition::SourceDestination => "src-dst",
+        FlowDefinition::Rss => "rss",
     }
 }

@@ -20,6 +20,7 @@ pub use spread::{fmix32, spread};
 use std::fmt;
 use std::str::FromStr;
 use toeplitz::KeyToeplitz;
+use wire::FlowKey;
 
 /// Which hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -113,7 +114,13 @@ enum Function {
     Crc32c,
     Murmur3,
     Spooky,
+    /// The key is a hash already.
+    Hashes,
 }
+
+/// Why a symmetric key's hash cannot be a flow's identity.
+pub const SYMMETRIC_IS_NO_IDENTITY: &str = "a symmetric RSS key leaves 16 bits of entropy in the hash: it steers \
+     packets to queues, and as a flow's identity it would merge nearly all flows";
 
 /// Keys whose 32-bit hashes are made together before they are spread.
 const CHUNK: usize = 64;
@@ -135,6 +142,21 @@ impl FlowHash {
         })
     }
 
+    /// For keys that are hashes already (see [`wire::FlowKey::compact_hash`]): [`spread`] of them.
+    #[must_use]
+    pub fn of_hashes() -> Self {
+        Self(Function::Hashes)
+    }
+
+    /// The RSS key with which a device makes the same 32 bits for TCP and UDP over IPv4.
+    #[must_use]
+    pub fn rss_key(&self) -> Option<&'static [u8]> {
+        match &self.0 {
+            Function::Toeplitz(function) => Some(function.rss_key()),
+            _ => None,
+        }
+    }
+
     /// The 64-bit hash of each key: its halves, and the lowest 16 bits, each serve as an index.
     ///
     /// # Panics
@@ -147,6 +169,7 @@ impl FlowHash {
             Function::Murmur3 => each(keys, hashes, |key| spread(murmur3::hash(key))),
             Function::Add => each(keys, hashes, |key| spread(add::hash(key))),
             Function::Xor => each(keys, hashes, |key| spread(xor::hash(key))),
+            Function::Hashes => each(keys, hashes, |key| spread(key as u32)),
             Function::Toeplitz(_) | Function::Crc32c => {
                 let mut narrow = [0; CHUNK];
                 for (keys, hashes) in keys.chunks(CHUNK).zip(hashes.chunks_mut(CHUNK)) {
@@ -189,9 +212,20 @@ impl FlowHash {
             Function::Toeplitz(function) => each(keys, hashes, |key| function.hash(key)),
             Function::Add => each(keys, hashes, add::hash),
             Function::Xor => each(keys, hashes, xor::hash),
+            Function::Hashes => each(keys, hashes, |key| key as u32),
             Function::Crc32c => crc32c::hash(keys, hashes),
             Function::Murmur3 => each(keys, hashes, murmur3::hash),
             Function::Spooky => each(keys, hashes, |key| spooky::hash64(key) as u32),
+        }
+    }
+
+    /// The function's own 32 bits for a key that does not fit 16 bytes and its digest: Toeplitz
+    /// covers addresses and ports as a device does, the others the digest.
+    #[must_use]
+    pub fn hash32_wide(&self, digest: u128, key: &FlowKey) -> u32 {
+        match &self.0 {
+            Function::Toeplitz(function) => function.hash_wide(key),
+            _ => self.hash32(digest),
         }
     }
 

@@ -195,11 +195,14 @@ impl FlowTable<'_> {
 
     /// Columns and their widths for lines of `width` characters that show `flows`.
     fn columns(&self, flows: &[&Record], width: usize) -> Vec<(Column, usize)> {
-        use FlowDefinition::{Bidirectional, Destination, FiveTuple, Source, SourceDestination};
+        use FlowDefinition::{
+            Bidirectional, Destination, FiveTuple, Rss, Source, SourceDestination,
+        };
         let (ends, ports): (&[Column], bool) = match self.definition {
             FiveTuple | Bidirectional => (&[Column::Source, Column::Destination], true),
             SourceDestination => (&[Column::Source, Column::Destination], false),
-            Source => (&[Column::Source], false),
+            // The source of a flow that is known by its hash is the hash.
+            Source | Rss => (&[Column::Source], false),
             Destination => (&[Column::Destination], false),
         };
         let gap = gap(width);
@@ -322,7 +325,10 @@ impl FlowTable<'_> {
         };
         let (packets, bytes) = (both(record.packets), both(record.bytes));
         match column {
-            Column::Source => key.source_address().to_string(),
+            Column::Source => match key.hash() {
+                Some(hash) => format!("{hash:#010x}"),
+                None => key.source_address().to_string(),
+            },
             Column::Destination => key.destination_address().to_string(),
             Column::SourcePort => port(key.source_port),
             Column::DestinationPort => port(key.destination_port),

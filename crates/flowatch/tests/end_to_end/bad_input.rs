@@ -367,7 +367,10 @@ fn flags_that_contradict_each_other_are_told_apart() {
 #[test]
 fn flags_that_cannot_be_understood_are_bad_usage() {
     const CASES: [(&str, &str); 14] = [
-        ("--flow six", "5tuple, bidirectional, src, dst, src-dst"),
+        (
+            "--flow six",
+            "5tuple, bidirectional, src, dst, src-dst, rss",
+        ),
         ("--whole-flows --idle-timeout 3s", "cannot be used with"),
         ("-q -v", "cannot be used with"),
         ("--idle-timeout 3", "give a time as 15s"),

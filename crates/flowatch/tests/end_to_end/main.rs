@@ -9,6 +9,7 @@
 mod bad_input;
 mod captures;
 mod command;
+mod engine_flags;
 mod filters;
 mod hostile;
 mod live_veth;

@@ -65,13 +65,15 @@ impl Summary {
             number("/books/processed")
                 == number("/books/in_flows")
                     + self.sum("/books/no_flow")
-                    + number("/books/miscounted"),
+                    + number("/books/miscounted")
+                    + number("/books/counted_only"),
             number("/books/bytes/received") == number("/books/bytes/processed")
                 || number("/books/dropped/ring") > 0,
             number("/books/bytes/processed")
                 == number("/books/bytes/in_flows")
                     + number("/books/bytes/no_flow")
-                    + number("/books/bytes/miscounted"),
+                    + number("/books/bytes/miscounted")
+                    + number("/books/bytes/counted_only"),
             self.at("/books/balanced") == true,
         ];
         if holds.contains(&false) {

@@ -1,28 +1,12 @@
-//! Both programming models against each other: the same packets give the same records and the same
+//! The programming models against each other: the same packets give the same records and the same
 //! books, whatever the number of threads.
 
-use engine::{Books, Input, Model, Options, Progress, Stop};
+use crate::runs;
+use engine::{Books, Model, Options};
 use flow::{MeterOptions, Record, Timeouts};
-use port::{MemoryPort, Port};
+use port::Port;
 use proptest::prelude::*;
 use std::time::Duration;
-use wire::{Decapsulate, LinkType};
-
-/// A UDP frame between two small hosts; every ninth is ARP, which has no flow.
-fn frame(flow: u8) -> Vec<u8> {
-    let mut frame = vec![0; 60];
-    frame[12..14].copy_from_slice(if flow.is_multiple_of(9) {
-        &[0x08, 0x06]
-    } else {
-        &[0x08, 0x00]
-    });
-    frame[14] = 0x45;
-    frame[16..18].copy_from_slice(&46u16.to_be_bytes());
-    frame[22..24].copy_from_slice(&[64, 17]);
-    frame[26..34].copy_from_slice(&[10, 0, 0, flow, 10, 0, 1, flow / 4]);
-    frame[34..40].copy_from_slice(&[0x10, flow, 0, 53, 0, 26]);
-    frame
-}
 
 fn run(
     packets: &[(u8, i64)],
@@ -31,14 +15,7 @@ fn run(
     monitors: usize,
     timeouts: Timeouts,
 ) -> (Vec<Record>, Books) {
-    let frames: Vec<_> = packets.iter().map(|&(flow, _)| frame(flow)).collect();
-    let memory = MemoryPort::new(
-        LinkType::Ethernet,
-        frames
-            .iter()
-            .zip(packets)
-            .map(|(bytes, &(_, time_ns))| (time_ns, 64, bytes)),
-    );
+    let memory = runs::memory(packets);
     let options = Options {
         model,
         meter: MeterOptions {
@@ -47,37 +24,16 @@ fn run(
             timeouts,
             ..MeterOptions::default()
         },
-        decapsulate: Decapsulate::No,
-        cores: Vec::new(),
         monitors,
         ring: 512,
-        stop: Stop::default(),
+        ..Options::default()
     };
-    let meters = engine::meters(&options, ports).expect("memory");
-    let threads = options.threads(ports);
-    let (records, returned) = engine::channel(threads, true);
-    let input = Input {
-        ports: (0..ports)
-            .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
-            .collect(),
-        same_packets: ports > 1,
-        live: false,
-    };
-    let collector = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        while let Ok(Some(batch)) = returned.next_within(Duration::from_secs(60)) {
-            all.extend_from_slice(&batch.records);
-        }
-        all
-    });
-    let report =
-        engine::run(&options, input, meters, &records, &Progress::new(threads)).expect("a run");
-    drop(records);
-    let mut records = collector.join().expect("a collector");
-    records.sort_by_key(|record| (record.start_ns, record.key));
-    assert!(report.books.balance());
-    assert_eq!(report.flows.records, records.len() as u64);
-    (records, report.books)
+    let ports: Vec<_> = (0..ports)
+        .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
+        .collect();
+    let same_packets = ports.len() > 1;
+    let ran = runs::run(&options, ports, same_packets, false);
+    (ran.records, ran.report.books)
 }
 
 proptest! {

@@ -1,0 +1,199 @@
+//! What a device's hash for receive-side scaling is good for: flows that are known by it alone
+//! (`FlowDefinition::Rss`), and, where it is the hash that the table is to have, not making it again.
+
+use super::{AHEAD, Intake};
+use crate::books::Count;
+use flow::hash::{FlowHash, spread};
+use flow::{BURST, Batch, Packet, TableKey};
+use hw::prefetch;
+use port::{Burst, Frame};
+use std::num::NonZeroU32;
+use wire::plain::plain_ipv4;
+use wire::{FlowKey, LinkType};
+
+/// Hashes of the device that are compared with our own before any is trusted.
+const TRIAL: u64 = 4096;
+
+/// Flows known by a hash: what stands in for the device's where a packet has none.
+#[derive(Debug)]
+pub(super) struct Identity {
+    hash: FlowHash,
+    /// Places in the batch of the packets that the device has not hashed, their keys and hashes.
+    places: Vec<u16>,
+    keys: Vec<u128>,
+    hashes: Vec<u32>,
+}
+
+impl Identity {
+    pub(super) fn new(hash: FlowHash) -> Self {
+        Self {
+            hash,
+            places: Vec::with_capacity(BURST),
+            keys: Vec::with_capacity(BURST),
+            hashes: Vec::with_capacity(BURST),
+        }
+    }
+}
+
+/// The device's hashes of a batch, where they are the table's too.
+///
+/// A flow must have one hash, whether the device gave its packets one or not. So the table's hash is
+/// defined in software, and the device only spares making it: it is taken for plain packets alone,
+/// of which it is known what a device covers, only after a trial, and one a burst is made again
+/// and compared for as long as they are used.
+#[derive(Debug)]
+pub(super) struct Reuse {
+    hashes: Box<[Option<NonZeroU32>; BURST]>,
+    /// Keys of packets without a hash, and their places.
+    keys: Vec<u128>,
+    places: Vec<u16>,
+    made: Vec<u64>,
+    tried: u64,
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self {
+            hashes: Box::new([None; BURST]),
+            keys: Vec::with_capacity(BURST),
+            places: Vec::with_capacity(BURST),
+            made: vec![0; BURST],
+            tried: 0,
+        }
+    }
+}
+
+impl Reuse {
+    /// What the device says of the packet that comes to `place` of the batch.
+    #[inline(always)]
+    pub(super) fn note(&mut self, place: usize, hash: Option<NonZeroU32>) {
+        self.hashes[place] = hash;
+    }
+}
+
+impl Intake {
+    /// Reads a burst whose flows are known by hash: a frame that the device has hashed is not
+    /// touched.
+    pub(super) fn read_identities(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
+        let Some(mut identity) = self.identity.take() else {
+            return;
+        };
+        let begun = batch.len();
+        let mut received = Count::default();
+        let first = self.numbers.take(burst.frames.len());
+        let mut by_device = 0;
+        for (index, frame) in burst.frames.iter().enumerate() {
+            received.add(frame.wire_length);
+            let packet = Packet {
+                time_ns: frame.time_ns,
+                number: first + index as u64,
+                clock_ms: self.clock.advance(frame.time_ns),
+                length: frame.wire_length,
+                ..Packet::default()
+            };
+            if let Some(hash) = frame.rss_hash {
+                by_device += 1;
+                batch.push(FlowKey::compact_hash(hash.get()), packet);
+            } else {
+                if let Some(ahead) = burst.frames.get(index + AHEAD)
+                    && ahead.rss_hash.is_none()
+                {
+                    prefetch::ahead(ahead.bytes, 0);
+                }
+                self.identify(&mut identity, burst.link, frame, packet, batch);
+            }
+        }
+        identity.hashes.resize(identity.keys.len(), 0);
+        identity
+            .hash
+            .hash32_burst(&identity.keys, &mut identity.hashes);
+        for (&place, &hash) in identity.places.iter().zip(&identity.hashes) {
+            batch.set_key(usize::from(place), FlowKey::compact_hash(hash));
+        }
+        self.books.hashed_in_software += identity.keys.len() as u64;
+        self.books.hashed_by_device += by_device;
+        identity.keys.clear();
+        identity.places.clear();
+        self.identity = Some(identity);
+        self.finish_burst(burst, received);
+        let (keys, hashes) = batch.keys_and_hashes();
+        self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
+    }
+
+    /// Reads the headers of a frame without a hash, for one to be made.
+    fn identify(
+        &mut self,
+        identity: &mut Identity,
+        link: LinkType,
+        frame: &Frame<'_>,
+        packet: Packet,
+        batch: &mut Batch,
+    ) {
+        let compact = if link == LinkType::Ethernet
+            && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length)
+        {
+            self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+            plain.key
+        } else {
+            let Some(headers) = self.dissect(link, frame) else {
+                return;
+            };
+            match self.keys.from_key(&headers.key).0 {
+                TableKey::Compact(key) => key,
+                TableKey::Wide(digest, key) => {
+                    let hash = identity.hash.hash32_wide(digest, &key);
+                    self.books.hashed_in_software += 1;
+                    batch.push(FlowKey::compact_hash(hash), packet);
+                    return;
+                }
+            }
+        };
+        identity.places.push(batch.len() as u16);
+        identity.keys.push(compact);
+        batch.push(compact, packet);
+    }
+
+    /// Gives the packets of the batch from `begun` on their hashes: the device's where it made one.
+    pub(super) fn reuse_hashes(&mut self, batch: &mut Batch, begun: usize) {
+        let Some(mut reuse) = self.reuse.take() else {
+            return;
+        };
+        let (keys, hashes) = batch.keys_and_hashes();
+        let noted = &reuse.hashes[begun..keys.len()];
+        let count = noted.len() as u64;
+        if reuse.tried < TRIAL {
+            self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
+            let pairs = || noted.iter().zip(&hashes[begun..]);
+            let refuted = pairs()
+                .filter(|&(noted, &made)| noted.is_some_and(|hash| spread(hash.get()) != made));
+            self.books.hashes_refuted += refuted.count() as u64;
+            reuse.tried += pairs().filter(|(noted, _)| noted.is_some()).count() as u64;
+        } else {
+            for (place, noted) in (begun..).zip(noted) {
+                match noted {
+                    Some(hash) => hashes[place] = spread(hash.get()),
+                    None => {
+                        reuse.keys.push(keys[place]);
+                        reuse.places.push(place as u16);
+                    }
+                }
+            }
+            self.books.hashes_reused += count - reuse.keys.len() as u64;
+            let made = &mut reuse.made[..reuse.keys.len()];
+            self.hash.hash_burst(&reuse.keys, made);
+            for (&place, &made) in reuse.places.iter().zip(&*made) {
+                hashes[usize::from(place)] = made;
+            }
+            reuse.keys.clear();
+            reuse.places.clear();
+            if let (Some(Some(hash)), Some(&key)) = (noted.first(), keys.get(begun)) {
+                let made = self.hash.hash_one(key);
+                self.books.hashes_refuted += u64::from(spread(hash.get()) != made);
+            }
+        }
+        // One that is wrong, and none is taken any more.
+        if self.books.hashes_refuted == 0 {
+            self.reuse = Some(reuse);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Packet level: packets and bytes are counted as they are received, and no byte of them is
+//! touched. (FloWatcher's "software" counting; the device's own count is beside it in the report.)
+
+use crate::books::{Books, Count};
+use crate::intake::Intake;
+use crate::options::{EngineError, Input, Options, settle};
+use crate::progress::Progress;
+use crate::receive::{Handler, Receiver};
+use crate::report::{Report, Worked, join};
+use port::{Burst, Port};
+use std::thread;
+
+/// Runs one thread for each port. Of ports that read the same packets only the first is read.
+///
+/// # Errors
+/// When a thread cannot start.
+pub(crate) fn run(
+    options: &Options,
+    input: Input,
+    progress: &Progress,
+) -> Result<Report, EngineError> {
+    let ports = if input.same_packets {
+        1
+    } else {
+        input.ports.len()
+    };
+    let live = input.live;
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, port) in input.ports.into_iter().take(ports).enumerate() {
+            let thread = thread::Builder::new()
+                .name(format!("counter-{number}"))
+                .spawn_scoped(scope, move || work(options, progress, port, live, number))
+                .map_err(|error| {
+                    options.stop.request();
+                    EngineError::Thread(error.to_string())
+                })?;
+            threads.push(thread);
+        }
+        Ok(threads.into_iter().map(join).collect())
+    })
+}
+
+fn work(
+    options: &Options,
+    progress: &Progress,
+    port: Box<dyn Port>,
+    live: bool,
+    number: usize,
+) -> Worked {
+    let _guard = options.stop.on_panic();
+    let core = options.core(number);
+    settle(core);
+    let mut intake = Intake::new(&options.meter, options.decapsulate);
+    let mut counting = Counting::default();
+    let mut receiver = Receiver {
+        port,
+        live,
+        stop: &options.stop,
+        progress,
+        place: progress.queues.get(number),
+    };
+    let told = receiver.run(&mut intake, &mut counting);
+    receiver.publish(&intake, &mut counting);
+    let queue = receiver.report(counting.books(&intake), core);
+    Worked {
+        queue,
+        told,
+        ..Worked::default()
+    }
+}
+
+/// What has been received.
+#[derive(Default)]
+struct Counting(Count);
+
+impl Handler for Counting {
+    fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
+        let lengths = burst
+            .frames
+            .iter()
+            .map(|frame| u64::from(frame.wire_length));
+        self.0 += Count {
+            packets: burst.frames.len() as u64,
+            bytes: lengths.sum(),
+        };
+    }
+
+    fn idle(&mut self, _: &mut Intake) {}
+
+    fn now_and_then(&mut self, _: &Intake) {}
+
+    fn books(&self, _: &Intake) -> Books {
+        Books {
+            received: self.0,
+            processed: self.0,
+            counted_only: self.0,
+            ..Books::default()
+        }
+    }
+}

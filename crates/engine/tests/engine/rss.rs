@@ -1,0 +1,147 @@
+//! The device's hash as a flow's identity, and as the table's hash: whichever packets have one, a flow
+//! stays one flow.
+
+use crate::runs::{self, Ran};
+use engine::Options;
+use flow::hash::HashKind;
+use flow::{FlowDefinition, MeterOptions};
+use port::{MemoryPort, Port};
+use proptest::prelude::*;
+use std::num::NonZeroU32;
+use wire::LinkType;
+use wire::toeplitz::{MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
+
+/// UDP over IPv4, between few hosts.
+fn frame(flow: u16) -> Vec<u8> {
+    let mut frame = runs::frame(1);
+    frame[28..30].copy_from_slice(&flow.to_be_bytes());
+    frame[34..36].copy_from_slice(&flow.rotate_left(5).to_be_bytes());
+    frame
+}
+
+/// Frames of these flows, of which those with `true` have the hash of a device with `key`.
+fn memory(packets: &[(u16, bool)], key: &[u8]) -> MemoryPort {
+    let toeplitz = Toeplitz::new(key).unwrap();
+    MemoryPort::new(
+        LinkType::Ethernet,
+        packets
+            .iter()
+            .zip(1_700_000_000_000_000_000i64..)
+            .map(|(&(flow, _), time_ns)| (time_ns, 64, frame(flow))),
+    )
+    .hashed(Some(key), |number, bytes| {
+        let hash = NonZeroU32::new(toeplitz.hash(&bytes[26..38]));
+        hash.filter(|_| packets[number].1)
+    })
+}
+
+fn options(flow: FlowDefinition, hash: HashKind) -> Options {
+    Options {
+        meter: MeterOptions {
+            flow,
+            hash,
+            flows_max: 100_000,
+            ..MeterOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn run(options: &Options, port: MemoryPort) -> Ran {
+    runs::run(options, vec![Box::new(port) as Box<dyn Port>], false, false)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn flows_by_hash_are_the_same_whoever_makes_the_hash(
+        packets in prop::collection::vec((0u16..300, any::<bool>()), 1..2000)
+    ) {
+        let options = options(FlowDefinition::Rss, HashKind::Toeplitz);
+        let none: Vec<_> = packets.iter().map(|&(flow, _)| (flow, false)).collect();
+        let by_software = run(&options, memory(&none, &MICROSOFT_KEY));
+        let mixed = run(&options, memory(&packets, &MICROSOFT_KEY));
+        prop_assert_eq!(&mixed.records, &by_software.records);
+        let books = &mixed.report.books;
+        let hashed = packets.iter().filter(|(_, hashed)| *hashed).count() as u64;
+        prop_assert_eq!(books.hashed_by_device, hashed);
+        prop_assert_eq!(books.hashed_in_software, packets.len() as u64 - hashed);
+        let toeplitz = Toeplitz::new(&MICROSOFT_KEY).unwrap();
+        for record in &mixed.records {
+            let hash = record.key.hash();
+            prop_assert!(packets.iter().any(|&(flow, _)| Some(toeplitz.hash(&frame(flow)[26..38])) == hash));
+        }
+    }
+
+    /// More packets than the trial of the device's hashes takes.
+    #[test]
+    fn a_reused_hash_splits_no_flow(
+        masks in prop::collection::vec((0u16..2000, any::<bool>()), 500),
+        symmetric: bool,
+    ) {
+        let packets: Vec<(u16, bool)> = masks.iter().cycle().take(20_000).enumerate()
+            .map(|(number, &(flow, hashed))| (flow.wrapping_add((number / 500) as u16 % 7), hashed ^ (number % 3 == 0)))
+            .collect();
+        let (definition, hash, key) = if symmetric {
+            (FlowDefinition::Bidirectional, HashKind::SymmetricToeplitz, &SYMMETRIC_KEY)
+        } else {
+            (FlowDefinition::FiveTuple, HashKind::Toeplitz, &MICROSOFT_KEY)
+        };
+        let none: Vec<_> = packets.iter().map(|&(flow, _)| (flow, false)).collect();
+        let expected = run(&options(definition, hash), memory(&none, key));
+        let found = run(&options(definition, hash), memory(&packets, key));
+        prop_assert_eq!(&found.records, &expected.records);
+        prop_assert!(found.report.books.hashes_reused > 4000);
+        prop_assert_eq!(found.report.books.hashes_refuted, 0);
+        prop_assert_eq!(expected.report.books.hashes_reused, 0);
+    }
+}
+
+#[test]
+fn a_hash_that_covers_other_fields_or_has_another_key_is_not_reused() {
+    let packets: Vec<(u16, bool)> = (0..20_000u16).map(|n| (n % 500, true)).collect();
+    for (definition, hash) in [
+        (FlowDefinition::FiveTuple, HashKind::Keyed),
+        (FlowDefinition::FiveTuple, HashKind::SymmetricToeplitz),
+        (FlowDefinition::Source, HashKind::Toeplitz),
+        (FlowDefinition::Bidirectional, HashKind::Toeplitz),
+    ] {
+        let ran = run(&options(definition, hash), memory(&packets, &MICROSOFT_KEY));
+        assert_eq!(ran.report.books.hashes_reused, 0, "{definition:?} {hash}");
+        assert_eq!(ran.records.len(), 500);
+    }
+}
+
+#[test]
+fn a_device_that_makes_other_hashes_than_it_says_is_found_out() {
+    // The frames' hashes are those of the symmetric key; the device claims Microsoft's.
+    let symmetric = Toeplitz::new(&SYMMETRIC_KEY).unwrap();
+    let lying = |honest: usize| {
+        let microsoft = Toeplitz::new(&MICROSOFT_KEY).unwrap();
+        let symmetric = symmetric.clone();
+        MemoryPort::new(
+            LinkType::Ethernet,
+            (0..20_000i64).map(|number| (number, 64, frame(number as u16 % 500))),
+        )
+        .hashed(Some(&MICROSOFT_KEY), move |number, bytes| {
+            let function = if number < honest {
+                &microsoft
+            } else {
+                &symmetric
+            };
+            NonZeroU32::new(function.hash(&bytes[26..38]))
+        })
+    };
+    let options = options(FlowDefinition::FiveTuple, HashKind::Toeplitz);
+    // From the start: none is used, and no flow is split.
+    let ran = run(&options, lying(0));
+    assert!(ran.report.books.hashes_refuted > 0);
+    assert_eq!(ran.report.books.hashes_reused, 0);
+    assert_eq!(ran.records.len(), 500);
+    // After the trial: the first burst of them tells, and every packet is still in a record.
+    let ran = run(&options, lying(10_240));
+    assert_eq!(ran.report.books.hashes_refuted, 1);
+    assert!(ran.records.len() > 500 && ran.records.len() <= 1000);
+    assert_eq!(ran.report.books.in_flows.packets, 20_000);
+}
