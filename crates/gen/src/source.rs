@@ -38,4 +38,15 @@ pub trait Source {
     fn next_due_ns(&self) -> Option<u64> {
         None
     }
+
+    /// Names of the kinds of frames that it sends, where there are several.
+    fn classes(&self) -> &[String] {
+        &[]
+    }
+
+    /// Which of them a flow's frames are of.
+    fn class(&self, flow: u32) -> usize {
+        let _ = flow;
+        0
+    }
 }

@@ -3,7 +3,7 @@
 use crate::drawing::Drawing;
 use crate::error::GeneratorError;
 use crate::fields::{FlowFields, Protocol};
-use crate::frame::{self, MacAddresses};
+use crate::frame::{self, Layout, MacAddresses};
 use crate::match_filter::MatchFilter;
 use crate::order::Order;
 use crate::population::{self, HASH_BYTES, Images, Population, Wanted};
@@ -82,6 +82,7 @@ pub struct Traffic {
     population: Population,
     drawing: Drawing,
     writing: Writing,
+    classes: Classes,
 }
 
 impl Traffic {
@@ -121,6 +122,7 @@ impl Traffic {
         Ok(Self {
             drawing: Drawing::new(options.order, &population, share, options.seed)?,
             writing: Writing::new(options, &population, lengths)?,
+            classes: Classes::new(&population),
             population,
         })
     }
@@ -201,4 +203,59 @@ impl Source for Traffic {
     fn mean_length(&self) -> f64 {
         self.writing.mean_length
     }
+
+    fn classes(&self) -> &[String] {
+        &self.classes.names
+    }
+
+    fn class(&self, flow: u32) -> usize {
+        self.classes.of(&self.population, flow)
+    }
+}
+
+/// Kinds of frames: family, protocol, and whether they match the filter.
+struct Classes {
+    names: Vec<String>,
+    /// By layout, those that match behind the others.
+    numbers: [usize; 8],
+}
+
+impl Classes {
+    fn new(population: &Population) -> Self {
+        let mut classes = Self {
+            names: Vec::new(),
+            numbers: [usize::MAX; 8],
+        };
+        let is_divided = population.others > 0 && population.others < population.flows();
+        for flow in 0..population.flows() {
+            let (kind, layout) = kind_of(population, flow);
+            if classes.numbers[kind] != usize::MAX {
+                continue;
+            }
+            classes.numbers[kind] = classes.names.len();
+            let matching = match (is_divided, kind > 3) {
+                (false, _) => "",
+                (true, true) => "matching ",
+                (true, false) => "other ",
+            };
+            let protocol = if layout.udp { "UDP" } else { "TCP" };
+            let version = if layout.ipv6 { 6 } else { 4 };
+            classes
+                .names
+                .push(format!("{matching}IPv{version} {protocol}"));
+        }
+        classes
+    }
+
+    fn of(&self, population: &Population, flow: u32) -> usize {
+        self.numbers[kind_of(population, flow).0]
+    }
+}
+
+fn kind_of(population: &Population, flow: u32) -> (usize, Layout) {
+    let layout = population
+        .layout
+        .unwrap_or_else(|| Layout::of_frame(population.images.of(flow)));
+    let matching = usize::from(flow >= population.others);
+    (matching * 4 + layout.index(), layout)
 }

@@ -117,6 +117,9 @@ pub enum PortError {
     /// The right is missing; the message ends with the line that grants it.
     #[error("{0}")]
     Permission(String),
+    /// Whoever was to read what is written has gone: a pipe without a reader, nothing to complain of.
+    #[error("{0}: nobody reads it any more")]
+    ReaderGone(String),
     /// Anything else, said in one line: what, and what to do.
     #[error("{0}")]
     Failed(String),

@@ -12,11 +12,12 @@ pub mod frame_pool;
 pub mod limit;
 pub mod memory;
 pub mod null;
+pub mod pcap_writer;
 mod slot_memory;
 pub mod transmit;
 
 #[cfg(target_os = "linux")]
-pub use af_packet::AfPacket;
+pub use af_packet::{AfPacket, AfPacketSender};
 pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
 pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
@@ -24,4 +25,5 @@ pub use frame_pool::FramePool;
 pub use limit::Limited;
 pub use memory::MemoryPort;
 pub use null::NullSink;
+pub use pcap_writer::PcapWriter;
 pub use transmit::{Slot, Transmit};

@@ -28,6 +28,7 @@ mod interface;
 mod options;
 mod ring;
 mod socket;
+mod transmit;
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,6 +43,7 @@ use self::interface::Interface;
 pub use self::options::{Options, Wait};
 use self::ring::Ring;
 use self::socket::{Readiness, Socket};
+pub use self::transmit::AfPacketSender;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
 
 /// The kernel's counters are 32 bits wide and start again at each reading: they are read at least

@@ -72,10 +72,14 @@ impl Socket {
 
     /// Starts receiving every protocol on one interface.
     pub(super) fn bind(&self, interface: i32) -> io::Result<()> {
+        self.bind_to(interface, libc::ETH_P_ALL as u16)
+    }
+
+    fn bind_to(&self, interface: i32, protocol: u16) -> io::Result<()> {
         // SAFETY: a structure of numbers, for which zero is a value.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = protocol.to_be();
         address.sll_ifindex = interface;
         // SAFETY: the address is one of packet sockets, of the length given, and outlives the call.
         let result = unsafe {
@@ -86,6 +90,37 @@ impl Socket {
             )
         };
         check(result)
+    }
+
+    /// Frames go from now on to one interface; nothing is received.
+    pub(super) fn bind_for_sending(&self, interface: i32) -> io::Result<()> {
+        self.bind_to(interface, 0)
+    }
+
+    /// Hands frames to the driver itself, past the queueing discipline, whose losses nobody would
+    /// hear of (Linux 3.14).
+    pub(super) fn bypass_queueing(&self) -> io::Result<()> {
+        let on: c_int = 1;
+        self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
+    }
+
+    /// Sends each of the messages, in their order; how many were sent. An error is that of the first
+    /// one.
+    ///
+    /// # Safety
+    /// The parts that the messages point to must be memory that may be read.
+    pub(super) unsafe fn send_many(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+        // SAFETY: as many messages as the slice has; the caller warrants what they point to.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.descriptor.as_raw_fd(),
+                messages.as_mut_ptr(),
+                messages.len() as c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        check(sent)?;
+        Ok(sent as usize)
     }
 
     /// Whether the interface that the socket was bound to still exists here: the kernel unbinds a

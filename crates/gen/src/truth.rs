@@ -1,0 +1,146 @@
+//! The ground truth: what every flow sent, counted where the link took it.
+
+use crate::source::NO_FLOW;
+use std::io::{self, Write};
+use wire::FlowKey;
+
+/// Packets and bytes of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames that the link took.
+    pub packets: u64,
+    /// Their bytes without frame check sequences, as a capture holds them.
+    pub bytes: u64,
+}
+
+/// What each flow sent, by its number.
+#[derive(Clone, Debug)]
+pub struct Truth {
+    flows: Vec<Sent>,
+    none: Sent,
+}
+
+impl Truth {
+    /// For flows 0 to `flows` - 1.
+    #[must_use]
+    pub fn new(flows: usize) -> Self {
+        Self {
+            flows: vec![Sent::default(); flows],
+            none: Sent::default(),
+        }
+    }
+
+    /// Frames that were sent: flow and length of each.
+    pub fn count(&mut self, flows: &[u32], lengths: &[u16]) {
+        for (&flow, &length) in flows.iter().zip(lengths) {
+            let sent = match self.flows.get_mut(flow as usize) {
+                Some(sent) => sent,
+                None => &mut self.none,
+            };
+            sent.packets += 1;
+            sent.bytes += u64::from(length);
+        }
+    }
+
+    /// What a flow sent; that of [`NO_FLOW`] are the frames of no flow.
+    #[must_use]
+    pub fn of(&self, flow: u32) -> Sent {
+        match flow {
+            NO_FLOW => self.none,
+            flow => self.flows.get(flow as usize).copied().unwrap_or_default(),
+        }
+    }
+
+    /// All together, those of no flow among them.
+    #[must_use]
+    pub fn total(&self) -> Sent {
+        self.flows
+            .iter()
+            .chain([&self.none])
+            .fold(Sent::default(), |sum, sent| Sent {
+                packets: sum.packets + sent.packets,
+                bytes: sum.bytes + sent.bytes,
+            })
+    }
+
+    /// Writes a line a flow that sent something, with the names that flow records have.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_csv(
+        &self,
+        mut writer: impl Write,
+        key: impl Fn(u32) -> FlowKey,
+    ) -> io::Result<()> {
+        writeln!(
+            writer,
+            "ipVersion,sourceIPv4Address,destinationIPv4Address,sourceIPv6Address,\
+             destinationIPv6Address,sourceTransportPort,destinationTransportPort,\
+             protocolIdentifier,packets,bytes"
+        )?;
+        for (flow, sent) in self
+            .flows
+            .iter()
+            .enumerate()
+            .filter(|(_, sent)| sent.packets > 0)
+        {
+            let key = key(flow as u32);
+            let (source, destination) = (key.source_address(), key.destination_address());
+            write!(writer, "{}", key.version)?;
+            if key.version == 4 {
+                write!(writer, ",{source},{destination},,")?;
+            } else {
+                write!(writer, ",,,{source},{destination}")?;
+            }
+            writeln!(
+                writer,
+                ",{},{},{},{},{}",
+                key.source_port, key.destination_port, key.protocol, sent.packets, sent.bytes
+            )?;
+        }
+        writer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_written_by_flow() {
+        let mut truth = Truth::new(3);
+        truth.count(&[2, 0, 2, NO_FLOW], &[60, 100, 70, 42]);
+        assert_eq!(
+            truth.of(2),
+            Sent {
+                packets: 2,
+                bytes: 130
+            }
+        );
+        assert_eq!(truth.of(NO_FLOW).packets, 1);
+        assert_eq!(
+            truth.total(),
+            Sent {
+                packets: 4,
+                bytes: 272
+            }
+        );
+        let key = |flow: u32| FlowKey {
+            version: 4,
+            protocol: 17,
+            source_port: flow as u16,
+            ..FlowKey::default()
+        };
+        let mut text = Vec::new();
+        truth.write_csv(&mut text, key).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "4,0.0.0.0,0.0.0.0,,,0,0,17,1,100",
+                "4,0.0.0.0,0.0.0.0,,,2,0,17,2,130"
+            ]
+        );
+    }
+}
