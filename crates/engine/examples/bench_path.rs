@@ -1,12 +1,13 @@
 //! ns per packet of the whole path in memory, without any reading of files or rings: frame of 64 B
 //! parsed, key made and hashed, counted in the default table; and with the 99th percentile of the
 //! interleaving gap (or, told `statistics`, with every statistic). 2^16, 1 M and 10 M flows, uniform
-//! and Zipf(1).
+//! and Zipf(1). Told `flood`, it measures one-packet flows past `flows_max`, each of which makes an
+//! older one leave, beside as many packets of flows that stay.
 //!
 //! Frames are copied into a buffer that stays in the cache before each burst, as a NIC puts them
 //! there; the copy is not in the time. Medians over rounds of the mean over bursts.
 //!
-//! `cargo run --release -p flowatch-engine --example bench_path [-- statistics] [flows …]`
+//! `cargo run --release -p flowatch-engine --example bench_path [-- statistics|flood] [flows …]`
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use engine::intake::Intake;
@@ -21,6 +22,9 @@ mod traffic;
 
 const ROUNDS: usize = 5;
 const FRAME: usize = 60;
+
+/// A burst that takes longer was stalled by the machine.
+const STALL: Duration = Duration::from_micros(100);
 
 struct Nowhere;
 
@@ -73,7 +77,7 @@ fn pass(flows: &[u32], number: &mut i64, intake: &mut Intake, meter: &mut Meter)
         );
         meter.process(&batch, &mut Nowhere);
         let taken = begun.elapsed();
-        if taken < Duration::from_micros(30) {
+        if taken < STALL {
             spent += taken;
             packets += burst.len();
         }
@@ -97,8 +101,51 @@ const STATISTICS: [(&str, Estimator); 12] = [
     ("moments", Estimator::LogLinear),
 ];
 
+/// A flood of one-packet flows past the bound of the table, and the same number of packets of
+/// 2^16 flows that stay, in turns.
+fn flood() {
+    const FLOWS: usize = 1 << 16;
+    const PACKETS: usize = 1 << 22;
+    let steady = flow_numbers(FLOWS, PACKETS, false);
+    println!("{FLOWS} flows at most: ns per packet, median of {ROUNDS} rounds");
+    for list in ["count", "gap-percentile=99"] {
+        let mut rounds = [const { Vec::new() }; 2];
+        let options = MeterOptions {
+            flows_max: FLOWS,
+            seed: 3,
+            statistics: Selection::parse(list, Estimator::LogLinear).expect("a known statistic"),
+            ..MeterOptions::default()
+        };
+        let mut parts: Vec<_> = (0..2)
+            .map(|_| {
+                let meter = Meter::new(&options).expect("memory");
+                (Intake::new(&options, Decapsulate::No), meter, 0)
+            })
+            .collect();
+        for round in 0..=ROUNDS as u32 {
+            let first = round * PACKETS as u32;
+            let unique: Vec<u32> = (first..first + PACKETS as u32).collect();
+            for (kind, flows) in [&steady, &unique].into_iter().enumerate() {
+                let (intake, meter, number) = &mut parts[kind];
+                let time = pass(flows, number, intake, meter);
+                if round > 0 {
+                    rounds[kind].push(time);
+                }
+            }
+        }
+        let [steady, flood] = rounds.map(|times| median(&times));
+        println!(
+            "  {list:<26} flows that stay {steady:.1}, flood {flood:.1}, ratio {:.2}",
+            flood / steady
+        );
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "flood") {
+        return flood();
+    }
     let every = arguments.iter().any(|argument| argument == "statistics");
     let chosen: Vec<usize> = arguments
         .iter()

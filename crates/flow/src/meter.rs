@@ -14,6 +14,7 @@ use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use wire::FlowKey;
 
 /// What a meter is to do.
 #[derive(Clone, Debug)]
@@ -143,6 +144,8 @@ pub struct Meter {
     observed: Observed,
     sizes: Vec<u64>,
     ended: Vec<(u32, EndReason)>,
+    /// Flows that make room for others.
+    leaving: Vec<u32>,
     occupied: Vec<u32>,
     records: RecordBatch,
     counters: MeterCounters,
@@ -194,6 +197,7 @@ impl Meter {
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
             ended: Vec::new(),
+            leaving: Vec::new(),
             occupied: Vec::new(),
             records: RecordBatch::default(),
             counters: MeterCounters::default(),
@@ -222,6 +226,7 @@ impl Meter {
         };
         self.grow(sink);
         self.table.stage(batch);
+        self.make_room(batch, sink);
         for (_, statistic) in &self.statistics {
             statistic.prefetch(self.table.likely_slots());
         }
@@ -347,6 +352,28 @@ impl Meter {
         }
     }
 
+    /// Lets the flows go that must make room for those of the staged batch.
+    fn make_room(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
+        self.table.make_room(batch, &mut self.leaving);
+        if self.leaving.is_empty() {
+            return;
+        }
+        let leaving = std::mem::take(&mut self.leaving);
+        for &slot in &leaving {
+            prefetch::read(&self.openings, slot as usize);
+        }
+        for (_, statistic) in &self.statistics {
+            statistic.prefetch(&leaving);
+        }
+        for &slot in &leaving {
+            if self.table.entry(slot).key() != 0 {
+                self.end_flow(slot, EndReason::LackOfResources, sink);
+            }
+        }
+        self.leaving = leaving;
+        self.leaving.clear();
+    }
+
     fn open_flows(&mut self, batch: &Batch) {
         for at in self.observed.opened.drain(..) {
             let packet = &batch.packets()[usize::from(at)];
@@ -376,6 +403,7 @@ impl Meter {
         }
     }
 
+    #[inline]
     fn record(&self, slot: u32, reason: EndReason) -> Record {
         let entry = self.table.entry(slot);
         let [start_ns, rest] = self.openings[slot as usize];
@@ -387,7 +415,12 @@ impl Meter {
                 [first, second]
             }
         };
-        let key = self.table.key(slot);
+        let compact = entry.key();
+        let key = if compact & FlowKey::WIDE_MARK == 0 {
+            FlowKey::from_compact(compact)
+        } else {
+            self.table.key(slot)
+        };
         let [first, second] = entry.tcp_flags();
         Record {
             key: if swapped { key.reversed() } else { key },

@@ -6,8 +6,11 @@
 //!
 //! A bucket that is full sends new flows to the next one and counts them in the last lane of its
 //! tag line, so a search stops at the first bucket that sent none on. When the table holds as many
-//! flows as it may, or [`PROBES`] buckets in a row are full, the least recently seen of
-//! [`DRAWN`] flows of the new flow's bucket makes room.
+//! flows as it may, the less recently seen half of the flows of a bucket leaves, of one bucket after
+//! the other as far as a burst needs room, before the burst is counted: entries that lie together
+//! are looked at together, so that a flood of new flows costs little more than flows that stay.
+//! Where [`PROBES`] buckets in a row are full, the least recently seen of [`DRAWN`] flows of the new
+//! flow's bucket makes room.
 //!
 //! The table grows by linear hashing (Litwin 1980): one bucket after the other is split, a few
 //! before a burst, so that there is never a moment in which all flows move. Its address space is
@@ -37,6 +40,9 @@ const PROBES: u32 = 8;
 
 /// Flows among which the least recently seen makes room.
 const DRAWN: u32 = 4;
+
+/// Buckets ahead of the one that lets flows go, whose flows are asked for.
+const HAND_AHEAD: u32 = 4;
 
 /// Buckets ahead of the sweep whose flows are asked for.
 const SWEEP_AHEAD: u32 = 8;
@@ -69,7 +75,8 @@ pub struct Bucket {
     flows_max: usize,
     /// Flows that live outside their own bucket.
     displaced: usize,
-    next_victim: u32,
+    /// The bucket whose turn it is to let flows go.
+    hand: u32,
     values: bool,
     staged_buckets: [u32; BURST],
     staged_tags: [u16; BURST],
@@ -109,12 +116,12 @@ impl Bucket {
             flows: 0,
             flows_max,
             displaced: 0,
-            next_victim: 0,
             values,
             staged_buckets: [0; BURST],
             staged_tags: [0; BURST],
             staged_slots: [0; BURST],
             staged: 0,
+            hand: 0,
             scratch: Scratch::default(),
         })
     }
@@ -162,10 +169,10 @@ impl Bucket {
     #[inline]
     fn allocate(&mut self, home: u32, tag: u16, clock_ms: u32) -> Result<u32, u32> {
         if self.flows >= self.flows_max {
-            return Err(self.victim(home, clock_ms));
+            return Err(self.victim(home, tag, clock_ms));
         }
         self.take_lane(home, tag)
-            .ok_or_else(|| self.victim(home, clock_ms))
+            .ok_or_else(|| self.victim(home, tag, clock_ms))
     }
 
     /// Takes a free slot in bucket `home` or one of those that follow it.
@@ -292,28 +299,55 @@ impl Bucket {
     }
 
     /// The least recently seen of a few flows of the first bucket from `home` on that has any.
-    fn victim(&mut self, home: u32, clock_ms: u32) -> u32 {
+    fn victim(&self, home: u32, tag: u16, clock_ms: u32) -> u32 {
         let mut bucket = home;
-        loop {
-            let taken = self.taken(bucket);
-            if taken == 0 {
-                bucket = self.next(bucket);
-                continue;
-            }
-            self.next_victim = (self.next_victim + DRAWN) % TAGS as u32;
-            let mut drawn = taken & (u32::MAX << self.next_victim);
-            let mut best = (0, bucket * LANES);
-            for _ in 0..DRAWN.min(taken.count_ones()) {
-                if drawn == 0 {
-                    drawn = taken;
-                }
-                let slot = bucket * LANES + drawn.trailing_zeros();
-                drawn &= drawn - 1;
-                let age_ms = clock_ms.wrapping_sub(self.entries[slot as usize].last_clock_ms());
-                best = best.max((age_ms.saturating_add(1), slot));
-            }
-            return best.1;
+        while self.taken(bucket) == 0 {
+            bucket = self.next(bucket);
         }
+        let mut best = (0, bucket * LANES);
+        for slot in self.drawn(bucket, tag) {
+            let age_ms = clock_ms.wrapping_sub(self.entries[slot as usize].last_clock_ms());
+            best = best.max((age_ms.saturating_add(1), slot));
+        }
+        best.1
+    }
+
+    /// Appends the less recently seen half of the flows of a bucket, and tells how many they are.
+    fn older_half(&self, bucket: u32, clock_ms: u32, leaving: &mut Vec<u32>) -> usize {
+        let taken = self.taken(bucket);
+        let (mut ages_ms, mut sum) = ([0; LANES as usize], 0);
+        for lane in Lanes(taken) {
+            let entry = &self.entries[(bucket * LANES + lane) as usize];
+            let age_ms = u64::from(clock_ms.wrapping_sub(entry.last_clock_ms()));
+            ages_ms[lane as usize] = age_ms;
+            sum += age_ms;
+        }
+        let count = taken.count_ones();
+        let mean_ms = sum / u64::from(count.max(1));
+        let old = Lanes(taken).filter(|&lane| ages_ms[lane as usize] >= mean_ms);
+        let before = leaving.len();
+        leaving.extend(
+            old.take(count.div_ceil(2) as usize)
+                .map(|lane| bucket * LANES + lane),
+        );
+        leaving.len() - before
+    }
+
+    /// Buckets that may hold flows.
+    fn buckets_in_use(&self) -> u32 {
+        self.slots() / LANES
+    }
+
+    /// The flows of a bucket among which one leaves for a flow with `tag`.
+    #[inline(always)]
+    fn drawn(&self, bucket: u32, tag: u16) -> impl Iterator<Item = u32> + use<> {
+        let start = u32::from(tag >> 11);
+        let mut taken = self.taken(bucket).rotate_right(start);
+        (0..DRAWN).map_while(move |_| {
+            let lane = taken.trailing_zeros();
+            taken &= taken.wrapping_sub(1);
+            (lane < LANES).then_some(bucket * LANES + (lane + start) % LANES)
+        })
     }
 
     fn run<const VALUES: bool>(
@@ -393,6 +427,32 @@ impl Table for Bucket {
             if packet.wide != 0 {
                 prefetch::read(&self.wide.0, slot as usize);
             }
+        }
+    }
+
+    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
+        if self.flows + self.staged <= self.flows_max {
+            return;
+        }
+        // Packets that most likely begin a flow.
+        let beginning = (0..self.staged.min(BURST))
+            .filter(|&at| {
+                let slot = self.staged_slots[at];
+                let line = &self.tags[(slot / LANES) as usize];
+                line.0[(slot % LANES) as usize] != self.staged_tags[at]
+            })
+            .count();
+        let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
+        let mut excess = (self.flows + beginning).saturating_sub(self.flows_max);
+        // One round at most: who is named leaves only when this is over.
+        for _ in 0..self.buckets_in_use() {
+            if excess == 0 {
+                break;
+            }
+            let left = self.older_half(self.hand, clock_ms, leaving);
+            excess = excess.saturating_sub(left);
+            self.hand = (self.hand + 1) % self.buckets_in_use();
+            self.prefetch_occupied((self.hand + HAND_AHEAD) % self.buckets_in_use());
         }
     }
 
@@ -506,6 +566,20 @@ fn bucket_of(hash: u64, buckets: u32) -> u32 {
 #[inline(always)]
 fn tag_of(hash: u64) -> u16 {
     (hash as u16).max(1)
+}
+
+/// The lanes whose bits are set.
+struct Lanes(u32);
+
+impl Iterator for Lanes {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        let lane = self.0.trailing_zeros();
+        self.0 &= self.0.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    }
 }
 
 impl Bucket {

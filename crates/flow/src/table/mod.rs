@@ -76,6 +76,12 @@ pub trait Table: Send {
     /// [`Table::update`] will touch.
     fn stage(&mut self, batch: &Batch);
 
+    /// Appends the slots of flows that leave so that the staged batch finds room, where the table
+    /// is full: all at once, while nothing waits for any of them. (A slot may be named twice.)
+    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
+        let _ = (batch, leaving);
+    }
+
     /// Where the flows of the staged batch most likely are.
     fn likely_slots(&self) -> &[u32];
 
