@@ -2,15 +2,20 @@
 //! that say what became of every packet.
 
 pub mod books;
+mod cooperative;
 pub mod intake;
+mod monitoring;
 pub mod options;
 pub mod output;
+mod pace;
 mod packet_level;
 mod pipeline;
 pub mod progress;
 mod receive;
 pub mod report;
 mod run_to_completion;
+pub mod schedule;
+mod sending;
 pub mod steer;
 
 pub use books::{Books, Count, Loss};
@@ -56,10 +61,12 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     check_cores(&options.cores)?;
+    schedule::check(options, input.ports.len())?;
     let started = Instant::now();
     let report = match options.model {
         _ if options.level == Level::Packet => packet_level::run(options, input, progress),
         Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
+        Model::Cooperative => cooperative::run(options, input, meters, records, progress),
         Model::Pipeline => pipeline::run(options, input, meters, records, progress),
     }?;
     Ok(Report {

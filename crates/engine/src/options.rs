@@ -1,9 +1,11 @@
 //! What a run is told, and why it may refuse to begin.
 
+use crate::report::QueueReport;
 use flow::MeterOptions;
+use hw::schedule::Schedule;
 use port::Port;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::Decapsulate;
 
 /// Which threads do what.
@@ -14,6 +16,8 @@ pub enum Model {
     RunToCompletion,
     /// Receiver threads read headers, monitor threads count; a ring joins them.
     Pipeline,
+    /// Receiver and monitors as tasks of one thread, which give way to each other.
+    Cooperative,
 }
 
 /// What is counted.
@@ -39,13 +43,16 @@ pub struct Options {
     pub decapsulate: Decapsulate,
     /// Cores for the threads in their order; empty to leave them to the scheduler.
     pub cores: Vec<usize>,
-    /// Pipeline: monitors behind each receiver.
+    /// Policies for the threads in their order, from the first again when there are more threads;
+    /// empty for the default.
+    pub schedules: Vec<Schedule>,
+    /// Pipeline and cooperative: monitors behind each receiver.
     pub monitors: usize,
-    /// Pipeline: packets that the ring before a monitor holds.
+    /// Pipeline and cooperative: packets that the ring before a monitor holds.
     pub ring: usize,
-    /// Whether packets are numbered over all queues of the link, by a counter that they share; else
-    /// each queue numbers its own, and gaps count the packets of the queue.
-    pub link_gaps: bool,
+    /// The counter that all queues share, where gaps count the packets of the whole link; else each
+    /// queue numbers its own.
+    pub link_numbers: Option<Arc<AtomicU64>>,
     /// Ends the run when set.
     pub stop: Stop,
 }
@@ -58,9 +65,10 @@ impl Default for Options {
             meter: MeterOptions::default(),
             decapsulate: Decapsulate::No,
             cores: Vec::new(),
+            schedules: Vec::new(),
             monitors: 1,
             ring: 4096,
-            link_gaps: false,
+            link_numbers: None,
             stop: Stop::default(),
         }
     }
@@ -71,8 +79,17 @@ impl Options {
     #[must_use]
     pub fn threads(&self, ports: usize) -> usize {
         match self.model {
-            Model::RunToCompletion => ports,
+            Model::RunToCompletion | Model::Cooperative => ports,
             Model::Pipeline => ports * (1 + self.monitors),
+        }
+    }
+
+    /// Workers, each with a place in the progress, that a run over so many ports has.
+    #[must_use]
+    pub fn workers(&self, ports: usize) -> usize {
+        match self.model {
+            Model::RunToCompletion => ports,
+            Model::Pipeline | Model::Cooperative => ports * (1 + self.monitors),
         }
     }
 
@@ -84,13 +101,49 @@ impl Options {
         }
         match self.model {
             Model::RunToCompletion => ports,
-            Model::Pipeline => ports * self.monitors,
+            Model::Pipeline | Model::Cooperative => ports * self.monitors,
         }
     }
 
     /// The core of the thread with this number.
     pub(crate) fn core(&self, thread: usize) -> Option<usize> {
         (!self.cores.is_empty()).then(|| self.cores[thread % self.cores.len()])
+    }
+
+    /// The policy of the thread with this number.
+    pub(crate) fn schedule(&self, thread: usize) -> Schedule {
+        let count = self.schedules.len().max(1);
+        self.schedules
+            .get(thread % count)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The counter of the whole link's packets, where they are numbered by it.
+    pub(crate) fn link_numbers(&self) -> Option<Arc<AtomicU64>> {
+        self.link_numbers.clone()
+    }
+
+    /// Puts the calling thread where it belongs. What was checked before and cannot be had any more
+    /// is a fault to be told; the thread goes on without.
+    pub(crate) fn settle(&self, thread: usize) -> Seat {
+        let core = self.core(thread);
+        let mut schedule = self.schedule(thread);
+        if let Some(core) = core {
+            let _ = hw::cores::pin(core);
+        }
+        let mut fault = None;
+        if schedule != Schedule::Other
+            && let Err(error) = schedule.apply()
+        {
+            fault = Some(format!("a thread goes on without {schedule}: {error}"));
+            schedule = Schedule::Other;
+        }
+        Seat {
+            core,
+            schedule,
+            fault,
+        }
     }
 }
 
@@ -160,6 +213,12 @@ pub enum EngineError {
         /// The system's words.
         reason: String,
     },
+    /// A right is missing; the message ends with the line that grants it.
+    #[error("{0}")]
+    Permission(String),
+    /// A scheduling policy cannot be had.
+    #[error("{0}")]
+    Schedule(String),
     /// The system refuses a thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
@@ -184,10 +243,32 @@ pub fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
     }
 }
 
-/// Keeps the calling thread on its core. The core was checked; should it have gone since, the
-/// thread runs anywhere.
-pub(crate) fn settle(core: Option<usize>) {
-    if let Some(core) = core {
-        let _ = hw::cores::pin(core);
+/// Where a thread runs.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) core: Option<usize>,
+    pub(crate) schedule: Schedule,
+    /// What could not be had.
+    pub(crate) fault: Option<String>,
+}
+
+impl Seat {
+    /// The same, for another task of the thread, which need not tell again.
+    pub(crate) fn task(&self) -> Self {
+        Self {
+            fault: None,
+            ..*self
+        }
+    }
+
+    /// What is known of the thread.
+    pub(crate) fn report(&self) -> QueueReport {
+        QueueReport {
+            core: self.core,
+            schedule: self.schedule,
+            overruns: hw::schedule::overruns(),
+            cpu: hw::time::thread_cpu(),
+            ..QueueReport::default()
+        }
     }
 }

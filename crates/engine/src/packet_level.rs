@@ -3,7 +3,8 @@
 
 use crate::books::{Books, Count};
 use crate::intake::Intake;
-use crate::options::{EngineError, Input, Options, settle};
+use crate::options::{EngineError, Input, Options};
+use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
@@ -49,8 +50,8 @@ fn work(
     number: usize,
 ) -> Worked {
     let _guard = options.stop.on_panic();
-    let core = options.core(number);
-    settle(core);
+    let seat = options.settle(number);
+    let pace = Pace::alone(&seat.schedule);
     let mut intake = Intake::new(&options.meter, options.decapsulate);
     let mut counting = Counting::default();
     let mut receiver = Receiver {
@@ -60,9 +61,10 @@ fn work(
         progress,
         place: progress.queues.get(number),
     };
-    let told = receiver.run(&mut intake, &mut counting);
+    let mut told = alone(receiver.run(&mut intake, &mut counting, pace));
+    told.faults.extend(seat.fault.clone());
     receiver.publish(&intake, &mut counting);
-    let queue = receiver.report(counting.books(&intake), core);
+    let queue = receiver.report(counting.books(&intake), &seat);
     Worked {
         queue,
         told,
@@ -75,7 +77,7 @@ fn work(
 struct Counting(Count);
 
 impl Handler for Counting {
-    fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
+    async fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
         let lengths = burst
             .frames
             .iter()
@@ -86,7 +88,7 @@ impl Handler for Counting {
         };
     }
 
-    fn idle(&mut self, _: &mut Intake) {}
+    async fn idle(&mut self, _: &mut Intake) {}
 
     fn now_and_then(&mut self, _: &Intake) {}
 

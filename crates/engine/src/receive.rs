@@ -3,7 +3,8 @@
 
 use crate::books::Books;
 use crate::intake::Intake;
-use crate::options::Stop;
+use crate::options::{Seat, Stop};
+use crate::pace::Pace;
 use crate::progress::{Progress, QueueProgress};
 use crate::report::QueueReport;
 use port::{Burst, Port, Received};
@@ -17,10 +18,10 @@ pub(crate) const PUBLISH_MS: u32 = 100;
 /// What a model does with what is received.
 pub(crate) trait Handler {
     /// Reads a burst.
-    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>);
+    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>);
 
     /// Nothing came for a while.
-    fn idle(&mut self, intake: &mut Intake);
+    async fn idle(&mut self, intake: &mut Intake);
 
     /// Now and then: progress, and records that wait.
     fn now_and_then(&mut self, intake: &Intake);
@@ -50,7 +51,12 @@ pub(crate) struct Told {
 
 impl Receiver<'_> {
     /// Receives until there is no more.
-    pub(crate) fn run(&mut self, intake: &mut Intake, handler: &mut impl Handler) -> Told {
+    pub(crate) async fn run(
+        &mut self,
+        intake: &mut Intake,
+        handler: &mut impl Handler,
+        pace: Pace,
+    ) -> Told {
         let mut told = Told::default();
         intake.trust_device_hashes(self.port.rss_key());
         let (mut bursts, mut published_ms, mut stopping) = (0, intake.clock_ms(), false);
@@ -64,12 +70,14 @@ impl Receiver<'_> {
             }
             match self.port.receive() {
                 Ok(Received::Burst(burst)) => {
-                    handler.burst(intake, &burst);
+                    handler.burst(intake, &burst).await;
                     bursts += 1;
+                    pace.boundary().await;
                 }
                 Ok(Received::Idle) => {
-                    handler.idle(intake);
+                    handler.idle(intake).await;
                     bursts = BURSTS;
+                    pace.idle().await;
                 }
                 Ok(Received::Fault(message)) => {
                     // Of threads that share an input, one tells.
@@ -104,16 +112,14 @@ impl Receiver<'_> {
     }
 
     /// The report of this thread: its books with what the port counted itself.
-    pub(crate) fn report(&mut self, mut books: Books, core: Option<usize>) -> QueueReport {
+    pub(crate) fn report(&mut self, mut books: Books, seat: &Seat) -> QueueReport {
         let counters = self.port.counters();
         books.enter(&counters);
         QueueReport {
             name: self.port.name().to_owned(),
-            core,
             books,
             device: counters.device,
-            cpu: hw::time::thread_cpu(),
-            ..QueueReport::default()
+            ..seat.report()
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::books::{Books, Count};
 use crate::receive::Told;
 use flow::MeterCounters;
+use hw::schedule::Schedule;
 use port::DeviceCounters;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -14,6 +15,10 @@ pub struct QueueReport {
     pub name: String,
     /// The core that it was kept on.
     pub core: Option<usize>,
+    /// The policy that it ran under.
+    pub schedule: Schedule,
+    /// How often it used its runtime up before its period was over (SCHED_DEADLINE).
+    pub overruns: u64,
     /// Its books; a monitor's are part of its receiver's.
     pub books: Books,
     /// Its flows, where it has a table.

@@ -3,8 +3,9 @@
 
 use crate::books::Books;
 use crate::intake::Intake;
-use crate::options::{EngineError, Input, Options, settle};
+use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
+use crate::pace::{Pace, alone};
 use crate::progress::{Progress, QueueProgress};
 use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
@@ -66,12 +67,13 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(self, port: Box<dyn Port>, meter: Meter, records: Records) -> Worked {
         let _guard = self.options.stop.on_panic();
-        let core = self.options.core(self.number);
-        settle(core);
+        let seat = self.options.settle(self.number);
+        let pace = Pace::alone(&seat.schedule);
         // The packets of shared input are in the books of the first thread alone.
         let counts_packets = self.number == 0 || self.shares == 1;
         let place = self.progress.queues.get(self.number);
-        let mut intake = Intake::new(&self.options.meter, self.options.decapsulate);
+        let mut intake = Intake::new(&self.options.meter, self.options.decapsulate)
+            .numbered_by(self.options.link_numbers().filter(|_| self.shares == 1));
         let mut counting = Counting {
             meter,
             records,
@@ -89,13 +91,14 @@ impl Work<'_> {
             progress: self.progress,
             place: place.filter(|_| counts_packets),
         };
-        let mut told = receiver.run(&mut intake, &mut counting);
+        let mut told = alone(receiver.run(&mut intake, &mut counting, pace));
+        told.faults.extend(seat.fault.clone());
         counting.records.wait_from_now_on();
         counting
             .meter
             .finish(intake.clock_ms(), &mut counting.records);
         receiver.publish(&intake, &mut counting);
-        let mut queue = receiver.report(intake.books(), core);
+        let mut queue = receiver.report(intake.books(), &seat);
         if !counts_packets {
             queue.books = Books::default();
             told.faults.clear();
@@ -124,7 +127,7 @@ struct Counting<'a> {
 }
 
 impl Handler for Counting<'_> {
-    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         self.batch.clear();
         intake.read(burst, &mut self.batch);
         if self.steer.is_single() {
@@ -142,7 +145,7 @@ impl Handler for Counting<'_> {
         }
     }
 
-    fn idle(&mut self, intake: &mut Intake) {
+    async fn idle(&mut self, intake: &mut Intake) {
         if self.live {
             self.meter.advance(intake.tick(), &mut self.records);
         }

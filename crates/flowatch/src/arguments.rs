@@ -136,7 +136,7 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
     pub(crate) queues: u16,
 
-    /// Pipeline: monitor threads behind each receiver.
+    /// Pipeline and cooperative: monitors behind each receiver.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
     pub(crate) monitors: Option<u16>,
 
@@ -144,7 +144,7 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "LIST", value_parser = cores, help_heading = "Engine")]
     pub(crate) cores: Option<Cores>,
 
-    /// Pipeline: packets that the ring before a monitor holds.
+    /// Pipeline and cooperative: packets that the ring before a monitor holds.
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Engine")]
     pub(crate) ring: Option<u64>,
 
@@ -312,6 +312,8 @@ pub(crate) enum ModelArgument {
     RunToCompletion,
     /// Receivers and monitors.
     Pipeline,
+    /// A receiver and its monitors by turns, on one thread.
+    Cooperative,
 }
 
 /// `--summary`.

@@ -11,6 +11,7 @@ use ::engine::{Level, Model, check_cores};
 use export::{Spec, Target};
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
+use hw::schedule::Schedule;
 use port::Input;
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -55,6 +56,10 @@ pub(crate) struct Plan {
     pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
     pub(crate) level: Level,
+    /// Policies for the threads.
+    pub(crate) schedules: Vec<Schedule>,
+    /// Whether gaps count the packets of all queues.
+    pub(crate) link_gaps: bool,
     /// Receiving threads for each interface, or for the files.
     pub(crate) queues: usize,
     pub(crate) monitors: usize,
@@ -88,6 +93,7 @@ impl Plan {
         let model = match arguments.model {
             ModelArgument::RunToCompletion => Model::RunToCompletion,
             ModelArgument::Pipeline => Model::Pipeline,
+            ModelArgument::Cooperative => Model::Cooperative,
         };
         let queues = usize::from(arguments.queues);
         if model == Model::RunToCompletion {
@@ -97,7 +103,7 @@ impl Plan {
             ] {
                 if given {
                     return Err(format!(
-                        "{flag} needs --model pipeline: run to completion has no monitors behind a ring"
+                        "{flag} needs --model pipeline or cooperative: run to completion has no monitors behind a ring"
                     ));
                 }
             }
@@ -107,8 +113,8 @@ impl Plan {
                 return Err("--promiscuous is for interfaces (-i), not for files".into());
             }
             Source::Files(inputs) if queues > 1 => {
-                if model == Model::Pipeline {
-                    return Err("--queues with files is for run to completion; a pipeline reads them with one \
+                if model != Model::RunToCompletion {
+                    return Err("--queues with files is for run to completion; the other models read them with one \
                                 receiver: use --monitors".into());
                 }
                 if inputs.iter().any(is_read_once) {
@@ -171,6 +177,8 @@ impl Plan {
             dpdk,
             model,
             level: engine::level(&arguments)?,
+            schedules: engine::schedules(&arguments),
+            link_gaps: engine::link_gaps(&arguments)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
             ring: usize::try_from(arguments.ring.unwrap_or(RING).min(RING_MAX))

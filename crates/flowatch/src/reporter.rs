@@ -127,9 +127,14 @@ fn title(plan: &Plan) -> Title {
     };
     let model = match plan.model {
         Model::RunToCompletion => format!("run to completion, {}", plural(plan.queues, "queue")),
-        Model::Pipeline => {
+        Model::Pipeline | Model::Cooperative => {
             format!(
-                "pipeline, {}, {} each",
+                "{}, {}, {} each",
+                if plan.model == Model::Pipeline {
+                    "pipeline"
+                } else {
+                    "cooperative"
+                },
                 plural(plan.queues, "receiver"),
                 plural(plan.monitors, "monitor")
             )

@@ -1,6 +1,7 @@
 //! The summary at the end of a run, for a program: one JSON object.
 
 use crate::collector::{Collected, bytes, packets};
+use crate::plan::Plan;
 use engine::{Books, Count, Report};
 use flow::Record;
 use serde::Serialize;
@@ -26,6 +27,8 @@ pub(crate) struct Summary {
     evicted: u64,
     books: SummaryBooks,
     hashes: SummaryHashes,
+    /// Whose packets gaps count: `queue` or `link`.
+    gap_scope: &'static str,
     malformed: BTreeMap<&'static str, u64>,
     /// Packets that the snap length cut.
     truncated: u64,
@@ -95,6 +98,10 @@ struct SummaryOutput {
 struct SummaryQueue {
     name: String,
     core: Option<usize>,
+    /// The scheduling policy.
+    schedule: String,
+    /// How often a deadline thread ran out of runtime.
+    overruns: u64,
     /// Packets and bytes by the device's own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<[u64; 2]>,
@@ -125,6 +132,7 @@ struct TopFlow {
 impl Summary {
     /// Sums a run up.
     pub(crate) fn new(
+        plan: &Plan,
         report: &Report,
         collected: &Collected,
         records_lost: u64,
@@ -145,6 +153,7 @@ impl Summary {
                 reused: books.hashes_reused,
                 refuted: books.hashes_refuted,
             },
+            gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
             fragments: books.fragments,
@@ -176,6 +185,8 @@ impl Summary {
                 .map(|queue| SummaryQueue {
                     name: queue.name.clone(),
                     core: queue.core,
+                    schedule: queue.schedule.to_string(),
+                    overruns: queue.overruns,
                     device: queue.device.map(|device| [device.frames, device.bytes]),
                     received: queue.books.received.packets,
                     processed: queue.books.processed.packets,

@@ -4,8 +4,9 @@ use crate::collector::{Collected, bytes, packets};
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
 use crate::units;
-use engine::{Level, Report};
+use engine::{Level, QueueReport, Report};
 use flow::{FlowDefinition, Record};
+use hw::schedule::Schedule;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -139,6 +140,7 @@ impl SummaryText<'_> {
             )?;
         }
         self.hashes(text)?;
+        self.gaps(text)?;
         if !self.plan.meter.table.is_exact() {
             writeln!(
                 text,
@@ -147,6 +149,28 @@ impl SummaryText<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Whose packets gaps count, where there are several queues.
+    fn gaps(&self, text: &mut String) -> std::fmt::Result {
+        let columns = self.plan.meter.schema().statistics;
+        let has_gaps = columns.iter().any(|column| column.name.starts_with("gap"));
+        if !has_gaps || !self.plan.is_live() || self.plan.receivers() == 1 {
+            return Ok(());
+        }
+        if self.plan.link_gaps {
+            writeln!(
+                text,
+                "  Gaps count the packets of all {} queues, in the order in which they were read (--gap link).",
+                self.plan.receivers()
+            )
+        } else {
+            writeln!(
+                text,
+                "  Gaps count the packets of the flow's own queue, of {} (--gap link: of all).",
+                self.plan.receivers()
+            )
+        }
     }
 
     /// Who made the hashes, where a device could have.
@@ -306,8 +330,9 @@ impl SummaryText<'_> {
                 .map_or_else(|| "any".to_owned(), |core| core.to_string());
             writeln!(
                 text,
-                "  {:<28} core {core:>3}  {:>14} received  {:>12} dropped  {:>12} records  {:>9} CPU",
+                "  {:<28} core {core:>3}  {}{:>14} received  {:>12} dropped  {:>12} records  {:>9} CPU",
                 queue.name,
+                schedule(queue),
                 units::count(queue.books.received.packets),
                 units::count(queue.books.lost()),
                 units::count(queue.flows.records),
@@ -319,6 +344,19 @@ impl SummaryText<'_> {
             "\nTables: at most {}",
             units::bytes(self.report.memory_bytes as u64)
         )
+    }
+}
+
+/// The policy of a thread, where it is not the default.
+fn schedule(queue: &QueueReport) -> String {
+    match queue.schedule {
+        Schedule::Other => String::new(),
+        Schedule::Fifo(_) => format!("{}  ", queue.schedule),
+        Schedule::Deadline { .. } => format!(
+            "{} ({} times out of runtime)  ",
+            queue.schedule,
+            units::count(queue.overruns)
+        ),
     }
 }
 

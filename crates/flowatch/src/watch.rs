@@ -9,11 +9,12 @@ use crate::reporter::Reporter;
 use crate::signals;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{Input, Options, Progress, Report, Stop};
+use engine::{EngineError, Input, Options, Progress, Report, Stop};
 use export::{ExportError, ExportOptions};
 use port::{Port, PortError, af_packet};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         cores: plan.cores.clone(),
         monitors: plan.monitors,
         ring: plan.ring,
+        schedules: plan.schedules.clone(),
+        link_numbers: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
         ..Options::default()
     };
@@ -53,6 +56,14 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Ok(meters) => meters,
         Err(error) => return failed(&error.to_string()),
     };
+    match engine::schedule::check(&options, plan.receivers()) {
+        Ok(()) => {}
+        Err(EngineError::Permission(message)) => {
+            complain(&message);
+            return ExitCode::from(EXIT_PERMISSION);
+        }
+        Err(error) => return failed(&error.to_string()),
+    }
     let ports = match open_ports(&plan) {
         Ok(ports) => ports,
         Err(PortError::Permission(message)) => {
@@ -76,9 +87,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         ports,
         live,
     };
-    let threads = options.threads(plan.receivers());
-    let progress = Progress::new(threads);
-    let (records, returned) = engine::channel(threads, !live);
+    let workers = options.workers(plan.receivers());
+    let progress = Progress::new(workers);
+    let (records, returned) = engine::channel(workers, !live);
     let outcome = thread::scope(|scope| {
         let stop_of_collector = stop.clone();
         let collecting = scope.spawn(move || collector.run(&returned, &stop_of_collector));
@@ -212,7 +223,7 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
     let text = match plan.summary {
         SummaryArgument::None => return,
         SummaryArgument::Json => {
-            let summary = Summary::new(report, collected, records_lost, cpu.as_secs_f64());
+            let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
             match serde_json::to_string(&summary) {
                 Ok(json) => json + "\n",
                 Err(error) => return complain(&error.to_string()),

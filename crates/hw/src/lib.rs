@@ -10,5 +10,6 @@ pub mod hash;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;
+pub mod schedule;
 pub mod tags;
 pub mod time;

@@ -60,6 +60,8 @@ proptest! {
             (Model::RunToCompletion, 3, 1),
             (Model::Pipeline, 1, 1),
             (Model::Pipeline, 1, 3),
+            (Model::Cooperative, 1, 1),
+            (Model::Cooperative, 1, 3),
         ] {
             prop_assert_eq!(&run(&packets, model, ports, monitors, timeouts), &one, "{:?} {} {}", model, ports, monitors);
         }
@@ -79,5 +81,6 @@ proptest! {
         let one = run(&packets, Model::RunToCompletion, 1, 1, Timeouts::default());
         prop_assert_eq!(&run(&packets, Model::RunToCompletion, 3, 1, Timeouts::default()), &one);
         prop_assert_eq!(&run(&packets, Model::Pipeline, 1, 4, Timeouts::default()), &one);
+        prop_assert_eq!(&run(&packets, Model::Cooperative, 1, 2, Timeouts::default()), &one);
     }
 }

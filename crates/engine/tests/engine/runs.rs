@@ -36,7 +36,6 @@ pub(crate) fn memory(packets: &[(u8, i64)]) -> MemoryPort {
 pub(crate) struct Ran {
     pub(crate) records: Vec<Record>,
     /// A row of statistics for each record.
-    #[expect(dead_code, reason = "for the tests of gaps")]
     pub(crate) values: Vec<Vec<f64>>,
     pub(crate) report: Report,
 }
@@ -50,8 +49,8 @@ pub(crate) fn run(
     live: bool,
 ) -> Ran {
     let meters = engine::meters(options, ports.len()).expect("memory");
-    let threads = options.threads(ports.len());
-    let (records, returned) = engine::channel(threads, true);
+    let workers = options.workers(ports.len());
+    let (records, returned) = engine::channel(workers, true);
     let width = options.meter.schema().statistics.len();
     let collector = std::thread::spawn(move || {
         let mut all: Vec<(Record, Vec<f64>)> = Vec::new();
@@ -71,7 +70,7 @@ pub(crate) fn run(
         live,
     };
     let report =
-        engine::run(options, input, meters, &records, &Progress::new(threads)).expect("a run");
+        engine::run(options, input, meters, &records, &Progress::new(workers)).expect("a run");
     drop(records);
     let mut all = collector.join().expect("a collector");
     all.sort_by_key(|(record, _)| (record.start_ns, record.key));

@@ -1,9 +1,10 @@
 //! What of the engine's flags goes together.
 
-use crate::arguments::engine::LevelArgument;
+use crate::arguments::engine::{GapArgument, LevelArgument};
 use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
 use engine::Level;
 use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
+use hw::schedule::Schedule;
 
 /// Whether flows are counted, or packets alone.
 pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
@@ -41,6 +42,24 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
         Some((flag, _, why)) => Err(format!("{flag} with --level packet: {why}")),
         None => Ok(Level::Packet),
     }
+}
+
+/// Policies for the threads.
+pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
+    let given = arguments.engine.schedule.as_ref();
+    given
+        .map(|schedules| schedules.0.clone())
+        .unwrap_or_default()
+}
+
+/// Whether gaps count the packets of all queues.
+pub(super) fn link_gaps(arguments: &WatchArguments) -> Result<bool, String> {
+    let wanted = arguments.engine.gap == GapArgument::Link;
+    if wanted && !arguments.statistics.contains("gap") && !arguments.statistics.contains("moments")
+    {
+        return Err("--gap link: no gap is asked for; add --statistics gap".into());
+    }
+    Ok(wanted)
 }
 
 /// The hash of the flow keys; with flows by RSS hash, what stands in for the device's.

@@ -213,7 +213,7 @@ fn a_link_type_that_is_not_read_is_named_once_and_its_packets_counted() {
 }
 
 /// The command as somebody without rights runs it; it is copied to where everybody can read it.
-fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
+pub(crate) fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
     let directory = tempfile::tempdir().unwrap();
     let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     open(directory.path(), 0o755).unwrap();
@@ -382,7 +382,7 @@ fn flags_that_cannot_be_understood_are_bad_usage() {
         ("--monitors 999", "1..=256"),
         ("--cores 3-1", "is not a range of cores"),
         ("--garbage 10s,0,1", "at least one part"),
-        ("--model other", "run-to-completion, pipeline"),
+        ("--model other", "run-to-completion, pipeline, cooperative"),
         ("--no-such-flag", "--no-such-flag"),
     ];
     for (flags, words) in CASES {

@@ -1,6 +1,7 @@
 //! What the engine can be told: the level of counting, flows by the device's hash, and the flags that
 //! go with neither.
 
+use crate::bad_input::as_nobody;
 use crate::captures;
 use crate::command::{Outcome, run, watch};
 use crate::records;
@@ -91,4 +92,101 @@ fn contradictions_are_told_with_their_reason() {
             assert!(outcome.stderr.contains(word), "{flags}: {}", outcome.stderr);
         }
     }
+}
+
+/// Whether the kernel had no room for a deadline thread: other programs may hold it.
+fn no_room(outcome: &Outcome) -> bool {
+    let no_room = outcome.stderr.contains("no room");
+    if no_room {
+        println!("SKIPPED: the kernel has no room: {}", outcome.stderr);
+    }
+    no_room
+}
+
+#[test]
+fn threads_run_under_the_policies_they_were_given() {
+    let flags = "-q --summary json --schedule";
+    let summary = Summary::balanced(&on_example(&format!("{flags} fifo=7")));
+    assert_eq!(summary.at("/per_queue/0/schedule"), "fifo=7");
+    for model in [
+        "--model pipeline",
+        "--model cooperative",
+        "",
+        "--level packet",
+    ] {
+        let outcome = on_example(&format!("{flags} deadline=1ms/20ms/20ms {model}"));
+        if no_room(&outcome) {
+            continue;
+        }
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(
+            summary.at("/per_queue/0/schedule"),
+            "deadline=1ms/20ms/20ms"
+        );
+        assert_eq!(summary.number("/packets"), 548);
+    }
+    // The second thread of a pipeline has the second policy.
+    let flags = format!("{flags} fifo,other --model pipeline");
+    let summary = Summary::balanced(&on_example(&flags));
+    let policies: Vec<_> = (0..2)
+        .map(|queue| summary.at(&format!("/per_queue/{queue}/schedule")).clone())
+        .collect();
+    assert!(policies.contains(&"fifo=50".into()) && policies.contains(&"other".into()));
+}
+
+#[test]
+fn policies_that_cannot_be_had_are_refused_with_the_reason() {
+    for (schedule, words) in [
+        ("deadline=10us/20us/20us", "this kernel's periods are"),
+        ("deadline=3ms/2ms/5ms", "runtime <= deadline <= period"),
+        ("deadline=1ms/2ms", "runtime, deadline, period"),
+        ("fifo=100", "a priority is 1 to 99"),
+        ("batch", "is no policy"),
+    ] {
+        let outcome = on_example(&format!("--schedule {schedule}"));
+        assert_eq!(outcome.code, Some(2), "{schedule}");
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let all = format!("--schedule deadline=10ms/10ms/10ms --queues {cores}");
+    let outcome = on_example(&all);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("no room: its threads ask for"),
+        "{}",
+        outcome.stderr
+    );
+    if cores > 1 {
+        let outcome = on_example("--schedule deadline=1ms/20ms/20ms --cores 0");
+        assert_eq!(outcome.code, Some(2));
+        let words = "only if it may run on every core";
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn without_the_right_the_line_that_grants_it_is_told() {
+    for schedule in ["fifo", "deadline=1ms/20ms/20ms"] {
+        let (_program, mut command) = as_nobody(&format!("--schedule {schedule} -r -"));
+        let outcome = run(&mut command);
+        assert_eq!(outcome.code, Some(77), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("cap_sys_nice+ep"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn a_link_s_gap_wants_a_gap() {
+    let outcome = on_example("--gap link");
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("--statistics gap"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = on_example("-q --summary json --gap link --statistics gap");
+    assert_eq!(Summary::balanced(&outcome).at("/gap_scope"), "link");
 }

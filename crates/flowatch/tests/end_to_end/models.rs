@@ -1,4 +1,4 @@
-//! The records do not depend on who did what: both models, any number of threads, any ring, any
+//! The records do not depend on who did what: every model, any number of threads, any ring, any
 //! schedule of the sweep and every table that merges no flows give the same bytes, in order.
 
 use crate::captures;
@@ -8,12 +8,14 @@ use crate::summary::Summary;
 use std::path::Path;
 
 /// The models and numbers of threads that must agree with run to completion on one.
-const WAYS: [&str; 7] = [
+const WAYS: [&str; 9] = [
     "--queues 2",
     "--queues 3",
     "--model pipeline",
     "--model pipeline --monitors 2",
     "--model pipeline --monitors 3 --ring 512",
+    "--model cooperative",
+    "--model cooperative --monitors 3 --ring 512",
     "--garbage 1ms,1,1 --queues 2",
     "--garbage 20h,2,1 --model pipeline --monitors 2",
 ];

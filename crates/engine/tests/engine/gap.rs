@@ -1,0 +1,128 @@
+//! The round-robin oracle: of N flows whose packets come in turn, every gap is N - 1, so minimum, mean,
+//! maximum and each percentile are, by either estimator, in every model and every batch size.
+
+use crate::runs;
+use engine::{Model, Options};
+use flow::statistic::{Estimator, Selection};
+use flow::{MeterOptions, TableKind};
+use port::{MemoryPort, Port};
+use proptest::prelude::*;
+use std::sync::Arc;
+use wire::LinkType;
+
+const STATISTICS: &str = "gap,gap-percentile=1/50/99";
+
+fn frame(flow: u32) -> Vec<u8> {
+    let mut frame = runs::frame(1);
+    frame[26..30].copy_from_slice(&flow.to_be_bytes());
+    frame
+}
+
+fn round_robin(flows: u32, rounds: u32) -> MemoryPort {
+    let packets = (0..rounds).flat_map(|_| 0..flows).zip(1_000_000i64..);
+    MemoryPort::new(
+        LinkType::Ethernet,
+        packets.map(|(flow, time_ns)| (time_ns, 64, frame(flow))),
+    )
+}
+
+fn options(estimator: Estimator, model: Model, monitors: usize, table: TableKind) -> Options {
+    Options {
+        model,
+        monitors,
+        ring: 512,
+        meter: MeterOptions {
+            flows_max: 10_000,
+            table,
+            statistics: Selection::parse(STATISTICS, estimator).unwrap(),
+            ..MeterOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Every gap, in every column but the standard deviation, which is 0.
+#[track_caller]
+fn assert_gaps(ran: &runs::Ran, options: &Options, flows: usize, gap: f64) {
+    let columns = options.meter.schema().statistics;
+    assert_eq!(ran.records.len(), flows);
+    for row in &ran.values {
+        for (column, &value) in columns.iter().zip(row) {
+            let expected = if column.name.contains("tandardDeviation") {
+                0.0
+            } else {
+                gap
+            };
+            assert_eq!(value, expected, "{} of {flows} flows", column.name);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn every_gap_of_n_flows_in_turn_is_n_less_one(
+        flows in prop_oneof![1u32..20, 1u32..1500], rounds in 7u32..20, burst in 1usize..=256,
+        psquare: bool,
+    ) {
+        let estimator = if psquare { Estimator::PSquare } else { Estimator::LogLinear };
+        let memory = round_robin(flows, rounds).in_bursts_of(burst);
+        for (model, ports, monitors) in [
+            (Model::RunToCompletion, 1, 1),
+            (Model::RunToCompletion, 2, 1),
+            (Model::Pipeline, 1, 1),
+            (Model::Pipeline, 1, 3),
+            (Model::Cooperative, 1, 1),
+            (Model::Cooperative, 1, 2),
+        ] {
+            let options = options(estimator, model, monitors, TableKind::Bucket);
+            let ports: Vec<_> = (0..ports).map(|_| Box::new(memory.clone()) as Box<dyn Port>).collect();
+            let same_packets = ports.len() > 1;
+            let ran = runs::run(&options, ports, same_packets, false);
+            assert_gaps(&ran, &options, flows as usize, f64::from(flows - 1));
+        }
+    }
+}
+
+/// Two queues of a link, with flows in turn in each.
+#[test]
+fn the_gap_of_a_queue_counts_its_own_packets_and_that_of_the_link_those_of_all() {
+    for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+        let queues = || -> Vec<Box<dyn Port>> {
+            vec![
+                Box::new(round_robin(10, 500)),
+                Box::new(round_robin(40, 500)),
+            ]
+        };
+        let mut options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
+        let ran = runs::run(&options, queues(), false, false);
+        // Both queues have flows of the same keys; those of ten flows have 500 packets, as all have.
+        assert_eq!(ran.records.len(), 50);
+        let column = |name: &str| {
+            let columns = options.meter.schema().statistics;
+            columns
+                .iter()
+                .position(|column| column.name == name)
+                .unwrap()
+        };
+        let (least, most) = (column("gapMinimum"), column("gapMaximum"));
+        for gap in [9.0, 39.0] {
+            let expected = gap as usize + 1;
+            let exact = |row: &&Vec<f64>| row[least] == gap && row[most] == gap;
+            assert_eq!(ran.values.iter().filter(exact).count(), expected);
+        }
+        // Numbered over the link: a gap can only be longer, and the packets between the first and the
+        // last are those of both queues.
+        options.link_numbers = Some(Arc::default());
+        let ran = runs::run(&options, queues(), false, false);
+        assert_eq!(ran.records.len(), 50);
+        for row in &ran.values {
+            assert!(row[least] >= 9.0);
+            assert!(row[most] < 25_000.0);
+        }
+        let mean = column("gapMean");
+        let sum: f64 = ran.values.iter().map(|row| row[mean]).sum();
+        assert!(sum >= 10.0 * 9.0 + 40.0 * 39.0);
+    }
+}
