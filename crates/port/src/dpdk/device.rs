@@ -32,6 +32,8 @@ pub(super) struct Device {
     pub(super) name: DeviceName,
     /// Descriptors of each receive queue, as the device took them.
     pub(super) receive_ring: u16,
+    /// The NUMA node that it belongs to; negative: any.
+    pub(super) socket: c_int,
     pub(super) rss: Rss,
     /// The key of the hash over addresses and ports, where it was set.
     pub(super) rss_key: Option<Vec<u8>>,
@@ -83,19 +85,41 @@ impl Device {
         // What was said before is not about this device.
         drop(eal.take_log());
         let (port, made) = find(eal, name)?;
-        let mut device = Self {
+        let mut device = Self::closed(eal, name.clone(), port, made, options);
+        device.start(options, queues)?;
+        Ok(Arc::new(device))
+    }
+
+    /// Starts a port that was made of rings; frames come with hashes by `rss_key`.
+    pub(super) fn of_rings(
+        eal: &Eal,
+        name: DeviceName,
+        port: u16,
+        options: &Options,
+        queues: Queues,
+        rss_key: &[u8],
+    ) -> Result<Arc<Self>, PortError> {
+        let mut device = Self::closed(eal, name, port, true, options);
+        device.start(options, queues)?;
+        let symmetric = rss_key.chunks(2).all(|pair| SYMMETRIC.starts_with(pair));
+        device.rss = Rss::Configured { symmetric };
+        device.rss_key = Some(rss_key.to_vec());
+        Ok(Arc::new(device))
+    }
+
+    fn closed(eal: &Eal, name: DeviceName, port: u16, made: bool, options: &Options) -> Self {
+        Self {
             port,
-            name: name.clone(),
+            name,
             receive_ring: options.receive_ring,
+            socket: -1,
             rss: Rss::NotOffered,
             rss_key: None,
             notices: Vec::new(),
             made,
             pools: Vec::new(),
             eal: eal.clone(),
-        };
-        device.start(options, queues)?;
-        Ok(Arc::new(device))
+        }
     }
 
     fn start(&mut self, options: &Options, mut queues: Queues) -> Result<(), PortError> {
@@ -107,6 +131,7 @@ impl Device {
                 self.name, found.receive_queues_most, found.driver, queues.receive
             )));
         }
+        self.socket = found.socket;
         let (types, mut key) = self.plan_rss(options.rss, &found);
         let mut ring = options.receive_ring;
         // SAFETY: the port exists; the key is as long as is said, or not there at all.
@@ -136,7 +161,7 @@ impl Device {
         self.receive_ring = ring;
         self.make_pools(options, &found, queues.receive)?;
         for queue in 0..queues.receive {
-            let pool = &self.pools[usize::from(queue) % self.pools.len()];
+            let pool = self.pool(queue.into());
             // SAFETY: the queue is below their configured number, and the pool outlives the port.
             let result =
                 unsafe { shim::flowatch_dpdk_receive_queue(self.port, queue, ring, pool.as_ptr()) };
@@ -225,6 +250,16 @@ impl Device {
             types,
             pattern.iter().copied().cycle().take(length).collect(),
         )
+    }
+
+    /// The pool of a receive queue.
+    pub(super) fn pool(&self, queue: usize) -> &Pool {
+        &self.pools[queue % self.pools.len()]
+    }
+
+    /// Whether the device is a card, which takes its time to tell what it has counted.
+    pub(super) fn is_card(&self) -> bool {
+        self.name.kind() == Kind::Pci
     }
 
     /// Whether the link is up, where the device says so; an error when it has gone.

@@ -18,11 +18,15 @@ mod options;
 mod pool;
 mod receive;
 mod remedy;
+mod send;
 mod shim;
+pub mod software_nic;
 mod statistics;
 mod thread;
 
 pub use eal::{Eal, version};
 pub use name::DeviceName;
-pub use options::{Options, Pools, RssFields, RssOptions};
+pub use options::{Options, Pools, RssFields, RssOptions, SendOptions};
 pub use receive::DpdkPort;
+pub use send::DpdkSender;
+pub use software_nic::software_nic;

@@ -58,6 +58,15 @@ impl DeviceName {
         })
     }
 
+    /// A card made of software, which has a port already.
+    pub(super) fn of_software(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            arguments: String::new(),
+            kind: Kind::Virtual,
+        }
+    }
+
     /// The device without its arguments.
     #[must_use]
     pub fn name(&self) -> &str {

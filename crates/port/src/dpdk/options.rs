@@ -90,3 +90,36 @@ impl Options {
         })
     }
 }
+
+/// How a device is opened to send on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendOptions {
+    /// Transmit queues, a sender each.
+    pub queues: u16,
+    /// Descriptors of each transmit queue. A device rounds it.
+    pub ring: u16,
+    /// Buffers of each sender's pool; `None`: twice what the ring holds, and the caches.
+    pub pool_size: Option<u32>,
+    /// How long to wait for the link to come up (for the peer, on a virtual device).
+    pub link_patience: Duration,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            queues: 1,
+            ring: 1024,
+            pool_size: None,
+            link_patience: Duration::from_secs(10),
+        }
+    }
+}
+
+impl SendOptions {
+    /// Buffers of each pool. Zero-copy devices keep those of frames that the peer has not read: a
+    /// ring's worth, whatever the number of descriptors.
+    pub(super) fn buffers(&self, cache: u32) -> u32 {
+        self.pool_size
+            .unwrap_or_else(|| u32::from(self.ring).max(2048) * 2 + cache * 3 / 2 + BURST as u32)
+    }
+}

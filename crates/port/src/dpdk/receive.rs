@@ -13,6 +13,7 @@ use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::Options;
 use super::shim::{self, Mbuf};
+use super::software_nic::QueueRing;
 use super::statistics::Counting;
 use super::thread;
 use crate::frame::{BURST, Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
@@ -61,8 +62,10 @@ pub struct DpdkPort {
     clock: Clock,
     counters: Counters,
     notices: VecDeque<String>,
-    /// Last, so that the buffers are back before the pools go.
+    /// After the buffers, which are back before the pools go.
     device: Arc<Device>,
+    /// After the port that reads it.
+    ring: Option<Arc<QueueRing>>,
 }
 
 /// What is known of the device as a whole.
@@ -73,6 +76,8 @@ struct Leader {
     /// How often it went down.
     downs: u64,
     looked: Instant,
+    /// Frames received by then.
+    frames: u64,
     read: Instant,
 }
 
@@ -180,6 +185,7 @@ impl DpdkPort {
             up: device.is_up().unwrap_or_default(),
             downs: 0,
             looked: Instant::now(),
+            frames: 0,
             read: Instant::now(),
         });
         let mut notices = VecDeque::new();
@@ -209,6 +215,21 @@ impl DpdkPort {
             counters: Counters::default(),
             notices,
             device: Arc::clone(device),
+            ring: None,
+        }
+    }
+
+    /// A queue of a software card, which counts for itself.
+    pub(super) fn of_ring(
+        device: &Arc<Device>,
+        queue: u16,
+        options: &Options,
+        ring: Arc<QueueRing>,
+    ) -> Self {
+        Self {
+            leader: None,
+            ring: Some(ring),
+            ..Self::new(device, queue, options)
         }
     }
 
@@ -248,15 +269,20 @@ impl DpdkPort {
         let Some(leader) = &mut self.leader else {
             return Ok(None);
         };
+        if !self.device.is_card() {
+            // A memif forgets what it has counted when its peer leaves.
+            leader.counting.update(self.device.port);
+        }
         if now - leader.looked < LOOK {
             return Ok(None);
         }
         leader.looked = now;
-        // What is counted before a peer leaves must be read before it does.
-        leader.counting.update(self.device.port);
+        let received = std::mem::replace(&mut leader.frames, self.counters.frames);
         let up = self.device.is_up()?;
-        let was = std::mem::replace(&mut leader.up, up);
-        if (was, up) == (Some(true), Some(false)) {
+        let was_up = std::mem::replace(&mut leader.up, up) == Some(true)
+            // It came and went between two looks.
+            || self.counters.frames > received;
+        if was_up && up == Some(false) {
             leader.downs += 1;
             self.counters.faults += 1;
             // A link that flaps is told of once and counted each time.
@@ -289,13 +315,25 @@ impl DpdkPort {
         self.read_statistics(Duration::ZERO);
     }
 
-    /// Reads the device's counters, if that is as long ago as that.
+    /// Reads the device's counters; a card's, if it was asked as long ago as that.
     fn read_statistics(&mut self, age: Duration) {
+        if self.state == State::Ended {
+            return;
+        }
+        if let Some(ring) = &self.ring {
+            let counts = ring.counts.read();
+            self.counters.missed = counts.missed;
+            self.counters.no_buffer = counts.no_buffer;
+            self.counters.device = Some(DeviceCounters {
+                frames: counts.received,
+                bytes: counts.received_bytes,
+            });
+        }
         let Some(leader) = &mut self.leader else {
             return;
         };
         let now = Instant::now();
-        if self.state == State::Ended || now - leader.read < age {
+        if self.device.is_card() && now - leader.read < age {
             return;
         }
         leader.read = now;
@@ -370,6 +408,9 @@ impl Port for DpdkPort {
     }
 
     fn occupancy(&mut self) -> Option<usize> {
+        if let Some(ring) = &self.ring {
+            return Some(ring.occupancy());
+        }
         // SAFETY: the port is open and has the queue.
         let count = unsafe { shim::flowatch_dpdk_occupancy(self.device.port, self.queue) };
         usize::try_from(count).ok()

@@ -87,7 +87,11 @@ pub(super) fn of_device(device: &DeviceName, said: &str, error: i32) -> PortErro
             "{device}: DPDK has no port {number}; name the device, or make it by EAL arguments (-- --vdev=net_null0)"
         )),
         Kind::Virtual => {
-            if said.contains("no driver found") || -error == libc::ENOENT || -error == libc::ENODEV
+            if ["no driver found", "failed to parse device"]
+                .iter()
+                .any(|part| said.contains(part))
+                || -error == libc::ENOENT
+                || -error == libc::ENODEV
             {
                 return PortError::Failed(format!(
                     "{device}: no driver has this name; a virtual device is called net_null0, net_memif0, \

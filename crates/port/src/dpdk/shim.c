@@ -311,3 +311,105 @@ void flowatch_dpdk_pause(void)
 {
 	rte_pause();
 }
+
+/* ---- sending ---- */
+
+/* Bytes that a buffer of a pool has for a frame. */
+unsigned int flowatch_dpdk_buffer_room(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+}
+
+/* Takes `count` buffers from a pool, all or none; where the bytes of each begin. Returns how many. */
+unsigned int flowatch_dpdk_allocate(struct rte_mempool *pool, struct rte_mbuf **buffers,
+				    uint8_t **data, unsigned int count)
+{
+	if (rte_pktmbuf_alloc_bulk(pool, buffers, count) != 0)
+		return 0;
+	for (unsigned int i = 0; i < count; i++)
+		data[i] = rte_pktmbuf_mtod(buffers[i], uint8_t *);
+	return count;
+}
+
+/* Sends frames of the given lengths, each at most the room of its buffer; returns how many of the
+ * first ones the device took. */
+unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, struct rte_mbuf **buffers,
+				const uint32_t *lengths, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		buffers[i]->data_len = (uint16_t)lengths[i];
+		buffers[i]->pkt_len = lengths[i];
+	}
+	return rte_eth_tx_burst(port, queue, buffers, (uint16_t)count);
+}
+
+/* Has the device give back buffers whose frames are gone; a device need not know how. */
+void flowatch_dpdk_tidy_queue(uint16_t port, uint16_t queue)
+{
+	rte_eth_tx_done_cleanup(port, queue, 0);
+}
+
+/* Buffers of a pool that somebody has. */
+unsigned int flowatch_dpdk_in_use(struct rte_mempool *pool)
+{
+	return rte_mempool_in_use_count(pool);
+}
+
+/* ---- rings made into a port ---- */
+
+/* A ring for one sender and one receiver that holds exactly `size` frames; NULL when there is no
+ * room, and `error` says why. */
+struct rte_ring *flowatch_dpdk_make_ring(const char *name, unsigned int size, int *error)
+{
+	struct rte_ring *ring = rte_ring_create(name, size, SOCKET_ID_ANY,
+						RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+	*error = ring == NULL ? rte_errno : 0;
+	return ring;
+}
+
+void flowatch_dpdk_free_ring(struct rte_ring *ring)
+{
+	rte_ring_free(ring);
+}
+
+unsigned int flowatch_dpdk_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+/* A port whose receive queues are these rings; what it sends goes to the last. Its number, or a
+ * negative error number. */
+int flowatch_dpdk_port_of_rings(const char *name, struct rte_ring **rings, unsigned int count)
+{
+	int port = rte_eth_from_rings(name, rings, count, rings + (count - 1), 1, SOCKET_ID_ANY);
+	return port < 0 ? -(rte_errno > 0 ? rte_errno : EINVAL) : port;
+}
+
+/* Puts copies of frames into buffers of `pool` and these into `ring`, as a device does with its
+ * receive queue: what finds it full is missed, and what finds no buffer is counted apart. At most
+ * 256 frames. Returns how many were delivered. */
+unsigned int flowatch_dpdk_deliver(struct rte_ring *ring, struct rte_mempool *pool,
+				   unsigned int count, const uint8_t *const *data,
+				   const uint32_t *lengths, const uint32_t *hashes,
+				   unsigned int *no_buffer)
+{
+	struct rte_mbuf *buffers[256];
+	unsigned int room = rte_ring_free_count(ring);
+	unsigned int wanted = RTE_MIN(RTE_MIN(count, room), (unsigned int)RTE_DIM(buffers));
+	unsigned int got = wanted;
+	if (rte_pktmbuf_alloc_bulk(pool, buffers, wanted) != 0)
+		for (got = 0; got < wanted; got++)
+			if ((buffers[got] = rte_pktmbuf_alloc(pool)) == NULL)
+				break;
+	*no_buffer = wanted - got;
+	for (unsigned int i = 0; i < got; i++) {
+		struct rte_mbuf *buffer = buffers[i];
+		buffer->data_len = (uint16_t)lengths[i];
+		buffer->pkt_len = lengths[i];
+		buffer->hash.rss = hashes[i];
+		buffer->ol_flags = RTE_MBUF_F_RX_RSS_HASH;
+		memcpy(rte_pktmbuf_mtod(buffer, uint8_t *), data[i], lengths[i]);
+	}
+	/* Nobody else fills the ring, so that all of them fit. */
+	return rte_ring_sp_enqueue_burst(ring, (void **)buffers, got, NULL);
+}

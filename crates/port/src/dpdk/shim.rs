@@ -14,6 +14,12 @@ pub(super) struct Mempool {
     opaque: [u8; 0],
 }
 
+/// A ring of buffers.
+#[repr(C)]
+pub(super) struct Ring {
+    opaque: [u8; 0],
+}
+
 // SAFETY: each declaration repeats the one in `shim.c`, which holds no state but its log and may be
 // called from any thread; what each function asks of its arguments stands there.
 unsafe extern "C" {
@@ -88,4 +94,43 @@ unsafe extern "C" {
     ) -> c_uint;
     pub(super) fn flowatch_dpdk_free(buffers: *mut *mut Mbuf, count: c_uint);
     pub(super) fn flowatch_dpdk_pause();
+
+    pub(super) fn flowatch_dpdk_buffer_room(pool: *mut Mempool) -> c_uint;
+    pub(super) fn flowatch_dpdk_allocate(
+        pool: *mut Mempool,
+        buffers: *mut *mut Mbuf,
+        data: *mut *mut u8,
+        count: c_uint,
+    ) -> c_uint;
+    pub(super) fn flowatch_dpdk_send(
+        port: u16,
+        queue: u16,
+        buffers: *mut *mut Mbuf,
+        lengths: *const u32,
+        count: c_uint,
+    ) -> c_uint;
+    pub(super) fn flowatch_dpdk_tidy_queue(port: u16, queue: u16);
+    pub(super) fn flowatch_dpdk_in_use(pool: *mut Mempool) -> c_uint;
+
+    pub(super) fn flowatch_dpdk_make_ring(
+        name: *const c_char,
+        size: c_uint,
+        error: *mut c_int,
+    ) -> *mut Ring;
+    pub(super) fn flowatch_dpdk_free_ring(ring: *mut Ring);
+    pub(super) fn flowatch_dpdk_ring_count(ring: *const Ring) -> c_uint;
+    pub(super) fn flowatch_dpdk_port_of_rings(
+        name: *const c_char,
+        rings: *mut *mut Ring,
+        count: c_uint,
+    ) -> c_int;
+    pub(super) fn flowatch_dpdk_deliver(
+        ring: *mut Ring,
+        pool: *mut Mempool,
+        count: c_uint,
+        data: *const *const u8,
+        lengths: *const u32,
+        hashes: *const u32,
+        no_buffer: *mut c_uint,
+    ) -> c_uint;
 }

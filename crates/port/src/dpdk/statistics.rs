@@ -23,7 +23,8 @@ pub(super) struct Statistics {
 
 const COUNTS: usize = 8;
 
-/// Adds up the counts of a device that may begin again at 0 (as a memif does when its peer leaves).
+/// Adds up the counts of a device that may hide them (a memif shows 0 while it has no peer) or begin
+/// again (some do when they are restarted).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counting {
     last: [u64; COUNTS],
@@ -50,6 +51,10 @@ impl Counting {
 
     fn add(&mut self, now: [u64; COUNTS]) {
         for ((sum, last), now) in self.sum.iter_mut().zip(&mut self.last).zip(now) {
+            // Hidden; should it have begun again, its next count is less than the last.
+            if now == 0 {
+                continue;
+            }
             *sum += if now >= *last { now - *last } else { now };
             *last = now;
         }
@@ -91,17 +96,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_starts_again_at_0_loses_no_count() {
+    fn a_device_that_hides_its_counts_or_begins_again_loses_none() {
         let mut counting = Counting::default();
         let at = |received, missed| {
             let mut counts = [0; COUNTS];
             (counts[0], counts[2]) = (received, missed);
             counts
         };
-        for counts in [at(10, 1), at(15, 1), at(0, 0), at(4, 2)] {
+        for counts in [at(10, 3), at(15, 3), at(0, 0), at(18, 0), at(20, 2)] {
             counting.add(counts);
         }
         let sums = counting.sums();
-        assert_eq!((sums.received, sums.missed), (19, 3));
+        assert_eq!((sums.received, sums.missed), (20, 5));
     }
 }

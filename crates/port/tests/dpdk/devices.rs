@@ -1,0 +1,60 @@
+//! The EAL that all tests share (there is one a process), and devices on it.
+
+use std::sync::OnceLock;
+
+use port::dpdk::{DeviceName, Eal};
+use port::{Port, Received};
+
+/// The EAL; it ends with the process.
+pub(crate) fn eal() -> &'static Eal {
+    static EAL: OnceLock<Eal> = OnceLock::new();
+    EAL.get_or_init(|| {
+        let arguments = ["--no-huge", "-m", "1024"].map(str::to_owned);
+        Eal::start(&[], &arguments).unwrap()
+    })
+}
+
+/// A device's name.
+pub(crate) fn name(text: &str) -> DeviceName {
+    DeviceName::parse(text).unwrap()
+}
+
+/// A frame as a test keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) wire_length: u32,
+    pub(crate) hash: u32,
+}
+
+/// What one `receive` hands over; `None` at the end.
+#[track_caller]
+pub(crate) fn burst(port: &mut impl Port) -> Option<Vec<Kept>> {
+    match port.receive().unwrap() {
+        Received::Burst(burst) => Some(
+            burst
+                .frames
+                .iter()
+                .map(|frame| Kept {
+                    bytes: frame.bytes.to_vec(),
+                    wire_length: frame.wire_length,
+                    hash: frame.rss_hash.map_or(0, Into::into),
+                })
+                .collect(),
+        ),
+        Received::Idle => Some(Vec::new()),
+        Received::Fault(message) => panic!("{message}"),
+        Received::End => None,
+    }
+}
+
+/// Stops a port and gives what it still hands over.
+#[track_caller]
+pub(crate) fn drain(port: &mut impl Port) -> Vec<Kept> {
+    port.stop();
+    let mut frames = Vec::new();
+    while let Some(more) = burst(port) {
+        frames.extend(more);
+    }
+    frames
+}
