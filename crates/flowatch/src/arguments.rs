@@ -3,6 +3,8 @@
 
 pub(crate) mod engine;
 
+pub(crate) mod generate;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::EngineArguments;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Watch an interface or a capture: account for every packet, keep statistics of every flow.
     Watch(Box<WatchArguments>),
+    /// Send traffic: flows made to measure, or captures replayed, at a rate, counted to the packet.
+    Gen(Box<generate::GenArguments>),
     /// Say what this machine can do, what is missing, and how to get it.
     Doctor,
     /// Print the completions for a shell.

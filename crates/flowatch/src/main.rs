@@ -4,6 +4,7 @@ mod arguments;
 mod collector;
 mod doctor;
 mod dpdk;
+mod generate;
 mod plan;
 mod progress;
 mod reporter;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             Ok(plan) => return watch::run(plan),
             Err(message) => Err(anyhow::anyhow!(message)),
         },
+        Command::Gen(arguments) => return generate::run(&arguments),
         Command::Doctor => doctor::run(),
         Command::Completions { shell } => {
             clap_complete::generate(

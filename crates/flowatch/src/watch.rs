@@ -19,13 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Done, but packets or records were lost, and `--fail-on-loss` was given.
-const EXIT_LOSS: u8 = 1;
+pub(crate) const EXIT_LOSS: u8 = 1;
 
 /// Bad usage, or it could not run, or not all of the input could be read.
 pub(crate) const EXIT_FAILED: u8 = 2;
 
 /// A right is missing.
-const EXIT_PERMISSION: u8 = 77;
+pub(crate) const EXIT_PERMISSION: u8 = 77;
 
 /// How often the main thread looks at the others.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,6 +1,7 @@
 //! The ground truth: what every flow sent, counted where the link took it.
 
 use crate::source::NO_FLOW;
+use std::collections::HashMap;
 use std::io::{self, Write};
 use wire::FlowKey;
 
@@ -63,6 +64,28 @@ impl Truth {
             })
     }
 
+    /// What was sent by key, in the order of the flows: flows of one key (copies of a capture that
+    /// meet) are one.
+    fn by_key(&self, key: impl Fn(u32) -> FlowKey) -> Vec<(FlowKey, Sent)> {
+        let mut numbers = HashMap::new();
+        let mut flows: Vec<(FlowKey, Sent)> = Vec::new();
+        for (flow, sent) in self.flows.iter().enumerate() {
+            if sent.packets == 0 {
+                continue;
+            }
+            let key = key(flow as u32);
+            let number = *numbers.entry(key).or_insert(flows.len());
+            match flows.get_mut(number) {
+                Some((_, sum)) => {
+                    sum.packets += sent.packets;
+                    sum.bytes += sent.bytes;
+                }
+                None => flows.push((key, *sent)),
+            }
+        }
+        flows
+    }
+
     /// Writes a line a flow that sent something, with the names that flow records have.
     ///
     /// # Errors
@@ -78,13 +101,7 @@ impl Truth {
              destinationIPv6Address,sourceTransportPort,destinationTransportPort,\
              protocolIdentifier,packets,bytes"
         )?;
-        for (flow, sent) in self
-            .flows
-            .iter()
-            .enumerate()
-            .filter(|(_, sent)| sent.packets > 0)
-        {
-            let key = key(flow as u32);
+        for (key, sent) in self.by_key(key) {
             let (source, destination) = (key.source_address(), key.destination_address());
             write!(writer, "{}", key.version)?;
             if key.version == 4 {

@@ -1,0 +1,403 @@
+//! Replays: every packet in its order and at its time, loops and copies counted, addresses of copies
+//! shifted with carry, checksums as right as they were.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use generator::{
+    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendOptions, Source, Time, Truth,
+    send,
+};
+use port::{CaptureFile, MemoryPort, PcapWriter, Port, Received, Transmit};
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use wire::{Decapsulate, FlowKey, LinkType, dissect};
+
+/// The capture that is shipped, as frames: time, bytes.
+fn example() -> Recording {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/example.pcap");
+    let mut file = CaptureFile::open(&port::Input::Path(path)).unwrap();
+    Recording::load(&mut file).unwrap()
+}
+
+/// All that a replay sends, through a file: time, bytes.
+fn replay(
+    replay: &mut Replay,
+    options: &SendOptions,
+    truth: Option<&mut Truth>,
+) -> Vec<(i64, Vec<u8>)> {
+    let path = std::env::temp_dir().join(format!(
+        "flowatch-replay-{}-{:p}",
+        std::process::id(),
+        replay
+    ));
+    let mut writer = PcapWriter::create(&path, replay.recording().link()).unwrap();
+    send(replay, &mut writer, options, truth, &Control::default()).unwrap();
+    let mut file = CaptureFile::open(&port::Input::Path(path.clone())).unwrap();
+    let mut frames = Vec::new();
+    loop {
+        match file.receive().unwrap() {
+            Received::Burst(burst) => {
+                frames.extend(
+                    burst
+                        .frames
+                        .iter()
+                        .map(|frame| (frame.time_ns, frame.bytes.to_vec())),
+                );
+            }
+            Received::End => break,
+            Received::Idle => {}
+            Received::Fault(fault) => panic!("{fault}"),
+        }
+    }
+    std::fs::remove_file(path).unwrap();
+    frames
+}
+
+fn virtual_time(first_ns: i64, speed: f64) -> SendOptions {
+    SendOptions {
+        pace: Pace::Recorded(speed),
+        time: Time::Virtual(first_ns),
+        ..SendOptions::default()
+    }
+}
+
+#[test]
+fn a_replay_to_a_file_is_the_capture() {
+    let recording = example();
+    // The books of the example, as capinfos counts them; the end of one packet was not captured.
+    assert_eq!((recording.len(), recording.cut()), (548, 1));
+    let first = recording.first_ns();
+    let mut source = Replay::new(recording, &ReplayOptions::default()).unwrap();
+    let mut truth = Truth::new(source.flows());
+    let frames = replay(&mut source, &virtual_time(first, 1.0), Some(&mut truth));
+    let total = truth.total();
+    let bytes: usize = frames.iter().map(|(_, frame)| frame.len()).sum();
+    assert_eq!((total.packets, total.bytes), (548, bytes as u64));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/example.pcap");
+    let mut file = CaptureFile::open(&port::Input::Path(path)).unwrap();
+    let mut at = 0;
+    while let Received::Burst(burst) = file.receive().unwrap() {
+        for frame in burst.frames {
+            assert_eq!(frames[at].1, frame.bytes);
+            assert_eq!(frames[at].0, frame.time_ns);
+            at += 1;
+        }
+    }
+    assert_eq!(at, frames.len());
+}
+
+#[test]
+fn loops_and_speed_and_every_packet_at_the_end() {
+    let recording = example();
+    let (first, packets) = (recording.first_ns(), recording.len());
+    let options = ReplayOptions {
+        loops: 3,
+        ..ReplayOptions::default()
+    };
+    let mut source = Replay::new(recording.clone(), &options).unwrap();
+    let thrice = replay(&mut source, &virtual_time(first, 1.0), None);
+    assert_eq!(thrice.len(), 3 * packets);
+    assert!(thrice.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    assert_eq!(thrice[0].1, thrice[packets].1);
+    assert_eq!(source.next_due_ns(), None);
+    let mut source = Replay::new(recording, &options).unwrap();
+    let fast = replay(&mut source, &virtual_time(first, 4.0), None);
+    for (slow, fast) in thrice.iter().zip(&fast) {
+        assert!(
+            ((slow.0 - first) / 4).abs_diff(fast.0 - first)
+                <= 1 + (slow.0 - first).unsigned_abs() / (1 << 50)
+        );
+    }
+}
+
+fn plus(address: IpAddr, shift: u128) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => IpAddr::V4(u32::from(address).wrapping_add(shift as u32).into()),
+        IpAddr::V6(address) => IpAddr::V6(u128::from(address).wrapping_add(shift).into()),
+    }
+}
+
+fn key(frame: &[u8]) -> Option<FlowKey> {
+    let headers = dissect(
+        LinkType::Ethernet,
+        frame,
+        frame.len() as u32,
+        Decapsulate::No,
+    );
+    headers.no_flow.is_none().then_some(headers.key)
+}
+
+#[test]
+fn copies_have_addresses_of_their_own() {
+    let recording = example();
+    let once: Vec<Vec<u8>> = {
+        let mut source = Replay::new(recording.clone(), &ReplayOptions::default()).unwrap();
+        replay(&mut source, &virtual_time(0, 1.0), None)
+            .into_iter()
+            .map(|frame| frame.1)
+            .collect()
+    };
+    let options = ReplayOptions {
+        copies: 5,
+        shift: 1 << 16,
+        ..ReplayOptions::default()
+    };
+    let mut source = Replay::new(recording, &options).unwrap();
+    assert_eq!(source.meeting_flows(), Some(0));
+    let each = source.flows() / 5;
+    let mut truth = Truth::new(source.flows());
+    let frames = replay(&mut source, &virtual_time(0, 1.0), Some(&mut truth));
+    assert_eq!(frames.len(), 5 * once.len());
+    let mut distinct = HashSet::new();
+    for (index, (_, frame)) in frames.iter().enumerate() {
+        let (original, copy) = (&once[index / 5], (index % 5) as u128);
+        match (key(original), key(frame)) {
+            (Some(before), Some(after)) => {
+                assert_eq!(
+                    after.source_address(),
+                    plus(before.source_address(), copy << 16)
+                );
+                assert_eq!(
+                    after.destination_address(),
+                    plus(before.destination_address(), copy << 16)
+                );
+                assert_eq!(after.source_port, before.source_port);
+                distinct.insert(after);
+            }
+            (before, after) => assert_eq!(before, after),
+        }
+        assert_eq!(checksums(original), checksums(frame), "packet {index}");
+    }
+    assert_eq!(distinct.len(), source.flows());
+    for flow in 0..each as u32 {
+        assert_eq!(truth.of(flow), truth.of(flow + 4 * each as u32));
+    }
+    assert_eq!(truth.of(NO_FLOW).packets % 5, 0);
+}
+
+/// Which checksums of a frame are right: IPv4's, and that of TCP, UDP or ICMPv6 behind it.
+fn checksums(frame: &[u8]) -> [Option<bool>; 2] {
+    let Some((&[a, b], at)) = frame
+        .get(12..14)
+        .and_then(|bytes| bytes.first_chunk::<2>())
+        .map(|bytes| (bytes, 14))
+    else {
+        return [None; 2];
+    };
+    let sum = |pieces: &[&[u8]]| {
+        let mut sum = 0u16;
+        for word in pieces.concat().chunks(2) {
+            let word = u16::from(word[0]) << 8 | u16::from(word.get(1).copied().unwrap_or(0));
+            let (added, carry) = sum.overflowing_add(word);
+            sum = added + u16::from(carry);
+        }
+        Some(sum == 0xffff)
+    };
+    let (network, protocol, addresses, segment) = match u16::from_be_bytes([a, b]) {
+        0x0800 => {
+            let header = usize::from(frame[at] & 15) * 4;
+            let total = usize::from(u16::from_be_bytes([frame[at + 2], frame[at + 3]]));
+            let fragment = u16::from_be_bytes([frame[at + 6], frame[at + 7]]) & 0x3fff != 0;
+            let network = sum(&[&frame[at..at + header]]);
+            if fragment || frame.len() < at + total {
+                return [network, None];
+            }
+            (
+                network,
+                frame[at + 9],
+                &frame[at + 12..at + 20],
+                &frame[at + header..at + total],
+            )
+        }
+        0x86dd => {
+            let length = usize::from(u16::from_be_bytes([frame[at + 4], frame[at + 5]]));
+            if frame.len() < at + 40 + length {
+                return [None; 2];
+            }
+            (
+                None,
+                frame[at + 6],
+                &frame[at + 8..at + 40],
+                &frame[at + 40..at + 40 + length],
+            )
+        }
+        _ => return [None; 2],
+    };
+    if !matches!(protocol, 6 | 17 | 58) || (protocol == 17 && segment[6..8] == [0, 0]) {
+        return [network, None];
+    }
+    let length = (segment.len() as u32).to_be_bytes();
+    [network, sum(&[addresses, &length, &[0, protocol], segment])]
+}
+
+/// A frame with right checksums: UDP, TCP, ICMPv6 in either family.
+fn frame(
+    ipv6: bool,
+    protocol: u8,
+    addresses: [u8; 32],
+    payload: &[u8],
+    no_udp_checksum: bool,
+) -> Vec<u8> {
+    let mut segment = vec![
+        0;
+        match protocol {
+            6 => 20,
+            _ => 8,
+        }
+    ];
+    if protocol == 6 {
+        segment[12] = 0x50;
+    }
+    segment.extend_from_slice(payload);
+    let length = segment.len();
+    if protocol == 17 {
+        segment[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    }
+    let at = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => 2,
+    };
+    segment[at..at + 2].fill(0);
+    let width = if ipv6 { 16 } else { 4 };
+    let addresses = &addresses[..2 * width];
+    let sum = [
+        addresses,
+        &(length as u32).to_be_bytes(),
+        &[0, protocol],
+        &segment,
+    ]
+    .concat();
+    let checksum = match generator::checksum::Sum::default().bytes(&sum).checksum() {
+        0 if protocol == 17 => 0xffff,
+        checksum => checksum,
+    };
+    if !(no_udp_checksum && protocol == 17) {
+        segment[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+    let mut frame = vec![2; 12];
+    if ipv6 {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend((length as u16).to_be_bytes());
+        frame.extend([protocol, 64]);
+        frame.extend(addresses);
+    } else {
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend((20 + length as u16).to_be_bytes());
+        frame.extend([0, 0, 0, 0, 64, protocol, 0, 0]);
+        frame.extend(addresses);
+        let checksum = generator::checksum::Sum::default()
+            .bytes(&frame[14..34])
+            .checksum();
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    }
+    frame.extend(segment);
+    frame
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn checksums_stay_right_whatever_the_shift(
+        ipv6: bool, protocol in proptest::sample::select(vec![6u8, 17, 58]), addresses: [u8; 32],
+        payload in proptest::collection::vec(any::<u8>(), 0..50), none: bool, shift: u64,
+        ones in 0usize..32,
+    ) {
+        // Carries through many bytes are rare by chance.
+        let mut addresses = addresses;
+        addresses[32 - ones..].fill(0xff);
+        let protocol = if ipv6 || protocol != 58 { protocol } else { 6 };
+        let frame = frame(ipv6, protocol, addresses, &payload, none);
+        prop_assert!(checksums(&frame).iter().all(|right| *right != Some(false)));
+        let mut port = MemoryPort::new(LinkType::Ethernet, [(7, frame.len() as u32, &frame)]);
+        let recording = Recording::load(&mut port).unwrap();
+        let options = ReplayOptions { copies: 3, shift, ..ReplayOptions::default() };
+        let mut source = Replay::new(recording, &options).unwrap();
+        for (copy, (_, sent)) in replay(&mut source, &virtual_time(0, 1.0), None).into_iter().enumerate() {
+            prop_assert_eq!(checksums(&sent), checksums(&frame));
+            let (before, after) = (key(&frame).unwrap(), key(&sent).unwrap());
+            let by = u128::from(shift) * copy as u128;
+            prop_assert_eq!(after.source_address(), plus(before.source_address(), by));
+            prop_assert_eq!(after.destination_address(), plus(before.destination_address(), by));
+        }
+    }
+}
+
+#[test]
+fn copies_that_meet_are_counted() {
+    let packet = |last: u8| {
+        let mut addresses = [0; 32];
+        addresses[3] = last;
+        addresses[7] = last;
+        frame(false, 17, addresses, &[], false)
+    };
+    let frames = [packet(1), packet(2), packet(9)];
+    let mut port = MemoryPort::new(
+        LinkType::Ethernet,
+        frames.iter().map(|frame| (0, 60, frame)),
+    );
+    let recording = Recording::load(&mut port).unwrap();
+    let options = ReplayOptions {
+        copies: 3,
+        ..ReplayOptions::default()
+    };
+    let mut source = Replay::new(recording, &options).unwrap();
+    // Of 1, 2, 9: copy 1 is 2, 3, 10, copy 2 is 3, 4, 11. One meets what was captured.
+    assert_eq!(source.meeting_flows(), Some(1));
+    let mut truth = Truth::new(source.flows());
+    replay(&mut source, &virtual_time(0, 1.0), Some(&mut truth));
+    let mut text = Vec::new();
+    truth.write_csv(&mut text, |flow| source.key(flow)).unwrap();
+    // And two of the copies meet each other: 9 packets of 7 flows.
+    assert_eq!(String::from_utf8(text).unwrap().lines().count(), 1 + 7);
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused() {
+    let mut none = MemoryPort::new(LinkType::Ethernet, Vec::<(i64, u32, Vec<u8>)>::new());
+    let error = Recording::load(&mut none).unwrap_err().to_string();
+    assert!(error.contains("no packets"), "{error}");
+    let options = ReplayOptions {
+        copies: u32::MAX,
+        ..ReplayOptions::default()
+    };
+    assert!(Replay::new(example(), &options).is_err());
+    let options = ReplayOptions {
+        copies: 0,
+        ..ReplayOptions::default()
+    };
+    assert!(Replay::new(example(), &options).is_err());
+}
+
+#[test]
+fn rss_hashes_are_those_of_the_shifted_keys() {
+    let options = ReplayOptions {
+        copies: 2,
+        ..ReplayOptions::default()
+    };
+    let mut source = Replay::new(example(), &options).unwrap();
+    let rss = wire::Toeplitz::new(&wire::toeplitz::MICROSOFT_KEY).unwrap();
+    let mut sink = port::NullSink::new();
+    let room = source.room();
+    let slots = sink.reserve(256, room).unwrap();
+    let mut flows = [0; 256];
+    let filled = source.fill(slots, &mut flows).unwrap();
+    let mut looked_at = 0;
+    for (slot, &flow) in slots[..filled.frames]
+        .iter()
+        .zip(&flows)
+        .filter(|(_, flow)| **flow != NO_FLOW)
+    {
+        let key = key(&slot.bytes[..slot.length]).unwrap();
+        assert_eq!(key, source.key(flow));
+        if matches!(key.protocol, 6 | 17) {
+            assert_eq!(
+                slot.rss_hash,
+                rss.hash_key(&key, wire::toeplitz::Input::AddressesAndPorts)
+            );
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at > 100);
+}
