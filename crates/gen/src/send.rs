@@ -494,7 +494,10 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 report.unsent = schedule.due(until).min(left);
                 report.intended += report.unsent;
             }
-            self.lateness.close(elapsed);
+            // Windows after the last packet was due are no part of the run.
+            if report.unsent > 0 {
+                self.lateness.close(elapsed);
+            }
             if !self.clock.is_virtual {
                 let (histogram, worst) = self.lateness.finish(&schedule);
                 report.lateness = Some(histogram);
