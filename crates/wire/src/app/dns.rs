@@ -1,0 +1,320 @@
+//! DNS messages (RFC 1035), read in one pass without allocation.
+
+use super::reader::Reader;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The most bytes of a name as text: each of 255 may need four characters.
+pub const NAME_TEXT_MAX: usize = 4 * 255;
+
+/// The most pointers that a name follows (RFC 1035 section 4.1.4): more than any encoder writes.
+const POINTERS_MAX: u8 = 32;
+
+/// The most addresses that are kept of a message.
+pub const ADDRESSES_MAX: usize = 8;
+
+/// The most records that are looked at in a message.
+const RECORDS_MAX: u16 = 512;
+
+/// Types of records (IANA).
+pub mod record_type {
+    /// A.
+    pub const A: u16 = 1;
+    /// AAAA.
+    pub const AAAA: u16 = 28;
+    /// OPT (RFC 6891).
+    pub const OPT: u16 = 41;
+}
+
+/// A name as text (RFC 4343 section 2.1: what is not printable as `\DDD`), without the last dot;
+/// the root is a dot.
+#[derive(Clone, Copy)]
+pub struct Name {
+    text: [u8; NAME_TEXT_MAX],
+    length: usize,
+}
+
+impl core::fmt::Debug for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Name {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let place = self.text.get_mut(self.length..self.length + bytes.len())?;
+        place.copy_from_slice(bytes);
+        self.length += bytes.len();
+        Some(())
+    }
+}
+
+/// The header (RFC 1035 section 4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Transaction id.
+    pub id: u16,
+    /// Whether it is a response.
+    pub is_response: bool,
+    /// Kind of query: 0 is a standard one.
+    pub opcode: u8,
+    /// The four low bits of the response code.
+    pub response_code: u8,
+    /// Questions, answers, authority records, additional records.
+    pub counts: [u16; 4],
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const LENGTH: usize = 12;
+
+    /// Reads a header that a DNS message may have; strangers on DNS's ports seldom pass.
+    #[must_use]
+    pub fn read(message: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(message);
+        let header = Self {
+            id: reader.u16()?,
+            is_response: message.get(2)? & 0x80 != 0,
+            opcode: message.get(2)? >> 3 & 15,
+            response_code: message.get(3)? & 15,
+            counts: {
+                reader.u16()?;
+                [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?]
+            },
+        };
+        // Each question takes five bytes at least, each record eleven.
+        let [questions, records @ ..] = header.counts.map(usize::from);
+        let least = questions * 5 + records.iter().sum::<usize>() * 11;
+        let plausible = header.opcode <= 6 && least <= 65_535;
+        plausible.then_some(header)
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Its header.
+    pub header: Header,
+    /// Name and type of the first question.
+    pub question: Option<(Name, u16)>,
+    /// Response code with the bits of EDNS.
+    pub response_code: u16,
+    /// The least time to live of the answers that were read.
+    pub ttl_s: Option<u32>,
+    addresses: [IpAddr; ADDRESSES_MAX],
+    addresses_count: usize,
+    /// Whether all of it could be read.
+    pub whole: bool,
+}
+
+impl Message {
+    /// Reads a message: `None` where the header or the first question is none.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let header = Header::read(bytes)?;
+        let mut message = Self {
+            header,
+            question: None,
+            response_code: u16::from(header.response_code),
+            ttl_s: None,
+            addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
+            addresses_count: 0,
+            whole: false,
+        };
+        let mut reader = Reader::new(&bytes[Header::LENGTH..]);
+        if header.counts[0] > 0 {
+            let name = name(bytes, &mut reader)?;
+            let kind = reader.u16()?;
+            reader.u16()?;
+            message.question = Some((name, kind));
+        }
+        message.whole = message.records(&mut reader).is_some();
+        Some(message)
+    }
+
+    fn records(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let [questions, answers, authorities, additional] = self.header.counts;
+        for _ in 1..questions.min(RECORDS_MAX) {
+            skip_name(reader)?;
+            reader.u32()?;
+        }
+        let records = u32::from(answers) + u32::from(authorities) + u32::from(additional);
+        for index in 0..records.min(u32::from(RECORDS_MAX)) {
+            skip_name(reader)?;
+            let kind = reader.u16()?;
+            reader.u16()?;
+            let ttl = reader.u32()?;
+            let content = reader.vector16()?;
+            if index < u32::from(answers) {
+                self.ttl_s = Some(self.ttl_s.map_or(ttl, |least| least.min(ttl)));
+                let address = match kind {
+                    record_type::A => <[u8; 4]>::try_from(content)
+                        .ok()
+                        .map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes))),
+                    record_type::AAAA => <[u8; 16]>::try_from(content)
+                        .ok()
+                        .map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes))),
+                    _ => None,
+                };
+                if let Some(address) = address
+                    && let Some(place) = self.addresses.get_mut(self.addresses_count)
+                {
+                    *place = address;
+                    self.addresses_count += 1;
+                }
+            } else if kind == record_type::OPT {
+                // Upper bits of the response code (RFC 6891 section 6.1.3).
+                self.response_code |= ((ttl >> 24) as u16) << 4;
+            }
+        }
+        (records <= u32::from(RECORDS_MAX)).then_some(())
+    }
+
+    /// Addresses in the answers, as many as are kept.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses[..self.addresses_count]
+    }
+}
+
+/// Passes over a name.
+fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
+    loop {
+        match reader.u8()? {
+            0 => return Some(()),
+            length @ 1..=63 => {
+                reader.take(usize::from(length))?;
+            }
+            192.. => {
+                reader.u8()?;
+                return Some(());
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Reads the name at the reader's place in `message`, its pointers followed.
+fn name<'a>(message: &'a [u8], reader: &mut Reader<'a>) -> Option<Name> {
+    let mut name = Name {
+        text: [0; NAME_TEXT_MAX],
+        length: 0,
+    };
+    let mut walk = *reader;
+    let (mut pointers, mut bytes) = (0, 0);
+    loop {
+        let length = walk.u8()?;
+        match length {
+            0 => break,
+            1..=63 => {
+                bytes += usize::from(length) + 1;
+                if bytes > 254 {
+                    return None;
+                }
+                if name.length > 0 {
+                    name.push(b".")?;
+                }
+                for &byte in walk.take(usize::from(length))? {
+                    match byte {
+                        b'.' | b'\\' => name.push(&[b'\\', byte])?,
+                        b'!'..=b'~' => name.push(&[byte])?,
+                        _ => name.push(&[
+                            b'\\',
+                            b'0' + byte / 100,
+                            b'0' + byte / 10 % 10,
+                            b'0' + byte % 10,
+                        ])?,
+                    }
+                }
+            }
+            192.. => {
+                let low = walk.u8()?;
+                if pointers == 0 {
+                    *reader = walk;
+                }
+                pointers += 1;
+                if pointers > POINTERS_MAX {
+                    return None;
+                }
+                let at = usize::from(length & 0x3f) << 8 | usize::from(low);
+                walk = Reader::new(message.get(at..)?);
+            }
+            _ => return None,
+        }
+    }
+    if pointers == 0 {
+        *reader = walk;
+    }
+    if name.length == 0 {
+        name.push(b".")?;
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A response: a CNAME, then an address, with EDNS.
+    fn response() -> Vec<u8> {
+        let mut bytes = vec![0x12, 0x34, 0x81, 0x83, 0, 1, 0, 2, 0, 0, 0, 1];
+        bytes.extend(b"\x03www\x07example\x03com\0\0\x01\0\x01");
+        bytes.extend(b"\xc0\x0c\0\x05\0\x01\0\0\x01\0\0\x04\x01a\xc0\x10");
+        bytes.extend(b"\x01a\xc0\x10\0\x01\0\x01\0\0\0\x3c\0\x04\x01\x02\x03\x04");
+        bytes.extend(b"\0\0\x29\x10\0\x01\0\0\0\0\0");
+        bytes
+    }
+
+    #[test]
+    fn a_response_is_read() {
+        let message = Message::read(&response()).unwrap();
+        assert!(message.whole && message.header.is_response);
+        let (name, kind) = message.question.unwrap();
+        assert_eq!((name.as_str(), kind), ("www.example.com", 1));
+        assert_eq!(message.response_code, 0x10 | 3);
+        assert_eq!(message.ttl_s, Some(60));
+        assert_eq!(message.addresses(), ["1.2.3.4".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn pointers_in_a_circle_end() {
+        let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        bytes.extend([0xc0, 12, 0, 1, 0, 1]);
+        assert!(Message::read(&bytes).is_none());
+    }
+
+    #[test]
+    fn what_does_not_print_is_escaped() {
+        let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        bytes.extend(b"\x04a.\\\x01\0\0\x01\0\x01");
+        let (name, _) = Message::read(&bytes).unwrap().question.unwrap();
+        assert_eq!(name.as_str(), "a\\.\\\\\\001");
+        let mut root = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        root.extend(b"\0\0\x02\0\x01");
+        let (name, _) = Message::read(&root).unwrap().question.unwrap();
+        assert_eq!(name.as_str(), ".");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            cut in 0usize..80,
+            changes in prop::collection::vec((0usize..80, any::<u8>()), 0..8),
+        ) {
+            let mut bytes = response();
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            bytes.truncate(cut);
+            let _ = Message::read(&bytes);
+        }
+    }
+}

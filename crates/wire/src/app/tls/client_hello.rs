@@ -1,0 +1,155 @@
+//! The ClientHello (RFC 8446 section 4.1.2) and its extensions.
+
+use crate::app::reader::Reader;
+use crate::app::tls::is_grease;
+
+/// Extensions (IANA TLS ExtensionType Values).
+pub mod extension {
+    /// server_name (RFC 6066).
+    pub const SERVER_NAME: u16 = 0;
+    /// signature_algorithms (RFC 8446).
+    pub const SIGNATURE_ALGORITHMS: u16 = 13;
+    /// application_layer_protocol_negotiation (RFC 7301).
+    pub const ALPN: u16 = 16;
+    /// session_ticket (RFC 5077).
+    pub const SESSION_TICKET: u16 = 35;
+    /// pre_shared_key (RFC 8446).
+    pub const PRE_SHARED_KEY: u16 = 41;
+    /// supported_versions (RFC 8446).
+    pub const SUPPORTED_VERSIONS: u16 = 43;
+    /// quic_transport_parameters (RFC 9001).
+    pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
+    /// encrypted_client_hello (RFC 9849).
+    pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+}
+
+/// A ClientHello, as far as it is there.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHello<'a> {
+    /// legacy_version.
+    pub legacy_version: u16,
+    /// legacy_session_id.
+    pub session_id: &'a [u8],
+    /// cipher_suites, two bytes each.
+    cipher_suites: &'a [u8],
+    extensions: &'a [u8],
+    /// Whether it is all there.
+    pub whole: bool,
+}
+
+impl<'a> ClientHello<'a> {
+    /// Reads the body of a handshake message. What was cut off behind the extensions' beginning
+    /// leaves a hello that is not whole; what was cut before leaves none.
+    #[must_use]
+    pub fn read(body: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(body);
+        let legacy_version = reader.u16()?;
+        if legacy_version >> 8 != 3 {
+            return None;
+        }
+        reader.take(32)?;
+        let session_id = reader.vector8()?;
+        let cipher_suites = reader.vector16()?;
+        reader.vector8()?;
+        // Extensions may be missing (RFC 5246 section 7.4.1.2).
+        let (extensions, whole) = match reader.u16() {
+            None => (&[][..], reader.is_empty()),
+            Some(length) => {
+                let extensions = reader.take_up_to(usize::from(length));
+                (extensions, extensions.len() == usize::from(length))
+            }
+        };
+        Some(Self {
+            legacy_version,
+            session_id,
+            cipher_suites,
+            extensions,
+            whole,
+        })
+    }
+
+    /// Cipher suites in the client's order, GREASE and all.
+    pub fn cipher_suites(&self) -> impl Iterator<Item = u16> + use<'a> {
+        numbers(self.cipher_suites)
+    }
+
+    /// Types and contents of the extensions, in the client's order; the last one may be cut.
+    pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.extensions);
+        std::iter::from_fn(move || {
+            let kind = reader.u16()?;
+            let length = reader.u16()?;
+            Some((kind, reader.take_up_to(usize::from(length))))
+        })
+    }
+
+    /// The content of the first extension of a type.
+    #[must_use]
+    pub fn extension(&self, kind: u16) -> Option<&'a [u8]> {
+        self.extensions()
+            .find_map(|(found, content)| (found == kind).then_some(content))
+    }
+
+    /// The host name in server_name (RFC 6066 section 3), if it is there whole and not empty.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.extension(extension::SERVER_NAME)?);
+        reader.u16()?;
+        loop {
+            let kind = reader.u8()?;
+            let name = reader.vector16()?;
+            if kind == 0 {
+                return (!name.is_empty()).then_some(name);
+            }
+        }
+    }
+
+    /// The protocols that the client offers, in its order.
+    pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        protocols(self.extension(extension::ALPN).unwrap_or_default())
+    }
+
+    /// The versions of supported_versions in the client's order, GREASE left out; nothing without
+    /// that extension.
+    pub fn supported_versions(&self) -> impl Iterator<Item = u16> + use<'a> {
+        let content = self
+            .extension(extension::SUPPORTED_VERSIONS)
+            .and_then(|content| content.split_first())
+            .map_or(&[][..], |(_, versions)| versions);
+        numbers(content).filter(|&version| !is_grease(version))
+    }
+
+    /// The signature algorithms, in the client's order.
+    pub fn signature_algorithms(&self) -> impl Iterator<Item = u16> + use<'a> {
+        let content = self.extension(extension::SIGNATURE_ALGORITHMS);
+        numbers(content.and_then(|c| c.get(2..)).unwrap_or_default())
+    }
+
+    /// Whether Encrypted Client Hello, or a GREASE of it, is offered.
+    #[must_use]
+    pub fn offers_ech(&self) -> bool {
+        self.extension(extension::ENCRYPTED_CLIENT_HELLO).is_some()
+    }
+
+    /// Whether a session is offered to be resumed: by a pre-shared key, by a ticket, or, where TLS
+    /// 1.3 is not offered (there a session id means nothing), by a session id.
+    #[must_use]
+    pub fn offers_resumption(&self) -> bool {
+        let ticket = self.extension(extension::SESSION_TICKET);
+        self.extension(extension::PRE_SHARED_KEY).is_some()
+            || ticket.is_some_and(|ticket| !ticket.is_empty())
+            || (!self.session_id.is_empty() && self.supported_versions().all(|v| v < 0x0304))
+    }
+}
+
+/// The names in a ProtocolNameList (RFC 7301 section 3.1).
+pub(super) fn protocols(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut reader = Reader::new(extension.get(2..).unwrap_or_default());
+    std::iter::from_fn(move || reader.vector8())
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
+    bytes
+        .chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+}

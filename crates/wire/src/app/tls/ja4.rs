@@ -1,0 +1,225 @@
+//! JA4, a fingerprint of a ClientHello that survives another order of its extensions (FoxIO, "JA4:
+//! TLS Client Fingerprinting", technical details of version 1).
+
+use super::client_hello::{ClientHello, extension};
+use super::is_grease;
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// What carries the ClientHello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TLS over TCP.
+    Tcp,
+    /// QUIC.
+    Quic,
+}
+
+/// The fingerprint: 10 characters of what it offers, and two hashes of 12 hexadecimal digits each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ja4([u8; Ja4::LENGTH]);
+
+impl Ja4 {
+    /// Characters.
+    pub const LENGTH: usize = 36;
+
+    /// The fingerprint of a hello that is whole; `None` for one that is not.
+    #[must_use]
+    pub fn new(hello: &ClientHello<'_>, transport: Transport) -> Option<Self> {
+        if !hello.whole {
+            return None;
+        }
+        let mut ciphers: Vec<u16> = hello.cipher_suites().filter(|&c| !is_grease(c)).collect();
+        let mut extensions: Vec<u16> = hello
+            .extensions()
+            .map(|(kind, _)| kind)
+            .filter(|&kind| !is_grease(kind))
+            .collect();
+        let mut text = [b'_'; Self::LENGTH];
+        text[0] = match transport {
+            Transport::Tcp => b't',
+            Transport::Quic => b'q',
+        };
+        let version = hello.supported_versions().max();
+        text[1..3].copy_from_slice(version_text(version.unwrap_or(hello.legacy_version)));
+        text[3] = if extensions.contains(&extension::SERVER_NAME) {
+            b'd'
+        } else {
+            b'i'
+        };
+        text[4..6].copy_from_slice(&two_digits(ciphers.len()));
+        text[6..8].copy_from_slice(&two_digits(extensions.len()));
+        text[8..10].copy_from_slice(&alpn_text(hello.alpn().next().unwrap_or_default()));
+        ciphers.sort_unstable();
+        text[11..23].copy_from_slice(&hash(&ciphers, &[]));
+        extensions.retain(|kind| ![extension::SERVER_NAME, extension::ALPN].contains(kind));
+        extensions.sort_unstable();
+        let algorithms: Vec<u16> = hello
+            .signature_algorithms()
+            .filter(|&algorithm| !is_grease(algorithm))
+            .collect();
+        text[24..36].copy_from_slice(&hash(&extensions, &algorithms));
+        Some(Self(text))
+    }
+
+    /// The fingerprint as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Ja4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+const fn version_text(version: u16) -> &'static [u8; 2] {
+    match version {
+        0x0304 => b"13",
+        0x0303 => b"12",
+        0x0302 => b"11",
+        0x0301 => b"10",
+        0x0300 => b"s3",
+        0x0002 => b"s2",
+        _ => b"00",
+    }
+}
+
+fn two_digits(count: usize) -> [u8; 2] {
+    let count = count.min(99) as u8;
+    [b'0' + count / 10, b'0' + count % 10]
+}
+
+/// First and last character of the first protocol, or of its hexadecimal digits where either is
+/// neither letter nor digit.
+fn alpn_text(protocol: &[u8]) -> [u8; 2] {
+    let (Some(&first), Some(&last)) = (protocol.first(), protocol.last()) else {
+        return *b"00";
+    };
+    if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
+        [first, last]
+    } else {
+        [
+            DIGITS[usize::from(first >> 4)],
+            DIGITS[usize::from(last & 15)],
+        ]
+    }
+}
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// The first 12 hexadecimal digits of SHA-256 over the numbers in hexadecimal with commas between,
+/// then, behind an underscore, `more`; zeroes where there are no numbers.
+fn hash(numbers: &[u16], more: &[u16]) -> [u8; 12] {
+    if numbers.is_empty() {
+        return [b'0'; 12];
+    }
+    let mut text = Vec::with_capacity(5 * (numbers.len() + more.len()));
+    for (list, before) in [(numbers, None), (more, Some(b'_'))] {
+        for (index, number) in list.iter().enumerate() {
+            text.extend(if index == 0 { before } else { Some(b',') });
+            for shift in [12, 8, 4, 0] {
+                text.push(DIGITS[usize::from(number >> shift & 15)]);
+            }
+        }
+    }
+    let digest = Sha256::digest(&text);
+    let mut hexadecimal = [0; 12];
+    for (pair, byte) in hexadecimal.chunks_exact_mut(2).zip(digest.iter()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    hexadecimal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(list: &str) -> Vec<u16> {
+        list.split(',')
+            .map(|number| u16::from_str_radix(number, 16).unwrap())
+            .collect()
+    }
+
+    fn push(bytes: &mut Vec<u8>, numbers: &[u16]) {
+        for number in numbers {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    /// The example of the JA4 specification, in its technical details: Chrome's hello with GREASE.
+    #[test]
+    fn the_specifications_example() {
+        let mut ciphers = Vec::new();
+        push(
+            &mut ciphers,
+            &numbers(
+                "3a3a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
+            ),
+        );
+        let mut algorithms = Vec::new();
+        push(
+            &mut algorithms,
+            &numbers("0403,0804,0401,0503,0805,0501,0806,0601"),
+        );
+        let mut extensions = Vec::new();
+        for kind in numbers(
+            "1a1a,001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015,2a2a",
+        ) {
+            let content: Vec<u8> = match kind {
+                0x0000 => b"\0\x06\0\0\x03a.b".to_vec(),
+                0x0010 => b"\0\x0c\x02h2\x08http/1.1".to_vec(),
+                0x002b => vec![6, 0x7a, 0x7a, 3, 4, 3, 3],
+                0x000d => [&[0, 16], &algorithms[..]].concat(),
+                _ => Vec::new(),
+            };
+            push(&mut extensions, &[kind, content.len() as u16]);
+            extensions.extend(content);
+        }
+        let mut body = vec![3, 3];
+        body.extend([0; 33]);
+        push(&mut body, &[ciphers.len() as u16]);
+        body.extend(ciphers);
+        body.extend([1, 0]);
+        push(&mut body, &[extensions.len() as u16]);
+        body.extend(extensions);
+        let hello = ClientHello::read(&body).unwrap();
+        assert_eq!(hello.server_name(), Some(&b"a.b"[..]));
+        assert!(!hello.offers_ech() && !hello.offers_resumption());
+        assert_eq!(
+            Ja4::new(&hello, Transport::Tcp).unwrap().as_str(),
+            "t13d1516h2_8daaf6152771_e5627efa2ab1"
+        );
+        assert_eq!(
+            Ja4::new(&hello, Transport::Quic).unwrap().as_str(),
+            "q13d1516h2_8daaf6152771_e5627efa2ab1"
+        );
+        let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
+        assert_eq!(cut.server_name(), Some(&b"a.b"[..]));
+        assert_eq!(Ja4::new(&cut, Transport::Tcp), None);
+    }
+
+    #[test]
+    fn a_hello_without_anything() {
+        let mut body = vec![3, 1];
+        body.extend([0; 33]);
+        body.extend([0, 0, 1, 0]);
+        let hello = ClientHello::read(&body).unwrap();
+        assert_eq!(
+            Ja4::new(&hello, Transport::Tcp).unwrap().as_str(),
+            "t10i000000_000000000000_000000000000"
+        );
+    }
+
+    #[test]
+    fn protocols_that_are_no_text_show_their_digits() {
+        assert_eq!(&alpn_text(b"h2"), b"h2");
+        assert_eq!(&alpn_text(b"h"), b"hh");
+        assert_eq!(&alpn_text(&[0xab]), b"ab");
+        assert_eq!(&alpn_text(&[0x30, 0xab]), b"3b");
+        assert_eq!(&alpn_text(b""), b"00");
+    }
+}
