@@ -45,7 +45,19 @@ pub struct Applications {
     tcp_ports: HashMap<u16, u16>,
     udp_ports: HashMap<u16, u16>,
     /// Those that begin with each byte.
-    prefixes: HashMap<u8, Vec<Prefix>>,
+    prefixes: Vec<Vec<Prefix>>,
+    /// Classes of the protocols that are read whole.
+    pub(super) protocols: Protocols,
+}
+
+/// Classes of the protocols that are read whole, found by bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Protocols {
+    pub(super) tls: u16,
+    pub(super) quic: u16,
+    pub(super) http: u16,
+    pub(super) dns: u16,
+    pub(super) rtp: u16,
 }
 
 impl Default for Applications {
@@ -55,10 +67,19 @@ impl Default for Applications {
             names: HashMap::new(),
             tcp_ports: HashMap::new(),
             udp_ports: HashMap::new(),
-            prefixes: HashMap::new(),
+            prefixes: vec![Vec::new(); 256],
+            protocols: Protocols::default(),
         };
         let read = table.extend(BUILT_IN);
         debug_assert_eq!(read, Ok(()), "the table that is built in");
+        let mut class = |name| table.class(name).unwrap_or_default();
+        table.protocols = Protocols {
+            tls: class("TLS"),
+            quic: class("QUIC"),
+            http: class("HTTP"),
+            dns: class("DNS"),
+            rtp: class("RTP"),
+        };
         table
     }
 }
@@ -119,8 +140,7 @@ impl Applications {
                 if bytes.len() > PREFIX_MAX {
                     return Err(format!("more than {PREFIX_MAX} bytes"));
                 }
-                let same = self.prefixes.entry(first).or_default();
-                same.insert(
+                self.prefixes[usize::from(first)].insert(
                     0,
                     Prefix {
                         bytes: bytes.into(),
@@ -168,10 +188,11 @@ impl Applications {
 
     /// The class that the first bytes of a payload tell.
     pub(super) fn by_bytes(&self, payload: &[u8]) -> Option<u16> {
-        let candidates = self.prefixes.get(payload.first()?)?;
+        let candidates = &self.prefixes[usize::from(*payload.first()?)];
         let found = candidates
             .iter()
             .filter(|prefix| payload.starts_with(&prefix.bytes))
+            .rev()
             .max_by_key(|prefix| prefix.bytes.len())?;
         Some(found.class)
     }

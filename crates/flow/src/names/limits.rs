@@ -22,8 +22,8 @@ impl Default for NamesLimits {
         Self {
             assemblies_max: 1024,
             assembly_bytes: 16 << 10,
-            tcp_text_blocks: 20,
-            udp_text_blocks: 9,
+            tcp_text_blocks: 18,
+            udp_text_blocks: 6,
             text_blocks_max: 0,
             resolved_max: 1 << 16,
         }

@@ -59,10 +59,8 @@ pub struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Reads a header; `None` where fewer than five bytes are left.
-    ///
-    /// # Errors
-    /// `Err(())` in place of a header that no record has.
+    /// Reads a header; `None` where fewer than five bytes are left, [`NotTls`] in place of one that
+    /// no record has.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Result<Self, NotTls>> {
         let mut reader = Reader::new(bytes);
@@ -166,6 +164,22 @@ pub fn handshake<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<'a>
     Handshake { bytes, end }
 }
 
+/// Bytes of the stream up to the end of the record in which the first `length` bytes of the joined
+/// handshake records end; `None` where they do not.
+#[must_use]
+pub fn stream_length(stream: &[u8], length: usize) -> Option<usize> {
+    let (mut at, mut joined) = (0, 0);
+    while joined < length {
+        let header = RecordHeader::read(stream.get(at..)?)?.ok()?;
+        if header.content != content::HANDSHAKE {
+            return None;
+        }
+        at += RECORD_HEADER + header.length;
+        joined += header.length;
+    }
+    Some(at)
+}
+
 /// A handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
@@ -244,6 +258,7 @@ mod tests {
             let mut joined = Vec::new();
             let read = handshake(&stream, &mut joined);
             prop_assert_eq!(read.end, End::Other(whole));
+            prop_assert_eq!(stream_length(&stream, flight.len()), Some(whole));
             let found: Vec<_> = messages(read.bytes).map(|m| (m.whole, m.body.to_vec())).collect();
             let expected: Vec<_> = bodies.into_iter().map(|body| (true, body)).collect();
             prop_assert_eq!(found, expected);

@@ -47,14 +47,10 @@ impl InitialKeys {
         }
     }
 
-    /// Takes the protection off a packet whose number begins at `number_at`; the payload is left in
-    /// `buffer`. `None` where the packet is too short, or is not authentic.
-    pub fn open<'b>(
-        &self,
-        packet: &[u8],
-        number_at: usize,
-        buffer: &'b mut Vec<u8>,
-    ) -> Option<&'b [u8]> {
+    /// Takes the protection off a packet whose number begins at `number_at`. The packet is left in
+    /// `buffer`, and its payload begins there at what is returned; `None` where the packet is too
+    /// short, or is not authentic.
+    pub fn open(&self, packet: &[u8], number_at: usize, buffer: &mut Vec<u8>) -> Option<usize> {
         // The sample is taken as if the number had four bytes (RFC 9001 section 5.4.2).
         let sample: [u8; 16] = *packet.get(number_at + 4..)?.first_chunk()?;
         let mut mask = Block::<Aes128>::from(sample);
@@ -76,7 +72,7 @@ impl InitialKeys {
         self.packet
             .decrypt_inout_detached(&Nonce::from(nonce), header, body.into(), &Tag::from(tag))
             .ok()?;
-        Some(body)
+        Some(body_at)
     }
 }
 
@@ -200,10 +196,10 @@ mod tests {
             let version = Version::known(packet.version).unwrap();
             let keys = InitialKeys::new(version, &bytes(ID), Sender::Server);
             let mut buffer = Vec::new();
-            let payload = keys
+            let payload_at = keys
                 .open(packet.packet, packet.number_at, &mut buffer)
                 .unwrap();
-            let frame = crypto_frames(payload).next().unwrap();
+            let frame = crypto_frames(&buffer[payload_at..]).next().unwrap();
             let message = messages(frame.data).next().unwrap();
             let hello = ServerHello::read(message.body).unwrap();
             assert_eq!((hello.version, hello.cipher_suite), (0x0304, 0x1301));

@@ -15,6 +15,15 @@ pub enum Transport {
     Quic,
 }
 
+impl Transport {
+    const fn letter(self) -> u8 {
+        match self {
+            Self::Tcp => b't',
+            Self::Quic => b'q',
+        }
+    }
+}
+
 /// The fingerprint: 10 characters of what it offers, and two hashes of 12 hexadecimal digits each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ja4([u8; Ja4::LENGTH]);
@@ -36,10 +45,7 @@ impl Ja4 {
             .filter(|&kind| !is_grease(kind))
             .collect();
         let mut text = [b'_'; Self::LENGTH];
-        text[0] = match transport {
-            Transport::Tcp => b't',
-            Transport::Quic => b'q',
-        };
+        text[0] = transport.letter();
         let version = hello.supported_versions().max();
         text[1..3].copy_from_slice(version_text(version.unwrap_or(hello.legacy_version)));
         text[3] = if extensions.contains(&extension::SERVER_NAME) {
@@ -60,6 +66,36 @@ impl Ja4 {
             .collect();
         text[24..36].copy_from_slice(&hash(&extensions, &algorithms));
         Some(Self(text))
+    }
+
+    /// The fingerprint in 22 bytes: what it offers as it is, the hashes as numbers. The first byte
+    /// is never 0.
+    #[must_use]
+    pub fn pack(&self) -> [u8; 22] {
+        let mut packed = [0; 22];
+        packed[..10].copy_from_slice(&self.0[..10]);
+        let digits = self.0[11..23]
+            .chunks_exact(2)
+            .chain(self.0[24..].chunks_exact(2));
+        for (byte, pair) in packed[10..].iter_mut().zip(digits) {
+            let value = |digit: u8| (digit as char).to_digit(16).unwrap_or(0) as u8;
+            *byte = value(pair[0]) << 4 | value(pair[1]);
+        }
+        packed
+    }
+
+    /// The fingerprint that [`Ja4::pack`] packed.
+    #[must_use]
+    pub fn unpack(packed: &[u8; 22], transport: Transport) -> Self {
+        let mut text = [b'_'; Self::LENGTH];
+        text[..10].copy_from_slice(&packed[..10]);
+        text[0] = transport.letter();
+        for (index, byte) in packed[10..].iter().enumerate() {
+            let at = if index < 6 { 11 } else { 12 } + 2 * index;
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(text)
     }
 
     /// The fingerprint as text.
@@ -197,6 +233,8 @@ mod tests {
             Ja4::new(&hello, Transport::Quic).unwrap().as_str(),
             "q13d1516h2_8daaf6152771_e5627efa2ab1"
         );
+        let ja4 = Ja4::new(&hello, Transport::Quic).unwrap();
+        assert_eq!(Ja4::unpack(&ja4.pack(), Transport::Quic), ja4);
         let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
         assert_eq!(cut.server_name(), Some(&b"a.b"[..]));
         assert_eq!(Ja4::new(&cut, Transport::Tcp), None);

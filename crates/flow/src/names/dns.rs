@@ -1,0 +1,195 @@
+//! DNS messages: the first question and its answer, and whose name an address is.
+
+use super::record::DnsRecord;
+use super::state::{DnsState, Flow, Protocol};
+use super::tcp_stream::Verdict;
+use super::{Names, Segment};
+use std::io::Write as _;
+use std::net::IpAddr;
+use wire::app::dns::{Header, Message};
+
+/// The port of DNS.
+pub(super) const PORT: u16 = 53;
+
+/// Multicast DNS (RFC 6762) and LLMNR (RFC 4795), whose messages are DNS's.
+const KINDRED: [u16; 2] = [5353, 5355];
+
+/// Whether a datagram between these ports can be DNS.
+#[inline]
+pub(super) fn is_port(source: u16, destination: u16) -> bool {
+    source == PORT
+        || destination == PORT
+        || KINDRED.contains(&source)
+        || KINDRED.contains(&destination)
+}
+
+/// Whether a TCP stream begins with a DNS message behind its length (RFC 1035 section 4.2.2);
+/// `None` where too few bytes are there.
+pub(super) fn begins_stream(bytes: &[u8]) -> Option<bool> {
+    let (&length, message) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(length));
+    if length < Header::LENGTH {
+        return Some(false);
+    }
+    (message.len() >= Header::LENGTH).then(|| Header::read(message).is_some())
+}
+
+/// An address as a number, as flow keys hold them.
+pub(super) fn address_number(address: &IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from_le_bytes(address.octets())),
+        IpAddr::V6(address) => u128::from_le_bytes(address.octets()),
+    }
+}
+
+impl Names {
+    /// Reads the messages at the beginning of a TCP stream.
+    pub(super) fn read_dns_stream(
+        &mut self,
+        flow: &mut Flow,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) -> Verdict {
+        let Some((&length, rest)) = bytes.split_first_chunk::<2>() else {
+            return Verdict::More;
+        };
+        let length = usize::from(u16::from_be_bytes(length));
+        let Some(message) = rest.get(..length) else {
+            return Verdict::More;
+        };
+        if length >= Header::LENGTH && !self.read_dns(flow, segment, message) {
+            return Verdict::Close;
+        }
+        Verdict::Used(2 + length)
+    }
+
+    /// Reads a message; false where it is none.
+    pub(super) fn read_dns(
+        &mut self,
+        flow: &mut Flow,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) -> bool {
+        let Some(&state) = self.dns.get(flow.other) else {
+            return false;
+        };
+        let mut state = state;
+        let Some(header) = Header::read(bytes) else {
+            return false;
+        };
+        if header.is_response {
+            self.note_dns_response(flow, &mut state, segment, bytes);
+        } else {
+            if state.queries == 0 {
+                state.time_ns = segment.time_ns;
+                state.id = header.id;
+                if let Some(message) = Message::read(bytes) {
+                    self.note_question(flow, &mut state, &message);
+                }
+            }
+            state.queries = state.queries.saturating_add(1);
+        }
+        if let Some(place) = self.dns.get_mut(flow.other) {
+            *place = state;
+        }
+        true
+    }
+
+    fn note_question(&mut self, flow: &mut Flow, state: &mut DnsState, message: &Message) {
+        if let Some((name, kind)) = &message.question
+            && !state.has_query
+        {
+            state.query = self.keep(flow, name.as_str().as_bytes());
+            state.query_type = *kind;
+            state.has_query = true;
+        }
+    }
+
+    fn note_dns_response(
+        &mut self,
+        flow: &mut Flow,
+        state: &mut DnsState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) {
+        let Some(message) = Message::read(bytes) else {
+            return;
+        };
+        if !state.has_latency && state.queries > 0 && state.id == message.header.id {
+            state.time_ns = segment.time_ns.saturating_sub(state.time_ns).max(0);
+            state.has_latency = true;
+        }
+        if state.responses == 0 {
+            self.note_question(flow, state, &message);
+            state.response_code = message.response_code;
+            state.answers = message.header.counts[1];
+            state.has_ttl = message.ttl_s.is_some();
+            state.ttl_s = message.ttl_s.unwrap_or(0);
+            let mut list = std::mem::take(&mut self.list);
+            list.clear();
+            for address in message.addresses() {
+                let comma = if list.is_empty() { "" } else { "," };
+                let _ = write!(list, "{comma}{address}");
+            }
+            state.addresses = self.keep(flow, &list);
+            self.list = list;
+        }
+        state.responses = state.responses.saturating_add(1);
+        // Multicast responses tell everyone, and no client of its own.
+        let unicast = segment.source_port == PORT || segment.destination_port == PORT;
+        if let Some((name, _)) = &message.question
+            && unicast
+            && !message.addresses().is_empty()
+        {
+            let name = name.as_str().as_bytes();
+            if let Some(place) = self.resolved.keep(name) {
+                for address in message.addresses() {
+                    self.answers
+                        .push((address_number(address), place, name.len()));
+                }
+            }
+        }
+    }
+
+    /// Puts what responses told into the cache, for the client of this flow.
+    pub(super) fn note_answers(&mut self, client: u128, time_ns: i64) {
+        for (server, place, length) in self.answers.drain(..) {
+            self.resolved.insert(client, server, time_ns, place, length);
+        }
+    }
+
+    /// The state for a DNS flow over UDP, or 0 when all are taken.
+    pub(super) fn open_dns(&mut self, flow: &mut Flow) -> bool {
+        flow.other = self.dns.take();
+        flow.kind = Protocol::Dns;
+        flow.protocol = Protocol::Dns;
+        flow.other != 0
+    }
+
+    /// The record of the messages; their texts are given back.
+    pub(super) fn dns_record(&mut self, handle: u32) -> Option<Box<DnsRecord>> {
+        let state = *self.dns.get(handle)?;
+        let record = DnsRecord {
+            query: self.texts.string(state.query),
+            query_type: state.has_query.then_some(state.query_type),
+            response_code: (state.responses > 0).then_some(state.response_code),
+            answers: (state.responses > 0).then_some(state.answers),
+            addresses: self.texts.string(state.addresses),
+            ttl_s: state.has_ttl.then_some(state.ttl_s),
+            latency_ns: state.has_latency.then_some(state.time_ns.cast_unsigned()),
+            queries: state.queries,
+            responses: state.responses,
+        };
+        self.release_dns(handle);
+        let known = record.queries > 0 || record.responses > 0;
+        known.then(|| Box::new(record))
+    }
+
+    pub(super) fn release_dns(&mut self, handle: u32) {
+        if let Some(&state) = self.dns.get(handle) {
+            self.texts.release(state.query);
+            self.texts.release(state.addresses);
+            self.dns.release(handle);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Names that clients resolved: a bounded cache from (client, server) addresses to the name that a
+//! DNS response gave the server's address for.
+
+use hw::hash::KeyedHash;
+use hw::memory::{HugeSlice, Line};
+use std::io;
+
+/// Ways of a set: the oldest of them makes room.
+const WAYS: usize = 4;
+
+/// Bytes of names for each entry, on average.
+const NAME_BYTES: usize = 64;
+
+/// The longest name that is kept.
+const NAME_MAX: usize = 255;
+
+/// Client address, server address, time of the response, place of the name and, in the last word,
+/// its length; a length of 0 is an empty entry.
+type Entry = Line<u64, 8>;
+
+const TIME: usize = 4;
+const PLACE: usize = 5;
+const LENGTH: usize = 6;
+
+/// The cache.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    entries: HugeSlice<Entry>,
+    sets: u64,
+    /// Names, written around and around; a name whose place has been written over is forgotten.
+    names: HugeSlice<u8>,
+    written: u64,
+    hash: KeyedHash,
+}
+
+impl Resolved {
+    pub(super) fn new(entries_max: usize) -> io::Result<Self> {
+        let sets = entries_max.div_ceil(WAYS).max(1);
+        Ok(Self {
+            entries: HugeSlice::try_zeroed(sets * WAYS)?,
+            sets: sets as u64,
+            names: HugeSlice::try_zeroed((sets * WAYS * NAME_BYTES).max(2 * NAME_MAX))?,
+            written: 0,
+            hash: KeyedHash::new(0x6e61_6d65),
+        })
+    }
+
+    /// Whether no name was ever kept.
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.written == 0
+    }
+
+    /// Keeps a name for the entries that [`Resolved::insert`] makes next; its place.
+    pub(super) fn keep(&mut self, name: &[u8]) -> Option<u64> {
+        if name.is_empty() || name.len() > NAME_MAX {
+            return None;
+        }
+        let size = self.names.len() as u64;
+        let mut at = self.written % size;
+        if at + name.len() as u64 > size {
+            self.written += size - at;
+            at = 0;
+        }
+        let place = self.written;
+        self.names[at as usize..at as usize + name.len()].copy_from_slice(name);
+        self.written += name.len() as u64;
+        Some(place)
+    }
+
+    /// Notes that `client` was told at `time_ns` that the name of `length` bytes at `place` is
+    /// `server`'s.
+    pub(super) fn insert(
+        &mut self,
+        client: u128,
+        server: u128,
+        time_ns: i64,
+        place: u64,
+        length: usize,
+    ) {
+        let set = self.set(client, server);
+        let addresses = words(client, server);
+        let mut oldest = set;
+        for index in set..set + WAYS {
+            let entry = &self.entries[index].0;
+            if entry[LENGTH] == 0 || entry[..TIME] == addresses {
+                oldest = index;
+                break;
+            }
+            if (entry[TIME] as i64) < self.entries[oldest].0[TIME] as i64 {
+                oldest = index;
+            }
+        }
+        let entry = &mut self.entries[oldest].0;
+        entry[..TIME].copy_from_slice(&addresses);
+        entry[TIME] = time_ns.cast_unsigned();
+        entry[PLACE] = place;
+        entry[LENGTH] = length as u64;
+    }
+
+    /// The name that `client` was last told for `server`, and when.
+    pub(super) fn find(&self, client: u128, server: u128) -> Option<(&[u8], i64)> {
+        let set = self.set(client, server);
+        let addresses = words(client, server);
+        let entry = self.entries[set..set + WAYS]
+            .iter()
+            .map(|entry| &entry.0)
+            .find(|entry| entry[LENGTH] != 0 && entry[..TIME] == addresses)?;
+        let size = self.names.len() as u64;
+        if self.written - entry[PLACE] > size {
+            return None;
+        }
+        let at = (entry[PLACE] % size) as usize;
+        let name = &self.names[at..at + entry[LENGTH] as usize];
+        Some((name, entry[TIME].cast_signed()))
+    }
+
+    fn set(&self, client: u128, server: u128) -> usize {
+        let digest = self.hash.digest(&[client, server, 0]) as u64;
+        let set = (u128::from(digest) * u128::from(self.sets)) >> 64;
+        set as usize * WAYS
+    }
+
+    /// Memory when it is full, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.len() * size_of::<Entry>() + self.names.len()
+    }
+}
+
+fn words(client: u128, server: u128) -> [u64; 4] {
+    [
+        client as u64,
+        (client >> 64) as u64,
+        server as u64,
+        (server >> 64) as u64,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_answer_is_found_until_it_is_pushed_out() {
+        let mut cache = Resolved::new(8).unwrap();
+        let tell = |cache: &mut Resolved, server: u128, time, name: &str| {
+            let place = cache.keep(name.as_bytes()).unwrap();
+            cache.insert(1, server, time, place, name.len());
+        };
+        tell(&mut cache, 2, 10, "first.example");
+        tell(&mut cache, 2, 20, "second.example");
+        assert_eq!(cache.find(1, 2), Some((&b"second.example"[..], 20)));
+        assert_eq!(cache.find(2, 1), None);
+        for server in 3..200 {
+            tell(&mut cache, server, 20 + server as i64, "another.example");
+        }
+        assert_eq!(cache.find(1, 2), None);
+        let found = (0..200).filter(|&s| cache.find(1, s).is_some()).count();
+        assert!((4..=8).contains(&found), "{found}");
+        assert_eq!(cache.keep(&[b'a'; 256]), None);
+    }
+
+    #[test]
+    fn a_name_that_was_written_over_is_forgotten() {
+        let mut cache = Resolved::new(4).unwrap();
+        let place = cache.keep(b"a.example").unwrap();
+        cache.insert(1, 2, 0, place, 9);
+        while cache.find(1, 2).is_some() {
+            assert_eq!(cache.find(1, 2), Some((&b"a.example"[..], 0)));
+            assert!(cache.written < 2000);
+            cache.keep(&[b'b'; 100]).unwrap();
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Streams and datagrams made by hand: what comes out of them, in any order and under any limit.
+
+use super::*;
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+fn names() -> Names {
+    Names::new(16, &NamesLimits::default(), Arc::default()).unwrap()
+}
+
+fn key(protocol: u8, destination_port: u16) -> FlowKey {
+    let mut key = FlowKey {
+        version: 4,
+        protocol,
+        source_port: 40_000,
+        destination_port,
+        ..FlowKey::default()
+    };
+    key.source[..4].copy_from_slice(&CLIENT.octets());
+    key.destination[..4].copy_from_slice(&SERVER.octets());
+    key
+}
+
+/// A packet of the flow with `key`; the payload is all captured.
+fn segment<'a>(
+    key: &FlowKey,
+    time_ns: i64,
+    direction: u8,
+    sequence: u32,
+    payload: &'a [u8],
+) -> Segment<'a> {
+    let (source_port, destination_port) = if direction == 0 {
+        (key.source_port, key.destination_port)
+    } else {
+        (key.destination_port, key.source_port)
+    };
+    Segment {
+        time_ns,
+        direction,
+        protocol: key.protocol,
+        tcp_flags: 0,
+        sequence,
+        source_port,
+        destination_port,
+        payload,
+        payload_length: payload.len() as u32,
+    }
+}
+
+/// One side's bytes in pieces, at the place that each has in the stream.
+struct Talk {
+    names: Names,
+    key: FlowKey,
+    time_ns: i64,
+}
+
+impl Talk {
+    fn new(port: u16) -> Self {
+        Self {
+            names: names(),
+            key: key(6, port),
+            time_ns: 0,
+        }
+    }
+
+    fn syn(&mut self, direction: u8, sequence: u32) {
+        let mut packet = segment(&self.key, self.time_ns, direction, sequence, &[]);
+        packet.tcp_flags = flag::SYN;
+        self.names.observe(3, &packet, || self.key);
+    }
+
+    fn say(&mut self, direction: u8, sequence: u32, payload: &[u8]) {
+        self.time_ns += 1_000_000;
+        let packet = segment(&self.key, self.time_ns, direction, sequence, payload);
+        self.names.observe(3, &packet, || self.key);
+    }
+
+    fn end(mut self) -> NamesRecord {
+        let record = self.names.take(3, &self.key);
+        check_nothing_is_held(&self.names);
+        record
+    }
+}
+
+fn check_nothing_is_held(names: &Names) {
+    assert_eq!(names.flows.taken(), 0);
+    assert_eq!(names.tls.taken(), 0);
+    assert_eq!(names.http.taken() + names.dns.taken(), 0);
+    assert_eq!(names.quic.taken() + names.rtp.taken(), 0);
+    assert_eq!(names.texts.taken(), 0);
+    assert_eq!(names.assemblies.taken(), 0);
+}
+
+/// A ClientHello in one record: server name, ALPN, versions, and padding up to `length`.
+fn client_hello(name: &str, length: usize) -> Vec<u8> {
+    let mut extensions = vec![0, 0];
+    let part = (name.len() as u16 + 3).to_be_bytes();
+    extensions.extend((name.len() as u16 + 5).to_be_bytes());
+    extensions.extend(part);
+    extensions.push(0);
+    extensions.extend((name.len() as u16).to_be_bytes());
+    extensions.extend(name.as_bytes());
+    extensions.extend(b"\0\x10\0\x0e\0\x0c\x02h2\x08http/1.1");
+    extensions.extend([0, 43, 0, 5, 4, 3, 4, 3, 3]);
+    let padding = length.saturating_sub(extensions.len());
+    extensions.extend([0, 21]);
+    extensions.extend((padding as u16).to_be_bytes());
+    extensions.resize(extensions.len() + padding, 0);
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.push(32);
+    body.extend([9; 32]);
+    body.extend([0, 2, 0x13, 1, 1, 0]);
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    record(22, &message(1, &body))
+}
+
+fn server_hello(tls_1_3: bool) -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend([8; 32]);
+    body.push(32);
+    body.extend([9; 32]);
+    body.extend([0x13, 1, 0]);
+    if tls_1_3 {
+        body.extend([0, 6, 0, 43, 0, 2, 3, 4]);
+    } else {
+        body.extend([0, 9, 0, 16, 0, 5, 0, 3, 2, b'h', b'2']);
+    }
+    record(22, &message(2, &body))
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend(&(body.len() as u32).to_be_bytes()[1..]);
+    bytes.extend(body);
+    bytes
+}
+
+fn record(content: u8, fragment: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![content, 3, 3];
+    bytes.extend((fragment.len() as u16).to_be_bytes());
+    bytes.extend(fragment);
+    bytes
+}
+
+fn name_of(record: &NamesRecord) -> Option<&str> {
+    record.tls.as_ref()?.server_name.as_deref()
+}
+
+#[test]
+fn a_handshake_is_told_with_its_set_up_time() {
+    let mut talk = Talk::new(443);
+    talk.syn(0, 99);
+    talk.syn(1, 499);
+    let hello = client_hello("www.youtube.com", 0);
+    talk.say(0, 100, &hello);
+    talk.say(1, 500, &server_hello(true));
+    let at = 100 + hello.len() as u32;
+    talk.say(0, at, &record(20, &[1]));
+    talk.say(0, at + 6, &record(23, &[0; 40]));
+    let word = talk.names.words[3];
+    assert_eq!(
+        word >> 32,
+        stage::QUIET,
+        "a packet more costs a look at the word"
+    );
+    let record = talk.end();
+    let tls = record.tls.as_deref().unwrap();
+    assert_eq!(tls.server_name.as_deref(), Some("www.youtube.com"));
+    assert_eq!(tls.alpn_offered.as_deref(), Some("h2,http/1.1"));
+    assert_eq!(tls.versions_offered.as_deref(), Some("0304,0303"));
+    assert_eq!((tls.version, tls.cipher), (Some(0x0304), Some(0x1301)));
+    assert_eq!(tls.setup_ns, Some(3_000_000));
+    assert!(!tls.resumed);
+    assert!(tls.ja4.as_deref().unwrap().starts_with("t13d0104h2_"));
+    let application = record.application.unwrap();
+    assert_eq!(&*application.name, "YouTube");
+    assert_eq!(application.found_by, FoundBy::Sni);
+    assert_eq!(record.cut, Cut::default());
+}
+
+#[test]
+fn a_session_taken_up_again_is_told() {
+    let mut talk = Talk::new(443);
+    talk.say(0, 1, &client_hello("a.example", 0));
+    talk.say(1, 1, &server_hello(false));
+    let record = talk.end();
+    let tls = record.tls.unwrap();
+    assert!(tls.resumed);
+    assert_eq!(tls.alpn_chosen.as_deref(), Some("h2"));
+    assert_eq!(tls.setup_ns, None);
+}
+
+#[test]
+fn a_hello_whose_middle_was_lost_gives_what_is_there() {
+    let hello = client_hello("lost.example", 1500);
+    let mut talk = Talk::new(443);
+    talk.syn(0, 0);
+    talk.say(0, 1, &hello[..300]);
+    talk.say(0, 900, &hello[899..]);
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("lost.example"));
+    assert_eq!(record.tls.as_ref().unwrap().ja4, None);
+    assert!(record.cut.holds(Cut::GAP));
+}
+
+#[test]
+fn a_snap_length_is_told() {
+    let hello = client_hello("snapped.example", 900);
+    let mut talk = Talk::new(443);
+    let mut packet = segment(&talk.key, 0, 0, 1, &hello[..300]);
+    packet.payload_length = hello.len() as u32;
+    talk.names.observe(3, &packet, || talk.key);
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("snapped.example"));
+    assert!(record.cut.holds(Cut::SNAP_LENGTH));
+}
+
+#[test]
+fn without_a_buffer_the_name_is_looked_for_in_the_first_piece() {
+    let limits = NamesLimits {
+        assemblies_max: 0,
+        ..NamesLimits::default()
+    };
+    let mut talk = Talk::new(443);
+    talk.names = Names::new(16, &limits, Arc::default()).unwrap();
+    let hello = client_hello("full.example", 1500);
+    talk.say(0, 1, &hello[..600]);
+    talk.say(0, 601, &hello[600..]);
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("full.example"));
+    assert!(record.cut.holds(Cut::ASSEMBLY));
+}
+
+#[test]
+fn tls_after_another_protocol_is_found() {
+    let mut talk = Talk::new(25);
+    talk.syn(0, 0);
+    talk.syn(1, 0);
+    talk.say(1, 1, b"220 mail.example ESMTP\r\n");
+    talk.say(0, 1, b"EHLO a\r\n");
+    talk.say(1, 25, b"250 STARTTLS\r\n");
+    talk.say(0, 9, b"STARTTLS\r\n");
+    talk.say(1, 39, b"220 go\r\n");
+    talk.say(0, 19, &client_hello("mail.example", 0));
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("mail.example"));
+    let application = record.application.unwrap();
+    assert_eq!(&*application.name, "SMTP");
+    assert_eq!(application.found_by, FoundBy::Bytes);
+}
+
+#[test]
+fn requests_and_responses_are_counted_past_their_bodies() {
+    let mut talk = Talk::new(80);
+    let first = b"POST /a HTTP/1.1\r\nHost: h.example:80\r\nContent-Length: 10\r\n\r\nGET / HTTP";
+    let second = b"GET /b HTTP/1.1\r\nHost: other.example\r\n\r\nGET /c HTTP/1.1\r\n\r\n";
+    talk.say(0, 1, &first[..50]);
+    talk.say(0, 51, &first[50..]);
+    talk.say(
+        1,
+        1,
+        b"HTTP/1.1 404 No\r\nContent-Type: text/plain\r\nContent-Length: 20\r\n\r\n",
+    );
+    talk.say(1, 66, b"HTTP/1.1 20");
+    talk.say(1, 77, b"123456789HTTP/1.1 200 OK\r\n\r\n");
+    talk.say(0, 1 + first.len() as u32, second);
+    let record = talk.end();
+    let http = record.http.unwrap();
+    assert_eq!((http.requests, http.responses), (3, 2));
+    assert_eq!(http.method.as_deref(), Some("POST"));
+    assert_eq!(http.target.as_deref(), Some("/a"));
+    assert_eq!(http.host.as_deref(), Some("h.example:80"));
+    assert_eq!(http.status, Some(404));
+    assert_eq!(http.content_type.as_deref(), Some("text/plain"));
+    assert_eq!(http.first_byte_ns, Some(1_000_000));
+}
+
+#[test]
+fn a_tunnel_through_a_proxy_keeps_both_names() {
+    let mut talk = Talk::new(8080);
+    let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
+    talk.say(0, 1, connect);
+    talk.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
+    talk.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+    talk.say(1, 20, &server_hello(true));
+    let record = talk.end();
+    assert_eq!(
+        record.http.as_ref().unwrap().host.as_deref(),
+        Some("s.example:443")
+    );
+    assert_eq!(name_of(&record), Some("s.example"));
+    assert_eq!(record.tls.unwrap().version, Some(0x0304));
+}
+
+fn dns(response: bool, id: u16) -> Vec<u8> {
+    let mut bytes = id.to_be_bytes().to_vec();
+    bytes.extend([
+        if response { 0x81 } else { 1 },
+        0x80,
+        0,
+        1,
+        0,
+        u8::from(response),
+        0,
+        0,
+        0,
+        0,
+    ]);
+    bytes.extend(b"\x03www\x07netflix\x03com\0\0\x01\0\x01");
+    if response {
+        bytes.extend(b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04");
+        bytes.extend(SERVER.octets());
+    }
+    bytes
+}
+
+#[test]
+fn a_name_resolved_before_is_the_next_flows() {
+    let mut names = names();
+    let mut resolver = key(17, 53);
+    resolver.destination[..4].copy_from_slice(&[9, 9, 9, 9]);
+    let (query, response) = (dns(false, 7), dns(true, 7));
+    names.observe(1, &segment(&resolver, 0, 0, 0, &query), || resolver);
+    names.observe(1, &segment(&resolver, 2_000, 1, 0, &response), || resolver);
+    let web = key(6, 443);
+    let mut syn = segment(&web, 5_000_000, 0, 0, &[]);
+    syn.tcp_flags = flag::SYN;
+    names.observe(2, &syn, || web);
+    names.relocate(2, 9);
+    let record = names.take(9, &web);
+    let resolved = record.resolved.unwrap();
+    assert_eq!(&*resolved.name, "www.netflix.com");
+    assert_eq!(resolved.age_ns, 4_998_000);
+    let application = record.application.unwrap();
+    assert_eq!(
+        (&*application.name, application.found_by),
+        ("Netflix", FoundBy::Dns)
+    );
+    let record = names.take(1, &resolver);
+    let dns = record.dns.unwrap();
+    assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
+    assert_eq!((dns.query_type, dns.response_code), (Some(1), Some(0)));
+    assert_eq!((dns.answers, dns.ttl_s), (Some(1), Some(60)));
+    assert_eq!(dns.addresses.as_deref(), Some("192.0.2.1"));
+    assert_eq!(dns.latency_ns, Some(2_000));
+    assert_eq!((dns.queries, dns.responses), (1, 1));
+    check_nothing_is_held(&names);
+}
+
+#[test]
+fn dns_over_tcp_in_two_pieces() {
+    let mut talk = Talk::new(53);
+    for (direction, message) in [(0, dns(false, 3)), (1, dns(true, 3))] {
+        let mut stream = (message.len() as u16).to_be_bytes().to_vec();
+        stream.extend(message);
+        talk.say(direction, 1, &stream[..1]);
+        talk.say(direction, 2, &stream[1..20]);
+        talk.say(direction, 21, &stream[20..]);
+    }
+    let record = talk.end();
+    let dns = record.dns.unwrap();
+    assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
+    assert_eq!((dns.queries, dns.responses), (1, 1));
+}
+
+fn rtp(sequence: u16, timestamp: u32) -> Vec<u8> {
+    let mut bytes = vec![0x80, 0];
+    bytes.extend(sequence.to_be_bytes());
+    bytes.extend(timestamp.to_be_bytes());
+    bytes.extend([1, 2, 3, 4]);
+    bytes.resize(172, 0xd5);
+    bytes
+}
+
+/// A packet every 20 ms, one lost, two out of order; each arrival is 1 ms late or early in turn,
+/// so that jitter nears 2 ms.
+#[test]
+fn rtp_is_measured_once_it_has_shown_itself() {
+    let mut names = names();
+    let call = key(17, 30_000);
+    let mut order: Vec<u16> = (0..400)
+        .map(|index| 65_400_u16.wrapping_add(index))
+        .collect();
+    order.remove(200);
+    order.swap(300, 301);
+    for (index, &sequence) in order.iter().enumerate() {
+        let tick = u32::from(sequence.wrapping_sub(65_400));
+        let time = i64::from(tick) * 20_000_000 + if index % 2 == 0 { 1_000_000 } else { 0 };
+        let packet = rtp(sequence, tick * 160);
+        names.observe(1, &segment(&call, time, 0, 0, &packet), || call);
+    }
+    names.observe(
+        1,
+        &segment(&call, 0, 0, 0, &[0x80, 201, 0, 1, 1, 2, 3, 4]),
+        || call,
+    );
+    let record = names.take(1, &call);
+    let side = record.rtp[0].as_deref().unwrap();
+    assert_eq!((side.ssrc, side.codec()), (0x0102_0304, "PCMU"));
+    assert_eq!((side.packets, side.lost, side.out_of_order), (399, 1, 1));
+    assert_eq!(side.rtcp_packets, 1);
+    let jitter = side.jitter_ns.unwrap() / 1e6;
+    assert!((0.9..=1.1).contains(&jitter), "{jitter} ms");
+    assert_eq!(&*record.application.unwrap().name, "RTP");
+    assert!(record.rtp[1].is_none());
+    check_nothing_is_held(&names);
+}
+
+proptest! {
+    /// A hello in pieces of any size and in any order gives the same as whole.
+    #[test]
+    fn pieces_in_any_order_give_the_name(
+        length in 200usize..6000,
+        mut cuts in prop::collection::vec(1usize..6000, 0..6),
+        order in any::<u64>(),
+        first in any::<u32>(),
+        repeat: bool,
+    ) {
+        let hello = client_hello("split.example.org", length);
+        cuts.push(0);
+        cuts.push(hello.len());
+        cuts.iter_mut().for_each(|cut| *cut = (*cut).min(hello.len()));
+        cuts.sort_unstable();
+        let mut pieces: Vec<_> = cuts.windows(2).map(|cut| (cut[0], cut[1])).collect();
+        pieces.retain(|(from, to)| from < to);
+        let mut state = order | 1;
+        for index in (1..pieces.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            pieces.swap(index, (state >> 33) as usize % (index + 1));
+        }
+        let mut talk = Talk::new(443);
+        talk.syn(0, first);
+        talk.syn(1, 7);
+        let start = first.wrapping_add(1);
+        for &(from, to) in &pieces {
+            talk.say(0, start.wrapping_add(from as u32), &hello[from..to]);
+            if repeat {
+                talk.say(0, start.wrapping_add(from as u32), &hello[from..to]);
+            }
+        }
+        talk.say(1, 8, &server_hello(true));
+        let record = talk.end();
+        prop_assert_eq!(name_of(&record), Some("split.example.org"));
+        prop_assert_eq!(record.tls.as_ref().unwrap().version, Some(0x0304));
+        prop_assert!(record.tls.unwrap().ja4.is_some());
+        prop_assert_eq!(record.cut, Cut::default());
+    }
+
+    /// Whatever comes in whatever order, nothing panics, and all that was taken is given back.
+    #[test]
+    fn any_segments_leave_nothing_behind(
+        segments in prop::collection::vec(
+            (0u32..4, any::<bool>(), 0u8..8, 0u32..3000, 0usize..1500, any::<bool>()), 1..80),
+        tiny: bool,
+        forget: bool,
+    ) {
+        let limits = if tiny {
+            NamesLimits {
+                assemblies_max: 1,
+                assembly_bytes: 600,
+                text_blocks_max: 3,
+                resolved_max: 1,
+                ..NamesLimits::default()
+            }
+        } else {
+            NamesLimits::default()
+        };
+        let mut names = Names::new(4, &limits, Arc::default()).unwrap();
+        let hello = client_hello("any.example", 900);
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n".repeat(20);
+        let answers = dns(true, 1).repeat(10);
+        let quic = [0xc0, 0, 0, 0, 1, 8].repeat(300);
+        let streams: [&[u8]; 4] = [&hello, &request, &answers, &quic];
+        for (slot, direction, what, at, length, tcp) in segments {
+            let stream = streams[usize::from(what) / 2];
+            let from = (at as usize).min(stream.len());
+            let to = (from + length).min(stream.len());
+            let flow = key(if tcp { 6 } else { 17 }, [443, 53, 80, 30_000][slot as usize]);
+            let mut packet = segment(&flow, 0, u8::from(direction), at, &stream[from..to]);
+            packet.payload_length += u32::from(what & 1) * 7;
+            packet.tcp_flags = if at == 0 { flag::SYN } else { 0 };
+            names.observe(slot, &packet, || flow);
+        }
+        for slot in 0..4 {
+            if forget {
+                names.clear(slot);
+            } else {
+                let _ = names.take(slot, &key(6, 443));
+            }
+        }
+        check_nothing_is_held(&names);
+    }
+}
