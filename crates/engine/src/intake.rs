@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use wire::plain::plain_ipv4;
-use wire::{Decapsulate, Fragment, Headers, LinkType, NoFlow};
+use wire::{Decapsulate, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// How many frames ahead a frame's headers are asked for.
 const AHEAD: usize = 8;
@@ -52,6 +52,8 @@ pub struct Intake {
     /// Where the device's hashes are the table's.
     reuse: Option<Reuse>,
     decapsulate: Decapsulate,
+    /// Whether the meter asks for the details of each packet.
+    details: bool,
     clock: PacketClock,
     numbers: Numbers,
     /// What has no flow is counted here, and all that is not the table's to know.
@@ -73,6 +75,7 @@ impl Intake {
             identity: options.identity_hash().map(Identity::new),
             reuse: None,
             decapsulate,
+            details: options.statistics.analysis.is_some(),
             clock: PacketClock::default(),
             numbers: Numbers::default(),
             books: Books::default(),
@@ -111,17 +114,30 @@ impl Intake {
         }
         let begun = batch.len();
         if self.reuse.is_some() {
-            self.read_headers::<true>(burst, batch);
+            if self.details {
+                self.read_headers::<true, true>(burst, batch);
+            } else {
+                self.read_headers::<true, false>(burst, batch);
+            }
             self.reuse_hashes(batch, begun);
         } else {
-            self.read_headers::<false>(burst, batch);
+            if self.details {
+                self.read_headers::<false, true>(burst, batch);
+            } else {
+                self.read_headers::<false, false>(burst, batch);
+            }
             let (keys, hashes) = batch.keys_and_hashes();
             self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
         }
     }
 
-    /// Makes the keys of a burst; `REUSE`: notes the device's hashes.
-    fn read_headers<const REUSE: bool>(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
+    /// Makes the keys of a burst; `REUSE`: notes the device's hashes; `DETAILS`: adds what an
+    /// analysis asks for.
+    fn read_headers<const REUSE: bool, const DETAILS: bool>(
+        &mut self,
+        burst: &Burst<'_>,
+        batch: &mut Batch,
+    ) {
         // A tunnel's outer packet looks plain too: whoever wants the innermost walks them all.
         let plain_first =
             burst.link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost;
@@ -152,12 +168,18 @@ impl Intake {
                         ..packet
                     },
                 );
+                if DETAILS {
+                    batch.push_segment(Segment {
+                        frame: index as u16,
+                        ..Segment::of_plain(frame.bytes)
+                    });
+                }
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             } else {
                 if REUSE {
                     self.note_hash(batch.len(), None);
                 }
-                self.read_any(burst.link, frame, packet, batch);
+                self.read_any(burst.link, index, frame, packet, batch);
             }
         }
         self.finish_burst(burst, received);
@@ -199,7 +221,14 @@ impl Intake {
     }
 
     #[inline(never)]
-    fn read_any(&mut self, link: LinkType, frame: &Frame<'_>, packet: Packet, batch: &mut Batch) {
+    fn read_any(
+        &mut self,
+        link: LinkType,
+        index: usize,
+        frame: &Frame<'_>,
+        packet: Packet,
+        batch: &mut Batch,
+    ) {
         let Some(headers) = self.dissect(link, frame) else {
             return;
         };
@@ -213,6 +242,12 @@ impl Intake {
         match key {
             TableKey::Compact(key) => batch.push(key, packet),
             TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
+        }
+        if self.details {
+            batch.push_segment(Segment {
+                frame: index as u16,
+                ..Segment::of_headers(frame.bytes, &headers)
+            });
         }
     }
 

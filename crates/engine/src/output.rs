@@ -97,8 +97,7 @@ impl Returned {
 
     /// Gives a batch back to be filled again.
     pub fn give_back(&self, mut batch: RecordBatch) {
-        batch.records.clear();
-        batch.values.clear();
+        batch.clear();
         // With enough empty ones about, this one is let go.
         let _ = self.empty.try_send(batch);
     }

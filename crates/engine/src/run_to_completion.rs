@@ -10,7 +10,7 @@ use crate::progress::{Progress, QueueProgress};
 use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
 use crate::steer::Steer;
-use flow::{Batch, Meter};
+use flow::{Batch, InFrames, Meter};
 use port::{Burst, Port};
 use std::thread;
 
@@ -130,8 +130,10 @@ impl Handler for Counting<'_> {
     async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         self.batch.clear();
         intake.read(burst, &mut self.batch);
+        let payloads = InFrames(burst.frames);
         if self.steer.is_single() {
-            self.meter.process(&self.batch, &mut self.records);
+            self.meter
+                .process_with(&self.batch, &payloads, &mut self.records);
         } else {
             self.share.clear();
             for (index, &hash) in self.batch.hashes().iter().enumerate() {
@@ -139,7 +141,8 @@ impl Handler for Counting<'_> {
                     self.share.push_from(&self.batch, index);
                 }
             }
-            self.meter.process(&self.share, &mut self.records);
+            self.meter
+                .process_with(&self.share, &payloads, &mut self.records);
             // Time goes on for the flows of a share that has no packet.
             self.meter.advance(intake.clock_ms(), &mut self.records);
         }

@@ -53,6 +53,12 @@ impl Sender<'_> {
             drops: self.drops,
             pace,
             batch: Batch::default(),
+            keep_payloads: self
+                .options
+                .meter
+                .statistics
+                .analysis
+                .is_some_and(flow::Level::has_applications),
             overflow: Count::default(),
         };
         let mut receiver = Receiver {
@@ -115,6 +121,8 @@ struct Sending {
     drops: bool,
     pace: Pace,
     batch: Batch,
+    /// Whether monitors look into payloads, which must outlive their frames then.
+    keep_payloads: bool,
     /// Packets that found a ring full.
     overflow: Count,
 }
@@ -125,11 +133,16 @@ impl Handler for Sending {
             if self.ways[0].open.len() + burst.frames.len() > BURST {
                 self.send(0).await;
             }
-            intake.read(burst, &mut self.ways[0].open);
+            let open = &mut self.ways[0].open;
+            let first = open.len();
+            intake.read(burst, open);
+            if self.keep_payloads {
+                open.keep_payloads(first, |frame| burst.frames[usize::from(frame)].bytes);
+            }
         } else {
             self.batch.clear();
             intake.read(burst, &mut self.batch);
-            self.hand_out().await;
+            self.hand_out(burst).await;
         }
         let clock_ms = intake.clock_ms();
         for monitor in 0..self.ways.len() {
@@ -167,13 +180,18 @@ impl Handler for Sending {
 
 impl Sending {
     /// Gives each packet to the monitor of its flow.
-    async fn hand_out(&mut self) {
+    async fn hand_out(&mut self, burst: &Burst<'_>) {
         for index in 0..self.batch.len() {
             let monitor = self.steer.worker(self.batch.hashes()[index]);
             if self.ways[monitor].open.is_full() {
                 self.send(monitor).await;
             }
-            self.ways[monitor].open.push_from(&self.batch, index);
+            let open = &mut self.ways[monitor].open;
+            open.push_from(&self.batch, index);
+            if self.keep_payloads {
+                let last = open.len() - 1;
+                open.keep_payloads(last, |frame| burst.frames[usize::from(frame)].bytes);
+            }
         }
     }
 

@@ -34,6 +34,7 @@ fn main() -> Result<(), ExportError> {
             flow,
             vlan: false,
             statistics: (0..statistics).map(statistic).collect(),
+            analysis: None,
         };
         let batches = batches(statistics);
         let options = ExportOptions {
@@ -170,6 +171,7 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
     records
         .chunks(BATCH)
         .map(|records| RecordBatch {
+            analyses: Vec::new(),
             records: records.to_vec(),
             values: (0..records.len() * statistics)
                 .map(|place| {

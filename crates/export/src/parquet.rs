@@ -265,7 +265,7 @@ mod tests {
         };
         RecordBatch {
             records: vec![record; ROW_GROUP],
-            values: Vec::new(),
+            ..RecordBatch::default()
         }
     }
 

@@ -201,6 +201,7 @@ fn with_statistics() -> (Schema, RecordBatch) {
     let batch = RecordBatch {
         records: vec![tcp(), dns(), ping()],
         values: vec![100_000.5, 1e-7, 94.0, f64::NAN, f64::INFINITY, -1.5],
+        ..RecordBatch::default()
     };
     (schema, batch)
 }

@@ -60,6 +60,7 @@ fn records_read_back_with_their_types() {
     let batch = RecordBatch {
         records: vec![both_directions(), dns(), ping(), neighbour()],
         values: vec![1.5, f64::NAN, -0.0, f64::INFINITY],
+        ..RecordBatch::default()
     };
     exporter.write(&batch).unwrap();
     exporter.finish().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::record::FlowDefinition;
 use hw::hash::KeyedHash;
-use wire::FlowKey;
+use wire::{FlowKey, Segment};
 
 /// The most packets in a batch.
 pub const BURST: usize = 256;
@@ -35,6 +35,10 @@ pub struct Batch {
     hashes: Box<[u64; BURST]>,
     packets: Box<[Packet; BURST]>,
     wide: Vec<FlowKey>,
+    /// Details of each packet, where they are asked for; empty otherwise.
+    segments: Vec<Segment>,
+    /// Payloads that are kept longer than the frames that they came in.
+    payloads: Vec<u8>,
     length: usize,
 }
 
@@ -45,6 +49,8 @@ impl Default for Batch {
             hashes: Box::new([0; BURST]),
             packets: Box::new([Packet::default(); BURST]),
             wide: Vec::with_capacity(BURST),
+            segments: Vec::new(),
+            payloads: Vec::new(),
             length: 0,
         }
     }
@@ -81,7 +87,30 @@ impl Batch {
         self.keys[..self.length][index] = key;
     }
 
-    /// Adds packet `index` of another batch, with its hash.
+    /// Adds the details of the packet that was pushed last. Either every packet of a batch has them,
+    /// or none.
+    #[inline]
+    pub fn push_segment(&mut self, segment: Segment) {
+        debug_assert!(self.segments.len() + 1 == self.length);
+        self.segments.push(segment);
+    }
+
+    /// Copies the payloads of the packets from `first` on out of their frames, so that the batch can
+    /// outlive these; `frame` gives the bytes of a frame by its number in the burst.
+    pub fn keep_payloads<'a>(&mut self, first: usize, frame: impl Fn(u16) -> &'a [u8]) {
+        let segments = self.segments.get_mut(first..).unwrap_or_default();
+        for segment in segments {
+            let start = segment.payload_at as usize;
+            let end = start + segment.payload_captured as usize;
+            let bytes = frame(segment.frame).get(start..end).unwrap_or_default();
+            segment.payload_at = self.payloads.len() as u32;
+            segment.payload_captured = bytes.len() as u32;
+            self.payloads.extend_from_slice(bytes);
+        }
+    }
+
+    /// Adds packet `index` of another batch, with its hash and its details; a payload that the other
+    /// batch has kept is left behind.
     ///
     /// # Panics
     /// When the batch is full.
@@ -92,12 +121,17 @@ impl Batch {
             Some(key) => self.push_wide(other.keys[index], key, packet),
             None => self.push(other.keys[index], packet),
         }
+        if let Some(&segment) = other.segments.get(index) {
+            self.push_segment(segment);
+        }
     }
 
     /// Takes all packets out.
     pub fn clear(&mut self) {
         self.length = 0;
         self.wide.clear();
+        self.segments.clear();
+        self.payloads.clear();
     }
 
     /// Packets in the batch.
@@ -146,6 +180,13 @@ impl Batch {
         &self.packets[..self.length]
     }
 
+    /// The details of each packet, if they were asked for.
+    #[inline]
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// The whole key of a packet whose table key is a digest.
     #[inline]
     #[must_use]
@@ -160,6 +201,44 @@ impl Batch {
     pub fn flow_key(&self, index: usize) -> FlowKey {
         self.wide_key(&self.packets[index])
             .unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
+    }
+}
+
+/// Where the payloads of a batch's packets lie.
+pub trait Payloads {
+    /// The captured payload of a packet of `batch` with these details.
+    fn payload<'a>(&'a self, batch: &'a Batch, segment: &Segment) -> &'a [u8];
+}
+
+/// In the batch itself, which has [kept](Batch::keep_payloads) them; or nobody asks for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept;
+
+impl Payloads for Kept {
+    #[inline]
+    fn payload<'a>(&'a self, batch: &'a Batch, segment: &Segment) -> &'a [u8] {
+        let start = segment.payload_at as usize;
+        let end = start + segment.payload_captured as usize;
+        batch.payloads.get(start..end).unwrap_or_default()
+    }
+}
+
+/// In the frames of the burst that was read into the batch, which are still there: nothing is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct InFrames<'f, F>(
+    /// The frames.
+    pub &'f [F],
+);
+
+impl<F: AsRef<[u8]>> Payloads for InFrames<'_, F> {
+    #[inline]
+    fn payload<'a>(&'a self, _: &'a Batch, segment: &Segment) -> &'a [u8] {
+        let start = segment.payload_at as usize;
+        let end = start + segment.payload_captured as usize;
+        self.0
+            .get(usize::from(segment.frame))
+            .and_then(|frame| frame.as_ref().get(start..end))
+            .unwrap_or_default()
     }
 }
 

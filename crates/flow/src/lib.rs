@@ -1,5 +1,6 @@
 //! The meter: packets in batches and time go in, flow records come out. No I/O, no clock.
 
+pub mod analysis;
 pub mod batch;
 pub mod clock;
 pub mod entry;
@@ -13,7 +14,8 @@ pub mod statistic;
 pub mod table;
 pub mod view;
 
-pub use batch::{BURST, Batch, KeyMaker, Packet, TableKey};
+pub use analysis::{Analysis, Level};
+pub use batch::{BURST, Batch, InFrames, Kept, KeyMaker, Packet, Payloads, TableKey};
 pub use clock::PacketClock;
 pub use expiry::Timeouts;
 pub use garbage::GarbageSchedule;

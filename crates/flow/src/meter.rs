@@ -1,6 +1,7 @@
 //! The meter: counts batches of packets in flows, and lets flows go as records when they end.
 
-use crate::batch::{Batch, KeyMaker};
+use crate::analysis::Analyser;
+use crate::batch::{Batch, Kept, KeyMaker, Payloads};
 use crate::entry::FlowEntry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
@@ -76,6 +77,7 @@ impl MeterOptions {
             flow: self.flow,
             vlan: self.vlan,
             statistics,
+            analysis: self.statistics.analysis,
         }
     }
 
@@ -141,6 +143,8 @@ pub struct Meter {
     garbage: Garbage,
     openings: HugeSlice<Opening>,
     statistics: Vec<(Value, Box<dyn Statistic>)>,
+    /// What is not chosen does not exist.
+    analyser: Option<Box<Analyser>>,
     observed: Observed,
     sizes: Vec<u64>,
     ended: Vec<(u32, EndReason)>,
@@ -194,6 +198,16 @@ impl Meter {
             garbage: Garbage::new(&options.garbage),
             openings,
             statistics: options.statistics.build(slots as usize),
+            analyser: match options.statistics.analysis {
+                None => None,
+                Some(level) => {
+                    let flows_max = match options.table {
+                        TableKind::Bucket => flows_max.min(slots as usize),
+                        _ => slots as usize,
+                    };
+                    Some(Box::new(Analyser::new(level, slots as usize, flows_max)?))
+                }
+            },
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
             ended: Vec::new(),
@@ -216,11 +230,23 @@ impl Meter {
             .iter()
             .map(|(_, each)| each.bytes_per_flow())
             .sum();
-        self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics)
+        let analyser = self.analyser.as_ref().map_or(0, |it| it.memory_bytes());
+        self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics) + analyser
     }
 
-    /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`.
+    /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`. Payloads,
+    /// if they are asked for, are those that the batch has [kept](Batch::keep_payloads).
     pub fn process(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
+        self.process_with(batch, &Kept, sink);
+    }
+
+    /// [`Meter::process`] with payloads that lie somewhere else.
+    pub fn process_with(
+        &mut self,
+        batch: &Batch,
+        payloads: &impl Payloads,
+        sink: &mut impl RecordSink,
+    ) {
         let Some(last) = batch.packets().last() else {
             return;
         };
@@ -229,6 +255,9 @@ impl Meter {
         self.make_room(batch, sink);
         for (_, statistic) in &self.statistics {
             statistic.prefetch(self.table.likely_slots());
+        }
+        if let Some(analyser) = &self.analyser {
+            analyser.stage(self.table.likely_slots());
         }
         let mut start = 0;
         loop {
@@ -239,8 +268,11 @@ impl Meter {
                 Step::Done => batch.len(),
                 Step::Ended { at, .. } => at,
             };
-            self.open_flows(batch);
             self.update_statistics(batch, start, end);
+            if let Some(analyser) = &mut self.analyser {
+                analyser.observe(batch, [start, end], &self.observed, payloads);
+            }
+            self.open_flows(batch);
             match step {
                 Step::Done => break,
                 Step::Ended { slot, reason, .. } => self.end_flow(slot, reason, sink),
@@ -291,8 +323,7 @@ impl Meter {
     pub fn flush(&mut self, sink: &mut impl RecordSink) {
         if !self.records.records.is_empty() {
             sink.take(&mut self.records);
-            self.records.records.clear();
-            self.records.values.clear();
+            self.records.clear();
         }
     }
 
@@ -337,12 +368,16 @@ impl Meter {
                 table,
                 openings,
                 statistics,
+                analyser,
                 ..
             } = self;
             let crowded = table.grow(&mut |from, to| {
                 openings[to as usize] = openings[from as usize];
                 for (_, statistic) in statistics.iter_mut() {
                     statistic.relocate(from, to);
+                }
+                if let Some(analyser) = analyser {
+                    analyser.relocate(from, to);
                 }
             });
             match crowded {
@@ -443,6 +478,9 @@ impl Meter {
         for (_, statistic) in &mut self.statistics {
             statistic.summarise(slot, &mut self.records.values);
             statistic.clear(slot);
+        }
+        if let Some(analyser) = &mut self.analyser {
+            analyser.end(slot, &mut self.records.analyses);
         }
         self.table.remove(slot);
         self.counters.records += 1;

@@ -1,5 +1,6 @@
 //! Flow records: what is known of a flow when it ends.
 
+use crate::analysis::{Analysis, Level};
 use wire::FlowKey;
 
 /// Which packets form a flow.
@@ -94,6 +95,8 @@ pub struct Schema {
     pub vlan: bool,
     /// The columns of the chosen statistics.
     pub statistics: Vec<Column>,
+    /// What is analysed of every flow, if anything.
+    pub analysis: Option<Level>,
 }
 
 /// Records that leave the meter together, with the values of their statistics.
@@ -104,4 +107,15 @@ pub struct RecordBatch {
     /// For each record, one value for each of [`Schema::statistics`]: row after row. NaN where
     /// there is none (the inter-arrival time of a flow of one packet).
     pub values: Vec<f64>,
+    /// For each record, what an analysis found of its flow; empty where none was asked for.
+    pub analyses: Vec<Analysis>,
+}
+
+impl RecordBatch {
+    /// Takes all records out.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.values.clear();
+        self.analyses.clear();
+    }
 }

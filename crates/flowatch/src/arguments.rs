@@ -63,14 +63,10 @@ pub(crate) struct WatchArguments {
     #[command(flatten)]
     pub(crate) dpdk: DpdkArguments,
 
-    /// Which packets form a flow.
-    #[arg(
-        long,
-        value_name = "KEY",
-        default_value = "5tuple",
-        help_heading = "Flows"
-    )]
-    pub(crate) flow: FlowArgument,
+    /// Which packets form a flow [default: 5tuple; bidirectional with `--statistics tcp`, `app` or
+    /// `full`, which need both sides of a flow].
+    #[arg(long, value_name = "KEY", help_heading = "Flows")]
+    pub(crate) flow: Option<FlowArgument>,
 
     /// Make the VLAN tags part of the flow key.
     #[arg(long, help_heading = "Flows")]
@@ -108,7 +104,9 @@ pub(crate) struct WatchArguments {
 
     /// What is computed of every flow: `count`, `moments` (minimum, mean, standard deviation and
     /// maximum of packet size, inter-arrival time and gap), `size`, `iat`, `gap` (the moments of
-    /// one), `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; a comma between two.
+    /// one), `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; `tcp` (volume, timing
+    /// and TCP of both sides), `app` (volume, timing and applications), `full` (all of these); a
+    /// comma between two.
     #[arg(
         long,
         value_name = "LIST",

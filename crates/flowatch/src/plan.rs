@@ -141,8 +141,16 @@ impl Plan {
         check_cores(&cores).map_err(|error| error.to_string())?;
         let timeouts = timeouts(&arguments);
         let seed = arguments.seed.map_or_else(random_seed, Ok)?;
+        let statistics = Selection::parse(
+            &arguments.statistics,
+            arguments
+                .estimator
+                .parse()
+                .map_err(|error: SelectionError| error.to_string())?,
+        )
+        .map_err(|error| error.to_string())?;
         let meter = MeterOptions {
-            flow: match arguments.flow {
+            flow: match flow(arguments.flow, &statistics, &arguments.table)? {
                 FlowArgument::FiveTuple => FlowDefinition::FiveTuple,
                 FlowArgument::Bidirectional => FlowDefinition::Bidirectional,
                 FlowArgument::Src => FlowDefinition::Source,
@@ -157,14 +165,7 @@ impl Plan {
             flows_max: flows_max(arguments.max_flows, &source)?,
             timeouts,
             garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
-            statistics: Selection::parse(
-                &arguments.statistics,
-                arguments
-                    .estimator
-                    .parse()
-                    .map_err(|error: SelectionError| error.to_string())?,
-            )
-            .map_err(|error| error.to_string())?,
+            statistics,
             populate: live,
             view_flows: 0,
         };
@@ -252,6 +253,30 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
             }
             Ok(Source::Files(inputs))
         }
+    }
+}
+
+/// The flow definition: an analysis needs both sides of a flow in one, and no two flows in one.
+fn flow(
+    wanted: Option<FlowArgument>,
+    statistics: &Selection,
+    table: &str,
+) -> Result<FlowArgument, String> {
+    let Some(level) = statistics.analysis else {
+        return Ok(wanted.unwrap_or(FlowArgument::FiveTuple));
+    };
+    let level = level.name();
+    if table != TableKind::Bucket.name() {
+        return Err(format!(
+            "--statistics {level} needs --table bucket: {table} tells flows apart by their hash alone, and may \
+             merge two"
+        ));
+    }
+    match wanted {
+        None | Some(FlowArgument::Bidirectional) => Ok(FlowArgument::Bidirectional),
+        Some(_) => Err(format!(
+            "--statistics {level} needs both sides of a flow in one: leave --flow out, or give --flow bidirectional"
+        )),
     }
 }
 

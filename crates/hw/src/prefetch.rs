@@ -12,6 +12,12 @@ pub fn ahead(bytes: &[u8], offset: usize) {
     line(bytes.as_ptr().wrapping_add(offset));
 }
 
+/// Asks for the cache line at `address`, whatever is there.
+#[inline(always)]
+pub fn address(address: *const u8) {
+    line(address);
+}
+
 #[inline(always)]
 fn line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -34,6 +34,13 @@ impl<'a> Frame<'a> {
     }
 }
 
+impl AsRef<[u8]> for Frame<'_> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
 /// Frames received together: at least one, at most [`BURST`], all of one link type.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {

@@ -54,6 +54,89 @@ pub struct Headers {
     pub tcp_flags: u8,
     /// ICMP type (high byte) and code (low byte), as in icmpTypeCodeIPv4 and icmpTypeCodeIPv6.
     pub icmp_type_code: u16,
+    /// Where its parts lie.
+    pub outline: Outline,
+}
+
+/// Where in a frame the parts of the packet lie that gave the key, and what it was wrapped in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Where its IP header begins.
+    pub network: u32,
+    /// Where its TCP or UDP header begins, if `transport_protocol` says that it is there, whole.
+    pub transport: u32,
+    /// 6 or 17 where a whole TCP or UDP header was captured, else 0.
+    pub transport_protocol: u8,
+    /// Where its payload begins: what follows the TCP or UDP header, or else the IP header.
+    pub payload: u32,
+    /// Bytes of the payload on the wire, padding and trailers left out.
+    pub payload_length: u32,
+    /// The innermost encapsulation that was opened.
+    pub tunnel: Tunnel,
+    /// The first label of the last MPLS stack that was opened, with [`Outline::MPLS_PRESENT`]; 0
+    /// for none.
+    pub mpls_label: u32,
+}
+
+impl Outline {
+    /// Set in `mpls_label` where there is one.
+    pub const MPLS_PRESENT: u32 = 1 << 31;
+}
+
+/// What a packet is wrapped in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Tunnel {
+    /// Nothing.
+    #[default]
+    None,
+    /// MPLS labels (RFC 3032).
+    Mpls,
+    /// PPP over Ethernet (RFC 2516).
+    Pppoe,
+    /// IP within IP (RFC 2003, RFC 4213).
+    IpInIp,
+    /// GRE (RFC 2784, RFC 2637).
+    Gre,
+    /// VXLAN or VXLAN-GPE (RFC 7348).
+    Vxlan,
+    /// GENEVE (RFC 8926).
+    Geneve,
+    /// GTP-U (3GPP TS 29.281).
+    GtpU,
+    /// Teredo (RFC 4380).
+    Teredo,
+}
+
+impl Tunnel {
+    /// All of them, by number.
+    pub const ALL: [Self; 9] = [
+        Self::None,
+        Self::Mpls,
+        Self::Pppoe,
+        Self::IpInIp,
+        Self::Gre,
+        Self::Vxlan,
+        Self::Geneve,
+        Self::GtpU,
+        Self::Teredo,
+    ];
+
+    /// Its name in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Mpls => "mpls",
+            Self::Pppoe => "pppoe",
+            Self::IpInIp => "ip-in-ip",
+            Self::Gre => "gre",
+            Self::Vxlan => "vxlan",
+            Self::Geneve => "geneve",
+            Self::GtpU => "gtp-u",
+            Self::Teredo => "teredo",
+        }
+    }
 }
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.

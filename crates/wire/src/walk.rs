@@ -8,7 +8,9 @@ mod transport;
 mod tunnel;
 
 use crate::packet::{Cut, Packet};
-use crate::{Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow};
+use crate::{
+    Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel,
+};
 
 /// The most encapsulations that a packet is followed through: every stack of MPLS labels, PPPoE
 /// header, tunnel and IP header in another is one.
@@ -53,6 +55,8 @@ pub(crate) struct Walk {
     encapsulations: u8,
     /// VLAN tags of the Ethernet frame at hand.
     vlan: [u16; 2],
+    /// The address of the frame's first byte, from which places in it are told.
+    frame: usize,
 }
 
 impl Walk {
@@ -63,11 +67,13 @@ impl Walk {
             has_key: false,
             encapsulations: 0,
             vlan: [0; 2],
+            frame: 0,
         }
     }
 
     pub(crate) fn run(mut self, link: LinkType, frame: &[u8], wire_length: u32) -> Headers {
         let packet = Packet::new(frame, wire_length as usize);
+        self.frame = frame.as_ptr().addr();
         let mut step = self.link_type(link, packet);
         while let Some((layer, packet)) = step {
             step = match layer {
@@ -92,8 +98,14 @@ impl Walk {
     }
 
     /// Takes the key of a good IP header; what was known of one around it is forgotten.
-    fn take_key(&mut self, key: FlowKey, fragment: Fragment) {
+    fn take_key(&mut self, key: FlowKey, fragment: Fragment, header: Packet<'_>) {
         self.has_key = true;
+        self.headers.outline = Outline {
+            network: self.place(header),
+            tunnel: self.headers.outline.tunnel,
+            mpls_label: self.headers.outline.mpls_label,
+            ..Outline::default()
+        };
         self.headers.key = FlowKey {
             vlan: self.vlan,
             ..key
@@ -103,12 +115,24 @@ impl Walk {
         self.headers.icmp_type_code = 0;
     }
 
+    /// Where in the frame `packet` begins.
+    fn place(&self, packet: Packet<'_>) -> u32 {
+        packet.bytes().as_ptr().addr().wrapping_sub(self.frame) as u32
+    }
+
+    /// Takes what follows a header as the payload, until a header within it is met.
+    fn take_payload(&mut self, payload: Packet<'_>) {
+        self.headers.outline.payload = self.place(payload);
+        self.headers.outline.payload_length = payload.length() as u32;
+    }
+
     /// Goes on inside an encapsulation, unless that is one too many.
-    fn open<'a>(&mut self, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+    fn open<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: Packet<'a>) -> Step<'a> {
         if self.encapsulations == MAX_ENCAPSULATIONS {
             return self.malformed(Malformed::EncapsulationTooDeep);
         }
         self.encapsulations += 1;
+        self.headers.outline.tunnel = tunnel;
         Some((layer, packet))
     }
 

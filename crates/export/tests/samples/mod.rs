@@ -107,6 +107,7 @@ pub(crate) fn schema(flow: FlowDefinition) -> Schema {
         flow,
         vlan: false,
         statistics: Vec::new(),
+        analysis: None,
     }
 }
 
@@ -121,6 +122,6 @@ pub(crate) fn statistic(name: &str) -> Column {
 pub(crate) fn batch(records: &[Record]) -> RecordBatch {
     RecordBatch {
         records: records.to_vec(),
-        values: Vec::new(),
+        ..RecordBatch::default()
     }
 }

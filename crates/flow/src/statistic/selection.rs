@@ -1,6 +1,7 @@
 //! Which statistics: the list of the command line.
 
 use super::{LogLinear, Moments, PSquare, Statistic, Value};
+use crate::analysis::Level;
 use std::fmt;
 use std::str::FromStr;
 
@@ -50,8 +51,8 @@ impl FromStr for Estimator {
 pub enum SelectionError {
     /// A word that is no statistic.
     #[error(
-        "no statistic is called `{0}`: there are count, moments, size, iat, gap, and \
-         size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…"
+        "no statistic is called `{0}`: there are count, moments, size, iat, gap, \
+         size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…, and tcp, app, full"
     )]
     Statistic(String),
     /// A percentile without its number, or with what is none.
@@ -73,6 +74,8 @@ pub struct Selection {
     pub percentiles: Vec<(Value, f64)>,
     /// How.
     pub estimator: Estimator,
+    /// The analysis of each flow, if any.
+    pub analysis: Option<Level>,
 }
 
 impl Selection {
@@ -98,6 +101,9 @@ impl Selection {
                     }
                 }
                 None if word == "count" => {}
+                None if let Some(level) = Level::by_name(word) => {
+                    selection.analysis = Some(Level::both(selection.analysis, level));
+                }
                 None if word == "moments" => {
                     Value::ALL
                         .into_iter()

@@ -8,7 +8,9 @@ use crate::mpls::{self, Label, Payload};
 use crate::packet::{Cut, Packet};
 use crate::pppoe::Pppoe;
 use crate::vlan::Vlan;
-use crate::{Decapsulate, FlowKey, LinkType, Malformed, NoFlow, ether_type, llc, ppp};
+use crate::{
+    Decapsulate, FlowKey, LinkType, Malformed, NoFlow, Outline, Tunnel, ether_type, llc, ppp,
+};
 
 impl Walk {
     pub(super) fn link_type<'a>(&mut self, link: LinkType, packet: Packet<'a>) -> Step<'a> {
@@ -152,10 +154,14 @@ impl Walk {
         if self.decapsulate == Decapsulate::No {
             return self.end(NoFlow::Mpls);
         }
+        let mut first_label = 0;
         loop {
             match Label::split(packet) {
                 Ok((label, rest)) => {
                     packet = rest;
+                    if first_label == 0 {
+                        first_label = Outline::MPLS_PRESENT | label.label();
+                    }
                     if label.is_bottom() {
                         break;
                     }
@@ -163,12 +169,13 @@ impl Walk {
                 Err(cut) => return self.cut(cut, Malformed::MplsTruncated),
             }
         }
+        self.headers.outline.mpls_label = first_label;
         match mpls::payload(&packet) {
-            Payload::Ipv4 => self.open(Layer::Ipv4, packet),
-            Payload::Ipv6 => self.open(Layer::Ipv6, packet),
-            Payload::Ethernet => self.open(Layer::Ethernet, packet),
+            Payload::Ipv4 => self.open(Tunnel::Mpls, Layer::Ipv4, packet),
+            Payload::Ipv6 => self.open(Tunnel::Mpls, Layer::Ipv6, packet),
+            Payload::Ethernet => self.open(Tunnel::Mpls, Layer::Ethernet, packet),
             Payload::ControlWord => match packet.skip(mpls::CONTROL_WORD_LENGTH) {
-                Ok(rest) => self.open(Layer::Ethernet, rest),
+                Ok(rest) => self.open(Tunnel::Mpls, Layer::Ethernet, rest),
                 Err(cut) => self.cut(cut, Malformed::MplsTruncated),
             },
             Payload::Other => self.end(NoFlow::OtherProtocol),
@@ -196,7 +203,7 @@ impl Walk {
         let rest = rest.limit(length);
         match ppp::split_protocol(rest) {
             Ok((ppp::IPV4 | ppp::IPV6 | ppp::MPLS | ppp::MPLS_MULTICAST, _)) => {
-                self.open(Layer::Ppp, rest)
+                self.open(Tunnel::Pppoe, Layer::Ppp, rest)
             }
             // Link control, authentication and the like: talk about the session.
             Ok(_) => self.end(NoFlow::Pppoe),

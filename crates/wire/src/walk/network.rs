@@ -66,6 +66,7 @@ impl Walk {
                 ..FlowKey::default()
             },
             fragment,
+            packet,
         );
 
         let total_length = header.total_length();
@@ -85,6 +86,9 @@ impl Walk {
             }
         }
         if fragment == Fragment::Later {
+            if let Ok(payload) = limited.skip(options_length) {
+                self.take_payload(payload);
+            }
             return None;
         }
         match limited.skip(options_length) {
@@ -115,6 +119,7 @@ impl Walk {
                 ..FlowKey::default()
             },
             Fragment::No,
+            packet,
         );
 
         let payload_length = header.payload_length();
@@ -174,6 +179,7 @@ impl Walk {
                 }
                 if offset > 0 {
                     self.headers.fragment = Fragment::Later;
+                    self.take_payload(rest);
                     return None;
                 }
             }

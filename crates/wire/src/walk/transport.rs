@@ -7,11 +7,12 @@ use crate::packet::{Cut, Packet};
 use crate::sctp::Sctp;
 use crate::tcp::Tcp;
 use crate::udp::{self, Udp};
-use crate::{Decapsulate, Fragment, Malformed, ip_protocol};
+use crate::{Decapsulate, Fragment, Malformed, Tunnel, ip_protocol};
 
 impl Walk {
     pub(super) fn transport<'a>(&mut self, carried: Carried<'a>) -> Step<'a> {
         let packet = carried.packet;
+        self.take_payload(packet);
         match carried.protocol {
             ip_protocol::TCP => self.tcp(packet),
             ip_protocol::UDP => return self.udp(carried),
@@ -25,13 +26,19 @@ impl Walk {
                     let _: Step<'_> = self.cut(cut, Malformed::IcmpTruncated);
                 }
             },
-            ip_protocol::IPV4 => return self.tunnel(Layer::Ipv4, packet),
-            ip_protocol::IPV6 => return self.tunnel(Layer::Ipv6, packet),
-            ip_protocol::GRE => return self.tunnel(Layer::Gre, packet),
-            ip_protocol::MPLS => return self.tunnel(Layer::Mpls, packet),
+            ip_protocol::IPV4 => return self.tunnel(Tunnel::IpInIp, Layer::Ipv4, packet),
+            ip_protocol::IPV6 => return self.tunnel(Tunnel::IpInIp, Layer::Ipv6, packet),
+            ip_protocol::GRE => return self.tunnel(Tunnel::Gre, Layer::Gre, packet),
+            ip_protocol::MPLS => return self.tunnel(Tunnel::Mpls, Layer::Mpls, packet),
             _ => {}
         }
         None
+    }
+
+    /// Notes where a whole transport header is.
+    fn take_transport(&mut self, protocol: u8, packet: Packet<'_>) {
+        self.headers.outline.transport = self.place(packet);
+        self.headers.outline.transport_protocol = protocol;
     }
 
     fn ports(&mut self, source: u16, destination: u16) {
@@ -55,6 +62,12 @@ impl Walk {
         };
         self.ports(header.source_port(), header.destination_port());
         self.headers.tcp_flags = header.flags();
+        self.take_transport(ip_protocol::TCP, packet);
+        if let Ok(payload) = packet.skip(header.header_length().max(Tcp::LENGTH)) {
+            self.take_payload(payload);
+        } else {
+            self.headers.outline.payload_length = 0;
+        }
         if header.header_length() < Tcp::LENGTH {
             self.note(Malformed::TcpDataOffsetTooShort);
         } else if header.header_length() > packet.length() {
@@ -73,7 +86,9 @@ impl Walk {
         };
         let (source, destination) = (header.source_port(), header.destination_port());
         self.ports(source, destination);
+        self.take_transport(ip_protocol::UDP, packet);
         let mut rest = rest;
+        self.take_payload(rest);
         match header.total_length() {
             // RFC 2675 section 4, and what the device is to cut into segments.
             0 if !carried.has_length => {}
@@ -89,23 +104,26 @@ impl Walk {
             }
             length => rest = rest.limit(length - Udp::LENGTH),
         }
-        let layer = match destination {
-            udp::port::VXLAN | udp::port::VXLAN_LINUX => Layer::Vxlan,
-            udp::port::VXLAN_GPE => Layer::VxlanGpe,
-            udp::port::GENEVE => Layer::Geneve,
-            udp::port::GTP_U => Layer::GtpU,
-            udp::port::MPLS => Layer::Mpls,
-            _ if source == udp::port::TEREDO || destination == udp::port::TEREDO => Layer::Teredo,
+        self.take_payload(rest);
+        let (tunnel, layer) = match destination {
+            udp::port::VXLAN | udp::port::VXLAN_LINUX => (Tunnel::Vxlan, Layer::Vxlan),
+            udp::port::VXLAN_GPE => (Tunnel::Vxlan, Layer::VxlanGpe),
+            udp::port::GENEVE => (Tunnel::Geneve, Layer::Geneve),
+            udp::port::GTP_U => (Tunnel::GtpU, Layer::GtpU),
+            udp::port::MPLS => (Tunnel::Mpls, Layer::Mpls),
+            _ if source == udp::port::TEREDO || destination == udp::port::TEREDO => {
+                (Tunnel::Teredo, Layer::Teredo)
+            }
             _ => return None,
         };
-        self.tunnel(layer, rest)
+        self.tunnel(tunnel, layer, rest)
     }
 
     /// Looks into a tunnel, if that is wanted.
-    fn tunnel<'a>(&mut self, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+    fn tunnel<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: Packet<'a>) -> Step<'a> {
         let is_whole = matches!(self.headers.fragment, Fragment::No | Fragment::Atomic);
         if self.decapsulate == Decapsulate::Innermost && is_whole {
-            self.open(layer, packet)
+            self.open(tunnel, layer, packet)
         } else {
             None
         }

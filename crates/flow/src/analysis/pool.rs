@@ -1,0 +1,86 @@
+//! Places for the state of flows, taken and given back by number.
+
+use hw::prefetch;
+use std::collections::TryReserveError;
+
+/// Up to a fixed number of states. Memory is reserved whole and taken from the machine as flows
+/// come; a place that was given back last is taken first, since it is still in the cache.
+#[derive(Debug)]
+pub(crate) struct Pool<T> {
+    states: Vec<T>,
+    free: Vec<u32>,
+    max: usize,
+}
+
+impl<T: Default> Pool<T> {
+    /// Room for `max` states.
+    pub(crate) fn new(max: usize) -> Result<Self, TryReserveError> {
+        let (mut states, mut free) = (Vec::new(), Vec::new());
+        states.try_reserve_exact(max)?;
+        free.try_reserve_exact(max)?;
+        Ok(Self { states, free, max })
+    }
+
+    /// A fresh state, if there is room for one.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        if let Some(number) = self.free.pop() {
+            return Some(number);
+        }
+        if self.states.len() == self.max {
+            return None;
+        }
+        self.states.push(T::default());
+        Some(self.states.len() as u32 - 1)
+    }
+
+    /// Gives a state back.
+    #[inline]
+    pub(crate) fn give_back(&mut self, number: u32) {
+        if let Some(state) = self.states.get_mut(number as usize) {
+            *state = T::default();
+            self.free.push(number);
+        }
+    }
+
+    /// Brings a state near, of which `lines` cache lines from the start will be touched.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, number: u32, lines: usize) {
+        let start = self.states.as_ptr().wrapping_add(number as usize);
+        for line in 0..lines {
+            prefetch::address(start.cast::<u8>().wrapping_add(64 * line));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        self.states.get(number as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.states.get_mut(number as usize)
+    }
+
+    /// Memory that they take when all are in use, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.max * (size_of::<T>() + size_of::<u32>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_given_back_is_taken_again_and_no_more_than_there_are() {
+        let mut pool = Pool::<u64>::new(2).unwrap();
+        let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+        assert_ne!(first, second);
+        assert_eq!(pool.take(), None);
+        *pool.get_mut(first).unwrap() = 7;
+        pool.give_back(first);
+        assert_eq!(pool.take(), Some(first));
+        assert_eq!(pool.get(first), Some(&0));
+    }
+}

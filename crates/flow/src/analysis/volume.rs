@@ -1,0 +1,383 @@
+//! Volume and timing of a flow, each measure for each side.
+
+use crate::batch::Packet;
+use wire::segment::seen;
+use wire::{Segment, Tunnel};
+
+/// Of how many of a flow's first packets size, direction and gap are kept.
+pub const FIRST_PACKETS: usize = 10;
+
+/// In place of a TCP state's number: none.
+pub(crate) const NO_STATE: u32 = u32::MAX;
+
+/// What is kept of every flow whatever its protocol: five cache lines, the last one touched by the
+/// first packets alone. Side 0 is the initiator, the sender of the first packet.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Volume {
+    /// Time of the first packet of the flow: of its first record, where time-outs cut it into several.
+    pub origin_ns: i64,
+    /// Sum of the response times.
+    pub response_sum_ns: u64,
+    /// The longest response time.
+    pub response_max_ns: u64,
+    /// The first response time.
+    pub response_first_ns: u64,
+    /// How often the responder's payload followed the initiator's.
+    pub responses: u32,
+    /// Number of the TCP state, or [`NO_STATE`].
+    pub(crate) tcp: u32,
+    /// Outer and inner VLAN tag of the first packet, as in [`FlowKey`](wire::FlowKey).
+    pub vlan: [u16; 2],
+    /// The first packet's MPLS label, as in [`Outline`](wire::Outline).
+    pub mpls_label: u32,
+    /// Records of the flow before this one, which its active time-out has ended.
+    pub record: u16,
+    /// The direction, by the table's key, that is side 0.
+    pub(crate) initiator: u8,
+    /// Protocol of the first packet's whole transport header: 6, 17 or 0.
+    pub transport: u8,
+    /// What the first packet was wrapped in.
+    pub tunnel: Tunnel,
+    /// The side whose payload came last, plus one.
+    spoke: u8,
+    /// Packets seen, up to [`FIRST_PACKETS`].
+    pub first_count: u8,
+    /// Each side.
+    pub sides: [Side; 2],
+    /// The first packets.
+    pub first: First,
+}
+
+/// What is counted of one side.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Side {
+    /// Sum of the squares of the times between two consecutive packets.
+    gap_squares: u128,
+    /// Bytes of payload.
+    pub payload_bytes: u64,
+    /// Time of the first packet.
+    pub first_ns: i64,
+    /// Time of the last packet: the latest so far.
+    pub last_ns: i64,
+    /// Time of the first packet with payload, if there is one.
+    pub first_payload_ns: i64,
+    /// Time of the last packet with payload.
+    pub last_payload_ns: i64,
+    /// The shortest time between two packets, subtracted from the largest number there is.
+    gap_min: u64,
+    /// The longest time between two packets.
+    pub gap_max_ns: u64,
+    /// Packets.
+    pub packets: u32,
+    /// Packets with payload.
+    pub data_packets: u32,
+    /// Fragments of IP packets.
+    pub fragments: u32,
+    /// The shortest frame on the wire.
+    pub size_min: u16,
+    /// The longest frame, 65,535 for one that is longer.
+    pub size_max: u16,
+    /// The lowest time to live.
+    pub ttl_min: u8,
+    /// The highest time to live.
+    pub ttl_max: u8,
+    /// Type of service of the first packet.
+    pub type_of_service: u8,
+    /// Whether another packet had another DSCP: 1.
+    pub dscp_changed: u8,
+    /// Packets marked by a router that was congested (ECN 3, RFC 3168).
+    pub congestion_marks: u32,
+}
+
+/// The first packets of a flow, both sides together.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+pub struct First {
+    /// Microseconds since the packet before, at most 2^32 - 1.
+    pub gaps_us: [u32; FIRST_PACKETS],
+    /// Bytes on the wire, at most 65,535.
+    pub sizes: [u16; FIRST_PACKETS],
+    /// Bit i: packet i is the responder's.
+    pub directions: u16,
+}
+
+impl Default for Volume {
+    fn default() -> Self {
+        Self {
+            origin_ns: 0,
+            response_sum_ns: 0,
+            response_max_ns: 0,
+            response_first_ns: 0,
+            responses: 0,
+            tcp: NO_STATE,
+            vlan: [0; 2],
+            mpls_label: 0,
+            record: 0,
+            initiator: 0,
+            transport: 0,
+            tunnel: Tunnel::None,
+            spoke: 0,
+            first_count: 0,
+            sides: [Side::default(); 2],
+            first: First::default(),
+        }
+    }
+}
+
+/// Bits of the type of service that are ECN.
+const ECN: u8 = 0x03;
+
+impl Volume {
+    /// Begins with the flow's first packet, which is yet to be counted.
+    pub(crate) fn open(&mut self, packet: &Packet, segment: &Segment) {
+        self.origin_ns = packet.time_ns;
+        self.initiator = packet.direction;
+        self.transport = segment.transport;
+        self.vlan = segment.vlan;
+        self.mpls_label = segment.mpls_label;
+        self.tunnel = segment.tunnel;
+    }
+
+    /// Counts a packet of `side`.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, side: usize, packet: &Packet, segment: &Segment) {
+        let now_ns = packet.time_ns;
+        if usize::from(self.first_count) < FIRST_PACKETS {
+            self.count_first(side, packet);
+        }
+        let size = packet.length.min(0xffff) as u16;
+        let [initiator, responder] = &mut self.sides;
+        let this = if side == 0 {
+            &mut *initiator
+        } else {
+            responder
+        };
+        if this.packets == 0 {
+            this.open(now_ns, size, segment);
+        } else {
+            this.gap(now_ns);
+            this.size_min = this.size_min.min(size);
+            this.size_max = this.size_max.max(size);
+            this.ttl_min = this.ttl_min.min(segment.time_to_live);
+            this.ttl_max = this.ttl_max.max(segment.time_to_live);
+            let changed = (this.type_of_service ^ segment.type_of_service) & !ECN != 0;
+            this.dscp_changed |= u8::from(changed);
+        }
+        this.packets = this.packets.saturating_add(1);
+        this.fragments += u32::from(segment.has(seen::FRAGMENT));
+        this.congestion_marks += u32::from(segment.type_of_service & ECN == ECN);
+        if segment.payload_length > 0 {
+            this.payload_bytes += u64::from(segment.payload_length);
+            if this.data_packets == 0 {
+                this.first_payload_ns = now_ns;
+            }
+            this.data_packets = this.data_packets.saturating_add(1);
+            this.last_payload_ns = now_ns;
+            if side == 1 && self.spoke == 1 {
+                let asked_ns = initiator.last_payload_ns;
+                self.answered(now_ns.saturating_sub(asked_ns).max(0).cast_unsigned());
+            }
+            self.spoke = side as u8 + 1;
+        }
+    }
+
+    #[inline(never)]
+    fn count_first(&mut self, side: usize, packet: &Packet) {
+        let at = usize::from(self.first_count);
+        let [initiator, responder] = &self.sides;
+        let last_ns = match at {
+            0 => packet.time_ns,
+            _ if responder.packets == 0 => initiator.last_ns,
+            _ if initiator.packets == 0 => responder.last_ns,
+            _ => initiator.last_ns.max(responder.last_ns),
+        };
+        let gap_us = packet.time_ns.saturating_sub(last_ns).max(0) / 1000;
+        self.first.gaps_us[at] = u32::try_from(gap_us).unwrap_or(u32::MAX);
+        self.first.sizes[at] = packet.length.min(0xffff) as u16;
+        self.first.directions |= (side as u16) << at;
+        self.first_count += 1;
+    }
+
+    #[inline(never)]
+    fn answered(&mut self, response_ns: u64) {
+        if self.responses == 0 {
+            self.response_first_ns = response_ns;
+        }
+        self.responses += 1;
+        self.response_sum_ns += response_ns;
+        self.response_max_ns = self.response_max_ns.max(response_ns);
+    }
+}
+
+impl Side {
+    fn open(&mut self, now_ns: i64, size: u16, segment: &Segment) {
+        self.first_ns = now_ns;
+        self.last_ns = now_ns;
+        self.size_min = size;
+        self.size_max = size;
+        self.ttl_min = segment.time_to_live;
+        self.ttl_max = segment.time_to_live;
+        self.type_of_service = segment.type_of_service;
+    }
+
+    /// Takes the time since the packet before in, 0 where the clock went back: so that all of them
+    /// add up to the time from the first packet to the latest.
+    #[inline(always)]
+    fn gap(&mut self, now_ns: i64) {
+        let gap_ns = now_ns.saturating_sub(self.last_ns).max(0);
+        self.last_ns = self.last_ns.max(now_ns);
+        let gap_ns = gap_ns.cast_unsigned();
+        self.gap_min = self.gap_min.max(u64::MAX - gap_ns);
+        self.gap_max_ns = self.gap_max_ns.max(gap_ns);
+        self.gap_squares += u128::from(gap_ns) * u128::from(gap_ns);
+    }
+
+    /// Times between two consecutive packets of this side.
+    #[must_use]
+    pub const fn gaps(&self) -> u32 {
+        self.packets.saturating_sub(1)
+    }
+
+    /// The shortest of them, if there is one.
+    #[must_use]
+    pub fn gap_min_ns(&self) -> Option<u64> {
+        (self.gaps() > 0).then(|| u64::MAX - self.gap_min)
+    }
+
+    /// Their mean in nanoseconds, NaN without any.
+    #[must_use]
+    pub fn gap_mean_ns(&self) -> f64 {
+        self.gap_sum_ns() as f64 / f64::from(self.gaps())
+    }
+
+    /// Their standard deviation (of the population) in nanoseconds, NaN without any.
+    #[must_use]
+    pub fn gap_deviation_ns(&self) -> f64 {
+        deviation(self.gaps(), self.gap_sum_ns(), self.gap_squares)
+    }
+
+    fn gap_sum_ns(&self) -> u64 {
+        self.last_ns
+            .saturating_sub(self.first_ns)
+            .max(0)
+            .cast_unsigned()
+    }
+
+    /// DSCP of the first packet (RFC 2474).
+    #[must_use]
+    pub const fn dscp(&self) -> u8 {
+        self.type_of_service >> 2
+    }
+}
+
+/// Standard deviation of `count` numbers by their sum and the sum of their squares: all of it in
+/// integers until the difference is taken, so nothing cancels.
+pub(crate) fn deviation(count: u32, sum: u64, squares: u128) -> f64 {
+    if count == 0 {
+        return f64::NAN;
+    }
+    let square = u128::from(sum) * u128::from(sum);
+    let around_mean = squares.saturating_sub(square / u128::from(count));
+    (around_mean as f64 / f64::from(count)).sqrt()
+}
+
+const _: () = assert!(size_of::<Volume>() == 320);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a plain list of what came.
+        #[test]
+        fn equals_a_list_of_all_packets(
+            packets in prop::collection::vec((0usize..2, -2i64..2_000_000_000, 1u32..70_000, 0u32..3, any::<u8>()), 1..30)
+        ) {
+            let mut volume = Volume::default();
+            let mut now_ns = 1_700_000_000_000_000_000;
+            let mut all: Vec<(usize, i64, u32, u32, u8)> = Vec::new();
+            for (number, (side, step, length, payload_length, ttl)) in packets.into_iter().enumerate() {
+                let side = if number == 0 { 0 } else { side };
+                now_ns += step;
+                let packet = Packet { time_ns: now_ns, length, ..Packet::default() };
+                let segment = Segment { payload_length, time_to_live: ttl, type_of_service: ttl, ..Segment::default() };
+                if number == 0 {
+                    volume.open(&packet, &segment);
+                }
+                volume.count(side, &packet, &segment);
+                all.push((side, now_ns, length, payload_length, ttl));
+            }
+            for side in 0..2 {
+                let mine: Vec<_> = all.iter().filter(|packet| packet.0 == side).collect();
+                let state = &volume.sides[side];
+                prop_assert_eq!(state.packets as usize, mine.len());
+                prop_assert_eq!(state.payload_bytes, mine.iter().map(|packet| u64::from(packet.3)).sum::<u64>());
+                prop_assert_eq!(state.data_packets as usize, mine.iter().filter(|packet| packet.3 > 0).count());
+                let Some(first) = mine.first() else { continue };
+                prop_assert_eq!(state.ttl_min, mine.iter().map(|packet| packet.4).min().unwrap());
+                prop_assert_eq!(state.dscp(), first.4 >> 2);
+                prop_assert_eq!(state.dscp_changed == 1, mine.iter().any(|packet| packet.4 >> 2 != first.4 >> 2));
+                prop_assert_eq!(u32::from(state.size_max), mine.iter().map(|packet| packet.2.min(65_535)).max().unwrap());
+                let mut latest = first.1;
+                let gaps: Vec<f64> = mine[1..].iter().map(|packet| {
+                    let gap = (packet.1 - latest).max(0);
+                    latest = latest.max(packet.1);
+                    gap as f64
+                }).collect();
+                if gaps.is_empty() {
+                    prop_assert!(state.gap_mean_ns().is_nan() && state.gap_min_ns().is_none());
+                    continue;
+                }
+                let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+                let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+                prop_assert!((state.gap_mean_ns() - mean).abs() <= 1e-6 * mean);
+                prop_assert!((state.gap_deviation_ns() - variance.sqrt()).abs() <= 1e-6 * mean + 1.0);
+                prop_assert_eq!(state.gap_min_ns().unwrap() as f64, gaps.iter().copied().fold(f64::INFINITY, f64::min));
+            }
+            prop_assert_eq!(usize::from(volume.first_count), all.len().min(FIRST_PACKETS));
+        }
+    }
+
+    #[test]
+    fn a_response_is_counted_once_an_exchange() {
+        let mut volume = Volume::default();
+        let mut at = |side: usize, now_ns: i64, payload_length: u32| {
+            let packet = Packet {
+                time_ns: now_ns,
+                length: 100,
+                ..Packet::default()
+            };
+            let segment = Segment {
+                payload_length,
+                ..Segment::default()
+            };
+            volume.count(side, &packet, &segment);
+        };
+        for (side, now_ns, payload) in [
+            (0, 0, 0),
+            (1, 5, 0),
+            (0, 10, 7),
+            (0, 20, 7),
+            (1, 25, 0),
+            (1, 50, 9),
+            (1, 60, 9),
+            (0, 70, 1),
+            (1, 110, 1),
+        ] {
+            at(side, now_ns, payload);
+        }
+        assert_eq!(
+            (
+                volume.responses,
+                volume.response_first_ns,
+                volume.response_max_ns
+            ),
+            (2, 30, 40)
+        );
+        assert_eq!(volume.response_sum_ns, 70);
+        assert_eq!(volume.first.directions, 0b1_0111_0010);
+    }
+}

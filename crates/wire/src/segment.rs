@@ -1,0 +1,268 @@
+//! What the headers of a packet say besides its key: what an analysis of its flow asks for.
+
+use crate::field::{byte, u16_at, u32_at};
+use crate::ip_protocol;
+use crate::ipv4::Ipv4;
+use crate::ipv6::Ipv6;
+use crate::packet::Packet;
+use crate::tcp::{Tcp, TcpOptions};
+use crate::udp::Udp;
+use crate::{Fragment, Headers, Outline, Tunnel};
+
+/// What was seen in a packet: bits of [`Segment::seen`].
+pub mod seen {
+    /// The IP header has an identification that tells packets apart: IPv4, not zero.
+    pub const IDENTIFICATION: u8 = 0x01;
+    /// The packet is a fragment.
+    pub const FRAGMENT: u8 = 0x02;
+    /// TCP: a maximum segment size.
+    pub const SEGMENT_SIZE: u8 = 0x04;
+    /// TCP: a window scale.
+    pub const WINDOW_SCALE: u8 = 0x08;
+    /// TCP: selective acknowledgement is permitted.
+    pub const SACK_PERMITTED: u8 = 0x10;
+    /// TCP: time stamps.
+    pub const TIMESTAMPS: u8 = 0x20;
+}
+
+/// Details of one packet. What a packet does not have is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// TCP sequence number.
+    pub sequence: u32,
+    /// TCP acknowledgement number.
+    pub acknowledgement: u32,
+    /// Value of the TCP time stamp, and its echo.
+    pub timestamps: [u32; 2],
+    /// Left and right edge of the first SACK block (a duplicate's, RFC 2883, if there is one).
+    pub sack: [u32; 2],
+    /// Bytes of payload on the wire.
+    pub payload_length: u32,
+    /// Bytes of payload captured.
+    pub payload_captured: u32,
+    /// Where the payload begins: in the frame, or wherever whoever keeps it has put it.
+    pub payload_at: u32,
+    /// Number of the frame in its burst.
+    pub frame: u16,
+    /// Source port, 0 without TCP or UDP.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// TCP window, not scaled.
+    pub window: u16,
+    /// IPv4 identification.
+    pub identification: u16,
+    /// TCP maximum segment size option.
+    pub segment_size: u16,
+    /// 6 where there is a whole TCP header, 17 for UDP, else 0.
+    pub transport: u8,
+    /// TCP control bits.
+    pub tcp_flags: u8,
+    /// Time to live, or hop limit.
+    pub time_to_live: u8,
+    /// Type of service, or traffic class: DSCP and ECN.
+    pub type_of_service: u8,
+    /// TCP window scale option.
+    pub window_scale: u8,
+    /// SACK blocks.
+    pub sack_blocks: u8,
+    /// Bits of [`seen`].
+    pub seen: u8,
+    /// What it was wrapped in.
+    pub tunnel: Tunnel,
+    /// Outer and inner VLAN tag, as in [`FlowKey`](crate::FlowKey).
+    pub vlan: [u16; 2],
+    /// As in [`Outline`].
+    pub mpls_label: u32,
+}
+
+/// Bytes of a plain frame's headers without TCP options; see [`plain_ipv4`](crate::plain_ipv4).
+const PLAIN: usize = 54;
+
+/// Offsets in a plain frame.
+mod plain {
+    pub(super) const TYPE_OF_SERVICE: usize = 15;
+    pub(super) const TOTAL_LENGTH: usize = 16;
+    pub(super) const IDENTIFICATION: usize = 18;
+    pub(super) const TIME_TO_LIVE: usize = 22;
+    pub(super) const PROTOCOL: usize = 23;
+    pub(super) const TRANSPORT: usize = 34;
+    pub(super) const DESTINATION_PORT: usize = 36;
+    pub(super) const UDP_LENGTH: usize = 38;
+    pub(super) const SEQUENCE: usize = 38;
+    pub(super) const ACKNOWLEDGEMENT: usize = 42;
+    pub(super) const DATA_OFFSET: usize = 46;
+    pub(super) const FLAGS: usize = 47;
+    pub(super) const WINDOW: usize = 48;
+    pub(super) const UDP_PAYLOAD: usize = 42;
+}
+
+/// Bytes of the time stamp option with the padding that nearly every sender puts before it.
+const PADDED_TIMESTAMPS: usize = 12;
+/// The first four of those bytes: two no-operations, kind and length.
+const TIMESTAMPS_START: [u8; 4] = [1, 1, 8, 10];
+
+/// Kinds of TCP options (IANA).
+mod kind {
+    pub(super) const SEGMENT_SIZE: u8 = 2;
+    pub(super) const WINDOW_SCALE: u8 = 3;
+    pub(super) const SACK_PERMITTED: u8 = 4;
+    pub(super) const SACK: u8 = 5;
+    pub(super) const TIMESTAMPS: u8 = 8;
+}
+
+impl Segment {
+    /// The details of a frame that [`plain_ipv4`](crate::plain_ipv4) knows.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_plain(frame: &[u8]) -> Self {
+        let Some(headers) = frame.first_chunk::<PLAIN>() else {
+            return Self::default();
+        };
+        let identification = u16_at::<{ plain::IDENTIFICATION }, _>(headers);
+        let mut segment = Self {
+            source_port: u16_at::<{ plain::TRANSPORT }, _>(headers),
+            destination_port: u16_at::<{ plain::DESTINATION_PORT }, _>(headers),
+            identification,
+            transport: byte::<{ plain::PROTOCOL }, _>(headers),
+            time_to_live: byte::<{ plain::TIME_TO_LIVE }, _>(headers),
+            type_of_service: byte::<{ plain::TYPE_OF_SERVICE }, _>(headers),
+            seen: u8::from(identification != 0),
+            ..Self::default()
+        };
+        let end = 14 + usize::from(u16_at::<{ plain::TOTAL_LENGTH }, _>(headers));
+        let (payload, end) = if segment.transport == ip_protocol::TCP {
+            segment.sequence = u32_at::<{ plain::SEQUENCE }, _>(headers);
+            segment.acknowledgement = u32_at::<{ plain::ACKNOWLEDGEMENT }, _>(headers);
+            segment.tcp_flags = byte::<{ plain::FLAGS }, _>(headers);
+            segment.window = u16_at::<{ plain::WINDOW }, _>(headers);
+            let length = usize::from(byte::<{ plain::DATA_OFFSET }, _>(headers) >> 4) * 4;
+            let payload = plain::TRANSPORT + length;
+            if payload > PLAIN {
+                segment.options(&frame[PLAIN..payload.min(frame.len())]);
+            }
+            (payload, end)
+        } else {
+            let length = usize::from(u16_at::<{ plain::UDP_LENGTH }, _>(headers));
+            (plain::UDP_PAYLOAD, plain::TRANSPORT + length)
+        };
+        segment.payload_at = payload as u32;
+        segment.payload_length = end.saturating_sub(payload) as u32;
+        segment.payload_captured = end.min(frame.len()).saturating_sub(payload) as u32;
+        segment
+    }
+
+    /// The details of a frame whose headers [`dissect`](crate::dissect()) has read.
+    #[must_use]
+    pub fn of_headers(frame: &[u8], headers: &Headers) -> Self {
+        let outline = &headers.outline;
+        let mut segment = Self {
+            source_port: headers.key.source_port,
+            destination_port: headers.key.destination_port,
+            transport: outline.transport_protocol,
+            tcp_flags: headers.tcp_flags,
+            payload_at: outline.payload,
+            payload_length: outline.payload_length,
+            payload_captured: outline
+                .payload_length
+                .min((frame.len() as u32).saturating_sub(outline.payload)),
+            tunnel: outline.tunnel,
+            vlan: headers.key.vlan,
+            mpls_label: outline.mpls_label,
+            ..Self::default()
+        };
+        if matches!(headers.fragment, Fragment::First | Fragment::Later) {
+            segment.seen |= seen::FRAGMENT;
+        }
+        segment.network(headers.key.version, &part(frame, outline.network));
+        if outline.transport_protocol == ip_protocol::TCP {
+            segment.tcp(frame, outline);
+        }
+        segment
+    }
+
+    fn network(&mut self, version: u8, packet: &Packet<'_>) {
+        if version == 4 {
+            if let Ok((header, _)) = Ipv4::split(*packet) {
+                self.time_to_live = header.time_to_live();
+                self.type_of_service = header.type_of_service();
+                self.identification = header.identification();
+                self.seen |= u8::from(self.identification != 0);
+            }
+        } else if let Ok((header, _)) = Ipv6::split(*packet) {
+            self.time_to_live = header.hop_limit();
+            self.type_of_service = header.traffic_class();
+        }
+    }
+
+    fn tcp(&mut self, frame: &[u8], outline: &Outline) {
+        let Ok((header, rest)) = Tcp::split(part(frame, outline.transport)) else {
+            return;
+        };
+        self.sequence = header.sequence();
+        self.acknowledgement = header.acknowledgement();
+        self.window = header.window();
+        let length = header.header_length().saturating_sub(Tcp::LENGTH);
+        let options = rest.bytes();
+        self.options(&options[..length.min(options.len())]);
+    }
+
+    /// Reads TCP options.
+    #[inline(always)]
+    fn options(&mut self, options: &[u8]) {
+        if let Some(padded) = options.first_chunk::<PADDED_TIMESTAMPS>()
+            && options.len() == PADDED_TIMESTAMPS
+            && padded[..4] == TIMESTAMPS_START
+        {
+            self.timestamps = [u32_at::<4, _>(padded), u32_at::<8, _>(padded)];
+            self.seen |= seen::TIMESTAMPS;
+        } else if !options.is_empty() {
+            self.any_options(options);
+        }
+    }
+
+    #[inline(never)]
+    fn any_options(&mut self, options: &[u8]) {
+        for option in TcpOptions::new(options) {
+            match (option.kind, option.data) {
+                (kind::SEGMENT_SIZE, &[high, low]) => {
+                    self.segment_size = u16::from_be_bytes([high, low]);
+                    self.seen |= seen::SEGMENT_SIZE;
+                }
+                (kind::WINDOW_SCALE, &[shift]) => {
+                    self.window_scale = shift;
+                    self.seen |= seen::WINDOW_SCALE;
+                }
+                (kind::SACK_PERMITTED, []) => self.seen |= seen::SACK_PERMITTED,
+                (kind::SACK, blocks) => {
+                    if let Some(block) = blocks.first_chunk::<8>() {
+                        self.sack = [u32_at::<0, _>(block), u32_at::<4, _>(block)];
+                        self.sack_blocks = (blocks.len() / 8) as u8;
+                    }
+                }
+                (kind::TIMESTAMPS, data) => {
+                    if let Ok(pair) = <&[u8; 8]>::try_from(data) {
+                        self.timestamps = [u32_at::<0, _>(pair), u32_at::<4, _>(pair)];
+                        self.seen |= seen::TIMESTAMPS;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether all bits of `what` (see [`seen`]) were seen.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has(&self, what: u8) -> bool {
+        self.seen & what == what
+    }
+}
+
+/// The bytes of a frame from `at` on; how many there were on the wire does not matter here.
+fn part(frame: &[u8], at: u32) -> Packet<'_> {
+    let bytes = frame.get(at as usize..).unwrap_or_default();
+    Packet::new(bytes, bytes.len())
+}
+
+const _: () = assert!(Udp::LENGTH == plain::UDP_PAYLOAD - plain::TRANSPORT);
