@@ -19,9 +19,6 @@ use pool::Pool;
 use std::io;
 use wire::{FlowKey, Segment};
 
-/// Packets ahead of which a state is asked for.
-const AHEAD: usize = 12;
-
 /// What an analysis found of a flow: of each pair, index 0 is the initiator's side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Analysis {
