@@ -27,11 +27,7 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
             arguments.statistics != "count",
             "there are no flows to compute them of",
         ),
-        (
-            "--flow",
-            arguments.flow != FlowArgument::FiveTuple,
-            "there are no flows",
-        ),
+        ("--flow", arguments.flow.is_some(), "there are no flows"),
         (
             "--decapsulate",
             arguments.decapsulate.is_some(),
@@ -64,7 +60,7 @@ pub(super) fn link_gaps(arguments: &WatchArguments) -> Result<bool, String> {
 
 /// The hash of the flow keys; with flows by RSS hash, what stands in for the device's.
 pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
-    let by_hash = arguments.flow == FlowArgument::Rss;
+    let by_hash = arguments.flow == Some(FlowArgument::Rss);
     for (flag, given) in [
         ("--vlan", arguments.vlan),
         ("--decapsulate", arguments.decapsulate.is_some()),
