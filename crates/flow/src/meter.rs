@@ -6,6 +6,7 @@ use crate::entry::FlowEntry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
 use crate::hash::{FlowHash, HashKind};
+use crate::names::Applications;
 use crate::record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use crate::statistic::{Selection, Statistic, Value};
 use crate::table::{
@@ -15,6 +16,7 @@ use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::sync::Arc;
 use wire::FlowKey;
 
 /// What a meter is to do.
@@ -38,6 +40,8 @@ pub struct MeterOptions {
     pub garbage: GarbageSchedule,
     /// What is computed of every flow beside its counts.
     pub statistics: Selection,
+    /// Classes of applications, for an analysis that looks for them; none for those built in.
+    pub applications: Option<Arc<Applications>>,
     /// Take the memory of the table in the beginning, as a link that waits for nobody needs;
     /// otherwise (and for whole keys of IPv6 flows, and for statistics) it is taken as flows come.
     pub populate: bool,
@@ -57,6 +61,7 @@ impl Default for MeterOptions {
             timeouts: Timeouts::default(),
             garbage: GarbageSchedule::default(),
             statistics: Selection::default(),
+            applications: None,
             populate: false,
             view_flows: 0,
         }
@@ -205,7 +210,14 @@ impl Meter {
                         TableKind::Bucket => flows_max.min(slots as usize),
                         _ => slots as usize,
                     };
-                    Some(Box::new(Analyser::new(level, slots as usize, flows_max)?))
+                    let applications = options.applications.clone().unwrap_or_default();
+                    Some(Box::new(Analyser::new(
+                        level,
+                        slots as usize,
+                        flows_max,
+                        &options.timeouts,
+                        applications,
+                    )?))
                 }
             },
             observed: Observed::default(),
@@ -413,9 +425,11 @@ impl Meter {
         for at in self.observed.opened.drain(..) {
             let packet = &batch.packets()[usize::from(at)];
             let slot = self.observed.slots[usize::from(at)];
+            let initiator = self.analyser.as_ref().and_then(|it| it.initiator(slot));
+            let direction = initiator.unwrap_or(packet.direction);
             self.openings[slot as usize] = [
                 packet.time_ns.cast_unsigned(),
-                u64::from(packet.icmp_type_code) | u64::from(packet.direction) << 16,
+                u64::from(packet.icmp_type_code) | u64::from(direction) << 16,
             ];
         }
     }
@@ -480,7 +494,8 @@ impl Meter {
             statistic.clear(slot);
         }
         if let Some(analyser) = &mut self.analyser {
-            analyser.end(slot, &mut self.records.analyses);
+            let last_ms = self.table.entry(slot).last_clock_ms();
+            analyser.end(slot, &record, last_ms, &mut self.records.analyses);
         }
         self.table.remove(slot);
         self.counters.records += 1;

@@ -166,6 +166,7 @@ impl Plan {
             timeouts,
             garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
             statistics,
+            applications: None,
             populate: live,
             view_flows: 0,
         };

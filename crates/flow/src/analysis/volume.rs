@@ -140,6 +140,21 @@ impl Volume {
         self.tunnel = segment.tunnel;
     }
 
+    /// Begins another record of the same flow: what was counted goes.
+    pub(crate) fn next_record(&mut self) {
+        *self = Self {
+            origin_ns: self.origin_ns,
+            tcp: self.tcp,
+            vlan: self.vlan,
+            mpls_label: self.mpls_label,
+            record: self.record.saturating_add(1),
+            initiator: self.initiator,
+            transport: self.transport,
+            tunnel: self.tunnel,
+            ..Self::default()
+        };
+    }
+
     /// Counts a packet of `side`.
     #[inline(always)]
     pub(crate) fn count(&mut self, side: usize, packet: &Packet, segment: &Segment) {

@@ -1,0 +1,329 @@
+//! Feeds packets to the states of their flows, and lets them go with their flows.
+
+use super::continued::{CONTINUED_MAX, Continued};
+use super::pool::Pool;
+use super::tcp::AnomalyPool;
+use super::volume::NO_STATE;
+use super::{Analysis, Level, Tcp, Volume};
+use crate::batch::{BURST, Batch, Payloads};
+use crate::expiry::Timeouts;
+use crate::names::{self, Applications, Names, NamesLimits};
+use crate::record::{EndReason, Record};
+use crate::table::Observed;
+use hw::hash::KeyedHash;
+use hw::memory::HugeSlice;
+use hw::prefetch;
+use std::io;
+use std::sync::Arc;
+use wire::{FlowKey, Segment, ip_protocol};
+
+/// Packets ahead of which a TCP state is asked for.
+const AHEAD: usize = 6;
+
+/// Cache lines of a flow's state and of its TCP state that a packet may touch.
+const VOLUME_LINES: usize = 4;
+const TCP_LINES: usize = size_of::<Tcp>().div_ceil(64);
+
+/// In place of a number: none.
+const NO_FLOW: u32 = u32::MAX;
+
+/// Any number: flow ids are to be the same in every run.
+const FLOW_ID_SEED: u64 = 0x666c_6f77_6174_6368;
+
+/// Analyses the flows of one table.
+pub(crate) struct Analyser {
+    /// Of each slot of the table the number of its flow plus one.
+    numbers: HugeSlice<u32>,
+    volumes: Pool<Volume>,
+    tcp: Option<Pool<Tcp>>,
+    anomalies: AnomalyPool,
+    names: Option<Names>,
+    continued: Continued,
+    idle_ms: u32,
+    digest: KeyedHash,
+    /// Numbers of the flows of the burst at hand.
+    burst: [u32; BURST],
+}
+
+impl Analyser {
+    /// For a table of so many slots and flows.
+    ///
+    /// # Errors
+    /// When the machine has no room for it.
+    pub(crate) fn new(
+        level: Level,
+        slots: usize,
+        flows_max: usize,
+        timeouts: &Timeouts,
+        applications: Arc<Applications>,
+    ) -> io::Result<Self> {
+        let no_room = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let waiting = match timeouts.active {
+            Some(_) => CONTINUED_MAX.min(flows_max),
+            None => 0,
+        };
+        let states = flows_max + waiting;
+        Ok(Self {
+            numbers: HugeSlice::try_zeroed(slots)?,
+            volumes: Pool::new(states).map_err(no_room)?,
+            tcp: match level.has_tcp() {
+                true => Some(Pool::new(states).map_err(no_room)?),
+                false => None,
+            },
+            anomalies: Pool::new(if level.has_tcp() {
+                states.div_ceil(ANOMALOUS).max(states.min(ANOMALOUS_LEAST))
+            } else {
+                0
+            })
+            .map_err(no_room)?,
+            names: match level.has_applications() {
+                true => Some(Names::new(states, &NamesLimits::default(), applications)?),
+                false => None,
+            },
+            continued: Continued::default(),
+            idle_ms: timeouts
+                .idle
+                .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
+            digest: KeyedHash::new(FLOW_ID_SEED),
+            burst: [NO_FLOW; BURST],
+        })
+    }
+
+    /// Memory that it takes with a full table, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.numbers.len() * size_of::<u32>()
+            + self.volumes.memory_bytes()
+            + self.tcp.as_ref().map_or(0, Pool::memory_bytes)
+            + self.anomalies.memory_bytes()
+            + self.names.as_ref().map_or(0, Names::memory_bytes)
+    }
+
+    /// Asks for the numbers of the flows in these slots.
+    pub(crate) fn stage(&self, slots: &[u32]) {
+        for &slot in slots {
+            prefetch::read(&self.numbers, slot as usize);
+        }
+    }
+
+    /// Moves a flow to another slot.
+    pub(crate) fn relocate(&mut self, from: u32, to: u32) {
+        self.numbers[to as usize] = std::mem::take(&mut self.numbers[from as usize]);
+    }
+
+    /// Takes packets `start..end` in, whose slots are `observed`.
+    pub(crate) fn observe(
+        &mut self,
+        batch: &Batch,
+        [start, end]: [usize; 2],
+        observed: &Observed,
+        payloads: &impl Payloads,
+    ) {
+        if batch.segments().len() < end {
+            debug_assert!(false, "packets without details");
+            return;
+        }
+        for &at in &observed.opened {
+            let at = usize::from(at);
+            self.open(observed.slots[at], batch, at);
+        }
+        for at in start..end {
+            let number = self.numbers.get(observed.slots[at] as usize);
+            // A packet without a place in the table has a slot beyond them all.
+            let number = number.map_or(NO_FLOW, |number| number.wrapping_sub(1));
+            self.burst[at] = number;
+            self.volumes.prefetch(number, VOLUME_LINES);
+            if let Some(names) = &self.names {
+                names.prefetch(number);
+            }
+        }
+        if self.names.is_some() {
+            self.count::<true>(batch, [start, end], payloads);
+        } else {
+            self.count::<false>(batch, [start, end], payloads);
+        }
+    }
+
+    fn count<const NAMES: bool>(
+        &mut self,
+        batch: &Batch,
+        [start, end]: [usize; 2],
+        payloads: &impl Payloads,
+    ) {
+        let packets = &batch.packets()[start..end];
+        let segments = &batch.segments()[start..end];
+        for (index, (packet, segment)) in packets.iter().zip(segments).enumerate() {
+            let at = start + index;
+            if at + AHEAD < end
+                && let Some(ahead) = self.volumes.get(self.burst[at + AHEAD])
+                && let Some(tcp) = &self.tcp
+                && ahead.tcp != NO_STATE
+            {
+                tcp.prefetch(ahead.tcp, TCP_LINES);
+            }
+            let number = self.burst[at];
+            let Some(volume) = self.volumes.get_mut(number) else {
+                continue;
+            };
+            let side = usize::from(packet.direction ^ volume.initiator);
+            volume.count(side, packet, segment);
+            if segment.transport == ip_protocol::TCP
+                && let Some(pool) = &mut self.tcp
+            {
+                if volume.tcp == NO_STATE {
+                    volume.tcp = pool.take().unwrap_or(NO_STATE);
+                }
+                if let Some(tcp) = pool.get_mut(volume.tcp) {
+                    tcp.count(side, packet.time_ns, segment, &mut self.anomalies);
+                }
+            }
+            if NAMES && let Some(names) = &mut self.names {
+                let flipped = volume.initiator == 1;
+                let segment = names_segment(packet.time_ns, side, segment, || {
+                    payloads.payload(batch, segment)
+                });
+                names.observe(number, &segment, || {
+                    let key = batch.flow_key(at);
+                    if flipped { key.reversed() } else { key }
+                });
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn open(&mut self, slot: u32, batch: &Batch, at: usize) {
+        let packet = &batch.packets()[at];
+        if !self.continued.is_empty() {
+            let before = self
+                .continued
+                .take(&batch.flow_key(at), packet.clock_ms, self.idle_ms);
+            match before {
+                Some((number, true)) => {
+                    self.numbers[slot as usize] = number + 1;
+                    return;
+                }
+                Some((number, false)) => self.forget(number),
+                None => {}
+            }
+            if let Some(number) = self.continued.idle(packet.clock_ms, self.idle_ms) {
+                self.forget(number);
+            }
+        }
+        if let Some(number) = self.volumes.take()
+            && let Some(volume) = self.volumes.get_mut(number)
+        {
+            self.numbers[slot as usize] = number + 1;
+            volume.open(packet, &batch.segments()[at]);
+        } else {
+            debug_assert!(false, "more flows than the table may have");
+        }
+    }
+
+    /// The direction, by the table's key, of the initiator of the flow in `slot`: of a flow that goes
+    /// on after its active time-out that of its first record.
+    pub(crate) fn initiator(&self, slot: u32) -> Option<u8> {
+        let number = self.numbers.get(slot as usize)?.wrapping_sub(1);
+        Some(self.volumes.get(number)?.initiator)
+    }
+
+    /// Ends the flow in `slot`, of which this is the record: what is known of it goes to `analyses`.
+    /// A flow that only its active time-out ends keeps its state for what is to come.
+    pub(crate) fn end(
+        &mut self,
+        slot: u32,
+        record: &Record,
+        last_ms: u32,
+        analyses: &mut Vec<Analysis>,
+    ) {
+        let number = std::mem::take(&mut self.numbers[slot as usize]).wrapping_sub(1);
+        analyses.push(Analysis::default());
+        let (Some(volume), Some(analysis)) = (self.volumes.get_mut(number), analyses.last_mut())
+        else {
+            return;
+        };
+        analysis.volume = *volume;
+        analysis.flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
+        let (tcp, initiator) = (volume.tcp, volume.initiator);
+        if let Some(pool) = &mut self.tcp
+            && let Some(state) = pool.get_mut(tcp)
+        {
+            analysis.tcp = Some(*state);
+            if let Some(anomalies) = self.anomalies.get(state.anomalies) {
+                analysis.anomalies = *anomalies;
+                self.anomalies.give_back(state.anomalies);
+                state.anomalies = u32::MAX;
+            }
+        }
+        if let Some(names) = &mut self.names {
+            analysis.names = Some(names.take(number, &record.key));
+            self.continued.complete(number, analysis.names.as_mut());
+        }
+        if record.end_reason != EndReason::ActiveTimeout {
+            return self.forget(number);
+        }
+        if let Some(state) = self.tcp.as_mut().and_then(|pool| pool.get_mut(tcp)) {
+            state.next_record();
+        }
+        volume.next_record();
+        let key = if initiator == 1 {
+            record.key.reversed()
+        } else {
+            record.key
+        };
+        if let Some(given_up) = self.continued.wait(key, number, last_ms, analysis) {
+            self.forget(given_up);
+        }
+    }
+
+    /// Gives the state of a flow back.
+    fn forget(&mut self, number: u32) {
+        if let Some(volume) = self.volumes.get(number) {
+            if let Some(pool) = &mut self.tcp
+                && let Some(state) = pool.get(volume.tcp)
+            {
+                self.anomalies.give_back(state.anomalies);
+                pool.give_back(volume.tcp);
+            }
+            self.volumes.give_back(number);
+        }
+    }
+}
+
+/// One flow in so many has a place for its anomalies.
+const ANOMALOUS: usize = 8;
+/// As long as there are but so many flows, all have.
+const ANOMALOUS_LEAST: usize = 1 << 16;
+
+#[inline(always)]
+fn names_segment<'a>(
+    time_ns: i64,
+    side: usize,
+    segment: &Segment,
+    payload: impl FnOnce() -> &'a [u8],
+) -> names::Segment<'a> {
+    names::Segment {
+        time_ns,
+        direction: side as u8,
+        protocol: segment.transport,
+        tcp_flags: segment.tcp_flags,
+        sequence: segment.sequence,
+        source_port: segment.source_port,
+        destination_port: segment.destination_port,
+        payload: if segment.payload_captured > 0 {
+            payload()
+        } else {
+            &[]
+        },
+        payload_length: segment.payload_length,
+    }
+}
+
+/// The id of a flow by its key, as its initiator has it, and the time of its first packet.
+fn flow_id(digest: &KeyedHash, key: &FlowKey, origin_ns: i64) -> u64 {
+    let mut words = crate::batch::words(key);
+    words[2] ^= u128::from(origin_ns.cast_unsigned()) << 80;
+    let digest = digest.digest(&words) as u64 ^ origin_ns.cast_unsigned().wrapping_mul(MIX);
+    digest >> 11
+}
+
+/// An odd number without a pattern (the golden ratio's fraction).
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,0 +1,441 @@
+//! The columns of an [`Analysis`]: names, units, definitions, and how a value is got. Each measure
+//! that both sides have is two columns, the responder's with `reverse` before its name (RFC 5103).
+
+use super::Analysis;
+use super::volume::{FIRST_PACKETS, First};
+use std::sync::LazyLock;
+use wire::{FlowKey, Outline, Tunnel};
+
+mod tcp;
+
+/// A value of a column.
+#[derive(Clone, Copy, Debug)]
+pub enum AnalysisValue<'a> {
+    /// The column has no meaning for this flow.
+    None,
+    /// A whole number.
+    Number(u64),
+    /// A number with a fraction; NaN where the measure has no value.
+    Real(f64),
+    /// Nanoseconds since the Unix epoch.
+    Time(i64),
+    /// A word.
+    Word(&'static str),
+    /// One of the lists of the first packets: of so many of them.
+    Sizes(&'a First, u8),
+    /// Who sent them.
+    Directions(&'a First, u8),
+    /// The time before each of them.
+    Gaps(&'a First, u8),
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnalysisKind {
+    /// [`AnalysisValue::Number`] below 256.
+    Number8,
+    /// [`AnalysisValue::Number`] below 65,536.
+    Number16,
+    /// [`AnalysisValue::Number`].
+    Number,
+    /// [`AnalysisValue::Real`].
+    Real,
+    /// [`AnalysisValue::Time`].
+    Time,
+    /// [`AnalysisValue::Word`].
+    Word,
+    /// A list, as text.
+    List,
+}
+
+/// A column of an analysis.
+#[derive(Clone, Debug)]
+pub struct AnalysisColumn {
+    /// Stable name.
+    pub name: String,
+    /// Number of the IPFIX Information Element, where there is one.
+    pub ipfix: Option<u16>,
+    /// Type of its values.
+    pub kind: AnalysisKind,
+    /// Unit, or nothing.
+    pub unit: &'static str,
+    /// Tstat's column, or nothing.
+    pub tstat: String,
+    /// Whether flows that are not TCP have no value in it.
+    pub tcp: bool,
+    /// What it is and where it comes from.
+    pub definition: &'static str,
+    /// Whose measure it is: 0 the initiator's (or the flow's), 1 the responder's.
+    pub side: usize,
+    value: for<'a> fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+}
+
+impl AnalysisColumn {
+    /// Its value for a flow.
+    #[inline(always)]
+    #[must_use]
+    pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
+        (self.value)(analysis, self.side)
+    }
+}
+
+/// Every column, in the order in which formats write them.
+pub static COLUMNS: LazyLock<Vec<AnalysisColumn>> = LazyLock::new(|| {
+    let mut table = Table::default();
+    volume(&mut table);
+    tcp::tcp(&mut table);
+    table.columns
+});
+
+type Get = for<'a> fn(&'a Analysis, usize) -> AnalysisValue<'a>;
+
+/// What a column is, but for its value.
+struct About {
+    name: &'static str,
+    ipfix: Option<u16>,
+    kind: AnalysisKind,
+    unit: &'static str,
+    /// Tstat's column; of a side without its `c_` or `s_`.
+    tstat: &'static str,
+    definition: &'static str,
+}
+
+#[derive(Default)]
+struct Table {
+    columns: Vec<AnalysisColumn>,
+    tcp: bool,
+}
+
+impl Table {
+    /// A column of the flow.
+    fn flow(&mut self, about: About, value: Get) {
+        self.columns.push(AnalysisColumn {
+            name: about.name.to_owned(),
+            ipfix: about.ipfix,
+            kind: about.kind,
+            unit: about.unit,
+            tstat: about.tstat.to_owned(),
+            tcp: self.tcp,
+            definition: about.definition,
+            side: 0,
+            value,
+        });
+    }
+
+    /// A column of each side.
+    fn sides(&mut self, about: About, value: Get) {
+        for side in 0..2 {
+            let name = match (side, about.name.split_at(1)) {
+                (0, _) => about.name.to_owned(),
+                (_, (first, rest)) => format!("reverse{}{rest}", first.to_uppercase()),
+            };
+            let tstat = match about.tstat {
+                "" => String::new(),
+                stem => format!("{}_{stem}", ["c", "s"][side]),
+            };
+            self.columns.push(AnalysisColumn {
+                name,
+                ipfix: about.ipfix,
+                kind: about.kind,
+                unit: about.unit,
+                tstat,
+                tcp: self.tcp,
+                definition: about.definition,
+                side,
+                value,
+            });
+        }
+    }
+}
+
+/// Nanoseconds as seconds; NaN where there are none.
+fn seconds(nanoseconds: Option<u64>) -> AnalysisValue<'static> {
+    AnalysisValue::Real(nanoseconds.map_or(f64::NAN, |ns| ns as f64 / 1e9))
+}
+
+fn number(value: impl Into<u64>) -> AnalysisValue<'static> {
+    AnalysisValue::Number(value.into())
+}
+
+fn vlan(tag: u16) -> AnalysisValue<'static> {
+    if tag & FlowKey::VLAN_PRESENT == 0 {
+        AnalysisValue::None
+    } else {
+        number(tag & (FlowKey::VLAN_PRESENT - 1))
+    }
+}
+
+/// A column's About in few words.
+macro_rules! about {
+    ($name:literal, $ipfix:expr, $kind:ident, $unit:literal, $tstat:literal, $definition:expr) => {
+        crate::analysis::column::About {
+            name: $name,
+            ipfix: $ipfix,
+            kind: crate::analysis::column::AnalysisKind::$kind,
+            unit: $unit,
+            tstat: $tstat,
+            definition: $definition,
+        }
+    };
+}
+use about;
+
+fn volume(table: &mut Table) {
+    table.flow(about!("flowId", Some(148), Number, "", "", "The same in all records of one flow, which its active time-out has cut: a digest of its key and the time of its first packet."), |it, _| number(it.flow_id));
+    table.flow(
+        about!(
+            "flowRecord",
+            None,
+            Number16,
+            "",
+            "",
+            "How many records of the flow came before this one."
+        ),
+        |it, _| number(it.volume.record),
+    );
+    table.flow(about!("dot1qVlanId", Some(243), Number16, "", "", "VLAN of the first packet's outer tag (IEEE 802.1Q section 9.6); where VLAN tags are part of the key, the column of the key stands for it."), |it, _| vlan(it.volume.vlan[0]));
+    table.flow(
+        about!(
+            "dot1qCustomerVlanId",
+            Some(245),
+            Number16,
+            "",
+            "",
+            "VLAN of the first packet's inner tag; as the outer one."
+        ),
+        |it, _| vlan(it.volume.vlan[1]),
+    );
+    table.flow(about!("mplsLabel", None, Number, "", "", "First label of the first packet's innermost MPLS stack (RFC 3032), 20 bits; with `--decapsulate`."), |it, _| match it.volume.mpls_label {
+        label if label & Outline::MPLS_PRESENT == 0 => AnalysisValue::None,
+        label => number(label & !Outline::MPLS_PRESENT),
+    });
+    table.flow(about!("tunnel", None, Word, "", "", "What the first packet was wrapped in, the innermost of it: mpls, pppoe, ip-in-ip, gre, vxlan, geneve, gtp-u or teredo; with `--decapsulate`."), |it, _| match it.volume.tunnel {
+        Tunnel::None => AnalysisValue::None,
+        tunnel => AnalysisValue::Word(tunnel.name()),
+    });
+    table.sides(about!("transportOctetDeltaCount", Some(401), Number, "bytes", "bytes_all", "Bytes of payload on the wire: what follows the TCP or UDP header, or else the IP header; sent again or not."), |it, side| number(it.volume.sides[side].payload_bytes));
+    table.sides(
+        about!(
+            "transportPacketDeltaCount",
+            Some(402),
+            Number,
+            "packets",
+            "pkts_data",
+            "Packets with payload."
+        ),
+        |it, side| number(it.volume.sides[side].data_packets),
+    );
+    table.sides(
+        about!(
+            "frameSizeMinimumBytes",
+            None,
+            Number16,
+            "bytes",
+            "",
+            "The shortest frame on the wire."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].size_min.into()),
+    );
+    table.sides(
+        about!(
+            "frameSizeMaximumBytes",
+            None,
+            Number16,
+            "bytes",
+            "",
+            "The longest frame on the wire; 65,535 for one that is longer."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].size_max.into()),
+    );
+    table.sides(
+        about!(
+            "minimumTTL",
+            Some(52),
+            Number8,
+            "hops",
+            "ttl_min",
+            "The least time to live (IPv4) or hop limit (IPv6)."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].ttl_min.into()),
+    );
+    table.sides(
+        about!(
+            "maximumTTL",
+            Some(53),
+            Number8,
+            "hops",
+            "ttl_max",
+            "The greatest time to live or hop limit."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].ttl_max.into()),
+    );
+    table.sides(
+        about!(
+            "ipDiffServCodePoint",
+            Some(195),
+            Number8,
+            "",
+            "",
+            "DSCP of the first packet (RFC 2474)."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].dscp().into()),
+    );
+    table.sides(
+        about!(
+            "dscpChanged",
+            None,
+            Number8,
+            "",
+            "",
+            "1 if another packet had another DSCP."
+        ),
+        |it, side| sent(it, side, it.volume.sides[side].dscp_changed.into()),
+    );
+    table.sides(
+        about!(
+            "congestionMarkedPackets",
+            None,
+            Number,
+            "packets",
+            "",
+            "Packets that a congested router has marked (ECN 3, RFC 3168)."
+        ),
+        |it, side| number(it.volume.sides[side].congestion_marks),
+    );
+    table.sides(about!("fragmentPackets", None, Number, "packets", "", "Fragments of IP packets that belong to the flow; those after the first of a packet have no ports and are in a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
+    table.sides(about!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
+    table.sides(
+        about!(
+            "lastPayloadNanoseconds",
+            None,
+            Time,
+            "",
+            "last",
+            "Time of the last packet with payload."
+        ),
+        |it, side| payload_time(it, side, it.volume.sides[side].last_payload_ns),
+    );
+    table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side; 0 where the clock went back."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
+    table.sides(
+        about!(
+            "packetGapMeanSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The mean of these times."
+        ),
+        |it, side| AnalysisValue::Real(it.volume.sides[side].gap_mean_ns() / 1e9),
+    );
+    table.sides(
+        about!(
+            "packetGapStandardDeviationSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "Their standard deviation (of the population)."
+        ),
+        |it, side| AnalysisValue::Real(it.volume.sides[side].gap_deviation_ns() / 1e9),
+    );
+    table.sides(
+        about!(
+            "packetGapMaximumSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The longest of them."
+        ),
+        |it, side| match it.volume.sides[side].gaps() {
+            0 => AnalysisValue::Real(f64::NAN),
+            _ => seconds(Some(it.volume.sides[side].gap_max_ns)),
+        },
+    );
+    const _: () = assert!(FIRST_PACKETS == 10);
+    table.flow(about!("firstPacketSizes", None, List, "bytes", "", "Bytes on the wire of the first ten packets of the flow, at most 65,535 each; a `|` between two."), |it, _| AnalysisValue::Sizes(&it.volume.first, it.volume.first_count));
+    table.flow(
+        about!(
+            "firstPacketDirections",
+            None,
+            List,
+            "",
+            "",
+            "Who sent each of them: 0 the initiator, 1 the responder; nothing between two."
+        ),
+        |it, _| AnalysisValue::Directions(&it.volume.first, it.volume.first_count),
+    );
+    table.flow(
+        about!(
+            "firstPacketGaps",
+            None,
+            List,
+            "microseconds",
+            "",
+            "Time since the packet before each of them, the first one's being 0; a `|` between two."
+        ),
+        |it, _| AnalysisValue::Gaps(&it.volume.first, it.volume.first_count),
+    );
+    table.flow(
+        about!(
+            "responses",
+            None,
+            Number,
+            "",
+            "",
+            "How often payload of the responder followed payload of the initiator."
+        ),
+        |it, _| number(it.volume.responses),
+    );
+    table.flow(about!("responseTimeFirstSeconds", None, Real, "seconds", "", "From the last payload of the initiator to the first payload of the responder behind it, the first time."), |it, _| responded(it, it.volume.response_first_ns as f64));
+    table.flow(
+        about!(
+            "responseTimeMeanSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The mean of all these times."
+        ),
+        |it, _| {
+            responded(
+                it,
+                it.volume.response_sum_ns as f64 / f64::from(it.volume.responses),
+            )
+        },
+    );
+    table.flow(
+        about!(
+            "responseTimeMaximumSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The longest of them."
+        ),
+        |it, _| responded(it, it.volume.response_max_ns as f64),
+    );
+}
+
+/// A number of a side that has sent something.
+fn sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> {
+    match analysis.volume.sides[side].packets {
+        0 => AnalysisValue::None,
+        _ => AnalysisValue::Number(value),
+    }
+}
+
+fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue<'static> {
+    match analysis.volume.sides[side].data_packets {
+        0 => AnalysisValue::None,
+        _ => AnalysisValue::Time(time_ns),
+    }
+}
+
+fn responded(analysis: &Analysis, ns: f64) -> AnalysisValue<'static> {
+    AnalysisValue::Real(if analysis.volume.responses == 0 {
+        f64::NAN
+    } else {
+        ns / 1e9
+    })
+}

@@ -1,0 +1,584 @@
+//! The columns of TCP.
+
+use super::{AnalysisValue, Table, about, number, seconds};
+use crate::analysis::Analysis;
+use crate::analysis::tcp::{Class, Tcp, TcpSide, limit, mark};
+
+/// The side's measures, if the flow is TCP.
+fn of<'v>(
+    analysis: &Analysis,
+    side: usize,
+    value: impl FnOnce(&TcpSide) -> AnalysisValue<'v>,
+) -> AnalysisValue<'v> {
+    match &analysis.tcp {
+        Some(tcp) => value(&tcp.sides[side]),
+        None => AnalysisValue::None,
+    }
+}
+
+fn flow<'v>(
+    analysis: &Analysis,
+    value: impl FnOnce(&Tcp) -> AnalysisValue<'v>,
+) -> AnalysisValue<'v> {
+    match &analysis.tcp {
+        Some(tcp) => value(tcp),
+        None => AnalysisValue::None,
+    }
+}
+
+/// A count of anomalies; none where a limit has cut them.
+fn anomaly(analysis: &Analysis, value: u64) -> AnalysisValue<'static> {
+    match &analysis.tcp {
+        Some(tcp) if tcp.limits & limit::ANOMALIES == 0 => AnalysisValue::Number(value),
+        _ => AnalysisValue::None,
+    }
+}
+
+fn class(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
+    anomaly(
+        analysis,
+        analysis.anomalies[side].classes[class as usize].into(),
+    )
+}
+
+fn marked(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
+    of(analysis, side, |it| number(u8::from(it.marks & mark != 0)))
+}
+
+/// What was told in the SYN, if it was seen.
+fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
+    of(analysis, side, |it| {
+        if it.marks & mark::SYN == 0 {
+            AnalysisValue::None
+        } else {
+            number(value)
+        }
+    })
+}
+
+fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
+    value.map_or(AnalysisValue::None, number)
+}
+
+pub(super) fn tcp(table: &mut Table) {
+    table.tcp = true;
+    connection(table);
+    flags(table);
+    options(table);
+    round_trips(table);
+    data(table);
+    anomalies(table);
+}
+
+fn connection(table: &mut Table) {
+    table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
+    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections)));
+    table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
+    table.flow(
+        about!(
+            "tcpHandshakeClientSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "From the SYN-ACK to the ACK that answers it: from the probe to the client and back."
+        ),
+        |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
+    );
+    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place to count anomalies, 8 a sequence number too far away to be of the connection."), |it, _| flow(it, |tcp| number(tcp.limits)));
+}
+
+fn flags(table: &mut Table) {
+    table.sides(
+        about!(
+            "tcpSynTotalCount",
+            Some(218),
+            Number16,
+            "packets",
+            "syn_cnt",
+            "Packets with SYN, at most 65,535 counted (as for the rarer flags below)."
+        ),
+        |it, side| of(it, side, |it| number(it.syns)),
+    );
+    table.sides(
+        about!(
+            "tcpFinTotalCount",
+            Some(219),
+            Number16,
+            "packets",
+            "fin_cnt",
+            "Packets with FIN."
+        ),
+        |it, side| of(it, side, |it| number(it.fins)),
+    );
+    table.sides(
+        about!(
+            "tcpRstTotalCount",
+            Some(220),
+            Number16,
+            "packets",
+            "rst_cnt",
+            "Packets with RST."
+        ),
+        |it, side| of(it, side, |it| number(it.resets)),
+    );
+    table.sides(
+        about!(
+            "tcpPshTotalCount",
+            Some(221),
+            Number,
+            "packets",
+            "",
+            "Packets with PSH."
+        ),
+        |it, side| of(it, side, |it| number(it.pushes)),
+    );
+    table.sides(
+        about!(
+            "tcpAckTotalCount",
+            Some(222),
+            Number,
+            "packets",
+            "ack_cnt",
+            "Packets with ACK."
+        ),
+        |it, side| of(it, side, |it| number(it.acks)),
+    );
+    table.sides(
+        about!(
+            "tcpUrgTotalCount",
+            Some(223),
+            Number16,
+            "packets",
+            "",
+            "Packets with URG."
+        ),
+        |it, side| of(it, side, |it| number(it.urgent)),
+    );
+    table.sides(
+        about!(
+            "tcpEceTotalCount",
+            None,
+            Number16,
+            "packets",
+            "",
+            "Packets with ECE (RFC 3168)."
+        ),
+        |it, side| of(it, side, |it| number(it.ecn_echoes)),
+    );
+    table.sides(
+        about!(
+            "tcpCwrTotalCount",
+            None,
+            Number16,
+            "packets",
+            "",
+            "Packets with CWR (RFC 3168)."
+        ),
+        |it, side| of(it, side, |it| number(it.windows_reduced)),
+    );
+    table.sides(
+        about!(
+            "tcpPureAckCount",
+            None,
+            Number,
+            "packets",
+            "ack_cnt_p",
+            "Packets with ACK that carry neither payload nor SYN, FIN or RST."
+        ),
+        |it, side| of(it, side, |it| number(it.pure_acks)),
+    );
+}
+
+fn options(table: &mut Table) {
+    table.sides(
+        about!(
+            "tcpMaximumSegmentSize",
+            None,
+            Number16,
+            "bytes",
+            "mss",
+            "Maximum segment size in the SYN (RFC 9293 section 3.7.1), 0 if it has none."
+        ),
+        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.segment_size)),
+    );
+    table.sides(
+        about!(
+            "tcpWindowScale",
+            Some(238),
+            Number8,
+            "",
+            "win_scl",
+            "Window scale in the SYN (RFC 7323), 0 if it has none."
+        ),
+        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.window_scale.into())),
+    );
+    table.sides(
+        about!(
+            "tcpWindowScaleSeen",
+            None,
+            Number8,
+            "",
+            "f1323_opt",
+            "1 if the SYN has a window scale."
+        ),
+        |it, side| marked(it, side, mark::WINDOW_SCALE),
+    );
+    table.sides(
+        about!(
+            "tcpSackPermitted",
+            None,
+            Number8,
+            "",
+            "sack_opt",
+            "1 if the SYN permits selective acknowledgement (RFC 2018)."
+        ),
+        |it, side| marked(it, side, mark::SACK_PERMITTED),
+    );
+    table.sides(
+        about!(
+            "tcpTimestampsSeen",
+            None,
+            Number8,
+            "",
+            "tm_opt",
+            "1 if packets have time stamps (RFC 7323)."
+        ),
+        |it, side| marked(it, side, mark::TIMESTAMPS),
+    );
+    table.sides(
+        about!(
+            "tcpSackBlocks",
+            None,
+            Number,
+            "",
+            "sack_cnt",
+            "SACK blocks sent (Tstat counts packets that have some)."
+        ),
+        |it, side| of(it, side, |it| number(it.sack_blocks)),
+    );
+    table.sides(
+        about!(
+            "tcpDuplicatesReported",
+            None,
+            Number16,
+            "",
+            "",
+            "SACK blocks that report data received twice (RFC 2883)."
+        ),
+        |it, side| of(it, side, |it| number(it.duplicates_reported)),
+    );
+    table.sides(
+        about!(
+            "tcpWindowMinimumBytes",
+            None,
+            Number,
+            "bytes",
+            "win_min",
+            "The smallest window told outside a SYN, scaled if both SYNs were seen to agree on it."
+        ),
+        |it, side| of(it, side, |it| optional(it.window_min())),
+    );
+    table.sides(
+        about!(
+            "tcpWindowMaximumBytes",
+            None,
+            Number,
+            "bytes",
+            "win_max",
+            "The largest window told, likewise."
+        ),
+        |it, side| of(it, side, |it| optional(it.window_max())),
+    );
+    table.sides(
+        about!(
+            "tcpZeroWindowPackets",
+            None,
+            Number16,
+            "packets",
+            "win_0",
+            "Packets that told a window of zero."
+        ),
+        |it, side| of(it, side, |it| number(it.zero_windows)),
+    );
+}
+
+fn round_trips(table: &mut Table) {
+    table.sides(about!("tcpRttSamples", None, Number, "", "rtt_cnt", "Round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement that ends where it ends, if it was sent once (Karn's rule) and is the latest of those acknowledged with it."), |it, side| of(it, side, |it| number(it.rtt.count())));
+    table.sides(
+        about!(
+            "tcpRttMinimumSeconds",
+            None,
+            Real,
+            "seconds",
+            "rtt_min",
+            "The shortest of these round trips."
+        ),
+        |it, side| of(it, side, |it| seconds(it.rtt.min_ns())),
+    );
+    table.sides(
+        about!(
+            "tcpRttMeanSeconds",
+            None,
+            Real,
+            "seconds",
+            "rtt_avg",
+            "Their mean."
+        ),
+        |it, side| of(it, side, |it| AnalysisValue::Real(it.rtt.mean_ns() / 1e9)),
+    );
+    table.sides(
+        about!(
+            "tcpRttStandardDeviationSeconds",
+            None,
+            Real,
+            "seconds",
+            "rtt_std",
+            "Their standard deviation (of the population)."
+        ),
+        |it, side| {
+            of(it, side, |it| {
+                AnalysisValue::Real(it.rtt.deviation_ns() / 1e9)
+            })
+        },
+    );
+    table.sides(
+        about!(
+            "tcpRttMaximumSeconds",
+            None,
+            Real,
+            "seconds",
+            "rtt_max",
+            "The longest of them."
+        ),
+        |it, side| of(it, side, |it| seconds(it.rtt.max_ns())),
+    );
+    table.sides(about!("tcpTimestampRttSamples", None, Number, "", "", "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."), |it, side| of(it, side, |it| number(it.timestamp_rtt.count())));
+    table.sides(
+        about!(
+            "tcpTimestampRttMinimumSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The shortest of these round trips."
+        ),
+        |it, side| of(it, side, |it| seconds(it.timestamp_rtt.min_ns())),
+    );
+    table.sides(
+        about!(
+            "tcpTimestampRttMeanSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "Their mean."
+        ),
+        |it, side| {
+            of(it, side, |it| {
+                AnalysisValue::Real(it.timestamp_rtt.mean_ns() / 1e9)
+            })
+        },
+    );
+    table.sides(
+        about!(
+            "tcpTimestampRttStandardDeviationSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "Their standard deviation (of the population)."
+        ),
+        |it, side| {
+            of(it, side, |it| {
+                AnalysisValue::Real(it.timestamp_rtt.deviation_ns() / 1e9)
+            })
+        },
+    );
+    table.sides(
+        about!(
+            "tcpTimestampRttMaximumSeconds",
+            None,
+            Real,
+            "seconds",
+            "",
+            "The longest of them."
+        ),
+        |it, side| of(it, side, |it| seconds(it.timestamp_rtt.max_ns())),
+    );
+}
+
+fn data(table: &mut Table) {
+    table.sides(
+        about!(
+            "tcpUniqueBytes",
+            None,
+            Number,
+            "bytes",
+            "bytes_uniq",
+            "Bytes of payload seen for the first time."
+        ),
+        |it, side| {
+            anomaly(
+                it,
+                it.volume.sides[side]
+                    .payload_bytes
+                    .saturating_sub(it.anomalies[side].repeated_bytes),
+            )
+        },
+    );
+    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them."), |it, side| of(it, side, |tcp| number(tcp.missed_bytes(&it.anomalies[side]))));
+    table.sides(
+        about!(
+            "tcpSegmentMinimumBytes",
+            None,
+            Number16,
+            "bytes",
+            "mss_min",
+            "The least payload of a packet in sequence."
+        ),
+        |it, side| of(it, side, |it| optional(it.segment_min())),
+    );
+    table.sides(
+        about!(
+            "tcpSegmentMaximumBytes",
+            None,
+            Number16,
+            "bytes",
+            "mss_max",
+            "The most payload of a packet in sequence; 65,535 if it was more."
+        ),
+        |it, side| {
+            of(it, side, |it| match it.segment_max {
+                0 => AnalysisValue::None,
+                most => number(most),
+            })
+        },
+    );
+    table.sides(about!("tcpInFlightMaximumBytes", None, Number, "bytes", "cwin_max", "The most bytes sent and not yet acknowledged, as the probe saw them: the congestion window, from below."), |it, side| of(it, side, |it| number(it.in_flight_max)));
+    table.sides(
+        about!(
+            "tcpInFlightInitialBytes",
+            None,
+            Number,
+            "bytes",
+            "cwin_ini",
+            "Bytes sent before the first of them was acknowledged: the initial window, from below."
+        ),
+        |it, side| of(it, side, |it| number(it.in_flight_initial)),
+    );
+}
+
+fn anomalies(table: &mut Table) {
+    table.sides(about!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload some of which was seen before; not those that the network copied, and not probes."), |it, side| anomaly(it, it.anomalies[side].retransmitted.into()));
+    table.sides(
+        about!(
+            "tcpRetransmittedBytes",
+            None,
+            Number,
+            "bytes",
+            "bytes_retx",
+            "Bytes seen before in them."
+        ),
+        |it, side| anomaly(it, it.anomalies[side].retransmitted_bytes),
+    );
+    table.sides(
+        about!(
+            "tcpOutOfOrderPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_ooo",
+            "Packets with payload below the highest sequence number, none of which was seen before."
+        ),
+        |it, side| anomaly(it, it.anomalies[side].out_of_order.into()),
+    );
+    table.sides(
+        about!(
+            "tcpTimeoutPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_rto",
+            "Packets out of sequence by class: sent again since the sender's timer ran out."
+        ),
+        |it, side| class(it, side, Class::Timeout),
+    );
+    table.sides(
+        about!(
+            "tcpFastRetransmitPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_fs",
+            "Sent again since three duplicate acknowledgements asked for it."
+        ),
+        |it, side| class(it, side, Class::FastRetransmit),
+    );
+    table.sides(
+        about!(
+            "tcpReorderedPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_reor",
+            "Overtaken in the network by a packet that was sent later."
+        ),
+        |it, side| class(it, side, Class::Reordering),
+    );
+    table.sides(
+        about!(
+            "tcpDuplicatePackets",
+            None,
+            Number,
+            "packets",
+            "pkts_dup",
+            "Copied by the network (or seen twice by the capture)."
+        ),
+        |it, side| class(it, side, Class::Duplicate),
+    );
+    table.sides(
+        about!(
+            "tcpFlowControlPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_fc",
+            "Probes of a closed window, and keep-alives."
+        ),
+        |it, side| class(it, side, Class::FlowControl),
+    );
+    table.sides(
+        about!(
+            "tcpUnnecessaryTimeoutPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_unrto",
+            "Sent again by the timer, although acknowledged."
+        ),
+        |it, side| class(it, side, Class::UnnecessaryTimeout),
+    );
+    table.sides(
+        about!(
+            "tcpUnnecessaryFastRetransmitPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_unfs",
+            "Sent again by duplicate acknowledgements, although acknowledged."
+        ),
+        |it, side| class(it, side, Class::UnnecessaryFastRetransmit),
+    );
+    table.sides(
+        about!(
+            "tcpUnknownAnomalyPackets",
+            None,
+            Number,
+            "packets",
+            "pkts_unk",
+            "Out of sequence for none of these reasons."
+        ),
+        |it, side| class(it, side, Class::Unknown),
+    );
+}

@@ -1,0 +1,135 @@
+//! Which bytes below the highest sequence number were not seen.
+
+use super::sent::after;
+
+/// Gaps that are kept of each side.
+pub(super) const HOLES: usize = 3;
+
+/// Gaps in the order of their sequence numbers: from, and behind the last byte.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Holes([[u32; 2]; HOLES]);
+
+impl Holes {
+    #[inline(always)]
+    fn is_hole(hole: &[u32; 2]) -> bool {
+        hole[0] != hole[1]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32; 2]> {
+        self.0.iter().filter(|hole| Self::is_hole(hole))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Adds a gap; where there is no place left, the oldest is given up and handed back.
+    pub(super) fn add(&mut self, from: u32, to: u32) -> Option<[u32; 2]> {
+        if let Some(place) = self.0.iter().position(|hole| !Self::is_hole(hole)) {
+            self.0[place] = [from, to];
+            self.sort();
+            return None;
+        }
+        let given_up = if after(self.0[0][0], from) {
+            [from, to]
+        } else {
+            std::mem::replace(&mut self.0[0], [from, to])
+        };
+        self.sort();
+        Some(given_up)
+    }
+
+    /// Real gaps first, in their order.
+    fn sort(&mut self) {
+        let base = self
+            .iter()
+            .map(|hole| hole[0])
+            .reduce(|least, from| if after(least, from) { from } else { least });
+        let base = base.unwrap_or(0);
+        self.0
+            .sort_by_key(|hole| (!Self::is_hole(hole), hole[0].wrapping_sub(base)));
+    }
+
+    /// Takes the bytes from `from` to `to` out of the gaps: how many of them were in one, and a
+    /// part of a gap for which there is no place any more.
+    pub(super) fn fill(&mut self, from: u32, to: u32) -> (u32, Option<[u32; 2]>) {
+        let mut filled = 0;
+        let mut rest = None;
+        for hole in &mut self.0 {
+            let [first, last] = *hole;
+            if first == last || !after(to, first) || !after(last, from) {
+                continue;
+            }
+            let start = if after(from, first) { from } else { first };
+            let end = if after(last, to) { to } else { last };
+            filled += end.wrapping_sub(start);
+            match (start == first, end == last) {
+                (true, _) => hole[0] = end,
+                (false, true) => hole[1] = start,
+                (false, false) => {
+                    hole[1] = start;
+                    rest = Some([end, last]);
+                }
+            }
+        }
+        self.sort();
+        let given_up = rest.and_then(|[from, to]| self.add(from, to));
+        (filled, given_up)
+    }
+
+    /// How many bytes before `acknowledged` are in gaps.
+    pub(super) fn before(&self, acknowledged: u32) -> u64 {
+        let part = |&[from, to]: &[u32; 2]| {
+            if after(to, acknowledged) {
+                acknowledged
+                    .wrapping_sub(from)
+                    .cast_signed()
+                    .max(0)
+                    .cast_unsigned()
+            } else {
+                to.wrapping_sub(from)
+            }
+        };
+        self.iter().map(|hole| u64::from(part(hole))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Against a set of bytes, wherever sequence numbers begin; up to the point where a gap
+        /// is given up.
+        #[test]
+        fn equals_a_set_of_bytes(base: u32, steps in prop::collection::vec((any::<bool>(), 0u32..120, 1u32..30), 1..20)) {
+            let mut holes = Holes::default();
+            let mut missing = BTreeSet::new();
+            let mut highest = 0u32;
+            for (add, at, length) in steps {
+                if add {
+                    let from = highest + at % 40;
+                    let given_up = holes.add(base.wrapping_add(from), base.wrapping_add(from + length));
+                    if given_up.is_some() { break; }
+                    missing.extend(from..from + length);
+                    highest = from + length + 1;
+                } else {
+                    let (filled, given_up) = holes.fill(base.wrapping_add(at), base.wrapping_add(at + length));
+                    let before = missing.len();
+                    missing.retain(|&byte| !(at..at + length).contains(&byte));
+                    prop_assert_eq!(filled as usize, before - missing.len());
+                    if given_up.is_some() { break; }
+                }
+                let middle = highest / 2;
+                prop_assert_eq!(
+                    holes.before(base.wrapping_add(middle)),
+                    missing.iter().filter(|&&byte| byte < middle).count() as u64
+                );
+                prop_assert_eq!(holes.is_empty(), missing.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The last segments that one side sent: when each was seen, to time its acknowledgement and to judge
+//! a segment that comes again.
+
+/// Segments that are kept of each side, a power of two.
+pub(super) const SENT: usize = 8;
+
+const MASK: u8 = SENT as u8 - 1;
+
+/// Bits of a time: 4.8 hours of nanoseconds, more than any time-out.
+const TIME_BITS: u32 = 44;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+
+/// Set in `high` of a segment that was sent more than once: its acknowledgement may answer either
+/// (Karn's rule).
+const AGAIN: u16 = 1 << 15;
+const HIGH_MASK: u16 = (1 << (TIME_BITS - 32)) - 1;
+
+/// A segment.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Segment {
+    /// The sequence number behind its last byte.
+    end: u32,
+    /// When it was sent last, nanoseconds, the lower 32 bits.
+    low: u32,
+    /// The rest of that, and [`AGAIN`].
+    high: u16,
+    /// IPv4 identification.
+    identification: u16,
+}
+
+impl Segment {
+    fn new(end: u32, time_ns: i64, identification: u16) -> Self {
+        let time = time_ns.cast_unsigned() & TIME_MASK;
+        Self {
+            end,
+            low: time as u32,
+            high: (time >> 32) as u16,
+            identification,
+        }
+    }
+
+    fn age_ns(&self, now_ns: i64) -> u64 {
+        let time = u64::from(self.high & HIGH_MASK) << 32 | u64::from(self.low);
+        now_ns.cast_unsigned().wrapping_sub(time) & TIME_MASK
+    }
+}
+
+/// Segments in the order of their sequence numbers. Those that were acknowledged stay until their
+/// place is needed; where none was, the newest two become one.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct SentList {
+    segments: [Segment; SENT],
+    /// The sequence number at which the oldest begins.
+    edge: u32,
+    head: u8,
+    length: u8,
+    /// How many of the oldest were acknowledged.
+    acknowledged: u8,
+}
+
+/// What is known of bytes that come again, or of a gap that is being filled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Time since they, or what followed the gap, were seen.
+    pub(super) age_ns: u64,
+    /// Whether `age_ns` is only the least that it can be.
+    pub(super) at_least: bool,
+    /// Identification of the packet that had them, or that followed the gap; 0 if not known.
+    pub(super) identification: u16,
+    /// Identification of the packet before that; 0 if not known.
+    pub(super) before: u16,
+}
+
+/// Whether sequence number `a` is behind `b` (RFC 9293 section 3.4).
+#[inline(always)]
+pub(super) const fn after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+impl SentList {
+    #[inline(always)]
+    fn at(&mut self, index: u8) -> &mut Segment {
+        &mut self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
+    }
+
+    #[inline(always)]
+    fn get(&self, index: u8) -> &Segment {
+        &self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
+    }
+
+    /// Adds a segment behind all others; whether it found a place of its own.
+    #[inline(always)]
+    pub(super) fn push(&mut self, start: u32, end: u32, time_ns: i64, identification: u16) -> bool {
+        if self.length == 0 {
+            self.edge = start;
+        } else if usize::from(self.length) == SENT {
+            if self.acknowledged == 0 {
+                *self.at(self.length - 1) = Segment::new(end, time_ns, identification);
+                return false;
+            }
+            self.edge = self.get(0).end;
+            self.head = self.head.wrapping_add(1) & MASK;
+            self.length -= 1;
+            self.acknowledged -= 1;
+        }
+        *self.at(self.length) = Segment::new(end, time_ns, identification);
+        self.length += 1;
+        true
+    }
+
+    /// Takes an acknowledgement of all bytes before `acknowledged` in. The time since the segment
+    /// that it answers, if that can be told: one ends there, it was sent once, and it is the
+    /// latest of those acknowledged together (else the acknowledgement waited for another).
+    #[inline]
+    pub(super) fn acknowledge(&mut self, acknowledged: u32, now_ns: i64) -> Option<u64> {
+        let mut youngest_ns = u64::MAX;
+        let mut again = 0;
+        let mut answer = None;
+        while self.acknowledged < self.length {
+            let segment = *self.get(self.acknowledged);
+            if after(segment.end, acknowledged) {
+                break;
+            }
+            let age_ns = segment.age_ns(now_ns);
+            again |= segment.high & AGAIN;
+            answer = (segment.end == acknowledged && age_ns <= youngest_ns).then_some(age_ns);
+            youngest_ns = youngest_ns.min(age_ns);
+            self.acknowledged += 1;
+        }
+        if again != 0 { None } else { answer }
+    }
+
+    /// What is known of the byte at `sequence`, or of the segment behind the gap that it is in.
+    pub(super) fn find(&self, sequence: u32, now_ns: i64) -> Option<Known> {
+        let index = (0..self.length).find(|&index| after(self.get(index).end, sequence))?;
+        let segment = self.get(index);
+        let older = index == 0 && after(self.edge, sequence);
+        Some(Known {
+            age_ns: segment.age_ns(now_ns),
+            at_least: older,
+            identification: if older { 0 } else { segment.identification },
+            before: match index.checked_sub(1) {
+                Some(before) if !older => self.get(before).identification,
+                _ => 0,
+            },
+        })
+    }
+
+    /// Notes that the bytes from `start` to `end` were sent again now.
+    pub(super) fn send_again(&mut self, start: u32, end: u32, now_ns: i64, identification: u16) {
+        let mut begin = self.edge;
+        for index in 0..self.length {
+            let segment = self.at(index);
+            let (first, last) = (begin, segment.end);
+            if after(last, start) && after(end, first) {
+                *segment = Segment::new(last, now_ns, identification);
+                segment.high |= AGAIN;
+            }
+            begin = last;
+        }
+    }
+
+    /// Adds a segment that fills a gap (`again`: sent to replace a lost one), if there is room.
+    pub(super) fn insert(
+        &mut self,
+        end: u32,
+        now_ns: i64,
+        identification: u16,
+        again: bool,
+    ) -> bool {
+        let place = (0..self.length).find(|&index| after(self.get(index).end, end));
+        let Some(place) = place else {
+            return false;
+        };
+        if usize::from(self.length) == SENT {
+            if self.acknowledged == 0 || place == 0 {
+                return false;
+            }
+            self.edge = self.get(0).end;
+            self.head = self.head.wrapping_add(1) & MASK;
+            self.length -= 1;
+            self.acknowledged -= 1;
+            return self.insert(end, now_ns, identification, again);
+        }
+        for index in (place..self.length).rev() {
+            let moved = *self.get(index);
+            *self.at(index + 1) = moved;
+        }
+        let mut segment = Segment::new(end, now_ns, identification);
+        if again {
+            segment.high |= AGAIN;
+        }
+        *self.at(place) = segment;
+        self.length += 1;
+        if place < self.acknowledged {
+            self.acknowledged += 1;
+        }
+        true
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_answers_the_segment_that_ends_there() {
+        let mut list = SentList::default();
+        let base = u32::MAX - 150;
+        for number in 0..3u32 {
+            let start = base.wrapping_add(100 * number);
+            assert!(list.push(start, start.wrapping_add(100), 1000 + i64::from(number), 7));
+        }
+        // In the middle of a segment: an answer to none.
+        assert_eq!(list.acknowledge(base.wrapping_add(50), 1100), None);
+        assert_eq!(list.acknowledge(base.wrapping_add(200), 1100), Some(99));
+        assert_eq!(list.acknowledge(base.wrapping_add(200), 1101), None);
+        list.send_again(base.wrapping_add(200), base.wrapping_add(300), 1200, 8);
+        assert_eq!(list.acknowledge(base.wrapping_add(300), 1300), None);
+    }
+
+    #[test]
+    fn an_acknowledgement_that_waited_for_a_gap_to_be_filled_times_nothing() {
+        let mut list = SentList::default();
+        list.push(0, 100, 10, 1);
+        list.push(200, 300, 20, 3);
+        assert!(list.insert(200, 90, 2, false));
+        assert_eq!(list.acknowledge(300, 100), None);
+        let known = list.find(250, 120).unwrap();
+        assert_eq!(
+            (known.age_ns, known.identification, known.before),
+            (100, 3, 2)
+        );
+    }
+
+    #[test]
+    fn a_full_list_joins_the_newest_two_and_keeps_the_oldest() {
+        let mut list = SentList::default();
+        for number in 0..20u32 {
+            let kept = list.push(10 * number, 10 * number + 10, i64::from(number), 0);
+            assert_eq!(kept, number < SENT as u32);
+        }
+        assert_eq!(list.acknowledge(10, 100), Some(100));
+        assert_eq!(list.acknowledge(200, 100), Some(81));
+        assert!(list.push(200, 210, 300, 0));
+        assert_eq!(list.find(5, 400).map(|known| known.at_least), Some(true));
+    }
+}
