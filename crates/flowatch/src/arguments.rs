@@ -2,11 +2,13 @@
 //! the completions. Nothing is decided here; see `plan`.
 
 pub(crate) mod engine;
+pub(crate) mod lab;
 
 pub(crate) mod generate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::EngineArguments;
+use lab::LabCommand;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +28,12 @@ pub(crate) enum Command {
     Watch(Box<WatchArguments>),
     /// Send traffic: flows made to measure, or captures replayed, at a rate, counted to the packet.
     Gen(Box<generate::GenArguments>),
+    /// Carry out the papers' experiments, and report on them.
+    Lab {
+        /// What to do.
+        #[command(subcommand)]
+        command: LabCommand,
+    },
     /// Say what this machine can do, what is missing, and how to get it.
     Doctor,
     /// Print the completions for a shell.

@@ -5,6 +5,7 @@ mod collector;
 mod doctor;
 mod dpdk;
 mod generate;
+mod laboratory;
 mod plan;
 mod progress;
 mod reporter;
@@ -27,6 +28,10 @@ fn main() -> ExitCode {
             Err(message) => Err(anyhow::anyhow!(message)),
         },
         Command::Gen(arguments) => return generate::run(&arguments),
+        Command::Lab { command } => match laboratory::run(command) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Doctor => doctor::run(),
         Command::Completions { shell } => {
             clap_complete::generate(
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            watch::complain(&error.to_string());
+            watch::complain(&format!("{error:#}"));
             ExitCode::from(watch::EXIT_FAILED)
         }
     }

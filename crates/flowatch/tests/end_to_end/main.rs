@@ -12,6 +12,7 @@ mod command;
 mod engine_flags;
 mod filters;
 mod hostile;
+mod laboratory;
 mod live_veth;
 mod manifest;
 mod mix_reference;

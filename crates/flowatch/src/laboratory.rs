@@ -1,0 +1,124 @@
+//! `flowatch lab`: the experiments are named, carried out, and reported.
+
+use crate::arguments::lab::{LabCommand, LabReportArguments, LabRunArguments};
+use crate::watch::complain;
+use anyhow::Context;
+use lab::experiments::{self, Experiment, Extent};
+use lab::{report, results};
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The page of a report, in the directory of the results.
+const PAGE: &str = "report.html";
+
+/// Carries out a command of `lab`.
+///
+/// # Errors
+/// What is wrong, in one line.
+pub(crate) fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LabCommand::List => list(),
+        LabCommand::Run(arguments) => run_experiments(&arguments),
+        LabCommand::Report(arguments) => write_report(&arguments),
+    }
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let mut output = io::stdout().lock();
+    for experiment in experiments::ALL {
+        writeln!(
+            output,
+            "{:<16} {}\n{:16} {}",
+            experiment.name, experiment.title, "", experiment.source
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
+    let chosen = choose(&arguments.experiments)?;
+    fs::create_dir_all(&arguments.output)
+        .with_context(|| format!("--output {}", arguments.output.display()))?;
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let extent = Extent {
+        full: arguments.full,
+        seed: arguments.seed,
+        repetitions: arguments.repetitions.map(usize::from),
+        command: format!("flowatch {}", command.join(" ")),
+    };
+    let mut failed = false;
+    for (index, experiment) in chosen.iter().enumerate() {
+        let of = format!("{} ({} of {})", experiment.name, index + 1, chosen.len());
+        complain(&format!("{of}: {}", experiment.title));
+        match experiment.run(&extent, &mut |what| complain(&format!("{of}: {what}"))) {
+            Ok(outcome) => {
+                let files = results::write(&arguments.output, &outcome)?;
+                let mut output = io::stdout().lock();
+                for finding in &outcome.findings {
+                    writeln!(
+                        output,
+                        "{}: {} ({}) {}",
+                        outcome.name,
+                        finding.holds.word(),
+                        finding.paper,
+                        finding.because
+                    )?;
+                }
+                writeln!(
+                    output,
+                    "{}: {:.1} s, {} valid trials, {} invalid, {} files in {}",
+                    outcome.name,
+                    outcome.seconds,
+                    outcome.trials.valid,
+                    outcome.trials.invalid,
+                    files.len(),
+                    arguments.output.display()
+                )?;
+            }
+            // The others can go on: what one lacks (DPDK, valgrind) they may not need.
+            Err(error) => {
+                failed = true;
+                complain(&format!("{}: {error}", experiment.name));
+            }
+        }
+    }
+    Ok(if failed {
+        ExitCode::from(crate::watch::EXIT_FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The experiments of these names, each once, in the order given.
+fn choose(names: &[String]) -> anyhow::Result<Vec<Experiment>> {
+    let mut chosen: Vec<Experiment> = Vec::new();
+    for name in names {
+        let more = if name == "all" {
+            experiments::ALL.to_vec()
+        } else {
+            vec![experiments::find(name).with_context(|| {
+                format!("no experiment is called {name}: see flowatch lab list")
+            })?]
+        };
+        for experiment in more {
+            if chosen.iter().all(|known| known.name != experiment.name) {
+                chosen.push(experiment);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn write_report(arguments: &LabReportArguments) -> anyhow::Result<ExitCode> {
+    let outcomes = results::read(&arguments.output)?;
+    let path = arguments.output.join(PAGE);
+    fs::write(&path, report::html(&outcomes)?).with_context(|| path.display().to_string())?;
+    writeln!(
+        io::stdout().lock(),
+        "{}: {} experiments",
+        path.display(),
+        outcomes.len()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,130 @@
+//! `flowatch lab`: an experiment runs, its files say where they come from, the page is whole, and
+//! wrong names are refused.
+
+use crate::command::run;
+use std::fs;
+use std::process::{Command, Stdio};
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
+    command.arg("lab").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Every element that is opened is closed, in its order.
+fn check_well_formed(page: &str) {
+    const VOID: [&str; 3] = ["meta", "br", "!DOCTYPE"];
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').expect("a tag that does not end");
+        let (tag, after) = (&rest[..end], &rest[end + 1..]);
+        rest = after;
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name.trim()), "closed out of order");
+            continue;
+        }
+        let name = tag.split([' ', '\n', '/']).next().unwrap();
+        let is_comment = tag.starts_with("!--");
+        if !(tag.ends_with('/') || VOID.contains(&name) || is_comment) {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new());
+}
+
+#[test]
+fn an_experiment_runs_and_its_page_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().to_str().unwrap();
+    let outcome = run(&mut lab(&[
+        "run", "fig6a", "fig9b", "--short", "--seed", "7", "--output", output,
+    ]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let csv = fs::read_to_string(directory.path().join("fig6a-hashes.csv")).unwrap();
+    for wanted in [
+        "# seed: 7",
+        "# processor: ",
+        "# kernel: ",
+        "# flowatch: ",
+        "# form: short",
+    ] {
+        assert!(csv.contains(wanted), "{wanted} in {csv}");
+    }
+    let json = fs::read_to_string(directory.path().join("fig9b.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(result["provenance"]["seed"], 7);
+    assert!(
+        result["findings"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty())
+    );
+    let svg = fs::read_to_string(directory.path().join("fig9b-rates.svg")).unwrap();
+    assert!(svg.trim_start().starts_with("<svg") && svg.contains("rate (kpps)"));
+    let outcome = run(&mut lab(&["report", "--output", output]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+    check_well_formed(&page);
+    // One page that needs nothing else.
+    assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("src="));
+    for name in ["fig6a", "fig9b"] {
+        assert!(page.contains(&format!("<section id=\"{name}\">")));
+    }
+    assert!(page.matches("<svg").count() >= 2);
+}
+
+#[test]
+fn wrong_names_and_empty_directories_are_refused_in_a_line() {
+    let outcome = run(&mut lab(&["run", "fig99"]));
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("no experiment is called fig99"),
+        "{}",
+        outcome.stderr
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let outcome = run(&mut lab(&[
+        "report",
+        "--output",
+        directory.path().to_str().unwrap(),
+    ]));
+    assert_eq!(outcome.code, Some(2));
+    assert_eq!(outcome.stderr.lines().count(), 1);
+    assert!(
+        outcome.stderr.contains("run experiments first"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn the_experiments_are_named_with_what_they_come_from() {
+    let outcome = run(&mut lab(&["list"]));
+    let text = String::from_utf8(outcome.quiet_success()).unwrap();
+    for name in [
+        "gate",
+        "fig5a",
+        "fig5b",
+        "fig5c",
+        "table3",
+        "fig6a",
+        "fig6b",
+        "fig6c",
+        "fig7a",
+        "fig7b",
+        "fig7c",
+        "fig8",
+        "table4",
+        "fig9b",
+        "dpdkstat-fig5",
+        "dpdkstat-fig8",
+        "dpdkstat-fig9",
+    ] {
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with(&format!("{name} "))),
+            "{name}"
+        );
+    }
+}

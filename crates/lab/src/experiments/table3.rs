@@ -1,0 +1,213 @@
+//! FloWatcher-DPDK, table III: programming models and schedulers.
+
+use super::Experiment;
+use super::context::{Condition, Context, VIRTUAL_CLOCK, cost_table, mpps, outcome};
+use super::real_time::{
+    Card, Load, RealCondition, SOFTWARE_NIC, cores, drop_ratios, lost_of, real_table, real_trials,
+};
+use crate::monitor::Monitor;
+use crate::outcome::{Comparison, Finding, Holds, Outcome};
+use crate::plot::{Axis, Figure, Point, Series};
+use crate::statistics::{mean, paired_ratio};
+use crate::traffic::{small_frames, wire};
+use crate::trial::TrialError;
+use crate::virtual_clock::VirtualOptions;
+use engine::Model;
+use generator::Order;
+use hw::schedule::Schedule;
+use std::time::Duration;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "table3",
+    title: "Programming models and schedulers",
+    source: "FloWatcher-DPDK, table III",
+    run,
+};
+
+const FLOWS: u32 = 1 << 16;
+
+/// Runtime and period of the deadline scheduler; the paper's period of 20 µs is below the kernel's least.
+const RUNTIME: Duration = Duration::from_micros(900);
+const PERIOD: Duration = Duration::from_micros(1000);
+
+fn model_name(model: Model) -> &'static str {
+    match model {
+        Model::RunToCompletion => "run to completion",
+        Model::Pipeline => "pipeline",
+        Model::Cooperative => "cooperative",
+    }
+}
+
+fn schedules() -> [(&'static str, Schedule); 3] {
+    [
+        ("other", Schedule::Other),
+        ("fifo", Schedule::Fifo(50)),
+        (
+            "deadline",
+            Schedule::Deadline {
+                runtime: RUNTIME,
+                deadline: PERIOD,
+                period: PERIOD,
+            },
+        ),
+    ]
+}
+
+fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
+    let mut outcome = outcome(&EXPERIMENT, &format!("{VIRTUAL_CLOCK} {SOFTWARE_NIC}"));
+    let repetitions = context.repetitions(3, 10);
+    let packets = context.pick(1 << 19, 1 << 24);
+    let traffic = small_frames(FLOWS, Order::Uniform, context.seed());
+    let wire = wire(&traffic)?;
+    context.say("models in the virtual clock");
+    let conditions: Vec<Condition> = [Model::RunToCompletion, Model::Cooperative]
+        .into_iter()
+        .map(|model| {
+            let monitor = Monitor::counting(FLOWS as usize).with_model(model);
+            Condition::new(model_name(model), &wire, monitor)
+        })
+        .collect();
+    let costs = context.costs(&conditions, packets, repetitions)?;
+    let virtual_ratio = paired_ratio(&costs[1], &costs[0]);
+    outcome.tables.push(cost_table(
+        context,
+        "virtual",
+        "Models of one thread, in the virtual clock (a pipeline's two threads meet in real time, so it has no place \
+         there)",
+        "model",
+        &conditions,
+        &costs,
+    ));
+    outcome.comparisons.push(Comparison {
+        what: "cooperative against run to completion, cost of a packet".into(),
+        paper: "-".into(),
+        here: format!(
+            "{:.2} times ({:.2} to {:.2})",
+            virtual_ratio.value, virtual_ratio.low, virtual_ratio.high
+        ),
+    });
+    let load = Load {
+        rate_pps: VirtualOptions::LINE_10G,
+        time: Duration::from_millis(context.pick(400, 10_000)),
+        repetitions: context.repetitions(3, 10),
+    };
+    let mut real: Vec<RealCondition> = Vec::new();
+    for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+        for (name, schedule) in schedules() {
+            let mut monitor = Monitor::counting(FLOWS as usize).with_model(model);
+            // A deadline thread may not be kept on one core: the kernel wants it free to move.
+            if schedule.is_deadline() {
+                monitor.options.cores = Vec::new();
+            } else {
+                monitor.options.cores = cores().1;
+            }
+            monitor.options.schedules = vec![schedule];
+            real.push(RealCondition {
+                name: format!("{}, {name}", model_name(model)),
+                card: Card::default(),
+                monitor,
+            });
+        }
+    }
+    context.say("models and schedulers over the software NIC");
+    match real_trials(context, &traffic, load, &real) {
+        Ok(results) => {
+            let mut figure = Figure::new(
+                "models",
+                "Packet drop ratio at 14.88 Mpps in real time, 2¹⁶ uniform flows; mean of the trials with its \
+                 bootstrap 95 % interval. Pale: nothing was lost, the bound that this sets.",
+                Axis::names(
+                    "programming model",
+                    [Model::RunToCompletion, Model::Pipeline, Model::Cooperative].map(model_name),
+                ),
+                Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
+            );
+            for (index, (name, _)) in schedules().into_iter().enumerate() {
+                let points = (0..3)
+                    .map(|model| {
+                        let trials = &results[model * 3 + index];
+                        let (lost, offered) = lost_of(trials);
+                        let mut point = Point::ratio(model as f64, lost, offered);
+                        let interval = context.mean(&drop_ratios(trials));
+                        if lost > 0 && interval.low > 0.0 {
+                            point.error = Some((interval.low, interval.high));
+                        }
+                        point
+                    })
+                    .collect();
+                figure.series.push(Series::bars(name, points));
+            }
+            outcome.figures.push(figure);
+            outcome.tables.push(real_table(
+                context,
+                "real",
+                "model and scheduler",
+                &real,
+                &results,
+            ));
+            let ratio = |index: usize| mean(&drop_ratios(&results[index]));
+            let (completion, pipeline) = (ratio(0), ratio(3));
+            let deadline = ratio(2);
+            outcome.comparisons.push(Comparison {
+                what: "drop ratio, run to completion against pipeline (other)".into(),
+                paper: "4.8 against 2.6 × 10⁻⁷: 1.8 times".into(),
+                here: format!("{completion:.1e} against {pipeline:.1e}"),
+            });
+            outcome.comparisons.push(Comparison {
+                what: "drop ratio under SCHED_DEADLINE against SCHED_OTHER (run to completion)"
+                    .into(),
+                paper: "about 1000 times".into(),
+                here: format!("{deadline:.1e} against {completion:.1e}"),
+            });
+            let worse = deadline > completion;
+            outcome.findings.push(Finding {
+                paper: "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
+                        thousand times what SCHED_OTHER does."
+                    .into(),
+                holds: if worse && completion > pipeline {
+                    Holds::Yes
+                } else if worse {
+                    Holds::Partly
+                } else {
+                    Holds::No
+                },
+                because: format!(
+                    "In real time {} The pipeline's second thread shares a core with the generator here ({} cores for \
+                     three busy threads), so its figure is no fair one; and all ratios are those of a machine that \
+                     stalls: in the virtual clock neither one-thread model loses a packet at 14.88 Mpps.",
+                    if worse {
+                        "SCHED_DEADLINE loses more than SCHED_OTHER: the thread is throttled at the end of its runtime."
+                    } else {
+                        "SCHED_DEADLINE loses no more than SCHED_OTHER: the stalls of the machine outweigh it."
+                    },
+                    hw::cores::allowed().len()
+                ),
+            });
+        }
+        Err(error) => {
+            outcome
+                .notes
+                .push(format!("Not measured in real time: {error}."));
+            outcome.findings.push(Finding {
+                paper: "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
+                        thousand times what SCHED_OTHER does."
+                    .into(),
+                holds: Holds::Unknown,
+                because: format!("Schedulers and pipelines need real time: {error}."),
+            });
+        }
+    }
+    outcome.settings = vec![
+        ("flows".into(), FLOWS.to_string()),
+        ("rate".into(), format!("{:.2} Mpps", mpps(load.rate_pps))),
+        (
+            "time of a trial in real time".into(),
+            format!("{:?}", load.time),
+        ),
+        (
+            "deadline".into(),
+            format!("{RUNTIME:?} in every {PERIOD:?} (the kernel's least period is 100 µs)"),
+        ),
+    ];
+    Ok(outcome)
+}

@@ -1,0 +1,165 @@
+//! Programs that receive through DPDK, run in turn on the same device.
+
+use crate::statistics::{abba, median};
+use crate::trial::TrialError;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// A program that receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// This one, counting packets.
+    Flowatch,
+    /// DPDK's own test program, which counts packets and drops them.
+    Testpmd,
+}
+
+/// A device that gives packets of 64 bytes (60 and the check sequence) as fast as they are taken.
+const DEVICE: &str = "net_null0,size=60";
+
+/// Memory of each process, in MiB.
+const MEMORY_MIB: &str = "192";
+
+fn missing(what: &str, error: impl std::fmt::Display) -> TrialError {
+    TrialError::Missing(format!("{what}: {error}"))
+}
+
+/// Packets a second of each program, by repetition, forth and back.
+pub(super) fn rates(
+    receivers: &[Receiver],
+    repetitions: usize,
+    seconds: f64,
+) -> Result<Vec<Vec<f64>>, TrialError> {
+    if cfg!(not(feature = "dpdk")) {
+        return Err(missing("DPDK", "this program was built without it"));
+    }
+    let mut rates = vec![Vec::new(); receivers.len()];
+    for repetition in 0..repetitions {
+        for place in abba(receivers.len(), repetition) {
+            rates[place].push(match receivers[place] {
+                Receiver::Flowatch => flowatch(seconds)?,
+                Receiver::Testpmd => testpmd(seconds)?,
+            });
+        }
+    }
+    Ok(rates)
+}
+
+/// A prefix of this process's own for DPDK's files.
+fn prefix(of: &str) -> String {
+    format!("flowatch-lab-{of}-{}", std::process::id())
+}
+
+fn flowatch(seconds: f64) -> Result<f64, TrialError> {
+    let program = std::env::current_exe().map_err(|error| missing("this program", error))?;
+    let output = Command::new(program)
+        .args(["watch", "-i", &format!("dpdk:{DEVICE}")])
+        .args(["--level", "packet", "--summary", "json", "--interval", "1h"])
+        .arg("--duration")
+        .arg(format!("{}ms", (seconds * 1e3) as u64))
+        .args(["--", "-m", MEMORY_MIB, "--file-prefix", &prefix("watch")])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| missing("flowatch", error))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(missing("flowatch", text.lines().last().unwrap_or_default()));
+    }
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| missing("flowatch's summary", error))?;
+    let number = |name: &str| summary.get(name).and_then(serde_json::Value::as_f64);
+    match (number("packets"), number("seconds")) {
+        (Some(packets), Some(seconds)) if seconds > 0.0 => Ok(packets / seconds),
+        _ => Err(missing("flowatch's summary", "it tells no packets")),
+    }
+}
+
+fn testpmd(seconds: f64) -> Result<f64, TrialError> {
+    let cores = hw::cores::allowed();
+    // The first core is for its main thread, which only waits.
+    let list: Vec<String> = cores.iter().take(2).map(ToString::to_string).collect();
+    let mut child = Command::new("dpdk-testpmd")
+        .args([
+            "--no-pci",
+            "-m",
+            MEMORY_MIB,
+            "--vdev",
+            DEVICE,
+            "-l",
+            &list.join(","),
+        ])
+        .args([
+            "--file-prefix",
+            &prefix("testpmd"),
+            "--",
+            "--forward-mode=rxonly",
+        ])
+        .args([
+            "--auto-start",
+            "--burst=256",
+            "--total-num-mbufs=16384",
+            "--stats-period=1",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| missing("dpdk-testpmd (apt-get install dpdk)", error))?;
+    let mut text = String::new();
+    let reading = child.stdout.take().map(|mut stdout| {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            // What was read until it ended is what there is.
+            let _ = stdout.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    });
+    // Starting takes a second; its first figure is of a part of the time.
+    thread::sleep(Duration::from_secs_f64(seconds.max(2.0) + 2.2));
+    // It ends when a line comes; should it not, it is ended.
+    if let Some(stdin) = &mut child.stdin {
+        let _ = stdin.write_all(b"\n");
+    }
+    drop(child.stdin.take());
+    thread::sleep(Duration::from_millis(300));
+    let _ = child.kill();
+    let _ = child.wait();
+    if let Some(read) = reading.and_then(|reading| reading.join().ok()) {
+        text = read;
+    }
+    received_rates(&text)
+        .ok_or_else(|| missing("dpdk-testpmd", "it tells no rate (is memory for it free?)"))
+}
+
+/// The middle one of the rates that testpmd told, packets a second.
+fn received_rates(text: &str) -> Option<f64> {
+    let rates: Vec<f64> = text
+        .lines()
+        .filter_map(|line| {
+            let (_, rest) = line.split_once("Rx-pps:")?;
+            rest.split_whitespace().next()?.parse::<f64>().ok()
+        })
+        .filter(|rate| *rate > 0.0)
+        .collect();
+    // The first is of the time while it started.
+    let later = rates.get(1..).filter(|later| !later.is_empty());
+    later
+        .or((!rates.is_empty()).then_some(&rates[..]))
+        .map(median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn testpmd_s_rates_are_read_and_its_start_is_left_out() {
+        let text = "  Throughput (since last show)\n  Rx-pps:      1000          Rx-bps: 5\n\
+            Rx-pps:    250000000   Rx-bps: 0\n  Rx-pps: 270000000 Rx-bps: 0\nRx-pps: 0\n";
+        assert_eq!(received_rates(text), Some(260_000_000.0));
+        assert_eq!(received_rates("nothing"), None);
+        assert_eq!(received_rates("Rx-pps: 7"), Some(7.0));
+    }
+}

@@ -1,0 +1,191 @@
+//! The books of a trial, from the generator's intention to the sums over the flows.
+//!
+//! ```text
+//! intended = shortfall + offered           what the generator did not manage to send
+//! offered  = link loss + delivered         what the link lost before the monitor's device
+//! delivered = monitor loss + waiting + received      what the monitor lost, by reason
+//! received = in flows + in no flow + miscounted      what the monitor could not place
+//! in flows = the sum over the flows' records, each flow's own count right
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// Packets of one trial, at each place that counts them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Packets that were to be sent.
+    pub intended: u64,
+    /// Packets that were sent.
+    pub offered: u64,
+    /// Packets that the link lost, or did not take, before the monitor's device.
+    pub link_loss: u64,
+    /// Packets that the monitor's side lost, by reason.
+    pub monitor_loss: Vec<(String, u64)>,
+    /// Packets left in the monitor's device at the end.
+    pub waiting: u64,
+    /// Packets handed to the monitor.
+    pub received: u64,
+    /// Packets counted in a flow.
+    pub in_flows: u64,
+    /// Packets that belong to no flow (ARP and the like).
+    pub no_flow: u64,
+    /// Packets that the table had no place for.
+    pub miscounted: u64,
+    /// The comparison of each flow's count, where the truth is known.
+    pub flows: Option<FlowTruth>,
+}
+
+/// Flow by flow: what was handed to the monitor against what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTruth {
+    /// Flows that had packets.
+    pub flows: u64,
+    /// Flows whose records have exactly their packets.
+    pub exact: u64,
+    /// Packets in records less packets handed over, without sign, summed over the flows.
+    pub off: u64,
+    /// Packets in the records of flows that there were not.
+    pub strangers: u64,
+}
+
+impl FlowTruth {
+    /// Whether every flow is right.
+    #[must_use]
+    pub const fn is_exact(&self) -> bool {
+        self.exact == self.flows && self.off == 0 && self.strangers == 0
+    }
+}
+
+impl Ledger {
+    /// Packets that the generator did not send in time.
+    #[must_use]
+    pub const fn shortfall(&self) -> u64 {
+        self.intended.saturating_sub(self.offered)
+    }
+
+    /// Packets that the monitor's side lost, all reasons together.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.monitor_loss.iter().map(|(_, packets)| packets).sum()
+    }
+
+    /// The packet drop ratio: what the monitor lost of what was offered.
+    #[must_use]
+    pub fn drop_ratio(&self) -> f64 {
+        if self.offered == 0 {
+            return f64::NAN;
+        }
+        self.lost() as f64 / self.offered as f64
+    }
+
+    /// What the books do not account for, one line for each place; empty when they balance.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut compare = |what: &str, left: u64, right: u64| {
+            if left != right {
+                let off = i128::from(left) - i128::from(right);
+                faults.push(format!("{what}: {left} against {right}, off by {off}"));
+            }
+        };
+        let delivered = self.received + self.lost() + self.waiting;
+        compare(
+            "offered = link loss + monitor loss + waiting + received",
+            self.offered,
+            self.link_loss + delivered,
+        );
+        compare(
+            "received = in flows + in no flow + miscounted",
+            self.received,
+            self.in_flows + self.no_flow + self.miscounted,
+        );
+        if self.offered > self.intended {
+            compare("offered is at most intended", self.intended, self.offered);
+        }
+        faults
+    }
+
+    /// The identity in one line, for people.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let losses: Vec<String> = self
+            .monitor_loss
+            .iter()
+            .filter(|(_, packets)| *packets > 0)
+            .map(|(reason, packets)| format!("{reason} {packets}"))
+            .collect();
+        let losses = if losses.is_empty() {
+            "0".into()
+        } else {
+            losses.join(" + ")
+        };
+        let flows = match &self.flows {
+            None => String::new(),
+            Some(truth) => format!("; {} of {} flows exact", truth.exact, truth.flows),
+        };
+        format!(
+            "intended {} - shortfall {} = offered {} = link loss {} + lost ({losses}) + waiting {} + received {}; \
+             received = in flows {} + in no flow {} + miscounted {}{flows}",
+            self.intended,
+            self.shortfall(),
+            self.offered,
+            self.link_loss,
+            self.waiting,
+            self.received,
+            self.in_flows,
+            self.no_flow,
+            self.miscounted,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Ledger {
+        Ledger {
+            intended: 110,
+            offered: 100,
+            link_loss: 3,
+            monitor_loss: vec![("missed".into(), 4), ("ring".into(), 1)],
+            waiting: 2,
+            received: 90,
+            in_flows: 80,
+            no_flow: 7,
+            miscounted: 3,
+            flows: None,
+        }
+    }
+
+    #[test]
+    fn sound_books_balance_and_each_loss_has_its_place() {
+        let ledger = sound();
+        assert_eq!(ledger.faults(), Vec::<String>::new());
+        assert_eq!((ledger.shortfall(), ledger.lost()), (10, 5));
+        assert!((ledger.drop_ratio() - 0.05).abs() < 1e-12);
+        assert!(ledger.identity().contains("missed 4 + ring 1"));
+    }
+
+    #[test]
+    fn a_packet_too_few_or_too_many_is_found_where_it_is() {
+        for (change, place) in [
+            (
+                (|ledger| ledger.received -= 1) as fn(&mut Ledger),
+                "offered =",
+            ),
+            (|ledger| ledger.link_loss += 1, "offered ="),
+            (|ledger| ledger.miscounted += 1, "received ="),
+            (|ledger| ledger.in_flows -= 1, "received ="),
+            (|ledger| ledger.intended = 99, "offered is at most"),
+        ] {
+            let mut ledger = sound();
+            change(&mut ledger);
+            let faults = ledger.faults();
+            assert!(
+                faults.iter().any(|fault| fault.starts_with(place)),
+                "{faults:?}"
+            );
+        }
+    }
+}

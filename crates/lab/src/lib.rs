@@ -1,0 +1,25 @@
+//! The laboratory: experiments that ask of flowatch what the papers asked of theirs, on instruments
+//! whose figures can be believed on a machine that others use too.
+
+pub mod experiments;
+pub mod fair_dropper;
+pub mod ledger;
+pub mod lognormal;
+pub mod machine;
+pub mod monitor;
+pub mod outcome;
+pub mod plot;
+pub mod report;
+pub mod results;
+pub mod search;
+#[cfg(feature = "dpdk")]
+pub mod software_link;
+pub mod statistics;
+pub mod traffic;
+pub mod trial;
+pub mod virtual_clock;
+
+pub use ledger::Ledger;
+pub use monitor::Monitor;
+pub use search::{Goal, Search};
+pub use trial::{Trial, TrialError, Verdict};

@@ -1,0 +1,106 @@
+//! Result files: an experiment's outcome as JSON, its tables as CSV, its plots as SVG; read back
+//! for the report.
+
+use crate::experiments;
+use crate::outcome::Outcome;
+use crate::plot;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why results cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// A file.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// A file that holds no outcome.
+    #[error("{path} holds no results of this version: {error}; run the experiment again")]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong in it.
+        error: serde_json::Error,
+    },
+    /// A plot.
+    #[error(transparent)]
+    Plot(#[from] plot::DrawError),
+    /// Nothing there.
+    #[error("{path} has no results: run experiments first (flowatch lab run all --short)")]
+    Nothing {
+        /// Where.
+        path: PathBuf,
+    },
+}
+
+/// Writes the files of an outcome into `directory`, which is made where it is not there; tells which.
+///
+/// # Errors
+/// When a file cannot be written, or a plot not drawn.
+pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, ResultsError> {
+    fs::create_dir_all(directory).map_err(|error| file_error(directory, error))?;
+    let mut written = Vec::new();
+    let mut put = |name: String, content: &str| {
+        let path = directory.join(name);
+        fs::write(&path, content).map_err(|error| file_error(&path, error))?;
+        written.push(path);
+        Ok::<(), ResultsError>(())
+    };
+    let origin = outcome.origin();
+    for table in &outcome.tables {
+        put(
+            format!("{}-{}.csv", outcome.name, table.name),
+            &table.csv(&origin),
+        )?;
+    }
+    for figure in &outcome.figures {
+        put(
+            format!("{}-{}.svg", outcome.name, figure.name),
+            &plot::svg(figure)?,
+        )?;
+    }
+    let path = directory.join(format!("{}.json", outcome.name));
+    let json = serde_json::to_string_pretty(outcome).map_err(|error| ResultsError::Content {
+        path: path.clone(),
+        error,
+    })?;
+    put(format!("{}.json", outcome.name), &json)?;
+    Ok(written)
+}
+
+/// The outcomes in `directory`, in the order of the report.
+///
+/// # Errors
+/// When a file cannot be read, or there is none.
+pub fn read(directory: &Path) -> Result<Vec<Outcome>, ResultsError> {
+    let mut outcomes = Vec::new();
+    for experiment in experiments::ALL {
+        let path = directory.join(format!("{}.json", experiment.name));
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(file_error(&path, error)),
+        };
+        outcomes.push(
+            serde_json::from_str(&text).map_err(|error| ResultsError::Content { path, error })?,
+        );
+    }
+    if outcomes.is_empty() {
+        return Err(ResultsError::Nothing {
+            path: directory.to_owned(),
+        });
+    }
+    Ok(outcomes)
+}
+
+fn file_error(path: &Path, error: io::Error) -> ResultsError {
+    ResultsError::File {
+        path: path.to_owned(),
+        error,
+    }
+}

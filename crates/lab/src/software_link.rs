@@ -1,0 +1,217 @@
+//! The software NIC as an instrument: the generator on a thread of its own sends in real time to a
+//! card made of DPDK's rings, and the monitor receives from it as from any card.
+//!
+//! What it cannot say: on a machine whose cores stall, real time loses packets whatever the code does.
+//! Its figures are for comparisons within a run; the virtual clock is the gate for loss.
+
+use crate::ledger::{FlowTruth, Ledger};
+use crate::monitor::{FlowCounts, Monitor};
+use crate::trial::{TrialError, Verdict};
+use engine::{Loss, Stop};
+use generator::{Control, Pace, Rate, SendOptions, SendReport, Traffic, TrafficOptions, Truth};
+use port::Port;
+use port::dpdk::software_nic::{NicOptions, QueueCounts, Wire};
+use port::dpdk::{Eal, software_nic};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Memory of the DPDK process, in MiB.
+const MEMORY_MIB: u64 = 256;
+
+/// Of the intended packets, the share that the generator may be short of before a trial says nothing.
+const SHORTFALL_MAX: f64 = 0.01;
+
+/// A trial in real time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RealOptions {
+    /// Packets a second.
+    pub rate_pps: f64,
+    /// How long.
+    pub time: Duration,
+    /// The card.
+    pub nic: NicOptions,
+    /// The generator's core.
+    pub core: Option<usize>,
+}
+
+/// What a trial in real time showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RealTrial {
+    /// The books.
+    pub ledger: Ledger,
+    /// Whether it says anything.
+    pub verdict: Verdict,
+    /// Packets a second that were sent.
+    pub sent_pps: f64,
+    /// How late packets were sent: the 99th percentile in microseconds.
+    pub late_p99_us: f64,
+    /// Processor time of the monitor's threads, nanoseconds for each packet that they processed.
+    pub cpu_ns: f64,
+    /// Threads that did not get the policy they were to have, and other faults.
+    pub faults: Vec<String>,
+}
+
+/// DPDK, started once a process.
+fn eal() -> Result<&'static Eal, TrialError> {
+    static STARTED: OnceLock<Result<Eal, String>> = OnceLock::new();
+    STARTED
+        .get_or_init(|| {
+            let prefix = format!("flowatch-lab-{}", std::process::id());
+            let mut arguments: Vec<String> = vec![
+                "-m".into(),
+                MEMORY_MIB.to_string(),
+                "--file-prefix".into(),
+                prefix,
+            ];
+            if free_huge_mib() < MEMORY_MIB {
+                arguments.push("--no-huge".into());
+            }
+            Eal::start(&[], &arguments).map_err(|error| error.to_string())
+        })
+        .as_ref()
+        .map_err(|error| TrialError::Missing(error.clone()))
+}
+
+/// Free huge pages of the default size, in MiB.
+fn free_huge_mib() -> u64 {
+    let information = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        information
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .and_then(|value| value.split_whitespace().next())
+            .and_then(|value| value.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    field("HugePages_Free:") * field("Hugepagesize:") / 1024
+}
+
+impl RealTrial {
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// When DPDK, the generator or the engine refuse.
+    pub fn run(
+        traffic: &TrafficOptions,
+        options: &RealOptions,
+        monitor: &Monitor,
+    ) -> Result<Self, TrialError> {
+        let refuse = |error: String| TrialError::Missing(error);
+        let mut source = Traffic::new(traffic).map_err(|error| refuse(error.to_string()))?;
+        let (mut wire, ports) =
+            software_nic(eal()?, &options.nic).map_err(|error| refuse(error.to_string()))?;
+        let ports: Vec<Box<dyn Port>> = ports
+            .into_iter()
+            .map(|port| Box::new(port) as Box<dyn Port>)
+            .collect();
+        let send = SendOptions {
+            pace: Pace::Rate(Rate::Packets((options.rate_pps * 1e6) as u128)),
+            duration: Some(options.time),
+            ..SendOptions::default()
+        };
+        let stop = Stop::default();
+        let control = Control::default();
+        let mut truth = Truth::new(traffic.flows as usize);
+        let mut counts = FlowCounts::default();
+        let (sent, watched) = std::thread::scope(|scope| {
+            let truth = &mut truth;
+            let source = &mut source;
+            let wire = &mut wire;
+            let stop_after = stop.clone();
+            let control = &control;
+            let sending = scope.spawn(move || {
+                if let Some(core) = options.core {
+                    // Checked by whoever chose it; without it the thread runs anywhere.
+                    let _ = hw::cores::pin(core);
+                }
+                // The monitor's threads are up before the first packet.
+                std::thread::sleep(Duration::from_millis(60));
+                let sent = generator::send(source, wire, &send, Some(truth), control);
+                stop_after.request();
+                sent
+            });
+            let watched = monitor.watch_until(ports, &stop, |batch| counts.add(batch));
+            control
+                .stop
+                .store(true, std::sync::atomic::Ordering::Relaxed);
+            let sent = sending
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (sent, watched)
+        });
+        let sent = sent.map_err(|error| refuse(error.to_string()))?;
+        let watched = watched?;
+        let ledger = books(&sent, &wire, &watched.report.books);
+        let flows = (ledger.lost() == 0 && monitor.tells_flows()).then(|| {
+            let truth: HashMap<_, _> = (0..traffic.flows)
+                .map(|flow| (source.key(flow), truth.of(flow).packets))
+                .collect();
+            counts.against(&truth)
+        });
+        Ok(Self::judge(
+            sent,
+            Ledger { flows, ..ledger },
+            &watched.report,
+            monitor,
+        ))
+    }
+
+    fn judge(sent: SendReport, ledger: Ledger, report: &engine::Report, monitor: &Monitor) -> Self {
+        let mut against = ledger.faults();
+        let short = ledger.shortfall() as f64 / ledger.intended.max(1) as f64;
+        if short > SHORTFALL_MAX {
+            against.push(format!(
+                "the generator was short of {:.1} % of its packets",
+                short * 100.0
+            ));
+        }
+        if !report.books.balance() {
+            against.push("the engine's books do not balance".into());
+        }
+        let exact_table = monitor.options.meter.table == flow::TableKind::Bucket;
+        if exact_table && ledger.flows.as_ref().is_some_and(|truth| !truth.is_exact()) {
+            against.push("per-flow counts are not the truth though nothing was lost".into());
+        }
+        let cpu: Duration = report.queues.iter().map(|queue| queue.cpu).sum();
+        Self {
+            sent_pps: sent.sent as f64 * 1e9 / sent.elapsed_ns.max(1) as f64,
+            late_p99_us: sent
+                .lateness
+                .as_ref()
+                .map_or(f64::NAN, |late| late.percentile(99.0) as f64 / 1e3),
+            cpu_ns: cpu.as_nanos() as f64 / ledger.received.max(1) as f64,
+            faults: report.faults.clone(),
+            verdict: Verdict { against },
+            ledger,
+        }
+    }
+}
+
+fn books(sent: &SendReport, wire: &Wire, books: &engine::Books) -> Ledger {
+    let sum = |figure: fn(&QueueCounts) -> u64| wire.counts().iter().map(figure).sum::<u64>();
+    let mut losses = vec![
+        ("missed".into(), sum(|queue| queue.missed)),
+        ("no-buffer".into(), sum(|queue| queue.no_buffer)),
+    ];
+    for reason in Loss::ALL {
+        let packets = books.dropped[reason as usize].packets;
+        if !matches!(reason, Loss::Missed | Loss::NoBuffer) && packets > 0 {
+            losses.push((reason.name().into(), packets));
+        }
+    }
+    Ledger {
+        intended: sent.intended,
+        offered: sent.sent,
+        link_loss: sent.sent - sum(|queue| queue.offered),
+        monitor_loss: losses,
+        waiting: 0,
+        received: books.processed.packets,
+        in_flows: books.in_flows.packets,
+        no_flow: books.without_flow().packets,
+        miscounted: books.miscounted.packets,
+        flows: None::<FlowTruth>,
+    }
+}

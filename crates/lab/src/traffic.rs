@@ -1,0 +1,116 @@
+//! Traffic of the generator, laid out as a wire of the virtual clock.
+
+use crate::trial::TrialError;
+use crate::virtual_clock::Wire;
+use generator::{FCS, Order, Source, Traffic, TrafficOptions};
+use port::{NullSink, Transmit};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wire::LinkType;
+
+/// Frames that are asked of the generator at a time.
+const BURST: usize = 256;
+
+/// The shortest round of packets that a wire repeats, so that what is drawn does not repeat soon.
+const ROUND_MIN: usize = 1 << 20;
+
+/// How flows share the packets, by the names that results bear.
+#[must_use]
+pub fn order_name(order: Order) -> String {
+    match order {
+        Order::Uniform => "uniform".into(),
+        Order::RoundRobin => "round robin".into(),
+        Order::Zipf(alpha) => format!("Zipf({alpha})"),
+        Order::RateInverse => "rate 1/k".into(),
+    }
+}
+
+/// UDP flows in frames of 64 bytes.
+#[must_use]
+pub fn small_frames(flows: u32, order: Order, seed: u64) -> TrafficOptions {
+    TrafficOptions {
+        flows,
+        order,
+        seed,
+        ..TrafficOptions::default()
+    }
+}
+
+/// A wire of the generator's traffic: a round of at least 2^20 packets and four of each flow, then
+/// the same again. (Round robin and rate 1/k: whole rounds of theirs.)
+///
+/// # Errors
+/// When there can be no such traffic.
+pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
+    let flows = options.flows as usize;
+    let packets = match options.order {
+        Order::RoundRobin => flows,
+        _ => ROUND_MIN.max(4 * flows),
+    };
+    wire_of(options, packets)
+}
+
+/// The same with a round of `packets`.
+///
+/// # Errors
+/// As [`wire`].
+pub fn wire_of(options: &TrafficOptions, packets: usize) -> Result<Arc<Wire>, TrialError> {
+    let refuse = |error: &dyn std::error::Error| TrialError::Missing(error.to_string());
+    let mut traffic = Traffic::new(options).map_err(|error| refuse(&error))?;
+    let mut sink = NullSink::new();
+    let mut flows = [0; BURST];
+    let mut frames: Vec<(Vec<u8>, u32, u32)> = Vec::new();
+    // A flow may have frames of several sizes.
+    let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
+    let mut sequence = Vec::with_capacity(packets);
+    while sequence.len() < packets {
+        let count = BURST.min(packets - sequence.len());
+        let slots = sink
+            .reserve(count, traffic.room())
+            .map_err(|error| refuse(&error))?;
+        let filled = traffic
+            .fill(slots, &mut flows)
+            .map_err(|error| refuse(&error))?;
+        if filled.frames == 0 {
+            return Err(TrialError::Missing("the generator has no frames".into()));
+        }
+        for (slot, &flow) in slots.iter().zip(&flows).take(filled.frames) {
+            let frame = &slot.bytes[..slot.length];
+            let length = slot.length as u32;
+            let number = *numbers.entry((flow, length)).or_insert_with(|| {
+                frames.push((frame.to_vec(), length + FCS as u32, slot.rss_hash));
+                frames.len() as u32 - 1
+            });
+            sequence.push(number);
+        }
+        sink.submit(filled.frames).map_err(|error| refuse(&error))?;
+    }
+    let wire = Wire::new(LinkType::Ethernet, frames, sequence);
+    Ok(Arc::new(wire.with_rss_key(&options.rss_key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wire_has_the_flows_of_the_generator_and_their_hashes() {
+        let wire = wire_of(&small_frames(100, Order::Uniform, 1), 5000).unwrap();
+        assert_eq!((wire.flows().len(), wire.round()), (100, 5000));
+        assert!((0..5000).all(|index| wire.frame(index).hash().is_some()));
+        assert_eq!(wire.mean_wire_length(), 64.0);
+    }
+
+    #[test]
+    fn the_kth_flow_is_k_times_slower() {
+        let wire = wire_of(&small_frames(10, Order::RateInverse, 1), 29_290).unwrap();
+        let mut counts = [0u32; 10];
+        for index in 0..wire.round() {
+            counts[wire.frame(index).flow.unwrap() as usize] += 1;
+        }
+        // Flows are numbered as they come first, which is by rate: 10,000 / k packets each.
+        for (k, &count) in (1..).zip(&counts) {
+            assert!(count.abs_diff(10_000 / k) <= 1, "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Result files and the page: what is written is read back, and every kind of figure is drawn.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use lab::experiments::{self, Extent};
+use lab::plot::{self, Axis, Figure, Point, Series};
+use lab::{report, results};
+
+fn extent() -> Extent {
+    Extent {
+        full: false,
+        seed: 3,
+        repetitions: Some(1),
+        command: "a <test> & more".into(),
+    }
+}
+
+#[test]
+fn results_are_read_back_as_they_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let experiment = experiments::find("fig6a").unwrap();
+    let outcome = experiment.run(&extent(), &mut |_| {}).unwrap();
+    let files = results::write(directory.path(), &outcome).unwrap();
+    assert!(files.iter().all(|file| file.exists()));
+    let back = results::read(directory.path()).unwrap();
+    assert_eq!(back.len(), 1);
+    assert_eq!(back[0].findings, outcome.findings);
+    assert_eq!(back[0].provenance, outcome.provenance);
+    let page = report::html(&back).unwrap();
+    assert!(page.contains("a &lt;test&gt; &amp; more") && !page.contains("<test>"));
+}
+
+#[test]
+fn a_file_of_another_version_is_told_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("gate.json"), "{\"name\": 5}").unwrap();
+    let error = results::read(directory.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("gate.json") && error.contains("run the experiment again"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_kind_of_figure_is_drawn_whatever_its_values() {
+    let points = |values: &[(f64, f64)]| -> Vec<Point> {
+        values.iter().map(|&(x, y)| Point::new(x, y)).collect()
+    };
+    let odd = [
+        (1.0, 0.0),
+        (2.0, f64::NAN),
+        (4.0, 1e-9),
+        (8.0, f64::INFINITY),
+        (16.0, 3e5),
+    ];
+    for x in [
+        Axis::linear("x"),
+        Axis::log2("x"),
+        Axis::log10("x"),
+        Axis::names("x", ["a", "b"]),
+    ] {
+        for y in [
+            Axis::linear("y").from_zero(),
+            Axis::log10("y").within(1e-8, 1.0),
+        ] {
+            for values in [&odd[..], &[], &[(1.0, 5.0)]] {
+                let figure = Figure::new("f", "", x.clone(), y.clone())
+                    .with(Series::line("line", points(values)))
+                    .with(Series::bars("bars", points(values)))
+                    .with(Series::curve("curve <&>", points(values)))
+                    .with(Series::line("bounds", vec![Point::ratio(1.0, 0, 1000)]))
+                    .level("level", 2.0)
+                    .upright("upright", 3.0);
+                let svg = plot::svg(&figure).unwrap();
+                assert!(svg.contains("</svg>") && svg.contains("curve &lt;&amp;&gt;"));
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_experiments_are_their_own() {
+    for (index, experiment) in experiments::ALL.iter().enumerate() {
+        let found = experiments::find(experiment.name).unwrap();
+        assert_eq!(found.title, experiment.title);
+        let earlier = &experiments::ALL[..index];
+        assert!(earlier.iter().all(|other| other.name != experiment.name));
+    }
+}
