@@ -47,7 +47,7 @@ impl Monitor<'_> {
                 }
                 Popped::Item(Message::Clock(now_ms)) => {
                     clock_ms = now_ms;
-                    meter.advance(clock_ms, &mut records);
+                    meter.advance_idle(clock_ms, &mut records);
                     meter.flush(&mut records);
                 }
                 Popped::Item(Message::End(end_ms)) => {

@@ -150,7 +150,7 @@ impl Handler for Counting<'_> {
 
     async fn idle(&mut self, intake: &mut Intake) {
         if self.live {
-            self.meter.advance(intake.tick(), &mut self.records);
+            self.meter.advance_idle(intake.tick(), &mut self.records);
         }
         self.meter.flush(&mut self.records);
     }
