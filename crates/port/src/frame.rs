@@ -80,6 +80,10 @@ pub struct Counters {
     pub no_buffer: u64,
     /// Frames that the device received damaged and did not hand over.
     pub errors: u64,
+    /// Frames for which there was no room in the buffer behind the port.
+    pub overflow: u64,
+    /// Their bytes on the wire.
+    pub overflow_bytes: u64,
     /// What the device itself says it has delivered, where it says so.
     pub device: Option<DeviceCounters>,
     /// Bytes read of `size`, for a progress bar (files; compressed bytes where compressed).

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
+pub mod buffer;
 #[cfg(all(target_os = "linux", feature = "dpdk"))]
 pub mod dpdk;
 pub mod file;
