@@ -37,6 +37,8 @@ impl AddAssign for Count {
 pub enum Loss {
     /// The kernel's receive ring was full. The kernel counts packets only: their bytes are 0.
     Kernel,
+    /// The buffer between acquisition and processing was full.
+    Buffer,
     /// The ring between a receiver and its monitor was full.
     Ring,
     /// The device's receive queue was full. Devices count packets only, here and below.
@@ -49,8 +51,9 @@ pub enum Loss {
 
 impl Loss {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Kernel,
+        Self::Buffer,
         Self::Ring,
         Self::Missed,
         Self::NoBuffer,
@@ -62,6 +65,7 @@ impl Loss {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Kernel => "kernel ring",
+            Self::Buffer => "acquisition buffer",
             Self::Ring => "ring before a monitor",
             Self::Missed => "device's receive queue",
             Self::NoBuffer => "no buffer for the device",
@@ -74,6 +78,7 @@ impl Loss {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Buffer => "buffer",
             Self::Ring => "ring",
             Self::Missed => "missed",
             Self::NoBuffer => "no-buffer",
@@ -159,6 +164,12 @@ impl Books {
             self.received += lost;
             self.dropped[reason as usize] += lost;
         }
+        let overflow = Count {
+            packets: counters.overflow,
+            bytes: counters.overflow_bytes,
+        };
+        self.received += overflow;
+        self.dropped[Loss::Buffer as usize] += overflow;
         self.filtered += Count {
             packets: counters.filtered,
             bytes: counters.filtered_bytes,

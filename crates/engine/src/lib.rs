@@ -1,10 +1,12 @@
 //! Who runs where: threads, cores, queues and rings between a port and the meter, and the books
 //! that say what became of every packet.
 
+pub mod acquisition;
 pub mod books;
 mod cooperative;
 pub mod intake;
 mod monitoring;
+pub mod occupancy;
 pub mod options;
 pub mod output;
 mod pace;
@@ -18,6 +20,7 @@ pub mod schedule;
 mod sending;
 pub mod steer;
 
+pub use acquisition::{Acquisition, AcquisitionReport, When};
 pub use books::{Books, Count, Loss};
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
 pub use output::{Records, Returned, channel};
@@ -63,11 +66,15 @@ pub fn run(
     check_cores(&options.cores)?;
     schedule::check(options, input.ports.len())?;
     let started = Instant::now();
-    let report = match options.model {
+    let model = |options: &Options, input: Input| match options.model {
         _ if options.level == Level::Packet => packet_level::run(options, input, progress),
         Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
         Model::Cooperative => cooperative::run(options, input, meters, records, progress),
         Model::Pipeline => pipeline::run(options, input, meters, records, progress),
+    };
+    let report = match options.acquisition {
+        Some(acquisition) => acquisition::run(options, acquisition, input, model),
+        None => model(options, input),
     }?;
     Ok(Report {
         elapsed: started.elapsed(),

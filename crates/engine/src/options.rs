@@ -1,5 +1,6 @@
 //! What a run is told, and why it may refuse to begin.
 
+use crate::acquisition::Acquisition;
 use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
@@ -53,6 +54,8 @@ pub struct Options {
     /// The counter that all queues share, where gaps count the packets of the whole link; else each
     /// queue numbers its own.
     pub link_numbers: Option<Arc<AtomicU64>>,
+    /// Acquisition apart from processing.
+    pub acquisition: Option<Acquisition>,
     /// Ends the run when set.
     pub stop: Stop,
 }
@@ -69,6 +72,7 @@ impl Default for Options {
             monitors: 1,
             ring: 4096,
             link_numbers: None,
+            acquisition: None,
             stop: Stop::default(),
         }
     }
@@ -78,10 +82,27 @@ impl Options {
     /// Threads that a run over so many ports has.
     #[must_use]
     pub fn threads(&self, ports: usize) -> usize {
-        match self.model {
+        let processing = match self.model {
             Model::RunToCompletion | Model::Cooperative => ports,
             Model::Pipeline => ports * (1 + self.monitors),
+        };
+        let acquiring = self.acquisition.map_or(0, |_| ports);
+        acquiring + processing
+    }
+
+    /// The options of the model behind `threads` threads of acquisition, which have the first cores and
+    /// policies.
+    pub(crate) fn behind(&self, threads: usize) -> Self {
+        let mut options = self.clone();
+        let cores = options.cores.len().max(1);
+        if !options.cores.is_empty() {
+            options.cores.rotate_left(threads % cores);
         }
+        let policies = options.schedules.len().max(1);
+        if !options.schedules.is_empty() {
+            options.schedules.rotate_left(threads % policies);
+        }
+        options
     }
 
     /// Workers, each with a place in the progress, that a run over so many ports has.
@@ -213,6 +234,9 @@ pub enum EngineError {
         /// The system's words.
         reason: String,
     },
+    /// There is no memory for the buffers of acquisition.
+    #[error("{0}")]
+    Buffer(String),
     /// A right is missing; the message ends with the line that grants it.
     #[error("{0}")]
     Permission(String),

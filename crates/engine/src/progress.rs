@@ -33,8 +33,10 @@ impl QueueProgress {
         self.packets
             .store(books.processed.packets, Ordering::Relaxed);
         self.bytes.store(books.processed.bytes, Ordering::Relaxed);
-        self.lost
-            .store(books.lost() + counters.dropped, Ordering::Relaxed);
+        self.lost.store(
+            books.lost() + counters.dropped + counters.overflow,
+            Ordering::Relaxed,
+        );
         self.position.store(counters.position, Ordering::Relaxed);
         self.size.store(counters.size, Ordering::Relaxed);
     }

@@ -1,5 +1,6 @@
 //! What a run comes to.
 
+use crate::acquisition::AcquisitionReport;
 use crate::books::{Books, Count};
 use crate::receive::Told;
 use flow::MeterCounters;
@@ -40,6 +41,8 @@ pub struct Report {
     pub memory_bytes: usize,
     /// Each thread.
     pub queues: Vec<QueueReport>,
+    /// What acquisition came to, for each port, where it was apart from processing.
+    pub acquisition: Vec<AcquisitionReport>,
     /// Wall-clock time from the first receive to the last record.
     pub elapsed: Duration,
     /// Faults of ports, in words.

@@ -1,6 +1,7 @@
 //! The engine as a whole, over ports in memory: every model, every way of hashing and of numbering.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod acquisition;
 mod gap;
 mod models;
 mod packet_level;
