@@ -84,7 +84,7 @@ impl Work<'_> {
                 live,
                 progress,
             };
-            let records = records.clone();
+            let records = records.of_worker(first + 1 + monitor);
             monitors.push(Box::pin(work.run(meter, records, seat.task(), pace)));
         }
         let sender = Sender {

@@ -5,6 +5,7 @@ pub mod acquisition;
 pub mod books;
 mod cooperative;
 pub mod intake;
+pub mod merge;
 mod monitoring;
 pub mod occupancy;
 pub mod options;

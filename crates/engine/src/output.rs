@@ -12,7 +12,9 @@ const WAITING: usize = 64;
 /// The workers' end.
 #[derive(Clone, Debug)]
 pub struct Records {
-    full: SyncSender<RecordBatch>,
+    full: SyncSender<(usize, RecordBatch)>,
+    /// Number of the worker whose clone this is.
+    worker: usize,
     empty: Arc<std::sync::Mutex<Receiver<RecordBatch>>>,
     /// Whether a worker waits for a slow writer (a file can wait) or goes on without (a link cannot).
     wait: bool,
@@ -22,7 +24,7 @@ pub struct Records {
 /// The writer's end.
 #[derive(Debug)]
 pub struct Returned {
-    full: Receiver<RecordBatch>,
+    full: Receiver<(usize, RecordBatch)>,
     empty: SyncSender<RecordBatch>,
 }
 
@@ -34,6 +36,7 @@ pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
     let (empty, empty_end) = sync_channel(WAITING * workers.max(1));
     let records = Records {
         full,
+        worker: 0,
         empty: Arc::new(std::sync::Mutex::new(empty_end)),
         wait,
         lost: Arc::new(AtomicU64::new(0)),
@@ -48,6 +51,14 @@ pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
 }
 
 impl Records {
+    /// A clone for the worker whose place in the progress has this number.
+    pub(crate) fn of_worker(&self, worker: usize) -> Self {
+        Self {
+            worker,
+            ..self.clone()
+        }
+    }
+
     /// From now on this worker waits for the writer: its port has ended, and nothing is in a hurry.
     pub(crate) fn wait_from_now_on(&mut self) {
         self.wait = true;
@@ -68,6 +79,7 @@ impl RecordSink for Records {
             .ok()
             .and_then(|empty| empty.try_recv().ok());
         let full = std::mem::replace(batch, fresh.unwrap_or_default());
+        let full = (self.worker, full);
         let failed = if self.wait {
             self.full.send(full).err().map(|error| error.0)
         } else {
@@ -75,7 +87,7 @@ impl RecordSink for Records {
                 TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
             })
         };
-        if let Some(batch) = failed {
+        if let Some((_, batch)) = failed {
             self.lost
                 .fetch_add(batch.records.len() as u64, Ordering::Relaxed);
         }
@@ -88,6 +100,18 @@ impl Returned {
     /// # Errors
     /// When none came within `patience`.
     pub fn next_within(&self, patience: Duration) -> Result<Option<RecordBatch>, RecvTimeoutError> {
+        let next = self.next_of_worker_within(patience)?;
+        Ok(next.map(|(_, batch)| batch))
+    }
+
+    /// The same, with the number of the worker (its place in the progress) whose records they are.
+    ///
+    /// # Errors
+    /// When none came within `patience`.
+    pub fn next_of_worker_within(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<(usize, RecordBatch)>, RecvTimeoutError> {
         match self.full.recv_timeout(patience) {
             Ok(batch) => Ok(Some(batch)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),

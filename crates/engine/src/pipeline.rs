@@ -42,7 +42,7 @@ pub(crate) fn run(
                     live,
                     progress,
                 };
-                let records = records.clone();
+                let records = records.of_worker(place);
                 let name = work.name.clone();
                 threads.push(start(scope, options, name, move || {
                     let seat = options.settle(place);

@@ -40,7 +40,7 @@ pub(crate) fn run(
                 options,
                 progress,
             };
-            let records = records.clone();
+            let records = records.of_worker(number);
             let thread = thread::Builder::new()
                 .name(format!("monitor-{number}"))
                 .spawn_scoped(scope, move || work.run(port, meter, records))

@@ -1,5 +1,6 @@
 //! The thread that takes records: it writes them, and remembers what the summary shows.
 
+use engine::merge::{MergeOptions, Merger};
 use engine::{Returned, Stop};
 use export::{ExportError, Exporter};
 use flow::{Record, RecordBatch};
@@ -22,6 +23,8 @@ pub(crate) struct Collector {
     waiting: Option<RecordBatch>,
     /// Statistics in a record.
     width: usize,
+    /// Joins records of one flow from several queues of a link.
+    merger: Option<Merger>,
     top: Top,
     faults: Vec<String>,
     /// A reader of an output has gone.
@@ -38,6 +41,8 @@ pub(crate) struct Collected {
     pub(crate) reader_gone: bool,
     /// Name, records written and records lost of each output.
     pub(crate) outputs: Vec<(String, u64, u64)>,
+    /// Records of one flow from two queues that became one.
+    pub(crate) merged: u64,
 }
 
 impl Collector {
@@ -47,6 +52,7 @@ impl Collector {
             outputs,
             waiting: sort.then(RecordBatch::default),
             width,
+            merger: None,
             top: Top {
                 size: top,
                 records: Vec::with_capacity(2 * top),
@@ -56,33 +62,46 @@ impl Collector {
         }
     }
 
+    /// Has records of one flow from several queues joined.
+    pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> Self {
+        self.merger = options.map(Merger::new);
+        self
+    }
+
     /// Takes records until there are no more. When a reader has gone, it asks the run to stop.
     pub(crate) fn run(mut self, records: &Returned, stop: &Stop) -> Collected {
-        let mut flushed = Instant::now();
+        let (started, mut flushed) = (Instant::now(), Instant::now());
+        let mut ready = RecordBatch::default();
         loop {
             if flushed.elapsed() >= FLUSH_EVERY {
                 flushed = Instant::now();
                 self.each(|exporter| exporter.flush());
             }
-            let batch = match records.next_within(FLUSH_EVERY) {
-                Ok(Some(batch)) => batch,
+            match records.next_of_worker_within(FLUSH_EVERY) {
                 Ok(None) => break,
-                Err(_) => continue,
-            };
-            for record in &batch.records {
-                self.top.show(record);
-            }
-            match &mut self.waiting {
-                Some(waiting) => {
-                    waiting.records.extend_from_slice(&batch.records);
-                    waiting.values.extend_from_slice(&batch.values);
+                Ok(Some((worker, batch))) => {
+                    match &mut self.merger {
+                        Some(merger) => {
+                            merger.take(worker, &batch, started.elapsed(), &mut ready);
+                        }
+                        None => self.handle(&batch),
+                    }
+                    records.give_back(batch);
                 }
-                None => self.each(|exporter| exporter.write(&batch)),
+                Err(_) => {
+                    if let Some(merger) = &mut self.merger {
+                        merger.release(started.elapsed(), &mut ready);
+                    }
+                }
             }
-            records.give_back(batch);
+            self.handle_ready(&mut ready);
             if self.reader_gone {
                 stop.request();
             }
+        }
+        if let Some(merger) = &mut self.merger {
+            merger.finish(&mut ready);
+            self.handle_ready(&mut ready);
         }
         if let Some(waiting) = self.waiting.take() {
             self.write_sorted(&waiting);
@@ -91,6 +110,7 @@ impl Collector {
         Collected {
             top: self.top.finish(),
             faults: self.faults,
+            merged: self.merger.as_ref().map_or(0, Merger::merged),
             reader_gone: self.reader_gone,
             outputs: self
                 .outputs
@@ -103,6 +123,26 @@ impl Collector {
                     )
                 })
                 .collect(),
+        }
+    }
+
+    fn handle_ready(&mut self, ready: &mut RecordBatch) {
+        if !ready.records.is_empty() {
+            self.handle(ready);
+            *ready = RecordBatch::default();
+        }
+    }
+
+    fn handle(&mut self, batch: &RecordBatch) {
+        for record in &batch.records {
+            self.top.show(record);
+        }
+        match &mut self.waiting {
+            Some(waiting) => {
+                waiting.records.extend_from_slice(&batch.records);
+                waiting.values.extend_from_slice(&batch.values);
+            }
+            None => self.each(|exporter| exporter.write(batch)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The flowatch command.
 
+mod acquisition_text;
 mod arguments;
 mod collector;
 mod doctor;

@@ -7,7 +7,8 @@ use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
 use crate::dpdk::DpdkPlan;
-use ::engine::{Level, Model, check_cores};
+use ::engine::merge::MergeOptions;
+use ::engine::{Acquisition, Level, Model, check_cores};
 use export::{Spec, Target};
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
@@ -58,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) level: Level,
     /// Policies for the threads.
     pub(crate) schedules: Vec<Schedule>,
+    /// Acquisition apart from processing.
+    pub(crate) acquisition: Option<Acquisition>,
     /// Whether gaps count the packets of all queues.
     pub(crate) link_gaps: bool,
     /// Receiving threads for each interface, or for the files.
@@ -180,6 +183,7 @@ impl Plan {
             model,
             level: engine::level(&arguments)?,
             schedules: engine::schedules(&arguments),
+            acquisition: engine::acquisition(&arguments)?,
             link_gaps: engine::link_gaps(&arguments)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
@@ -215,6 +219,23 @@ impl Plan {
             Source::Files(_) => self.queues,
             Source::Live(interfaces) => interfaces.len() * self.queues,
         }
+    }
+
+    /// How records of one flow from several queues of an interface are joined, where there may be any
+    /// among those of `workers` workers.
+    pub(crate) fn merge(&self, workers: usize) -> Option<MergeOptions> {
+        let Source::Live(interfaces) = &self.source else {
+            return None;
+        };
+        // What an analysis found of two parts is not what it would have found of the whole.
+        if self.meter.statistics.analysis.is_some() {
+            return None;
+        }
+        let receivers = engine::links(interfaces, self.queues, self.receivers());
+        let shared = |(at, link)| receivers[..at].contains(link);
+        let several = receivers.iter().enumerate().any(shared);
+        let links = engine::links(interfaces, self.queues, workers);
+        several.then(|| engine::merge(&self.meter, links))
     }
 
     /// Whether packets come from interfaces.

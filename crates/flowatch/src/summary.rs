@@ -1,5 +1,6 @@
 //! The summary at the end of a run, for a program: one JSON object.
 
+use crate::acquisition_text::SummaryAcquisition;
 use crate::collector::{Collected, bytes, packets};
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
@@ -23,10 +24,15 @@ pub(crate) struct Summary {
     bytes: u64,
     /// Records of flows.
     flows: u64,
+    /// Records of one flow from two queues that became one.
+    merged: u64,
     /// Records of flows that made room for others.
     evicted: u64,
     books: SummaryBooks,
     hashes: SummaryHashes,
+    /// Each port's acquisition, where it was apart from processing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    acquisition: Vec<SummaryAcquisition>,
     /// Whose packets gaps count: `queue` or `link`.
     gap_scope: &'static str,
     malformed: BTreeMap<&'static str, u64>,
@@ -144,7 +150,8 @@ impl Summary {
             version: env!("CARGO_PKG_VERSION"),
             packets: books.received.packets,
             bytes: books.received.bytes,
-            flows: report.flows.records,
+            flows: report.flows.records - collected.merged,
+            merged: collected.merged,
             evicted: report.flows.evicted,
             books: SummaryBooks::new(books),
             hashes: SummaryHashes {
@@ -153,6 +160,11 @@ impl Summary {
                 reused: books.hashes_reused,
                 refuted: books.hashes_refuted,
             },
+            acquisition: report
+                .acquisition
+                .iter()
+                .map(|acquired| SummaryAcquisition::new(plan, acquired))
+                .collect(),
             gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),
             truncated: books.truncated,

@@ -1,5 +1,6 @@
 //! The summary at the end of a run, for a person.
 
+use crate::acquisition_text::acquisition;
 use crate::collector::{Collected, bytes, packets};
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
@@ -26,6 +27,7 @@ impl SummaryText<'_> {
         // Writing to a string does not fail.
         let _ = self.totals(&mut text);
         let _ = self.books(&mut text);
+        let _ = acquisition(&mut text, self.plan, self.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
         if self.plan.verbose {
@@ -43,7 +45,7 @@ impl SummaryText<'_> {
             "{} packets, {} in {} flows, {}",
             units::count(books.received.packets),
             units::bytes(books.received.bytes),
-            units::count(flows.records),
+            units::count(flows.records - self.collected.merged),
             units::duration(elapsed),
         )?;
         if packets > 0 {
@@ -137,6 +139,14 @@ impl SummaryText<'_> {
                 "flows evicted",
                 self.report.flows.evicted,
                 "(more flows than --max-flows)",
+            )?;
+        }
+        if self.collected.merged > 0 {
+            line(
+                text,
+                "records joined",
+                self.collected.merged,
+                "(parts of one flow from two queues)",
             )?;
         }
         self.hashes(text)?;

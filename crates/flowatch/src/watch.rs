@@ -47,6 +47,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         monitors: plan.monitors,
         ring: plan.ring,
         schedules: plan.schedules.clone(),
+        acquisition: plan.acquisition,
         link_numbers: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
         ..Options::default()
@@ -76,6 +77,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Ok(outputs) => {
             let width = plan.meter.schema().statistics.len();
             Collector::new(outputs, width, plan.sort, plan.top)
+                .merging(plan.merge(options.workers(plan.receivers())))
         }
         // Its reader had gone before it began: as quiet an end as later.
         Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,

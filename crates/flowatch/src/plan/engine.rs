@@ -2,9 +2,12 @@
 
 use crate::arguments::engine::{GapArgument, LevelArgument};
 use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
-use engine::Level;
+use engine::merge::MergeOptions;
+use engine::{Acquisition, Level};
 use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
+use flow::{FlowDefinition, MeterOptions};
 use hw::schedule::Schedule;
+use std::time::Duration;
 
 /// Whether flows are counted, or packets alone.
 pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
@@ -48,11 +51,83 @@ pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
         .unwrap_or_default()
 }
 
+/// Descriptors of a receive queue, unless DPDK is told otherwise: the papers' best.
+const QUEUE: usize = 4096;
+
+/// Records of one flow from two queues are joined while no more than this many wait: some 150 MB.
+const MERGE_MOST: usize = 1 << 20;
+
+/// The link of each worker: queues of one interface are of one link, named with their `@` or not.
+pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec<usize> {
+    let receivers = interfaces.len() * queues;
+    let base = |name: &str| name.split('@').next().unwrap_or(name).to_owned();
+    let names: Vec<String> = interfaces.iter().map(|name| base(name)).collect();
+    (0..workers)
+        .map(|worker| {
+            let interface = worker * receivers / workers.max(1) / queues;
+            let name = &names[interface];
+            names
+                .iter()
+                .position(|other| other == name)
+                .unwrap_or(interface)
+        })
+        .collect()
+}
+
+/// How records of one flow are joined: those that the idle time-out would have kept in one, waited for
+/// until the sweep must have passed over the other part too.
+pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
+    let idle = meter.timeouts.idle;
+    MergeOptions {
+        idle,
+        hold: idle.map(|idle| idle + meter.garbage.round() + Duration::from_secs(1)),
+        most: MERGE_MOST,
+        width: meter.schema().statistics.len(),
+        both_directions: meter.flow == FlowDefinition::Bidirectional,
+        links,
+    }
+}
+
+/// Whether gaps depend on the order in which packets are processed.
+fn asks_for_gaps(arguments: &WatchArguments) -> bool {
+    let statistics = arguments.statistics.split(',');
+    let mut names = statistics.map(|part| part.split('=').next().unwrap_or(part));
+    names.any(|name| matches!(name, "gap" | "gap-percentile" | "moments"))
+}
+
+/// Acquisition apart from processing.
+pub(super) fn acquisition(arguments: &WatchArguments) -> Result<Option<Acquisition>, String> {
+    let flags = &arguments.engine;
+    let Some(bytes) = flags.buffer else {
+        return Ok(None);
+    };
+    let sort = flags.sort_buffer.unwrap_or(0);
+    if sort > bytes / 2 {
+        return Err(format!(
+            "--sort-buffer {sort}: at most half of --buffer ({} bytes), since what is sorted is not free for what comes",
+            bytes / 2
+        ));
+    }
+    if sort > 0 && asks_for_gaps(arguments) {
+        return Err(
+            "--sort-buffer with gaps: sorting changes the order of packets, and gaps count by it; \
+             leave --sort-buffer out, or ask for size and iat alone"
+                .into(),
+        );
+    }
+    let size = |bytes: u64| usize::try_from(bytes).map_err(|error| format!("--buffer: {error}"));
+    Ok(Some(Acquisition {
+        buffer_bytes: size(bytes)?,
+        sort_bytes: size(sort)?,
+        when: flags.acquisition.unwrap_or_default(),
+        queue: QUEUE,
+    }))
+}
+
 /// Whether gaps count the packets of all queues.
 pub(super) fn link_gaps(arguments: &WatchArguments) -> Result<bool, String> {
     let wanted = arguments.engine.gap == GapArgument::Link;
-    if wanted && !arguments.statistics.contains("gap") && !arguments.statistics.contains("moments")
-    {
+    if wanted && !asks_for_gaps(arguments) {
         return Err("--gap link: no gap is asked for; add --statistics gap".into());
     }
     Ok(wanted)
@@ -86,4 +161,18 @@ pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
         ));
     }
     Ok(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_of_one_interface_are_of_one_link() {
+        let names = ["eth0@0", "eth1", "eth0@1"].map(str::to_owned);
+        assert_eq!(links(&names, 1, 3), [0, 1, 0]);
+        assert_eq!(links(&names, 1, 6), [0, 0, 1, 1, 0, 0]);
+        assert_eq!(links(&names[1..2], 4, 8), [0; 8]);
+        assert_eq!(links(&names[..2], 2, 4), [0, 0, 1, 1]);
+    }
 }

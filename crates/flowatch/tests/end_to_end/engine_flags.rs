@@ -190,3 +190,72 @@ fn a_link_s_gap_wants_a_gap() {
     let outcome = on_example("-q --summary json --gap link --statistics gap");
     assert_eq!(Summary::balanced(&outcome).at("/gap_scope"), "link");
 }
+
+#[test]
+fn behind_a_buffer_the_records_are_the_same_and_acquisition_is_reported() {
+    let records = |flags: &str| {
+        let mut command = watch(&format!("-q --summary none --sort -o csv {flags}"));
+        run(command.arg("-r").arg(captures::mix())).quiet_success()
+    };
+    let expected = records("");
+    for flags in [
+        "--buffer 16MiB",
+        "--buffer 1MiB --acquisition periodic=500us --model pipeline",
+        "--buffer 1MiB --acquisition polled --model cooperative --monitors 2",
+        "--buffer 4MiB --queues 2",
+    ] {
+        assert!(records(flags) == expected, "{flags}");
+    }
+    let whole = "--whole-flows";
+    let sorted = records(&format!("--buffer 8MiB --sort-buffer 4MiB {whole}"));
+    assert!(sorted == records(whole), "sorted within 4 MiB");
+    let outcome = on_example("-q --summary json --buffer 1MiB --acquisition periodic=1ms");
+    let summary = Summary::balanced(&outcome);
+    assert!(summary.number("/acquisition/0/rounds") > 0);
+    assert_eq!(summary.at("/acquisition/0/occupancy/source"), "round");
+    let text = on_example("--buffer 1MiB --acquisition periodic=1ms").quiet_success();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("occupancy of the receive queue"), "{text}");
+    let outcome =
+        on_example("-q --summary json --buffer 1MiB --schedule deadline=2ms/20ms/20ms,other");
+    if !no_room(&outcome) {
+        let summary = Summary::balanced(&outcome);
+        // The first policy is that of acquisition.
+        assert_eq!(summary.at("/per_queue/0/schedule"), "other");
+        assert_eq!(summary.at("/per_queue/1/name"), "acquisition-0");
+        assert_eq!(
+            summary.at("/per_queue/1/schedule"),
+            "deadline=2ms/20ms/20ms"
+        );
+    }
+}
+
+#[test]
+fn flags_of_acquisition_that_make_no_sense_are_refused() {
+    for (flags, words) in [
+        ("--buffer 1GB", "is no size; write 256MiB"),
+        ("--buffer 0", "is no size"),
+        ("--acquisition polled", "--buffer"),
+        (
+            "--buffer 1MiB --acquisition often",
+            "neither polled nor periodic",
+        ),
+        ("--buffer 1MiB --acquisition periodic=2s", "at most 1s"),
+        (
+            "--buffer 1MiB --sort-buffer 1MiB",
+            "at most half of --buffer",
+        ),
+        (
+            "--buffer 1MiB --sort-buffer 512KiB --statistics gap-percentile=99",
+            "sorting changes the order of packets",
+        ),
+    ] {
+        let outcome = on_example(flags);
+        assert_eq!(outcome.code, Some(2), "{flags}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(words),
+            "{flags}: {}",
+            outcome.stderr
+        );
+    }
+}

@@ -175,6 +175,27 @@ fn a_replayed_slice_of_the_mix_gives_the_records_of_the_file() {
 }
 
 #[test]
+fn a_source_that_both_queues_see_is_one_record() {
+    let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("replayed.pcap");
+    captures::write(&capture, ETHERNET, &frames);
+    let of_file = expected(&capture, "--flow src");
+    // The kernel divides packets by connection: a source of several is in both queues.
+    for flags in [
+        "--flow src --queues 2",
+        "--flow src --queues 2 --model cooperative --buffer 16MiB",
+    ] {
+        let cable = Cable::new();
+        let (summary, rows) = record(&cable, &capture, frames.len() as u64, flags);
+        assert_eq!(rows.len(), of_file.len(), "{flags}");
+        assert_eq!(timeless(rows), timeless(of_file.clone()), "{flags}");
+        assert_eq!(summary.number("/flows"), of_file.len() as u64);
+        assert!(summary.number("/merged") > 0, "{flags}");
+    }
+}
+
+#[test]
 fn a_filter_on_a_link_leaves_out_and_counts() {
     let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
     let directory = tempfile::tempdir().unwrap();

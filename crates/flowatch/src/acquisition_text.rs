@@ -1,0 +1,161 @@
+//! What acquisition came to, for a person and for a program.
+
+use crate::plan::Plan;
+use crate::units;
+use engine::{AcquisitionReport, Report};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The parts of a queue's occupancy that are told.
+const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 1.0];
+
+/// One port's acquisition.
+#[derive(Debug, Serialize)]
+pub(crate) struct SummaryAcquisition {
+    port: String,
+    rounds: u64,
+    /// Periods that began late.
+    late: u64,
+    blocks: usize,
+    blocks_used_most: usize,
+    times_interpolated: bool,
+    /// No frame's time is wrong by more.
+    time_error_max_nanoseconds: u64,
+    time_error_mean_nanoseconds: u64,
+    occupancy: SummaryOccupancy,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryOccupancy {
+    /// `port`: asked of it; `round`: frames of a round.
+    source: &'static str,
+    samples: u64,
+    /// Median, 99th and 99.9th percentile, maximum.
+    quantiles: Option<[usize; 4]>,
+    lognormal: Option<SummaryLognormal>,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryLognormal {
+    mu: f64,
+    sigma: f64,
+    zero_share: f64,
+    /// Kolmogorov-Smirnov distance of the fit from the samples.
+    distance: f64,
+    queue: usize,
+    overflow_probability: f64,
+}
+
+/// Of the queue whose overflow is asked for.
+fn queue(plan: &Plan) -> usize {
+    plan.acquisition.map_or(0, |acquisition| acquisition.queue)
+}
+
+fn quantiles(acquired: &AcquisitionReport) -> Option<[usize; 4]> {
+    let mut found = [0; 4];
+    for (place, quantile) in found.iter_mut().zip(QUANTILES) {
+        *place = acquired.occupancy.quantile(quantile)?;
+    }
+    Some(found)
+}
+
+fn time_error_mean_ns(acquired: &AcquisitionReport) -> u64 {
+    let frames = u128::from(acquired.time_error_frames.max(1));
+    u64::try_from(acquired.time_error_sum_ns / frames).unwrap_or(u64::MAX)
+}
+
+impl SummaryAcquisition {
+    /// Sums it up.
+    pub(crate) fn new(plan: &Plan, acquired: &AcquisitionReport) -> Self {
+        let occupancy = &acquired.occupancy;
+        Self {
+            port: acquired.name.clone(),
+            rounds: acquired.rounds,
+            late: acquired.late,
+            blocks: acquired.blocks,
+            blocks_used_most: acquired.blocks_used_most,
+            times_interpolated: acquired.interpolated,
+            time_error_max_nanoseconds: u64::try_from(acquired.time_error_max.as_nanos())
+                .unwrap_or(u64::MAX),
+            time_error_mean_nanoseconds: time_error_mean_ns(acquired),
+            occupancy: SummaryOccupancy {
+                source: source(acquired),
+                samples: occupancy.samples(),
+                quantiles: quantiles(acquired),
+                lognormal: occupancy.lognormal().map(|fit| SummaryLognormal {
+                    mu: fit.mu,
+                    sigma: fit.sigma,
+                    zero_share: fit.zero,
+                    distance: fit.distance,
+                    queue: queue(plan),
+                    overflow_probability: fit.above(queue(plan)),
+                }),
+            },
+        }
+    }
+}
+
+fn source(acquired: &AcquisitionReport) -> &'static str {
+    if acquired.told_by_port {
+        "port"
+    } else {
+        "round"
+    }
+}
+
+/// Adds a paragraph on acquisition, where it was apart from processing.
+pub(crate) fn acquisition(text: &mut String, plan: &Plan, report: &Report) -> std::fmt::Result {
+    if report.acquisition.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\nAcquisition")?;
+    for acquired in &report.acquisition {
+        write!(
+            text,
+            "  {}: {} rounds with packets",
+            acquired.name,
+            units::count(acquired.rounds)
+        )?;
+        if acquired.late > 0 {
+            write!(text, ", {} periods late", units::count(acquired.late))?;
+        }
+        writeln!(
+            text,
+            "; at most {} of {} blocks of the buffer in use",
+            acquired.blocks_used_most, acquired.blocks
+        )?;
+        if acquired.interpolated {
+            writeln!(
+                text,
+                "    times interpolated over each batch: wrong by less than {}, by {} on average at most",
+                units::duration(acquired.time_error_max),
+                units::duration(Duration::from_nanos(time_error_mean_ns(acquired))),
+            )?;
+        }
+        let Some([median, most_99, most_999, most]) = quantiles(acquired) else {
+            continue;
+        };
+        writeln!(
+            text,
+            "    occupancy of the receive queue ({}): median {median}, 99 % {most_99}, 99.9 % {most_999}, maximum {most}",
+            if acquired.told_by_port {
+                "as the port tells"
+            } else {
+                "packets of a round"
+            },
+        )?;
+        if let Some(fit) = acquired.occupancy.lognormal() {
+            writeln!(
+                text,
+                "    lognormal fit: mu {:.3}, sigma {:.3}, distance {:.3}; P(more than {}) = {:.1e}",
+                fit.mu,
+                fit.sigma,
+                fit.distance,
+                queue(plan),
+                fit.above(queue(plan)),
+            )?;
+        }
+    }
+    Ok(())
+}
