@@ -17,19 +17,31 @@ enum Seeds {
     Pcap,
     /// The newer ones.
     Pcapng,
+    /// What TCP and UDP carry.
+    Payloads,
 }
 
 /// Targets in `fuzz/fuzz_targets`, each with a dictionary of its name.
-const TARGETS: [(&str, Seeds); 3] = [
+const TARGETS: [(&str, Seeds); 9] = [
     ("dissect", Seeds::Frames),
     ("pcap", Seeds::Pcap),
     ("pcapng", Seeds::Pcapng),
+    ("tls", Seeds::Payloads),
+    ("quic", Seeds::Payloads),
+    ("dns", Seeds::Payloads),
+    ("http", Seeds::Payloads),
+    ("rtp", Seeds::Payloads),
+    ("names", Seeds::Payloads),
 ];
 
 /// Larger captures slow the fuzzer down more than they teach it.
 const SEED_BYTES_MAX: u64 = 20_000;
 /// The first frames of each capture are enough of it.
 const FRAMES_PER_CAPTURE: usize = 4;
+/// Of payloads more are taken: a handshake is never in the first.
+const PAYLOADS_PER_CAPTURE: usize = 16;
+/// Ethernet's number among the link types.
+const ETHERNET: u32 = 1;
 const PCAPNG_MAGIC: &[u8] = &[0x0a, 0x0d, 0x0d, 0x0a];
 
 pub(crate) fn run(names: &[String], seconds: u32) -> anyhow::Result<()> {
@@ -105,6 +117,17 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                     planted += 1;
                 }
             }
+            Seeds::Payloads => {
+                let Some((ETHERNET, records)) = pcap_file::records(&content) else {
+                    continue;
+                };
+                for record in records.iter().take(PAYLOADS_PER_CAPTURE) {
+                    if let Some(payload) = payload(record.frame).filter(|bytes| !bytes.is_empty()) {
+                        write_seed(corpus, payload)?;
+                        planted += 1;
+                    }
+                }
+            }
             Seeds::Pcap if !is_pcapng => {
                 write_seed(corpus, &content)?;
                 planted += 1;
@@ -149,6 +172,17 @@ fn frame_seed(link: u32, record: &pcap_file::Record<'_>) -> Vec<u8> {
     let mut seed = vec![link, DISSECT_INNERMOST, low, high];
     seed.extend_from_slice(record.frame);
     seed
+}
+
+/// What TCP or UDP carries in an Ethernet frame of IPv4: good enough for seeds.
+fn payload(frame: &[u8]) -> Option<&[u8]> {
+    let ip = frame.get(14..)?;
+    let transport = ip.get(usize::from(ip.first()? & 15) * 4..)?;
+    match ip.get(9)? {
+        6 => transport.get(usize::from(transport.get(12)? >> 4) * 4..),
+        17 => transport.get(8..),
+        _ => None,
+    }
 }
 
 /// A file named after its content, so that equal seeds are one.

@@ -3,6 +3,8 @@
 //!
 //! To add one: a line in [`TABLES`] and the function that makes it.
 
+mod names;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +22,7 @@ struct Table {
     make: fn(captures: &Path) -> anyhow::Result<String>,
 }
 
-const TABLES: [Table; 2] = [
+const TABLES: [Table; 3] = [
     Table {
         file: "capinfos.tsv",
         program: "capinfos",
@@ -30,6 +32,11 @@ const TABLES: [Table; 2] = [
         file: "example_flows.tsv",
         program: "tshark",
         make: example_flows,
+    },
+    Table {
+        file: "names.tsv",
+        program: "tshark",
+        make: names::make,
     },
 ];
 

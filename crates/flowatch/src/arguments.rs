@@ -123,6 +123,11 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) statistics: String,
 
+    /// Classes of application to add to those that are built in, with `app` or `full`: lines of
+    /// CLASS name|tcp|udp|bytes VALUE… (docs/names.md).
+    #[arg(long, value_name = "FILE", help_heading = "Flows")]
+    pub(crate) applications: Option<PathBuf>,
+
     /// How percentiles are estimated.
     #[arg(
         long,

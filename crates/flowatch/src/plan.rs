@@ -10,13 +10,16 @@ use crate::dpdk::DpdkPlan;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
 use export::{Spec, Target};
+use flow::names::Applications;
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use hw::schedule::Schedule;
 use port::Input;
+use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::Decapsulate;
 
@@ -35,6 +38,35 @@ const FLOWS_MAX: u64 = 64_000_000;
 
 /// The most time that a flow that has ended stays in the table.
 const GARBAGE_PERIOD_MAX: Duration = Duration::from_secs(10);
+
+/// The most bytes of a table of applications: more is another file.
+const APPLICATIONS_BYTES_MAX: u64 = 64 << 20;
+
+/// The table of applications, with the user's lines in it.
+fn applications(
+    arguments: &WatchArguments,
+    statistics: &Selection,
+) -> Result<Option<Arc<Applications>>, String> {
+    let Some(path) = &arguments.applications else {
+        return Ok(None);
+    };
+    if !statistics
+        .analysis
+        .is_some_and(flow::Level::has_applications)
+    {
+        return Err("--applications needs --statistics app or full".to_owned());
+    }
+    let fault = |error: &dyn Display| format!("--applications {}: {error}", path.display());
+    let mut text = String::new();
+    File::open(path)
+        .map_err(|error| fault(&error))?
+        .take(APPLICATIONS_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| fault(&error))?;
+    let mut table = Applications::default();
+    table.extend(&text).map_err(|error| fault(&error))?;
+    Ok(Some(Arc::new(table)))
+}
 
 /// What to read.
 #[derive(Debug)]
@@ -168,8 +200,8 @@ impl Plan {
             flows_max: flows_max(arguments.max_flows, &source)?,
             timeouts,
             garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
+            applications: applications(&arguments, &statistics)?,
             statistics,
-            applications: None,
             populate: live,
             view_flows: 0,
         };

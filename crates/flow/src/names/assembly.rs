@@ -154,7 +154,6 @@ impl Assemblies {
     }
 
     /// Assemblies that are taken now.
-    #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.pool.taken()
     }

@@ -1,6 +1,6 @@
 //! HTTP/1: the first request and response, and how many followed.
 
-use super::record::HttpRecord;
+use super::record::{Cut, HttpRecord};
 use super::state::{Flow, HttpState, Protocol};
 use super::tcp_stream::Verdict;
 use super::{Names, Segment};
@@ -22,7 +22,10 @@ impl Names {
         let verdict = match http::begins(bytes) {
             Begins::Request => match http::request(bytes) {
                 Head::Partial => Verdict::More,
-                Head::Bad => Verdict::Used(bytes.len()),
+                Head::Bad => {
+                    self.read_closed_head(flow, &mut state, segment, bytes, true);
+                    Verdict::Used(bytes.len())
+                }
                 Head::Whole(head) => {
                     self.note_request(flow, &mut state, segment, &head);
                     body_end(head.length, head.body, bytes.len())
@@ -36,7 +39,10 @@ impl Names {
                 }
                 match http::response(bytes) {
                     Head::Partial => Verdict::More,
-                    Head::Bad => Verdict::Used(bytes.len()),
+                    Head::Bad => {
+                        self.read_closed_head(flow, &mut state, segment, bytes, true);
+                        Verdict::Used(bytes.len())
+                    }
                     Head::Whole(head) => {
                         self.note_response(flow, &mut state, &head);
                         let body = if state.bodiless {
@@ -65,6 +71,40 @@ impl Names {
         verdict
     }
 
+    /// Reads of a head that will not become whole, or that is not as it should be, the lines that
+    /// can be read.
+    fn read_closed_head(
+        &mut self,
+        flow: &mut Flow,
+        state: &mut HttpState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+        first_line: bool,
+    ) {
+        let mut closed = std::mem::take(&mut self.joined);
+        http::close_head(bytes, first_line, &mut closed);
+        if let Head::Whole(head) = http::request(&closed) {
+            self.note_request(flow, state, segment, &head);
+        } else if let Head::Whole(head) = http::response(&closed) {
+            self.note_response(flow, state, &head);
+        }
+        self.joined = closed;
+    }
+
+    /// Reads of a head that will not become whole what there is.
+    pub(super) fn read_cut_head(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) {
+        let Some(&state) = self.http.get(flow.other) else {
+            return;
+        };
+        let mut state = state;
+        if matches!(http::begins(bytes), Begins::Request | Begins::Response) {
+            self.read_closed_head(flow, &mut state, segment, bytes, false);
+        }
+        if let Some(place) = self.http.get_mut(flow.other) {
+            *place = state;
+        }
+    }
+
     fn note_request(
         &mut self,
         flow: &mut Flow,
@@ -77,6 +117,9 @@ impl Names {
             state.method = self.keep(flow, head.method.as_bytes());
             state.host = self.keep(flow, head.host.unwrap_or_default());
             state.target = self.keep(flow, within(head.target.as_bytes(), TARGET_MAX));
+            if head.target.len() > TARGET_MAX {
+                flow.cut.add(Cut::TEXT);
+            }
             state.user_agent = self.keep(flow, head.user_agent.unwrap_or_default());
         }
         state.requests = state.requests.saturating_add(1);

@@ -225,7 +225,11 @@ impl Names {
                 self.read_tcp(&mut flow, segment)
             }
             ip_protocol::UDP => self.read_udp(&mut flow, segment),
-            _ => false,
+            // Another protocol, or a fragment without its transport header.
+            _ => {
+                flow.packets = flow.packets.saturating_add(1);
+                flow.packets < UDP_TRIES
+            }
         };
         if !self.answers.is_empty() {
             if known_key.is_none() {
@@ -557,6 +561,14 @@ impl Names {
             flow + tcp + limits.tcp_text_blocks as usize * BLOCK,
             flow + udp + limits.udp_text_blocks as usize * BLOCK,
         ]
+    }
+
+    /// Whether no flow holds anything: all that was taken has been given back.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let states = self.flows.taken() + self.tls.taken() + self.http.taken();
+        let others = self.dns.taken() + self.quic.taken() + self.rtp.taken();
+        states + others + self.texts.taken() + self.assemblies.taken() == 0
     }
 
     /// Memory when every flow holds all that it may, in bytes.

@@ -66,7 +66,6 @@ impl<T: Default> Slab<T> {
     }
 
     /// Values that are taken now.
-    #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.used - self.free.len()
     }

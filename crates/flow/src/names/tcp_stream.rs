@@ -65,7 +65,11 @@ impl Names {
             side.skip -= ahead;
             side.expected = sequence;
             self.read_in_order(flow, segment, segment.payload, length);
-        } else if ahead > GAP_MAX || segment.payload.len() < length as usize {
+        } else if ahead > GAP_MAX
+            || segment.payload.len() < length as usize
+            || (flow.protocol == Protocol::Http && begins_message(segment.payload))
+        {
+            // Between messages of HTTP nothing is wanted but where the next begins.
             self.resynchronise(flow, segment, sequence);
         } else {
             // What is between is wanted: what follows it waits.
@@ -327,10 +331,20 @@ impl Names {
 
     /// Reads of bytes that will not become a whole message what can be read.
     fn read_what_there_is(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) {
-        if flow.protocol == Protocol::Tls {
-            self.read_cut_hello(flow, segment, bytes);
+        match flow.protocol {
+            Protocol::Tls => self.read_cut_hello(flow, segment, bytes),
+            Protocol::Http => self.read_cut_head(flow, segment, bytes),
+            _ => {}
         }
     }
+}
+
+/// Whether bytes begin a message of HTTP.
+fn begins_message(bytes: &[u8]) -> bool {
+    matches!(
+        http::begins(bytes),
+        http::Begins::Request | http::Begins::Response
+    )
 }
 
 /// Whether bytes begin a message of a protocol that is read from its beginning.

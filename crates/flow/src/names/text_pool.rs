@@ -100,7 +100,6 @@ impl TextPool {
     }
 
     /// Blocks that are taken now.
-    #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.blocks.taken()
     }

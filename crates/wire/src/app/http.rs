@@ -159,6 +159,22 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
     })
 }
 
+/// The lines of a head that are there whole, closed as if no more followed, or, where its fields
+/// are not as they should be, its first line alone; in `buffer`.
+pub fn close_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
+    let mut ends = line_ends(bytes);
+    let end = if first_line { ends.next() } else { ends.last() };
+    buffer.clear();
+    buffer.extend_from_slice(&bytes[..end.unwrap_or(0)]);
+    buffer.extend_from_slice(b"\r\n");
+}
+
+/// Where each line ends, its line feed included.
+fn line_ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let feeds = bytes.iter().enumerate();
+    feeds.filter_map(|(at, &byte)| (byte == b'\n').then_some(at + 1))
+}
+
 /// Reads the head of a response.
 #[must_use]
 pub fn response(bytes: &[u8]) -> Head<Response<'_>> {
@@ -223,6 +239,17 @@ mod tests {
         assert_eq!(head.body, Body::Length(3));
         assert_eq!(&bytes[head.length..], b"xyz");
         assert_eq!(request(&bytes[..40]), Head::Partial);
+        let mut closed = Vec::new();
+        close_head(&bytes[..40], false, &mut closed);
+        assert!(matches!(request(&closed), Head::Whole(head) if head.host == Some(b"b.c")));
+        close_head(
+            b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n",
+            true,
+            &mut closed,
+        );
+        assert!(matches!(request(&closed), Head::Whole(head) if head.target == "/"));
+        close_head(b"GET", false, &mut closed);
+        assert_eq!(request(&closed), Head::Partial);
         let Head::Whole(head) = request(b"GET http://h:1/x HTTP/1.0\r\n\r\n") else {
             panic!("no head");
         };

@@ -1,0 +1,167 @@
+//! Names beside tshark's, flow by flow; `cargo xtask golden` asks tshark.
+//!
+//! Where the two differ, the difference is one of the kinds that docs/names.md explains, and is
+//! listed here: a difference more, or one less, fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use flow::names::{Cut, NamesRecord};
+use wire::FlowKey;
+
+use crate::captures;
+
+/// A table of `tests/golden`: tshark's answers (see `xtask/src/golden/names.rs`), or the captures and
+/// kinds of answer in which the two differ, each with its kind of difference.
+fn table(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    std::fs::read_to_string(path.join(name)).unwrap()
+}
+
+/// What tshark says of a flow, by kind.
+type Answers = BTreeMap<String, String>;
+
+fn golden() -> BTreeMap<String, BTreeMap<String, Answers>> {
+    let mut golden: BTreeMap<String, BTreeMap<String, Answers>> = BTreeMap::new();
+    for line in table("names.tsv").lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [capture, protocol, endpoints, kind, value] = fields[..] else {
+            panic!("golden line {line:?}");
+        };
+        golden
+            .entry(capture.to_owned())
+            .or_default()
+            .entry(format!("{protocol} {endpoints}"))
+            .or_default()
+            .insert(kind.to_owned(), value.to_owned());
+    }
+    golden
+}
+
+/// Protocol and sorted endpoints, as the golden table writes them.
+fn flow_name(key: &FlowKey) -> String {
+    let protocol = if key.protocol == 6 { "tcp" } else { "udp" };
+    let mut ends = [
+        format!("{} {}", key.source_address(), key.source_port),
+        format!("{} {}", key.destination_address(), key.destination_port),
+    ];
+    ends.sort();
+    format!("{protocol} {} {}", ends[0], ends[1])
+}
+
+/// The same answers as tshark gives, from a record.
+fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
+    let mut answers = Answers::new();
+    let mut add = |kind: &str, value: String| answers.insert(kind.to_owned(), value);
+    let text = |value: &Option<Box<str>>| value.as_deref().unwrap_or_default().to_owned();
+    if let Some(tls) = &record.tls
+        && tls.versions_offered.is_some()
+    {
+        let kind = if record.quic.is_some() {
+            "quic-sni"
+        } else {
+            "sni"
+        };
+        add(kind, text(&tls.server_name));
+    }
+    // Multicast DNS and LLMNR are DNS here, and protocols of their own to tshark.
+    let ports = [key.source_port, key.destination_port];
+    if let Some(dns) = &record.dns
+        && ports.contains(&53)
+    {
+        if let Some(kind) = dns.query_type {
+            add("dns-question", format!("{} {kind}", text(&dns.query)));
+        }
+        if let Some(code) = dns.response_code {
+            add("dns-code", code.to_string());
+        }
+        add("dns-count", format!("{}/{}", dns.queries, dns.responses));
+    }
+    if let Some(http) = &record.http {
+        if http.method.is_some() {
+            let parts = [&http.method, &http.host, &http.target].map(text);
+            add("http-request", parts.join(" "));
+        }
+        if let Some(status) = http.status {
+            add("http-status", status.to_string());
+        }
+        add(
+            "http-count",
+            format!("{}/{}", http.requests, http.responses),
+        );
+    }
+    answers
+}
+
+#[test]
+fn names_are_tsharks_but_for_the_differences_that_are_explained() {
+    let mut equal: BTreeMap<String, usize> = BTreeMap::new();
+    let mut different = BTreeSet::new();
+    for (capture, theirs) in &golden() {
+        let flows = captures::read(capture);
+        let cut: BTreeSet<String> = flows
+            .iter()
+            .filter(|(_, record)| record.cut.holds(Cut::TEXT))
+            .map(|(key, _)| flow_name(key))
+            .collect();
+        let ours: BTreeMap<String, Answers> = flows
+            .iter()
+            .map(|(key, record)| (flow_name(key), answers(key, record)))
+            .filter(|(_, answers)| !answers.is_empty())
+            .collect();
+        let names: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
+        for flow in names {
+            let none = Answers::new();
+            let (their, our) = (
+                theirs.get(flow).unwrap_or(&none),
+                ours.get(flow).unwrap_or(&none),
+            );
+            let kinds: BTreeSet<_> = their.keys().chain(our.keys()).collect();
+            for kind in kinds {
+                let (their, our) = (their.get(kind), our.get(kind));
+                // A text that was cut, and marked so, is the beginning of tshark's.
+                let cut = cut.contains(flow)
+                    && matches!((their, our), (Some(their), Some(our)) if their.starts_with(our));
+                if their == our || cut {
+                    *equal.entry(kind.clone()).or_default() += 1;
+                } else {
+                    let show = |value: Option<&String>| value.map_or("(none)", |v| v).to_owned();
+                    different.insert(format!(
+                        "{capture}\t{flow}\t{kind}\t{}\t{}",
+                        show(their),
+                        show(our)
+                    ));
+                }
+            }
+        }
+    }
+    println!("equal: {equal:?}; different: {}", different.len());
+    if let Some(path) = std::env::var_os("WRITE_DIFFERENCES") {
+        std::fs::write(
+            path,
+            different
+                .iter()
+                .map(|line| line.clone() + "\n")
+                .collect::<String>(),
+        )
+        .unwrap();
+        return;
+    }
+    // A line: kind of difference, then capture, flow, kind, tshark's answer, ours.
+    let explained: BTreeSet<String> = table("names_differences.tsv")
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(_, difference)| difference.to_owned())
+        .collect();
+    let new: Vec<_> = different.difference(&explained).collect();
+    let gone: Vec<_> = explained.difference(&different).collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "new: {new:#?}\ngone: {gone:#?}"
+    );
+    assert!(
+        equal["sni"] > 150 && equal["dns-question"] > 100,
+        "{equal:?}"
+    );
+}

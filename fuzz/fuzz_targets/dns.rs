@@ -1,0 +1,24 @@
+//! Any bytes as a DNS message.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::app::dns::{ADDRESSES_MAX, Header, Message, NAME_TEXT_MAX};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some(message) = Message::read(bytes) else {
+        return;
+    };
+    assert_eq!(Some(message.header), Header::read(bytes));
+    assert!(message.addresses().len() <= ADDRESSES_MAX);
+    if let Some((name, _)) = &message.question {
+        assert!(!name.as_str().is_empty() && name.as_str().len() <= NAME_TEXT_MAX);
+        assert!(name.as_str().bytes().all(|byte| byte.is_ascii_graphic()));
+    }
+    if message.whole {
+        let longer = [bytes, &[0; 16]].concat();
+        let again = Message::read(&longer).expect("it was one before");
+        assert!(again.whole);
+        assert_eq!(again.addresses(), message.addresses());
+    }
+});

@@ -1,0 +1,61 @@
+//! Any packets of a few flows, through everything that reads their payload.
+//!
+//! Input, packet after packet: a byte for slot, direction, transport, SYN and what was cut off; two
+//! of sequence number; one of length in units of 8 bytes; the payload.
+
+#![no_main]
+
+use flow::names::{Names, NamesLimits, Segment};
+use libfuzzer_sys::fuzz_target;
+use std::sync::Arc;
+use wire::FlowKey;
+
+const PORTS: [u16; 4] = [443, 53, 80, 30_000];
+
+fuzz_target!(|input: &[u8]| {
+    let limits = NamesLimits {
+        assemblies_max: 3,
+        assembly_bytes: 1000,
+        text_blocks_max: 20,
+        resolved_max: 4,
+        ..NamesLimits::default()
+    };
+    let Ok(mut names) = Names::new(4, &limits, Arc::default()) else {
+        return;
+    };
+    let mut rest = input;
+    let mut time_ns = 0;
+    while let Some((&[what, high, low, length], after)) = rest.split_first_chunk::<4>() {
+        let length = (usize::from(length) * 8).min(after.len());
+        let (payload, after) = after.split_at(length);
+        rest = after;
+        time_ns += 1000;
+        let slot = u32::from(what & 3);
+        let direction = what >> 2 & 1;
+        let protocol = if what & 8 == 0 { 6 } else { 17 };
+        let port = PORTS[slot as usize];
+        let key = FlowKey {
+            version: 4,
+            protocol,
+            source_port: 40_000,
+            destination_port: port,
+            ..FlowKey::default()
+        };
+        let segment = Segment {
+            time_ns,
+            direction,
+            protocol,
+            tcp_flags: what >> 3 & 2,
+            sequence: u32::from(u16::from_be_bytes([high, low])),
+            source_port: if direction == 0 { 40_000 } else { port },
+            destination_port: if direction == 0 { port } else { 40_000 },
+            payload,
+            payload_length: payload.len() as u32 + u32::from(what >> 6),
+        };
+        names.observe(slot, &segment, || key);
+    }
+    for slot in 0..4 {
+        let _ = names.take(slot, &FlowKey::default());
+    }
+    assert!(names.is_idle(), "something was not given back");
+});
