@@ -1,6 +1,7 @@
 //! A receive queue of a device as a [`Port`].
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::device::{Device, Queues};
 use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::Options;
-use super::shim::{self, Mbuf};
+use super::shim::{self, Mbuf, Mempool, Told};
 use super::software_nic::QueueRing;
 use super::statistics::Counting;
 use super::thread;
@@ -84,12 +85,19 @@ struct Leader {
 /// The buffers of the frames that are handed over, and what the shim says of them.
 struct Buffers {
     held: usize,
+    /// The pool that they all go back to as they are, if there is one.
+    pool: *mut Mempool,
     buffers: Box<[*mut Mbuf; BURST]>,
-    data: Box<[*const u8; BURST]>,
-    captured: Box<[u32; BURST]>,
-    lengths: Box<[u32; BURST]>,
-    hashes: Box<[u32; BURST]>,
+    told: Box<[Told; BURST]>,
 }
+
+/// Where nothing is told yet.
+const NOTHING: Told = Told {
+    data: ptr::null(),
+    captured: 0,
+    length: 0,
+    hash: 0,
+};
 
 // SAFETY: the buffers belong to whoever holds the pointers, and DPDK lets any thread have them.
 unsafe impl Send for Buffers {}
@@ -98,11 +106,9 @@ impl Buffers {
     fn new() -> Self {
         Self {
             held: 0,
+            pool: ptr::null_mut(),
             buffers: Box::new([ptr::null_mut(); BURST]),
-            data: Box::new([ptr::null(); BURST]),
-            captured: Box::new([0; BURST]),
-            lengths: Box::new([0; BURST]),
-            hashes: Box::new([0; BURST]),
+            told: Box::new([NOTHING; BURST]),
         }
     }
 
@@ -118,10 +124,8 @@ impl Buffers {
                 queue,
                 most.min(BURST) as u32,
                 self.buffers.as_mut_ptr(),
-                self.data.as_mut_ptr(),
-                self.captured.as_mut_ptr(),
-                self.lengths.as_mut_ptr(),
-                self.hashes.as_mut_ptr(),
+                self.told.as_mut_ptr(),
+                &raw mut self.pool,
             )
         };
         self.held = count as usize;
@@ -132,9 +136,11 @@ impl Buffers {
     #[inline]
     fn release(&mut self) {
         if self.held > 0 {
-            // SAFETY: the first `held` were received and not given back, and no frame in them is
-            // handed over any more.
-            unsafe { shim::flowatch_dpdk_free(self.buffers.as_mut_ptr(), self.held as u32) };
+            // SAFETY: the first `held` were received and not given back, no frame in them is handed
+            // over any more, and the pool is the one that was told with them.
+            unsafe {
+                shim::flowatch_dpdk_release(self.pool, self.buffers.as_mut_ptr(), self.held as u32);
+            }
             self.held = 0;
         }
     }
@@ -143,17 +149,15 @@ impl Buffers {
     #[inline]
     fn describe<'a>(&'a self, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
         let mut bytes = 0;
-        for (index, frame) in frames.iter_mut().take(self.held).enumerate() {
-            bytes += u64::from(self.lengths[index]);
+        for (frame, told) in frames.iter_mut().zip(&self.told[..self.held]) {
+            bytes += u64::from(told.length);
             *frame = Frame {
                 // SAFETY: the device wrote as many bytes there, and they stay as they are until the
                 // buffer goes back, which needs `self` whole.
-                bytes: unsafe {
-                    std::slice::from_raw_parts(self.data[index], self.captured[index] as usize)
-                },
+                bytes: unsafe { std::slice::from_raw_parts(told.data, told.captured as usize) },
                 time_ns,
-                wire_length: self.lengths[index],
-                rss_hash: std::num::NonZeroU32::new(self.hashes[index]),
+                wire_length: told.length,
+                rss_hash: NonZeroU32::new(told.hash),
             };
         }
         bytes

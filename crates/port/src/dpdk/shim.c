@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -284,21 +285,66 @@ unsigned int flowatch_dpdk_cache_most(void)
 
 /* ---- receiving ---- */
 
-/* Receives at most `most` frames of a queue. Of each, where its first bytes are, how many they are,
- * the length of all of it, and the device's hash, or 0 where the device says that there is none. */
+/* A buffer that is held once and is one segment. */
+#define ONE_OF_EACH 0x00010001u
+
+/* Both numbers at once: they stand side by side. */
+static inline uint32_t references_and_segments(const struct rte_mbuf *buffer)
+{
+	_Static_assert(offsetof(struct rte_mbuf, nb_segs) ==
+			       offsetof(struct rte_mbuf, refcnt) + sizeof(uint16_t),
+		       "the two do not stand side by side");
+	uint32_t both;
+	memcpy(&both, (const char *)buffer + offsetof(struct rte_mbuf, refcnt), sizeof(both));
+	return both;
+}
+
+/* What is told of a received frame; shim.rs has the same. */
+struct flowatch_dpdk_frame {
+	/* Its first bytes, and how many they are. */
+	const uint8_t *data;
+	uint32_t captured;
+	/* Length of all of it. */
+	uint32_t length;
+	/* The device's hash, or 0 where the device says that there is none. */
+	uint32_t hash;
+};
+
+/* Receives at most `most` frames of a queue.
+ * `pool` is the one to which all buffers can go back as they are, NULL where they need a look. */
 unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, unsigned int most,
-				   struct rte_mbuf **buffers, const uint8_t **data,
-				   uint32_t *captured, uint32_t *length, uint32_t *hash)
+				   struct rte_mbuf **restrict buffers,
+				   struct flowatch_dpdk_frame *restrict frames,
+				   struct rte_mempool **pool)
 {
 	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t)most);
+	struct rte_mempool *first = count > 0 ? buffers[0]->pool : NULL;
+	uint64_t any_flags = 0;
+	uint32_t unlike = 0;
+	uintptr_t other_pool = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		const struct rte_mbuf *buffer = buffers[i];
-		data[i] = rte_pktmbuf_mtod(buffer, const uint8_t *);
-		captured[i] = buffer->data_len;
-		length[i] = buffer->pkt_len;
-		hash[i] = buffer->ol_flags & RTE_MBUF_F_RX_RSS_HASH ? buffer->hash.rss : 0;
+		uint64_t flags = buffer->ol_flags;
+		frames[i].data = rte_pktmbuf_mtod(buffer, const uint8_t *);
+		frames[i].captured = buffer->data_len;
+		frames[i].length = buffer->pkt_len;
+		frames[i].hash = flags & RTE_MBUF_F_RX_RSS_HASH ? buffer->hash.rss : 0;
+		any_flags |= flags;
+		unlike |= references_and_segments(buffer) ^ ONE_OF_EACH;
+		other_pool |= (uintptr_t)buffer->pool ^ (uintptr_t)first;
 	}
+	unlike |= (any_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0;
+	*pool = unlike == 0 && other_pool == 0 ? first : NULL;
 	return count;
+}
+
+/* Gives received buffers back; `pool` as `flowatch_dpdk_receive` said it. */
+void flowatch_dpdk_release(struct rte_mempool *pool, struct rte_mbuf **buffers, unsigned int count)
+{
+	if (pool != NULL)
+		rte_mempool_put_bulk(pool, (void *const *)buffers, count);
+	else
+		rte_pktmbuf_free_bulk(buffers, count);
 }
 
 void flowatch_dpdk_free(struct rte_mbuf **buffers, unsigned int count)

@@ -8,6 +8,19 @@ pub(super) struct Mbuf {
     opaque: [u8; 0],
 }
 
+/// What the shim tells of a received frame: `struct flowatch_dpdk_frame`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    /// Its first bytes, and how many they are.
+    pub(super) data: *const u8,
+    pub(super) captured: u32,
+    /// Length of all of it.
+    pub(super) length: u32,
+    /// The device's hash, or 0.
+    pub(super) hash: u32,
+}
+
 /// A pool of buffers.
 #[repr(C)]
 pub(super) struct Mempool {
@@ -87,11 +100,10 @@ unsafe extern "C" {
         queue: u16,
         most: c_uint,
         buffers: *mut *mut Mbuf,
-        data: *mut *const u8,
-        captured: *mut u32,
-        length: *mut u32,
-        hash: *mut u32,
+        frames: *mut Told,
+        pool: *mut *mut Mempool,
     ) -> c_uint;
+    pub(super) fn flowatch_dpdk_release(pool: *mut Mempool, buffers: *mut *mut Mbuf, count: c_uint);
     pub(super) fn flowatch_dpdk_free(buffers: *mut *mut Mbuf, count: c_uint);
     pub(super) fn flowatch_dpdk_pause();
 
