@@ -5,6 +5,9 @@ use std::time::Instant;
 use crate::workspace::{cargo, run as run_command};
 use crate::{readme, tidy};
 
+/// Everything that can be built: with it lints, tests and documentation are done once.
+const ALL: &str = "flowatch/dpdk,flowatch-port/dpdk";
+
 pub(crate) fn run() -> anyhow::Result<()> {
     let start = Instant::now();
     step("formatting", || {
@@ -22,14 +25,28 @@ pub(crate) fn run() -> anyhow::Result<()> {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--features",
+            ALL,
             "--",
             "-D",
             "warnings",
         ]))
     })?;
-    step("tests", || run_command(cargo(&["test", "--workspace"])))?;
+    step("a build without DPDK", || {
+        run_command(cargo(&["check", "--workspace", "--all-targets"]))
+    })?;
+    step("tests", || {
+        run_command(cargo(&["test", "--workspace", "--features", ALL]))
+    })?;
     step("documentation", || {
-        let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+        let mut doc = cargo(&[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--quiet",
+            "--features",
+            ALL,
+        ]);
         doc.env("RUSTDOCFLAGS", "-D warnings");
         run_command(doc)
     })?;

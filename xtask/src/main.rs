@@ -28,7 +28,7 @@ cargo xtask COMMAND
   ci                          everything that must hold before a commit: formatting, tidy, lints,
                               tests, the README's first command, documentation
   tidy                        rules of the house that compilers do not check
-  setup [--bench] [--fuzz] [--golden]
+  setup [--bench] [--fuzz] [--golden] [--dpdk]
                               install what Debian must give (runs ./setup)
   fuzz [TARGET..] [--seconds N]
                               fuzz each target, or those named, for N seconds (60)
@@ -37,6 +37,7 @@ cargo xtask COMMAND
         --rounds N            measurements of each tool (5)
         --traffic NAME        mix, uniform, zipf, all by default; may be repeated
         --only NAME           tools whose name contains NAME; may be repeated
+  bench dpdk [--seconds N]    flowatch counting packets beside testpmd in rxonly, in one run
   bench tables [ARGS]         ns per packet of every flow table
   bench statistics [ARGS]     ns per packet of every statistic
 ";

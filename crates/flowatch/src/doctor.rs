@@ -4,6 +4,7 @@
 //! [`System`], so that tests show it machines that are not there.
 
 mod capture;
+mod dpdk;
 mod finding;
 mod interfaces;
 mod kernel;
@@ -57,6 +58,7 @@ fn examine(system: &System, terminal: &terminal::Terminal) -> Vec<Section> {
             processor::findings(system, processor::Instructions::of_this_machine()),
         ),
         section("Capture", capturing),
+        section("DPDK", dpdk::findings(system)),
         section(
             "Interfaces",
             interfaces::findings(&interfaces, interfaces::offloads),
@@ -109,6 +111,7 @@ mod tests {
             "Machine",
             "Processor",
             "Capture",
+            "DPDK",
             "Interfaces",
             "Kernel",
             "Reports",

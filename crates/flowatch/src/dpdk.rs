@@ -124,6 +124,8 @@ fn options(plan: &Plan) -> port::dpdk::Options {
                 FlowDefinition::SourceDestination => RssFields::Addresses,
                 _ => RssFields::FiveTuple,
             },
+            // Where a flow is both directions, both must come to one queue; a symmetric hash is no
+            // identity, so that for flows by hash alone they do not.
             symmetric: flow == FlowDefinition::Bidirectional,
         },
         ..defaults

@@ -101,11 +101,8 @@ pub(super) fn libpcap(system: &System) -> Finding {
 }
 
 /// What people will look for, and this build does not have.
-pub(super) fn not_in_this_build() -> [Finding; 2] {
-    [
-        Finding::note("AF_XDP", "not in this build"),
-        Finding::note("DPDK", "not in this build"),
-    ]
+pub(super) fn not_in_this_build() -> [Finding; 1] {
+    [Finding::note("AF_XDP", "not in this build")]
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) fn findings(system: &System) -> Vec<Finding> {
     findings.extend(virtual_machine(system));
     findings.extend(cores(system, &hw::cores::allowed()));
     findings.push(memory(system));
-    findings.extend(huge_pages(system));
+    findings.push(huge_pages(system));
     findings.push(clock(system));
     findings
 }
@@ -148,10 +148,9 @@ fn memory(system: &System) -> Finding {
     }
 }
 
-fn huge_pages(system: &System) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn huge_pages(system: &System) -> Finding {
     let transparent = system.read("sys/kernel/mm/transparent_hugepage/enabled");
-    findings.push(match transparent.as_deref() {
+    match transparent.as_deref() {
         Some(text) if text.contains("[always]") || text.contains("[madvise]") => Finding::ok(
             "huge pages",
             "flow tables are put on transparent huge pages",
@@ -165,22 +164,7 @@ fn huge_pages(system: &System) -> Vec<Finding> {
             "huge pages",
             "this kernel has no transparent ones: large tables are slower",
         ),
-    });
-    let reserved = "sys/kernel/mm/hugepages/hugepages-2048kB";
-    let number = |file: &str| system.number(&format!("{reserved}/{file}")).unwrap_or(0);
-    let (all, free) = (number("nr_hugepages"), number("free_hugepages"));
-    findings.push(if all > 0 {
-        Finding::ok(
-            "2 MiB pages",
-            format!("{all} reserved, {free} free (nothing in this build uses them)"),
-        )
-    } else {
-        Finding::ok(
-            "2 MiB pages",
-            "none reserved, none needed (they are for DPDK)",
-        )
-    });
-    findings
+    }
 }
 
 fn clock(system: &System) -> Finding {
@@ -258,25 +242,10 @@ mod tests {
         let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
         let states = |text| {
             let found = huge_pages(&MadeUp::new(&[(enabled, text)]).system());
-            (found[0].state, found[0].command.is_some())
+            (found.state, found.command.is_some())
         };
         assert_eq!(states("always [madvise] never\n"), (State::Ok, false));
         assert_eq!(states("always madvise [never]\n"), (State::Missing, true));
-        let pages = MadeUp::new(&[
-            (
-                "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-                "512\n",
-            ),
-            (
-                "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
-                "500\n",
-            ),
-        ]);
-        assert!(
-            huge_pages(&pages.system())[1]
-                .text
-                .starts_with("512 reserved, 500 free")
-        );
     }
 
     #[test]

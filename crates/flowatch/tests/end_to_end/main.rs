@@ -9,6 +9,8 @@
 mod bad_input;
 mod captures;
 mod command;
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod engine_flags;
 mod filters;
 mod hostile;

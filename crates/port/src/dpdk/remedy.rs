@@ -183,3 +183,124 @@ fn bare(line: &str) -> &str {
 fn error_text(error: i32) -> String {
     io::Error::from_raw_os_error(error.abs()).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn text(error: &PortError) -> String {
+        let text = error.to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    }
+
+    /// What DPDK 22.11 printed when it was started so, and the error number that came with it.
+    #[test]
+    fn a_start_that_fails_comes_with_the_remedy() {
+        let cases = [
+            (
+                "EAL: Detected CPU lcores: 2\nEAL: No free 2048 kB hugepages reported on node 0\n\
+                 EAL: FATAL: Cannot get hugepage information.\nEAL: Cannot get hugepage information.\n",
+                libc::EACCES,
+                "nr_hugepages",
+            ),
+            (
+                "EAL: 512 hugepages of size 2097152 reserved, but no mounted hugetlbfs found for that size\n\
+                 EAL: FATAL: Cannot get hugepage information.\n",
+                libc::EACCES,
+                "mount -t hugetlbfs",
+            ),
+            (
+                "EAL: Not enough memory available! Requested: 4096MB, available: 1024MB\n\
+                 EAL: FATAL: Cannot init memory\n",
+                libc::ENOMEM,
+                "Requested: 4096MB, available: 1024MB; ask for less",
+            ),
+            (
+                "flowatch: unrecognized option '--foo'\nEAL: Detected CPU lcores: 2\n",
+                libc::EINVAL,
+                "DPDK: unrecognized option '--foo' (",
+            ),
+            (
+                "EAL: Cannot create lock on '/var/run/dpdk/rte/config'. Is another primary process running?\n",
+                libc::EACCES,
+                "--file-prefix NAME",
+            ),
+            (
+                "EAL: Option --legacy-mem is not compatible with --in-memory\n",
+                22,
+                "is not compatible",
+            ),
+            ("", libc::EINVAL, "DPDK does not start: Invalid argument"),
+        ];
+        for (said, error, part) in cases {
+            let error = of_start(said, -error);
+            assert!(matches!(error, PortError::Failed(_)), "{error}");
+            assert!(text(&error).contains(part), "{error}");
+        }
+        let said =
+            "EAL: Cannot open '/var/run/dpdk/x/config' for rte_mem_config: Permission denied\n";
+        let error = of_start(said, -libc::EACCES);
+        assert!(matches!(error, PortError::Permission(_)), "{error}");
+        assert!(text(&error).contains("run as root"));
+    }
+
+    /// A tree with a card that `driver` has, gone with the value.
+    struct Machine(PathBuf);
+
+    impl Machine {
+        fn new(name: &str, driver: Option<&str>, iommu: bool) -> Self {
+            let root =
+                std::env::temp_dir().join(format!("flowatch-remedy-{name}-{}", std::process::id()));
+            let card = root.join("sys/bus/pci/devices/0000:3b:00.0");
+            fs::create_dir_all(card.join("net/eth7")).unwrap();
+            if let Some(driver) = driver {
+                std::os::unix::fs::symlink(format!("/drivers/{driver}"), card.join("driver"))
+                    .unwrap();
+            }
+            if iommu {
+                fs::create_dir_all(root.join("sys/kernel/iommu_groups/0")).unwrap();
+            }
+            Self(root)
+        }
+
+        fn says(&self, said: &str, error: i32) -> PortError {
+            let device = DeviceName::parse("3b:00.0").unwrap();
+            of_card(&device, said, -error, &self.0)
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_card_that_cannot_be_had_comes_with_the_remedy() {
+        let says = |driver, iommu, part: &str| {
+            let machine = Machine::new("card", driver, iommu);
+            let error = machine.says("", libc::ENODEV);
+            assert!(text(&error).contains(part), "{error}");
+        };
+        says(
+            Some("ixgbe"),
+            true,
+            "the kernel has this card as eth7 (driver ixgbe)",
+        );
+        says(Some("ixgbe"), true, "--bind=vfio-pci 0000:3b:00.0");
+        says(None, true, "no driver has this card");
+        says(Some("vfio-pci"), false, "iommu=on");
+        says(Some("mlx5_core"), true, "No such device");
+        let machine = Machine::new("rights", Some("vfio-pci"), true);
+        let error = machine.says(
+            "EAL: Cannot open /dev/vfio/12: Permission denied",
+            libc::ENODEV,
+        );
+        assert!(matches!(error, PortError::Permission(_)), "{error}");
+        let device = DeviceName::parse("3b:00.0").unwrap();
+        let nowhere = of_card(&device, "", -libc::ENODEV, Path::new("/nonexistent"));
+        assert!(text(&nowhere).contains("no such card"), "{nowhere}");
+    }
+}

@@ -1,0 +1,253 @@
+//! `-i dpdk:…`: the records of a device are those of the capture behind it, books balance between two
+//! processes, and what cannot be opened is said in a line. Debian's `dpdk-testpmd` is the generator
+//! that is not ours. Needs the feature `dpdk`, and what `./setup --dpdk` installs.
+
+use crate::captures;
+use crate::command::{Outcome, Running, run, watch};
+use crate::namespace::Cable;
+use crate::records;
+use crate::summary::Summary;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// EAL arguments of runs that need no huge pages. (The buffers of the default pool take 21 MiB.)
+const NO_HUGE: &str = "-- --no-huge -m 96";
+
+/// Frames with a length up to this fit one buffer, of which all is seen.
+const BUFFER: usize = 2048;
+
+/// Whether 32 MiB of huge pages could be had just now.
+fn huge_pages() -> bool {
+    let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+    let free = fs::read_to_string(file).unwrap_or_default();
+    free.trim().parse::<u32>().unwrap_or(0) >= 48
+}
+
+/// The records of a run, without what depends on when it was.
+fn timeless(outcome: Outcome) -> BTreeMap<String, u32> {
+    let mut flows = BTreeMap::new();
+    for mut row in records::csv(&outcome.quiet_success()) {
+        row.retain(|name, _| {
+            let name = name.to_lowercase();
+            ![
+                "time",
+                "milliseconds",
+                "seconds",
+                "duration",
+                "start",
+                "end",
+                "flowendreason",
+            ]
+            .iter()
+            .any(|part| name.contains(part))
+        });
+        *flows.entry(format!("{row:?}")).or_default() += 1;
+    }
+    flows
+}
+
+/// The shipped capture without the frames that a device would put into several buffers.
+fn capture(directory: &Path) -> (std::path::PathBuf, u64) {
+    let frames = captures::read(&fs::read(captures::example()).unwrap());
+    let whole = |frame: &captures::Frame| {
+        frame.bytes.len() == frame.wire_length as usize && frame.bytes.len() <= BUFFER
+    };
+    let frames: Vec<_> = frames.into_iter().filter(whole).collect();
+    let path = directory.join("device.pcap");
+    captures::write(&path, captures::ETHERNET, &frames);
+    (path, frames.len() as u64)
+}
+
+#[test]
+fn a_capture_behind_a_device_gives_the_records_of_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, packets) = capture(directory.path());
+    let memory = if huge_pages() {
+        ["", "-- -m 64", NO_HUGE].as_slice()
+    } else {
+        [NO_HUGE].as_slice()
+    };
+    for flags in [
+        "--flow 5tuple",
+        "--flow bidirectional --batch 1 --rx-ring 128",
+        "--flow src-dst --model pipeline --ring 1_000_000 --pools shared",
+    ] {
+        let flow = flags.split("--batch").next().unwrap();
+        let flow = flow.split("--model").next().unwrap();
+        let expected = run(
+            watch(&format!("-q --summary none --whole-flows -o csv {flow}"))
+                .arg("-r")
+                .arg(&path),
+        );
+        let expected = timeless(expected);
+        for eal in memory {
+            // `-c` needs one queue, which this is; the device itself never ends.
+            let device = format!("-i dpdk:net_pcap0,rx_pcap={} -c {packets}", path.display());
+            let live = format!("{device} -q --summary none --whole-flows -o csv {flags} {eal}");
+            assert_eq!(timeless(run(&mut watch(&live))), expected, "{live}");
+        }
+    }
+}
+
+#[test]
+fn several_devices_and_queues_balance() {
+    let command = format!(
+        "-i dpdk:net_null0,size=60 -i dpdk:net_null1,size=1514 --queues 2 --pools shared --batch 64 \
+         --level packet --duration 200ms -q --summary json {}",
+        NO_HUGE.replace("96", "256")
+    );
+    let outcome = run(&mut watch(&command));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let summary = Summary::balanced(&outcome);
+    let names: Vec<_> = (0..4)
+        .map(|queue| summary.at(&format!("/per_queue/{queue}/name")).clone())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "dpdk:net_null0@0",
+            "dpdk:net_null0@1",
+            "dpdk:net_null1@0",
+            "dpdk:net_null1@1"
+        ]
+    );
+    for queue in 0..4 {
+        assert!(summary.number(&format!("/per_queue/{queue}/received")) > 0);
+    }
+}
+
+/// `dpdk-testpmd` as the sending end of a memif, until its standard input ends; it sends what fits.
+fn testpmd(socket: &Path) -> Command {
+    let device = format!(
+        "--vdev=net_memif0,role=client,socket={},socket-abstract=no",
+        socket.display()
+    );
+    let mut command = Command::new("dpdk-testpmd");
+    command
+        .args(["--lcores", "0@0,1@0"])
+        .args([
+            "--no-huge",
+            "--no-shconf",
+            "--no-pci",
+            "-m",
+            "64",
+            &device,
+            "--",
+        ])
+        .args([
+            "--forward-mode=txonly",
+            "--auto-start",
+            "--total-num-mbufs=2048",
+        ])
+        .args(["--no-lsc-interrupt", "--txpkts=60"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A number of testpmd's last report.
+fn reported(report: &str, name: &str) -> u64 {
+    let at = report.rfind(name).unwrap_or_else(|| panic!("{report}"));
+    let digits = report[at + name.len()..].split_whitespace().next().unwrap();
+    digits.parse().unwrap()
+}
+
+#[test]
+fn between_two_processes_nothing_is_lost_that_is_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memif");
+    let line = format!(
+        "-i dpdk:net_memif0,role=server,socket={},socket-abstract=no --interval 20ms --summary json {NO_HUGE}",
+        socket.display()
+    );
+    let mut watching = Running::start(&mut watch(&line));
+    watching.await_line(|line| line.contains("the link is down"));
+    watching.await_packets(0);
+    let mut sender = testpmd(&socket)
+        .spawn()
+        .expect("this test needs dpdk-testpmd (./setup --dpdk)");
+    watching.await_packets(100_000);
+    // It stops sending, reports, and only then closes its end.
+    drop(sender.stdin.take());
+    let report = sender.wait_with_output().unwrap();
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let sent = reported(&report, "TX-packets:");
+    watching.await_line(|line| line.contains("the link went down"));
+    watching.signal("INT");
+    let outcome = watching.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let summary = Summary::balanced(&outcome);
+    let received = summary.number("/books/received");
+    // What lies in the ring when the peer closes it is lost, and nobody is told: at most the ring.
+    assert!(
+        received <= sent && sent - received <= 1024,
+        "{sent} {received}"
+    );
+    assert_eq!(summary.number("/flows"), 1);
+    assert_eq!(summary.number("/books/bytes/in_flows"), received * 60);
+}
+
+#[test]
+fn a_kernel_interface_through_the_packet_driver() {
+    let frames = captures::read(&fs::read(captures::example()).unwrap());
+    let fits = |frame: &captures::Frame| {
+        frame.bytes.len() == frame.wire_length as usize && (60..=1514).contains(&frame.bytes.len())
+    };
+    let frames: Vec<_> = frames.into_iter().filter(fits).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("replayed.pcap");
+    captures::write(&capture, captures::ETHERNET, &frames);
+    let cable = Cable::new();
+    // The driver does not say what it loses: its ring has room for all of them.
+    let command = watch(&format!(
+        "-i dpdk:net_af_packet0,iface=right,framecnt=4096 --interval 20ms --summary json {NO_HUGE}"
+    ));
+    let mut running = Running::start(&mut cable.receiver.within(&command));
+    running.await_packets(0);
+    let sent = cable.replay(&capture, 1);
+    assert_eq!(sent, frames.len() as u64);
+    running.await_packets(sent);
+    running.signal("INT");
+    let summary = Summary::balanced(&running.finish());
+    assert_eq!(summary.number("/books/received"), sent);
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_in_one_line() {
+    let cases = [
+        ("-i dpdk:net_nothing0", "no driver has this name"),
+        ("-i dpdk:fe:1f.7", "no such card"),
+        ("-i dpdk:", "needs a device"),
+        ("-i dpdk:net_null0 -i dpdk:net_null0,size=9", "given twice"),
+        ("-i dpdk:net_null0 --pool-size 64", "hold 4096 alone"),
+        ("-i dpdk:net_null0 --queues 2 -c 5", "-c counts"),
+        ("-i lo --batch 3", "--batch is for devices of DPDK"),
+        ("-i lo --pools shared", "--pools is for devices of DPDK"),
+    ];
+    for (flags, part) in cases {
+        let eal = if flags.contains("dpdk:") { NO_HUGE } else { "" };
+        refused(&format!("{flags} {eal}"), part);
+    }
+    refused("-i dpdk:net_null0 -- --nonsense", "unrecognized option");
+    refused(
+        "-i dpdk:net_null0 -- -m 9000000 --in-memory",
+        "ask for less",
+    );
+    refused("-i lo -- udp", "a filter stands before it");
+}
+
+#[track_caller]
+fn refused(flags: &str, part: &str) {
+    let outcome = run(&mut watch(flags));
+    assert_eq!(outcome.code, Some(2), "{flags}: {outcome:?}");
+    assert!(outcome.stderr.contains(part), "{flags}: {}", outcome.stderr);
+    assert_eq!(
+        outcome.stderr.lines().count(),
+        1,
+        "{flags}: {}",
+        outcome.stderr
+    );
+}
