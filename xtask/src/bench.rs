@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements beside what others reach.
 
+mod dpdk;
 mod peers;
 pub(crate) mod random;
 mod statistics;
@@ -14,6 +15,7 @@ use crate::workspace;
 
 pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> {
     match what {
+        "dpdk" => dpdk::run(parser),
         "peers" => peers::run(parser),
         "tables" => {
             let flows: Vec<_> = parser.raw_args()?.collect();
@@ -26,7 +28,7 @@ pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> 
             arguments.insert(0, "statistics".into());
             example("flowatch-engine", "bench_path", &arguments)
         }
-        unknown => bail!("no benchmark {unknown}: peers, tables, statistics"),
+        unknown => bail!("no benchmark {unknown}: peers, dpdk, tables, statistics"),
     }
 }
 

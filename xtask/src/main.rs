@@ -99,7 +99,7 @@ fn run() -> anyhow::Result<()> {
         "bench" => {
             let what = parser
                 .value()
-                .context("bench what? peers, tables, statistics")?
+                .context("bench what? peers, dpdk, tables, statistics")?
                 .string()?;
             bench::run(&what, parser)
         }

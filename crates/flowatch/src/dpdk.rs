@@ -2,7 +2,9 @@
 
 use crate::arguments::{DpdkArguments, WatchArguments};
 use crate::plan::{Plan, Source};
-use port::{Port, PortError};
+#[cfg(feature = "dpdk")]
+use crate::watch::complain;
+use port::{Port, PortError, Transmit};
 
 /// How a source of DPDK begins.
 const PREFIX: &str = "dpdk:";
@@ -40,12 +42,7 @@ impl DpdkPlan {
                 return Err(format!("{flag} is for devices of DPDK (-i dpdk:…)"));
             }
         }
-        if !arguments.eal.is_empty() && !used {
-            return Err(format!(
-                "what follows -- are EAL arguments, for devices of DPDK (-i dpdk:…); a filter stands before it: '{}'",
-                arguments.eal.join(" ")
-            ));
-        }
+        check_eal(&arguments.eal, used)?;
         Ok(Self {
             flags: flags.clone(),
             eal: arguments.eal.clone(),
@@ -53,25 +50,25 @@ impl DpdkPlan {
     }
 }
 
-/// Opens devices: a port for each of their queues.
+/// Refuses EAL arguments where no source or sink is a device of DPDK.
+///
+/// # Errors
+/// One line that says so.
+pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
+    if eal.is_empty() || used {
+        return Ok(());
+    }
+    Err(format!(
+        "what follows -- are EAL arguments, for devices of DPDK (-i dpdk:…); a filter stands before it: '{}'",
+        eal.join(" ")
+    ))
+}
+
+/// Opens the devices of a plan: a port for each of their queues.
 #[cfg(feature = "dpdk")]
 pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
-    use crate::watch::complain;
-    use port::dpdk::{DeviceName, DpdkPort, Eal};
-    let devices: Vec<DeviceName> = sources
-        .iter()
-        .map(|source| DeviceName::parse(&source[PREFIX.len()..]).map_err(PortError::Failed))
-        .collect::<Result<_, _>>()?;
-    for (index, device) in devices.iter().enumerate() {
-        if devices[..index]
-            .iter()
-            .any(|earlier| earlier.name() == device.name())
-        {
-            return Err(PortError::Failed(format!(
-                "{device} is given twice: its packets would count twice"
-            )));
-        }
-    }
+    use port::dpdk::{DpdkPort, Eal};
+    let devices = devices(sources)?;
     let eal = Eal::start(&devices, &plan.dpdk.eal)?;
     let options = options(plan);
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
@@ -91,13 +88,59 @@ pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>
     Ok(ports)
 }
 
+/// Opens a device to send on.
+#[cfg(feature = "dpdk")]
+pub(crate) fn open_sender(sink: &String, eal: &[String]) -> Result<Box<dyn Transmit>, PortError> {
+    use port::dpdk::{DpdkSender, Eal, SendOptions};
+    let devices = devices(&[sink])?;
+    let eal = Eal::start(&devices, eal)?;
+    let mut senders = DpdkSender::open(&eal, &devices[0], &SendOptions::default())?;
+    let mut sender = senders.remove(0);
+    if let Some(notice) = sender.notice() {
+        complain(&notice);
+    }
+    Ok(Box::new(sender))
+}
+
+/// The devices that sources name, each once.
+#[cfg(feature = "dpdk")]
+fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
+    use port::dpdk::DeviceName;
+    let mut devices: Vec<DeviceName> = Vec::new();
+    for source in sources {
+        let device = DeviceName::parse(&source[PREFIX.len()..]).map_err(PortError::Failed)?;
+        if devices
+            .iter()
+            .any(|earlier| earlier.name() == device.name())
+        {
+            return Err(PortError::Failed(format!(
+                "{device} is given twice: its packets would count twice"
+            )));
+        }
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
 pub(crate) fn open(_: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let source = sources.first().map_or(PREFIX, |source| source.as_str());
-    Err(PortError::Failed(format!(
-        "{source}: this flowatch was built without DPDK: ./setup && cargo build --release -p flowatch --features dpdk"
-    )))
+    Err(not_in_this_build(
+        sources.first().map_or(PREFIX, |source| source.as_str()),
+    ))
+}
+
+/// A build without DPDK opens nothing.
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn open_sender(sink: &String, _: &[String]) -> Result<Box<dyn Transmit>, PortError> {
+    Err(not_in_this_build(sink))
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn not_in_this_build(name: &str) -> PortError {
+    PortError::Failed(format!(
+        "{name}: this flowatch was built without DPDK: ./setup --dpdk && cargo build --release -p flowatch --features dpdk"
+    ))
 }
 
 #[cfg(feature = "dpdk")]

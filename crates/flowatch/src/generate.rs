@@ -189,7 +189,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     let opened = open(&plan.content)?;
     // Before anything is sent: a file that cannot be written is told of at once.
     let truth_file = plan.truth.as_deref().map(create).transpose()?;
-    let mut sink = sink::open(&plan.sink, opened.link)?;
+    let mut sink = sink::open(&plan.sink, opened.link, &arguments.eal)?;
     let mut options = plan.options;
     if let (Time::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
         *start_ns = first_ns;

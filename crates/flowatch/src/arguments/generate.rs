@@ -9,10 +9,15 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("order").args(["uniform", "round_robin", "zipf", "rate_inverse"]))]
 pub(crate) struct GenArguments {
-    /// Where frames go: an interface (`eth0`), or `null:`, which forgets them. With --receive: where
+    /// Where frames go: an interface (`eth0`), a device of DPDK (`dpdk:0000:3b:00.0`,
+    /// `dpdk:net_memif0,role=client`), or `null:`, which forgets them. With --receive: where
     /// they come from.
     #[arg(short = 'i', long = "interface", value_name = "SINK")]
     pub(crate) interface: Option<String>,
+
+    /// Arguments of DPDK's environment abstraction layer, as in testpmd: `-- --no-huge -m 512`.
+    #[arg(value_name = "EAL", last = true, allow_hyphen_values = true)]
+    pub(crate) eal: Vec<String>,
 
     /// Write a capture (pcap with nanoseconds); `-` is standard output.
     #[arg(short = 'w', long = "write", value_name = "FILE")]

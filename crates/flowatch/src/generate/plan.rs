@@ -2,6 +2,7 @@
 //! opened yet.
 
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
+use crate::dpdk;
 use generator::{
     AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
     SendOptions, Sizes, Time, TrafficOptions, WhenFull, WhenLate,
@@ -91,6 +92,8 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
             );
         }
     };
+    let on_dpdk = matches!(&sink, Sink::Interface(name) if dpdk::is_device(name));
+    dpdk::check_eal(&arguments.eal, on_dpdk)?;
     let to_file = matches!(sink, Sink::File(_));
     let standard_output = std::path::Path::new("-");
     if arguments.truth.as_deref() == Some(standard_output)

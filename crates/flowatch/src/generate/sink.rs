@@ -1,11 +1,16 @@
 //! Where `gen` sends: what `-i` and `-w` name, opened.
 
 use super::plan::Sink;
+use crate::dpdk;
 use port::{AfPacketSender, NullSink, PcapWriter, PortError, Transmit};
 use wire::LinkType;
 
 /// Opens a sink for frames of `link`.
-pub(crate) fn open(sink: &Sink, link: LinkType) -> Result<Box<dyn Transmit>, PortError> {
+pub(crate) fn open(
+    sink: &Sink,
+    link: LinkType,
+    eal: &[String],
+) -> Result<Box<dyn Transmit>, PortError> {
     match sink {
         Sink::File(path) => Ok(Box::new(PcapWriter::create(path, link)?)),
         Sink::Interface(name) => {
@@ -16,19 +21,17 @@ pub(crate) fn open(sink: &Sink, link: LinkType) -> Result<Box<dyn Transmit>, Por
                     link.linktype()
                 )));
             }
-            interface(name)
+            interface(name, eal)
         }
     }
 }
 
-fn interface(name: &str) -> Result<Box<dyn Transmit>, PortError> {
+fn interface(name: &String, eal: &[String]) -> Result<Box<dyn Transmit>, PortError> {
     if name == "null:" {
         return Ok(Box::new(NullSink::new()));
     }
-    if name.starts_with("dpdk:") {
-        return Err(PortError::Failed(format!(
-            "{name}: this flowatch was built without DPDK (cargo build --features dpdk)"
-        )));
+    if dpdk::is_device(name) {
+        return dpdk::open_sender(name, eal);
     }
     Ok(Box::new(AfPacketSender::open(name)?))
 }
