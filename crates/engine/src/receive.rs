@@ -119,6 +119,7 @@ impl Receiver<'_> {
             name: self.port.name().to_owned(),
             books,
             device: counters.device,
+            rss: self.port.rss(),
             ..seat.report()
         }
     }

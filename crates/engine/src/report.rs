@@ -5,7 +5,7 @@ use crate::books::{Books, Count};
 use crate::receive::Told;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
-use port::DeviceCounters;
+use port::{DeviceCounters, Rss};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct QueueReport {
     pub flows: MeterCounters,
     /// What the port's device itself says it has delivered, where it says so.
     pub device: Option<DeviceCounters>,
+    /// Whether the port's device hashes frames, where that is known.
+    pub rss: Option<Rss>,
     /// Processor time of the thread.
     pub cpu: Duration,
 }

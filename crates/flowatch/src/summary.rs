@@ -111,6 +111,9 @@ struct SummaryQueue {
     /// Packets and bytes by the device's own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<[u64; 2]>,
+    /// Whether the device was set up to hash packets over the fields of the flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rss: Option<&'static str>,
     received: u64,
     processed: u64,
     dropped: BTreeMap<&'static str, u64>,
@@ -200,6 +203,7 @@ impl Summary {
                     schedule: queue.schedule.to_string(),
                     overruns: queue.overruns,
                     device: queue.device.map(|device| [device.frames, device.bytes]),
+                    rss: queue.rss.map(port::Rss::name),
                     received: queue.books.received.packets,
                     processed: queue.books.processed.packets,
                     dropped: dropped(&queue.books),

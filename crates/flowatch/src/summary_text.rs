@@ -348,6 +348,9 @@ impl SummaryText<'_> {
                 units::count(queue.flows.records),
                 units::duration(queue.cpu),
             )?;
+            if let Some(rss) = queue.rss {
+                writeln!(text, "  {:<28} RSS {}", "", rss.name())?;
+            }
         }
         writeln!(
             text,

@@ -122,6 +122,19 @@ pub enum Rss {
     },
 }
 
+impl Rss {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotOffered => "not offered",
+            Self::Offered => "offered",
+            Self::Configured { symmetric: false } => "configured",
+            Self::Configured { symmetric: true } => "configured, symmetric",
+        }
+    }
+}
+
 /// Why a port cannot be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {

@@ -113,6 +113,8 @@ fn several_devices_and_queues_balance() {
     );
     for queue in 0..4 {
         assert!(summary.number(&format!("/per_queue/{queue}/received")) > 0);
+        // It is offered and set up, and yet no packet has a hash.
+        assert_eq!(summary.at(&format!("/per_queue/{queue}/rss")), "configured");
     }
 }
 
