@@ -11,6 +11,10 @@ const PREFIX: &str = "dpdk:";
 
 /// What was asked for devices of DPDK.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    not(feature = "dpdk"),
+    allow(dead_code, reason = "a build without DPDK only refuses")
+)]
 pub(crate) struct DpdkPlan {
     /// The flags.
     pub(crate) flags: DpdkArguments,
