@@ -1,6 +1,5 @@
 //! What cannot be opened is refused in one line that says what to do.
 
-use port::PortError;
 use port::dpdk::{DeviceName, DpdkPort, Eal, Options, Pools};
 
 use crate::devices::{eal, name};
@@ -9,7 +8,8 @@ use crate::devices::{eal, name};
 fn refused(device: &str, options: &Options) -> String {
     match DpdkPort::open(eal(), &name(device), options) {
         Ok(_) => panic!("{device} opens"),
-        Err(PortError::Failed(message) | PortError::Permission(message)) => {
+        Err(error) => {
+            let message = error.to_string();
             assert!(!message.contains('\n'), "{message}");
             message
         }
