@@ -106,6 +106,38 @@ pub(crate) fn open_sender(sink: &String, eal: &[String]) -> Result<Box<dyn Trans
     Ok(Box::new(sender))
 }
 
+/// Opens a device to receive from with one queue.
+#[cfg(feature = "dpdk")]
+pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
+    use port::dpdk::{DpdkPort, Eal, Options};
+    let devices = devices(&[source])?;
+    let eal = Eal::start(&devices, eal)?;
+    let mut ports = DpdkPort::open(&eal, &devices[0], &Options::default())?;
+    let mut port = ports.remove(0);
+    while let Some(notice) = port.notice() {
+        complain(&notice);
+    }
+    Ok(Box::new(port))
+}
+
+/// Opens a device for both ways, a queue each.
+#[cfg(feature = "dpdk")]
+pub(crate) fn open_both(
+    name: &String,
+    eal: &[String],
+) -> Result<(Box<dyn Port>, Box<dyn Transmit>), PortError> {
+    use port::dpdk::{DpdkSender, Eal, Options, SendOptions};
+    let devices = devices(&[name])?;
+    let eal = Eal::start(&devices, eal)?;
+    let (receive, send) = (Options::default(), SendOptions::default());
+    let (mut ports, mut senders) = DpdkSender::open_both(&eal, &devices[0], &receive, &send)?;
+    let (port, mut sender) = (ports.remove(0), senders.remove(0));
+    if let Some(notice) = sender.notice() {
+        complain(&notice);
+    }
+    Ok((Box::new(port), Box::new(sender)))
+}
+
 /// The devices that sources name, each once.
 #[cfg(feature = "dpdk")]
 fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
@@ -138,6 +170,21 @@ pub(crate) fn open(_: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, 
 #[cfg(not(feature = "dpdk"))]
 pub(crate) fn open_sender(sink: &String, _: &[String]) -> Result<Box<dyn Transmit>, PortError> {
     Err(not_in_this_build(sink))
+}
+
+/// A build without DPDK opens nothing.
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn open_receiver(source: &String, _: &[String]) -> Result<Box<dyn Port>, PortError> {
+    Err(not_in_this_build(source))
+}
+
+/// A build without DPDK opens nothing.
+#[cfg(not(feature = "dpdk"))]
+pub(crate) fn open_both(
+    name: &String,
+    _: &[String],
+) -> Result<(Box<dyn Port>, Box<dyn Transmit>), PortError> {
+    Err(not_in_this_build(name))
 }
 
 #[cfg(not(feature = "dpdk"))]

@@ -1,8 +1,11 @@
 //! `flowatch gen`: traffic is made or replayed, sent when it is due, and what it came to is said.
 
+mod closed_loop;
+mod ends;
 mod plan;
-mod sink;
+mod receive;
 mod summary;
+mod ticker;
 
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
@@ -22,8 +25,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use summary::Told;
+use ticker::Ticker;
 use wire::LinkType;
 
 /// How often the main thread looks at the sender.
@@ -33,6 +37,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
     match Task::new(arguments) {
         Ok(Task::Send(plan)) => end(send_all(arguments, &plan)),
+        Ok(Task::Receive(plan)) => end(receive::run(arguments, &plan)),
+        Ok(Task::ClosedLoop(plan)) => end(closed_loop::run(arguments, *plan)),
         Err(message) => failed(&message),
     }
 }
@@ -189,7 +195,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     let opened = open(&plan.content)?;
     // Before anything is sent: a file that cannot be written is told of at once.
     let truth_file = plan.truth.as_deref().map(create).transpose()?;
-    let mut sink = sink::open(&plan.sink, opened.link, &arguments.eal)?;
+    let mut sink = ends::sink(&plan.sink, opened.link, &arguments.eal)?;
     let mut options = plan.options;
     if let (Time::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
         *start_ns = first_ns;
@@ -319,27 +325,13 @@ fn carry_out(
             main.unpark();
             result
         });
-        let started = Instant::now();
-        let (mut told_at, mut told_sent) = (started, 0);
+        let mut ticker = Ticker::new(arguments.interval.filter(|_| !arguments.quiet));
         while !sending.is_finished() {
             thread::park_timeout(LOOK);
             if stop.is_requested() {
                 control.stop.store(true, Ordering::Relaxed);
             }
-            if let Some(interval) = arguments.interval.filter(|_| !arguments.quiet)
-                && told_at.elapsed() >= interval
-            {
-                let sent = control.sent.load(Ordering::Relaxed);
-                let rate = (sent - told_sent) as f64 / told_at.elapsed().as_secs_f64();
-                let text = format!(
-                    "{} {} packets, {}\n",
-                    units::clock(started.elapsed()),
-                    units::count(sent),
-                    units::rate_packets(rate)
-                );
-                say(&text, true);
-                (told_at, told_sent) = (Instant::now(), sent);
-            }
+            ticker.tick("packets", || control.sent.load(Ordering::Relaxed));
         }
         sending.join()
     });

@@ -53,7 +53,7 @@ impl AddressRange {
     }
 
     /// How many are used.
-    fn used(&self) -> u128 {
+    pub(crate) fn used(&self) -> u128 {
         self.count.min(ADDRESSES_MAX)
     }
 
@@ -157,7 +157,7 @@ impl PortRange {
         }
     }
 
-    fn count(self) -> u32 {
+    pub(crate) fn count(self) -> u32 {
         u32::from(self.last) - u32::from(self.first) + 1
     }
 

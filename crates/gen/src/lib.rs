@@ -9,13 +9,16 @@
 //! link. Nothing here allocates a packet's memory, and all that is drawn follows from a seed.
 
 mod alias;
+mod arrivals;
 pub mod checksum;
+pub mod closed_loop;
 mod drawing;
 mod error;
 mod fields;
 mod frame;
 mod histogram;
 mod lateness;
+mod lengthen;
 mod match_filter;
 mod order;
 mod permutation;
@@ -28,7 +31,9 @@ mod readdress;
 mod recording;
 mod replay;
 mod schedule;
+mod segment;
 mod send;
+mod sequence_check;
 mod sizes;
 mod source;
 mod traffic;
@@ -36,6 +41,7 @@ mod truth;
 mod writing;
 
 pub use alias::AliasTable;
+pub use arrivals::Arrivals;
 pub use error::GeneratorError;
 pub use fields::{AddressRange, FlowFields, PortRange, Protocol};
 pub use frame::MacAddresses;
@@ -53,6 +59,7 @@ pub use recording::Recording;
 pub use replay::{Replay, ReplayOptions};
 pub use schedule::Schedule;
 pub use send::{Control, Pace, SendOptions, SendReport, Time, WhenFull, WhenLate, send};
+pub use sequence_check::{SequenceCheck, SequenceCounts};
 pub use sizes::{FCS, SIZE_MAX, SIZE_MIN, Sizes, WIRE_OVERHEAD};
 pub use source::{Filled, NO_FLOW, Source};
 pub use traffic::{Traffic, TrafficOptions};

@@ -36,21 +36,25 @@ const UDP_LITE: u8 = 136;
 
 /// Finds them.
 pub(crate) fn locate(link: LinkType, frame: &[u8]) -> Readdress {
-    let network = match link {
-        LinkType::Ethernet => ethernet(frame, 12),
-        LinkType::LinuxSll => ethernet(frame, 14),
-        LinkType::LinuxSll2 => at_ether_type(frame, word(frame, 0), 20),
-        LinkType::Null | LinkType::Loop => Some(4),
-        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => Some(0),
-        _ => None,
-    };
-    network
+    network_at(link, frame)
         .and_then(|at| match frame.get(at).map(|byte| byte >> 4) {
             Some(4) => ipv4(frame, at),
             Some(6) => ipv6(frame, at),
             _ => None,
         })
         .unwrap_or_default()
+}
+
+/// Where the network header begins, behind link-layer header, VLAN tags, PPPoE and MPLS.
+pub(crate) fn network_at(link: LinkType, frame: &[u8]) -> Option<usize> {
+    match link {
+        LinkType::Ethernet => ethernet(frame, 12),
+        LinkType::LinuxSll => ethernet(frame, 14),
+        LinkType::LinuxSll2 => at_ether_type(frame, word(frame, 0), 20),
+        LinkType::Null | LinkType::Loop => Some(4),
+        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => Some(0),
+        _ => None,
+    }
 }
 
 fn word(frame: &[u8], at: usize) -> Option<u16> {

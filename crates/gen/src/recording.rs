@@ -26,8 +26,8 @@ pub struct Recording {
     pub(crate) packets: Vec<Packet>,
     pub(crate) keys: Vec<FlowKey>,
     pub(crate) first_ns: i64,
-    cut: u64,
-    faults: Vec<String>,
+    pub(crate) cut: u64,
+    pub(crate) faults: Vec<String>,
 }
 
 impl Recording {
@@ -170,6 +170,19 @@ impl Recording {
     #[must_use]
     pub fn mean_length(&self) -> f64 {
         self.bytes.len() as f64 / self.packets.len().max(1) as f64
+    }
+
+    /// All but packets and their bytes.
+    pub(crate) fn clone_but_packets(&self) -> Self {
+        Self {
+            link: self.link,
+            bytes: Vec::new(),
+            packets: Vec::new(),
+            keys: self.keys.clone(),
+            first_ns: self.first_ns,
+            cut: self.cut,
+            faults: self.faults.clone(),
+        }
     }
 
     /// Time of one pass: from the first packet to the last, and as much as lies between two packets

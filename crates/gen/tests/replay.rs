@@ -401,3 +401,82 @@ fn rss_hashes_are_those_of_the_shifted_keys() {
     }
     assert!(looked_at > 100);
 }
+
+/// Sequence number, its end, and the acknowledgement of a TCP packet in IPv4.
+fn tcp(frame: &[u8]) -> Option<(u32, u32, u32)> {
+    if frame.get(12..14)? != [8, 0] || frame[23] != 6 {
+        return None;
+    }
+    let long =
+        |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+    let transport = 14 + usize::from(frame[14] & 15) * 4;
+    let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+    let payload = end - transport - usize::from(frame[transport + 12] >> 4) * 4;
+    let extra =
+        u32::from(frame[transport + 13] & 2 != 0) + u32::from(frame[transport + 13] & 1 != 0);
+    let sequence = long(transport + 4);
+    Some((
+        sequence,
+        sequence.wrapping_add(payload as u32 + extra),
+        long(transport + 8),
+    ))
+}
+
+#[test]
+fn lengthened_streams_stay_streams() {
+    let recording = example();
+    let sent = |recording: Recording| -> Vec<Vec<u8>> {
+        let mut source = Replay::new(recording, &ReplayOptions::default()).unwrap();
+        replay(&mut source, &virtual_time(0, 1.0), None)
+            .into_iter()
+            .map(|frame| frame.1)
+            .collect()
+    };
+    let before = sent(recording.clone());
+    for mean in [400.0, 700.0] {
+        let lengthened = recording.lengthened(mean, 1514).unwrap();
+        assert!(
+            (lengthened.mean_length() - mean).abs() < 0.02 * mean,
+            "{}",
+            lengthened.mean_length()
+        );
+        let after = sent(lengthened);
+        assert_eq!(before.len(), after.len());
+        let mut last: std::collections::HashMap<FlowKey, usize> = std::collections::HashMap::new();
+        let (mut followed, mut acknowledged) = (0, 0);
+        for index in 0..before.len() {
+            assert!(after[index].len() <= before[index].len().max(1514));
+            assert_eq!(key(&before[index]), key(&after[index]));
+            assert_eq!(
+                checksums(&before[index]),
+                checksums(&after[index]),
+                "packet {index}"
+            );
+            let (Some(old), Some(new), Some(key)) =
+                (tcp(&before[index]), tcp(&after[index]), key(&before[index]))
+            else {
+                continue;
+            };
+            // What followed on without a gap still does, and what acknowledged all still does.
+            if let Some(&earlier) = last.get(&key)
+                && tcp(&before[earlier]).unwrap().1 == old.0
+            {
+                assert_eq!(tcp(&after[earlier]).unwrap().1, new.0, "packet {index}");
+                followed += 1;
+            }
+            if let Some(&other) = last.get(&key.reversed())
+                && tcp(&before[other]).unwrap().1 == old.2
+            {
+                assert_eq!(tcp(&after[other]).unwrap().1, new.2, "packet {index}");
+                acknowledged += 1;
+            }
+            last.insert(key, index);
+        }
+        assert!(
+            followed > 20 && acknowledged > 20,
+            "{followed} {acknowledged}"
+        );
+    }
+    assert!(recording.lengthened(50.0, 1514).is_err());
+    assert!(recording.lengthened(5000.0, 1514).is_err());
+}

@@ -12,6 +12,7 @@ mod frame_list;
 pub mod frame_pool;
 pub mod limit;
 pub mod memory;
+pub mod memory_link;
 pub mod null;
 pub mod pcap_writer;
 mod slot_memory;
@@ -25,6 +26,7 @@ pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Receive
 pub use frame_pool::FramePool;
 pub use limit::Limited;
 pub use memory::MemoryPort;
+pub use memory_link::{MemoryReceiver, MemorySender, memory_link};
 pub use null::NullSink;
 pub use pcap_writer::PcapWriter;
 pub use transmit::{Slot, Transmit};

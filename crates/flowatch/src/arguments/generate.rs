@@ -10,8 +10,8 @@ use std::time::Duration;
 #[command(group = ArgGroup::new("order").args(["uniform", "round_robin", "zipf", "rate_inverse"]))]
 pub(crate) struct GenArguments {
     /// Where frames go: an interface (`eth0`), a device of DPDK (`dpdk:0000:3b:00.0`,
-    /// `dpdk:net_memif0,role=client`), or `null:`, which forgets them. With --receive: where
-    /// they come from.
+    /// `dpdk:net_memif0,role=client`), or `null:`, which forgets them. With --receive: where they come
+    /// from.
     #[arg(short = 'i', long = "interface", value_name = "SINK")]
     pub(crate) interface: Option<String>,
 
@@ -85,14 +85,9 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) sport: String,
 
-    /// Destination ports.
-    #[arg(
-        long,
-        value_name = "RANGE",
-        default_value = "1024-65535",
-        help_heading = "Traffic"
-    )]
-    pub(crate) dport: String,
+    /// Destination ports [default: 1024-65535; of a closed loop, the server's port: 7].
+    #[arg(long, value_name = "RANGE", help_heading = "Traffic")]
+    pub(crate) dport: Option<String>,
 
     /// Source Ethernet address.
     #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:00:00:00:00:01", help_heading = "Traffic")]

@@ -3,6 +3,7 @@
 
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
 use crate::dpdk;
+use generator::closed_loop::ClientsOptions;
 use generator::{
     AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
     SendOptions, Sizes, Time, TrafficOptions, WhenFull, WhenLate,
@@ -62,6 +63,31 @@ pub(crate) struct SendPlan {
 pub(crate) enum Task {
     /// Sends.
     Send(Box<SendPlan>),
+    /// Counts numbered packets.
+    Receive(ReceivePlan),
+    /// Clients, or the server.
+    ClosedLoop(Box<ClosedLoopPlan>),
+}
+
+/// Where numbered packets come from.
+#[derive(Debug)]
+pub(crate) enum ReceivePlan {
+    /// An interface.
+    Interface(String),
+    /// Captures.
+    Files(Vec<Input>),
+}
+
+/// One end of a closed loop, decided.
+#[derive(Debug)]
+pub(crate) struct ClosedLoopPlan {
+    pub(crate) interface: String,
+    /// What the clients do; none for the server.
+    pub(crate) clients: Option<ClientsOptions>,
+    /// Addresses that the server answers for; none for all.
+    pub(crate) server: Option<AddressRange>,
+    pub(crate) port: u16,
+    pub(crate) mac: MacAddresses,
 }
 
 impl Task {
@@ -70,9 +96,17 @@ impl Task {
     /// # Errors
     /// One line that says which flags contradict each other, or what is wrong in one.
     pub(crate) fn new(arguments: &GenArguments) -> Result<Self, String> {
-        send_plan(arguments)
-            .map(|plan| Self::Send(Box::new(plan)))
-            .map_err(|error| error.to_string())
+        let task = if arguments.receive {
+            receive_plan(arguments).map(Self::Receive)
+        } else if arguments.clients.is_some() || arguments.echo {
+            closed_loop_plan(arguments).map(|plan| Self::ClosedLoop(Box::new(plan)))
+        } else {
+            send_plan(arguments).map(|plan| Self::Send(Box::new(plan)))
+        };
+        let task = task.map_err(|error| error.to_string())?;
+        let on_device = arguments.interface.as_deref().is_some_and(dpdk::is_device);
+        dpdk::check_eal(&arguments.eal, on_device)?;
+        Ok(task)
     }
 }
 
@@ -92,8 +126,6 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
             );
         }
     };
-    let on_dpdk = matches!(&sink, Sink::Interface(name) if dpdk::is_device(name));
-    dpdk::check_eal(&arguments.eal, on_dpdk)?;
     let to_file = matches!(sink, Sink::File(_));
     let standard_output = std::path::Path::new("-");
     if arguments.truth.as_deref() == Some(standard_output)
@@ -179,6 +211,95 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         sink,
         content,
         truth: arguments.truth.clone(),
+    })
+}
+
+fn receive_plan(arguments: &GenArguments) -> Decided<ReceivePlan> {
+    match (&arguments.interface, &arguments.read[..]) {
+        (Some(_), [_, ..]) => {
+            Err("-i and -r together: receive from an interface, or read files".into())
+        }
+        (None, []) => Err(
+            "nothing to receive from: give an interface (-i eth0) or a capture (-r FILE)".into(),
+        ),
+        (Some(name), []) => Ok(ReceivePlan::Interface(name.clone())),
+        (None, files) => Ok(ReceivePlan::Files(
+            files
+                .iter()
+                .map(|path| Input::from_argument(path.as_os_str()))
+                .collect(),
+        )),
+    }
+}
+
+/// Where the echo service listens (RFC 862).
+const ECHO_PORT: u16 = 7;
+
+/// Without an answer for this long a client says again what it said last.
+const TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Repetitions before a client gives a connection up.
+const TRIES: u8 = 5;
+
+fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
+    let Some(interface) = arguments.interface.clone() else {
+        return Err("a closed loop needs an interface: -i eth0".into());
+    };
+    for (flag, given) in [
+        ("--rate", arguments.rate.is_some()),
+        ("--random", arguments.random.is_some()),
+        ("--match", arguments.matching.is_some()),
+        ("--sequence", arguments.sequence),
+        ("--timestamps", arguments.timestamps),
+    ] {
+        if given {
+            return Err(format!(
+                "{flag} is not for a closed loop: clients send as they are answered"
+            )
+            .into());
+        }
+    }
+    if arguments.echo && (arguments.count.is_some() || arguments.truth.is_some()) {
+        return Err("--echo answers until it is stopped: -c and --truth are for --clients".into());
+    }
+    let port = match &arguments.dport {
+        None => ECHO_PORT,
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("--dport {text}: a closed loop has one server port"))?,
+    };
+    let mac = MacAddresses {
+        source: arguments.source_mac.0,
+        destination: arguments.destination_mac.0,
+    };
+    let destination = ranges(&arguments.dst, "--dst")?.first().copied();
+    let clients = match arguments.clients {
+        None => None,
+        Some(clients) => {
+            let kinds = kinds(arguments)?;
+            let Some(kind) = kinds.first() else {
+                return Err("--clients: no addresses".into());
+            };
+            Some(ClientsOptions {
+                clients,
+                addresses: kind.source,
+                ports: kind.source_ports,
+                server: kind.destination,
+                server_port: port,
+                connections: arguments.count,
+                timeout: TIMEOUT,
+                tries: TRIES,
+                mac,
+                seed: arguments.seed,
+            })
+        }
+    };
+    Ok(ClosedLoopPlan {
+        interface,
+        clients,
+        server: destination,
+        port,
+        mac,
     })
 }
 
@@ -309,7 +430,10 @@ fn kinds(arguments: &GenArguments) -> Decided<Vec<FlowFields>> {
                 source: of_version(&source, version).unwrap_or(base.source),
                 destination: of_version(&destination, version).unwrap_or(base.destination),
                 source_ports: arguments.sport.parse()?,
-                destination_ports: arguments.dport.parse()?,
+                destination_ports: match &arguments.dport {
+                    Some(ports) => ports.parse()?,
+                    None => base.destination_ports,
+                },
                 protocol,
             });
         }

@@ -1,0 +1,354 @@
+//! `gen --clients N` and `gen --echo`: TCP clients, and the server that answers them.
+
+use super::plan::ClosedLoopPlan;
+use super::ticker::Ticker;
+use super::{Failure, create, ends, say};
+use crate::arguments::SummaryArgument;
+use crate::arguments::generate::GenArguments;
+use crate::signals;
+use crate::units;
+use crate::watch::{EXIT_LOSS, complain};
+use engine::Stop;
+use generator::closed_loop::{ClientCounts, Clients, EchoServer, ServerCounts};
+use hw::time::monotonic_raw_ns;
+use port::{Counters, Port, Received, Transmit};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Changes when a field changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// When no more connections are begun, how long open ones may take to end.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What clients came to.
+#[derive(Debug, Serialize)]
+struct ClientsSummary {
+    schema_version: u32,
+    version: &'static str,
+    clients: u32,
+    started: u64,
+    completed: u64,
+    failed: u64,
+    open: u64,
+    repeated: u64,
+    echoed_bytes: u64,
+    wrong_bytes: u64,
+    segments_sent: u64,
+    segments_received: u64,
+    dropped: u64,
+    missed: u64,
+    seconds: f64,
+}
+
+/// What a server came to.
+#[derive(Debug, Serialize)]
+struct ServerSummary {
+    schema_version: u32,
+    version: &'static str,
+    accepted: u64,
+    closed: u64,
+    open: u64,
+    forgotten: u64,
+    turned_away: u64,
+    echoed_bytes: u64,
+    repeated: u64,
+    unexpected: u64,
+    segments_sent: u64,
+    segments_received: u64,
+    dropped: u64,
+    missed: u64,
+    seconds: f64,
+}
+
+/// One of the two ends.
+enum Peer {
+    Clients(Box<Clients>),
+    Server(Box<EchoServer>),
+}
+
+impl Peer {
+    fn send(
+        &mut self,
+        sink: &mut dyn Transmit,
+        now_ns: i64,
+        draining: bool,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Clients(clients) => clients.send(sink, now_ns, draining)?,
+            Self::Server(server) => server.send(sink, now_ns)?,
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Clients(clients) => clients.is_done(),
+            Self::Server(_) => false,
+        }
+    }
+
+    /// Connections that have ended.
+    fn over(&self) -> u64 {
+        match self {
+            Self::Clients(clients) => clients.counts().completed,
+            Self::Server(server) => server.counts().closed,
+        }
+    }
+
+    fn open(&self) -> usize {
+        match self {
+            Self::Clients(clients) => clients.open(),
+            Self::Server(server) => server.open(),
+        }
+    }
+}
+
+/// Runs until all connections are made, the time is over, or a signal comes.
+pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<ExitCode, Failure> {
+    let stop = Stop::default();
+    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
+    let mut file = arguments.truth.as_deref().map(create).transpose()?;
+    let mut peer = match plan.clients {
+        Some(options) => Peer::Clients(Box::new(Clients::new(options)?)),
+        None => Peer::Server(Box::new(EchoServer::new(plan.server, plan.port, plan.mac)?)),
+    };
+    let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal)?;
+    let started = Instant::now();
+    let counters = turn(arguments, &stop, &mut peer, port.as_mut(), sink.as_mut())?;
+    let elapsed = started.elapsed();
+    let is_json = arguments.summary == SummaryArgument::Json;
+    let is_silent = arguments.summary == SummaryArgument::None || (arguments.quiet && !is_json);
+    let (text, complete) = match &peer {
+        Peer::Clients(clients) => {
+            if let Some(file) = &mut file {
+                write_clients(file, clients).map_err(|error| Failure::Told(error.to_string()))?;
+            }
+            let counts = clients.counts();
+            let summary = clients_summary(clients, &counters, elapsed);
+            let text = if is_json {
+                json(&summary)?
+            } else {
+                clients_text(&summary)
+            };
+            (text, counts.completed == counts.started)
+        }
+        Peer::Server(server) => {
+            let summary = server_summary(server, &counters, elapsed);
+            let text = if is_json {
+                json(&summary)?
+            } else {
+                server_text(&summary)
+            };
+            (text, true)
+        }
+    };
+    if !is_silent {
+        say(
+            &text,
+            arguments.truth.as_deref() == Some(std::path::Path::new("-")),
+        );
+    }
+    Ok(if arguments.fail_on_loss && !complete {
+        ExitCode::from(EXIT_LOSS)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Receives and sends in turn.
+fn turn(
+    arguments: &GenArguments,
+    stop: &Stop,
+    peer: &mut Peer,
+    port: &mut dyn Port,
+    sink: &mut dyn Transmit,
+) -> Result<Counters, Failure> {
+    let started = Instant::now();
+    let mut ticker = Ticker::new(arguments.interval.filter(|_| !arguments.quiet));
+    let mut draining = None;
+    while !peer.is_done() {
+        ticker.tick("connections", || peer.over());
+        let is_over = stop.is_requested()
+            || arguments
+                .duration
+                .is_some_and(|duration| started.elapsed() >= duration);
+        if is_over {
+            let since = *draining.get_or_insert_with(Instant::now);
+            if peer.open() == 0 || since.elapsed() >= DRAIN {
+                break;
+            }
+        }
+        peer.send(sink, now_ns(), draining.is_some())?;
+        match port.receive()? {
+            Received::Burst(burst) => match peer {
+                Peer::Clients(clients) => clients.receive(&burst, now_ns()),
+                Peer::Server(server) => server.receive(&burst, now_ns()),
+            },
+            Received::Idle => {}
+            Received::Fault(message) => complain(&message),
+            Received::End => break,
+        }
+    }
+    // The last acknowledgements.
+    peer.send(sink, now_ns(), true)?;
+    sink.flush()?;
+    Ok(port.counters())
+}
+
+fn now_ns() -> i64 {
+    monotonic_raw_ns().cast_signed()
+}
+
+fn json(summary: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(summary)
+        .map(|json| json + "\n")
+        .map_err(|error| Failure::Told(error.to_string()))
+}
+
+/// A line a client.
+fn write_clients(file: &mut dyn Write, clients: &Clients) -> io::Result<()> {
+    writeln!(
+        file,
+        "client,started,completed,failed,repeated,echoedBytes,wrongBytes"
+    )?;
+    for (number, counts) in clients.each().enumerate() {
+        writeln!(
+            file,
+            "{number},{},{},{},{},{},{}",
+            counts.started,
+            counts.completed,
+            counts.failed,
+            counts.repeated,
+            counts.echoed_bytes,
+            counts.wrong_bytes
+        )?;
+    }
+    file.flush()
+}
+
+fn clients_summary(clients: &Clients, counters: &Counters, elapsed: Duration) -> ClientsSummary {
+    let ClientCounts {
+        started,
+        completed,
+        failed,
+        repeated,
+        echoed_bytes,
+        wrong_bytes,
+    } = clients.counts();
+    let (segments_sent, segments_received) = clients.segments();
+    ClientsSummary {
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION"),
+        clients: clients.each().count() as u32,
+        started,
+        completed,
+        failed,
+        open: clients.open() as u64,
+        repeated,
+        echoed_bytes,
+        wrong_bytes,
+        segments_sent,
+        segments_received,
+        dropped: counters.dropped,
+        missed: counters.missed,
+        seconds: elapsed.as_secs_f64(),
+    }
+}
+
+fn server_summary(server: &EchoServer, counters: &Counters, elapsed: Duration) -> ServerSummary {
+    let ServerCounts {
+        accepted,
+        closed,
+        forgotten,
+        turned_away,
+        echoed_bytes,
+        received,
+        repeated,
+        unexpected,
+        sent,
+    } = server.counts();
+    ServerSummary {
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION"),
+        accepted,
+        closed,
+        open: server.open() as u64,
+        forgotten,
+        turned_away,
+        echoed_bytes,
+        repeated,
+        unexpected,
+        segments_sent: sent,
+        segments_received: received,
+        dropped: counters.dropped,
+        missed: counters.missed,
+        seconds: elapsed.as_secs_f64(),
+    }
+}
+
+/// Lines of counts, the first `always` of them whatever they are.
+fn lines(heading: String, always: usize, counts: &[(&str, u64)]) -> String {
+    counts
+        .iter()
+        .enumerate()
+        .filter(|(index, (_, count))| *index < always || *count > 0)
+        .fold(heading + "\n", |text, (_, (name, count))| {
+            text + &format!("  {name:<28}{:>16}\n", units::count(*count))
+        })
+}
+
+fn clients_text(summary: &ClientsSummary) -> String {
+    let rate = summary.completed as f64 / summary.seconds.max(1e-9);
+    let heading = format!(
+        "{} clients, {} connections completed in {} ({} a second)",
+        units::count(u64::from(summary.clients)),
+        units::count(summary.completed),
+        units::seconds(summary.seconds),
+        units::compact(rate)
+    );
+    lines(
+        heading,
+        5,
+        &[
+            ("connections begun", summary.started),
+            ("completed", summary.completed),
+            ("failed", summary.failed),
+            ("segments sent", summary.segments_sent),
+            ("segments received", summary.segments_received),
+            ("left open", summary.open),
+            ("repeated after a time-out", summary.repeated),
+            ("bytes that came back wrong", summary.wrong_bytes),
+            ("dropped by the kernel", summary.dropped),
+            ("missed by the device", summary.missed),
+        ],
+    )
+}
+
+fn server_text(summary: &ServerSummary) -> String {
+    let heading = format!(
+        "{} connections served in {}, {} sent back",
+        units::count(summary.closed),
+        units::seconds(summary.seconds),
+        units::bytes(summary.echoed_bytes)
+    );
+    lines(
+        heading,
+        4,
+        &[
+            ("connections accepted", summary.accepted),
+            ("closed", summary.closed),
+            ("segments sent", summary.segments_sent),
+            ("segments received", summary.segments_received),
+            ("left open", summary.open),
+            ("forgotten, being silent", summary.forgotten),
+            ("turned away, too many", summary.turned_away),
+            ("segments that came again", summary.repeated),
+            ("segments of no connection", summary.unexpected),
+            ("dropped by the kernel", summary.dropped),
+            ("missed by the device", summary.missed),
+        ],
+    )
+}

@@ -1,0 +1,67 @@
+//! The transport header and payload of a received packet, as far as a generator's other end needs it.
+
+use crate::readdress::network_at;
+use wire::{FlowKey, LinkType, ip_protocol};
+
+/// A UDP datagram or TCP segment: whole, and not a fragment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment<'a> {
+    pub(crate) key: FlowKey,
+    /// The transport header, from its first byte on, as far as it was captured.
+    pub(crate) header: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+/// Bytes of a UDP header, and of a TCP header without options.
+const UDP: usize = 8;
+const TCP: usize = 20;
+
+impl<'a> Segment<'a> {
+    /// Reads a frame; `None` for whatever else it may be.
+    pub(crate) fn read(link: LinkType, frame: &'a [u8]) -> Option<Self> {
+        let packet = frame.get(network_at(link, frame)?..)?;
+        let mut key = FlowKey::default();
+        let (protocol, rest) = match packet.first()? >> 4 {
+            4 => {
+                let length = usize::from(packet[0] & 0xf) * 4;
+                let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
+                let header = packet.get(..20)?;
+                // More fragments, or an offset.
+                if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
+                    return None;
+                }
+                key.version = 4;
+                key.source[..4].copy_from_slice(&header[12..16]);
+                key.destination[..4].copy_from_slice(&header[16..20]);
+                (header[9], packet.get(length..total.min(packet.len()))?)
+            }
+            6 => {
+                let header = packet.get(..40)?;
+                let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+                key.version = 6;
+                key.source.copy_from_slice(&header[8..24]);
+                key.destination.copy_from_slice(&header[24..40]);
+                let end = (40 + length).min(packet.len());
+                (header[6], packet.get(40..end)?)
+            }
+            _ => return None,
+        };
+        let header = match protocol {
+            ip_protocol::UDP => UDP,
+            ip_protocol::TCP => usize::from(rest.get(12)? >> 4) * 4,
+            _ => return None,
+        };
+        if protocol == ip_protocol::TCP && header < TCP {
+            return None;
+        }
+        let (header, payload) = rest.split_at_checked(header)?;
+        key.protocol = protocol;
+        key.source_port = u16::from_be_bytes([header[0], header[1]]);
+        key.destination_port = u16::from_be_bytes([header[2], header[3]]);
+        Some(Self {
+            key,
+            header,
+            payload,
+        })
+    }
+}

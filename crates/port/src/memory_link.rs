@@ -1,0 +1,211 @@
+//! A link in memory: what one end sends, the other receives; full, it takes no more.
+
+use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
+use crate::frame_list::FrameList;
+use crate::slot_memory::SlotMemory;
+use crate::transmit::{Slot, Transmit};
+use hw::ring::{Consumer, Popped, Producer, ring};
+use std::num::NonZeroU32;
+use wire::LinkType;
+
+/// A frame on its way, in memory that goes round.
+struct Carried {
+    bytes: Vec<u8>,
+    time_ns: i64,
+    rss_hash: u32,
+}
+
+/// The sending end.
+pub struct MemorySender {
+    memory: SlotMemory,
+    full: Producer<Carried>,
+    empty: Consumer<Carried>,
+    frames: u64,
+    bytes: u64,
+}
+
+/// The receiving end. It ends when the sending end is gone and all has been handed over.
+pub struct MemoryReceiver {
+    full: Consumer<Carried>,
+    empty: Producer<Carried>,
+    held: Vec<Carried>,
+    frames: FrameList,
+    link: LinkType,
+    counters: Counters,
+    stopped: bool,
+}
+
+/// A link that holds `capacity` frames (rounded up to a power of two), for one sending and one
+/// receiving thread.
+#[must_use]
+pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryReceiver) {
+    let capacity = capacity.max(1).next_power_of_two();
+    let (full_in, full_out) = ring(capacity);
+    let (mut empty_in, empty_out) = ring(capacity);
+    for _ in 0..capacity {
+        // The ring has room for just as many.
+        let _ = empty_in.push(Carried {
+            bytes: Vec::new(),
+            time_ns: 0,
+            rss_hash: 0,
+        });
+    }
+    let sender = MemorySender {
+        memory: SlotMemory::new(),
+        full: full_in,
+        empty: empty_out,
+        frames: 0,
+        bytes: 0,
+    };
+    let receiver = MemoryReceiver {
+        full: full_out,
+        empty: empty_in,
+        held: Vec::with_capacity(BURST),
+        frames: FrameList::default(),
+        link,
+        counters: Counters::default(),
+        stopped: false,
+    };
+    (sender, receiver)
+}
+
+impl Transmit for MemorySender {
+    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
+        Ok(self.memory.lend(count, room))
+    }
+
+    /// Takes frames while there is room.
+    fn submit(&mut self, count: usize) -> Result<usize, PortError> {
+        let count = count.min(self.memory.lent());
+        let mut taken = 0;
+        while taken < count {
+            let Popped::Item(mut carried) = self.empty.pop() else {
+                break;
+            };
+            let (frame, time_ns, rss_hash) = self.memory.frame(taken);
+            carried.bytes.clear();
+            carried.bytes.extend_from_slice(frame);
+            (carried.time_ns, carried.rss_hash) = (time_ns, rss_hash);
+            self.bytes += frame.len() as u64;
+            // There are no more frames than places.
+            let _ = self.full.push(carried);
+            taken += 1;
+        }
+        self.frames += taken as u64;
+        self.memory.take(taken, count);
+        Ok(taken)
+    }
+
+    fn discard(&mut self) {
+        self.memory.discard();
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (self.frames, self.bytes)
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+}
+
+impl Port for MemoryReceiver {
+    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+        for carried in self.held.drain(..) {
+            // They came from a ring of this size.
+            let _ = self.empty.push(carried);
+        }
+        if self.stopped {
+            return Ok(Received::End);
+        }
+        while self.held.len() < BURST {
+            match self.full.pop() {
+                Popped::Item(carried) => self.held.push(carried),
+                Popped::Closed if self.held.is_empty() => return Ok(Received::End),
+                Popped::Empty | Popped::Closed => break,
+            }
+        }
+        if self.held.is_empty() {
+            return Ok(Received::Idle);
+        }
+        // SAFETY: the frames are read below alone, up to the number that is put there now; their bytes
+        // are those of `held`, which is not touched before the next `receive`, until which whoever
+        // holds the frames borrows `self`.
+        let frames = unsafe { self.frames.borrow() };
+        for (frame, carried) in frames.iter_mut().zip(&self.held) {
+            *frame = Frame {
+                rss_hash: NonZeroU32::new(carried.rss_hash),
+                ..Frame::new(&carried.bytes, carried.time_ns, carried.bytes.len() as u32)
+            };
+            self.counters.bytes += carried.bytes.len() as u64;
+        }
+        self.counters.frames += self.held.len() as u64;
+        Ok(Received::Burst(Burst {
+            link: self.link,
+            frames: self.frames.first(self.held.len()),
+        }))
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.counters
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_frames_pass_in_their_order_and_a_full_link_takes_no_more() {
+        const FRAMES: u64 = 20_000;
+        let (mut sender, mut receiver) = memory_link(64, LinkType::Ethernet);
+        let sending = std::thread::spawn(move || {
+            let (mut next, mut left) = (0, 0);
+            while next < FRAMES || left > 0 {
+                let slots = sender
+                    .reserve(left + 100.min(FRAMES - next) as usize, 70)
+                    .unwrap();
+                for slot in &mut slots[left..] {
+                    slot.bytes[..8].copy_from_slice(&next.to_le_bytes());
+                    slot.length = 8 + (next % 50) as usize;
+                    slot.rss_hash = next as u32;
+                    next += 1;
+                }
+                let count = slots.len();
+                left = count - sender.submit(count).unwrap();
+            }
+            sender.sent()
+        });
+        let mut next = 0u64;
+        loop {
+            match receiver.receive().unwrap() {
+                Received::Burst(burst) => {
+                    for frame in burst.frames {
+                        assert_eq!(frame.bytes[..8], next.to_le_bytes());
+                        assert_eq!(frame.bytes.len() as u64, 8 + next % 50);
+                        assert_eq!(frame.rss_hash, NonZeroU32::new(next as u32));
+                        next += 1;
+                    }
+                }
+                Received::End => break,
+                Received::Idle => std::thread::yield_now(),
+                Received::Fault(fault) => panic!("{fault}"),
+            }
+        }
+        assert_eq!(next, FRAMES);
+        let counters = receiver.counters();
+        assert_eq!(sending.join().unwrap(), (counters.frames, counters.bytes));
+    }
+}
