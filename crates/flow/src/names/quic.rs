@@ -67,11 +67,7 @@ impl Names {
                 }
                 state.version = packet.version;
             }
-            Kind::Initial if from_client => {
-                if !state.has_rtt {
-                    state.time_ns = segment.time_ns;
-                }
-            }
+            Kind::Initial if from_client && !state.has_rtt => state.time_ns = segment.time_ns,
             Kind::Initial | Kind::Handshake if state.has_client && !from_client => {
                 state.server_id = ConnectionId::new(packet.source_id);
                 if !state.has_rtt {

@@ -194,7 +194,6 @@ pub struct Message<'a> {
 }
 
 /// The messages in joined handshake records, one after the other; the last may not be whole.
-#[must_use]
 pub fn messages(handshake: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let mut reader = Reader::new(handshake);
     std::iter::from_fn(move || {

@@ -13,7 +13,6 @@ pub struct CryptoFrame<'a> {
 
 /// The CRYPTO frames among the frames that an Initial packet may hold (RFC 9000 section 12.4); ends
 /// at the first that it may not.
-#[must_use]
 pub fn crypto_frames(payload: &[u8]) -> impl Iterator<Item = CryptoFrame<'_>> {
     let mut reader = Reader::new(payload);
     std::iter::from_fn(move || {
