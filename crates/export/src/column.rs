@@ -1,5 +1,6 @@
 //! The one table of columns that every format writes, and how a value is got from a record.
 
+pub(crate) mod measure;
 mod table;
 
 pub use table::COLUMNS;

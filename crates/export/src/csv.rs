@@ -1,5 +1,6 @@
 //! CSV (RFC 4180, lines ended by a line feed alone): a line of names, then a line a record.
 
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
 use crate::lines::Lines;
@@ -7,15 +8,17 @@ use crate::output::Output;
 use crate::text::Pen;
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::{Record, RecordBatch, Schema};
+use flow::{Analysis, Record, RecordBatch, Schema};
+use std::borrow::Cow;
 
 /// Writes records as comma-separated values; a field without a value is empty. No value of a
-/// record needs quotes.
+/// record needs quotes, but for texts of applications.
 #[derive(Debug)]
 pub(crate) struct Csv {
     lines: Lines,
     fields: Vec<Field>,
     statistics: usize,
+    measures: Vec<Measure>,
     times: TimeText,
 }
 
@@ -30,7 +33,9 @@ impl Csv {
         let mut lines = Lines::new(output);
         let names = columns.iter().map(|column| column.name);
         let statistics = schema.statistics.iter().map(|column| column.name.as_str());
-        for name in names.chain(statistics) {
+        let measures = measure::measures(schema);
+        let measured = measures.iter().map(Measure::name);
+        for name in names.chain(statistics).chain(measured) {
             lines.text.slice(quoted(name).as_bytes());
             lines.text.slice(b",");
         }
@@ -42,12 +47,13 @@ impl Csv {
             lines,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
+            measures,
             times: TimeText::default(),
         })
     }
 
     #[inline(always)]
-    fn line(&mut self, record: &Record, values: &[f64]) {
+    fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
         // A value with its comma.
         let bytes_max = (self.fields.len() + values.len()) * (Pen::VALUE_BYTES_MAX + 1);
         self.lines.text.append(bytes_max, |pen| {
@@ -73,17 +79,31 @@ impl Csv {
                 pen.byte(b',');
             }
         });
+        for measure in &self.measures {
+            match measure.value(analysis) {
+                Measured::Plain(value) => {
+                    self.lines.text.append(MEASURE_BYTES_MAX + 1, |pen| {
+                        measure::write(pen, &mut self.times, value);
+                        pen.byte(b',');
+                    });
+                }
+                Measured::Text(text) => {
+                    self.lines.text.slice(quoted(text).as_bytes());
+                    self.lines.text.slice(b",");
+                }
+            }
+        }
         self.lines.text.replace_last(b'\n');
     }
 }
 
-/// `name` with quotes around it if it has a comma, a quote or the end of a line in it (RFC 4180
+/// `text` with quotes around it if it has a comma, a quote or the end of a line in it (RFC 4180
 /// section 2).
-fn quoted(name: &str) -> String {
-    if name.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", name.replace('"', "\"\""))
+fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
     } else {
-        name.to_owned()
+        text.into()
     }
 }
 
@@ -91,7 +111,12 @@ impl Exporter for Csv {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
-            self.line(record, crate::statistics(batch, row, self.statistics));
+            let analysis = measure::analysis(&batch.analyses, row);
+            self.line(
+                record,
+                crate::statistics(batch, row, self.statistics),
+                analysis,
+            );
             if let Err(fault) = self.lines.end_line() {
                 first_fault = first_fault.and(Err(fault));
             }

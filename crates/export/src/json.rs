@@ -1,5 +1,6 @@
 //! NDJSON: one object a line, each with the version of the schema.
 
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
 use crate::error::ExportError;
 use crate::lines::Lines;
@@ -7,7 +8,8 @@ use crate::output::Output;
 use crate::text::{Label, Pen};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::{Record, RecordBatch, Schema};
+use flow::analysis::AnalysisValue;
+use flow::{Analysis, Record, RecordBatch, Schema};
 
 /// Writes records as JSON objects.
 ///
@@ -18,6 +20,9 @@ pub(crate) struct Json {
     lines: Lines,
     columns: Vec<Column>,
     statistics: Vec<Label>,
+    /// Columns of an analysis, and what a line may have at most for those of fixed length.
+    measures: Vec<(Label, Measure)>,
+    measures_bytes_max: usize,
     opening: Label,
     /// What a line may have at most.
     line_bytes_max: usize,
@@ -54,6 +59,14 @@ impl Json {
             .iter()
             .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
             .collect();
+        let measures: Vec<(Label, Measure)> = measure::measures(schema)
+            .into_iter()
+            .map(|measure| {
+                let quote = if measure.is_text() { "\"" } else { "" };
+                let label = format!(",\"{}\":{quote}", measure.name());
+                (Label::new(&label), measure)
+            })
+            .collect();
         let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
         let labels = columns
             .iter()
@@ -65,6 +78,11 @@ impl Json {
             .sum();
         Self {
             lines: Lines::new(output),
+            measures_bytes_max: measures
+                .iter()
+                .map(|(label, _)| label.len() + MEASURE_BYTES_MAX + 1)
+                .sum(),
+            measures,
             line_bytes_max: opening.len() + fields + 2,
             columns,
             statistics,
@@ -74,7 +92,7 @@ impl Json {
     }
 
     #[inline(always)]
-    fn line(&mut self, record: &Record, values: &[f64]) {
+    fn line(&mut self, record: &Record, values: &[f64], analysis: Option<&Analysis>) {
         self.lines.text.append(self.line_bytes_max, |pen| {
             pen.label(&self.opening);
             for column in &self.columns {
@@ -123,8 +141,75 @@ impl Json {
                 pen.label(label);
                 number_or_null(pen, value);
             }
-            pen.put(b"}\n", 2);
         });
+        if let Some(analysis) = analysis {
+            self.measured(analysis);
+        }
+        self.lines.text.append(2, |pen| pen.put(b"}\n", 2));
+    }
+
+    /// What an analysis found.
+    fn measured(&mut self, analysis: &Analysis) {
+        let is_tcp = analysis.tcp.is_some();
+        let names = self
+            .measures
+            .partition_point(|(_, measure)| matches!(measure, Measure::Analysis(_)));
+        let (plain, names) = self.measures.split_at(names);
+        self.lines.text.append(self.measures_bytes_max, |pen| {
+            for (label, measure) in plain {
+                if !is_tcp && measure.is_tcp() {
+                    continue;
+                }
+                if let Measured::Plain(value) = measure.value(analysis) {
+                    measured(pen, &mut self.times, label, value, measure.is_text());
+                }
+            }
+        });
+        for (label, measure) in names {
+            match measure.value(analysis) {
+                Measured::Plain(AnalysisValue::None) => {}
+                Measured::Plain(value) => {
+                    let bytes_max = label.len() + MEASURE_BYTES_MAX + 1;
+                    self.lines.text.append(bytes_max, |pen| {
+                        measured(pen, &mut self.times, label, value, false);
+                    });
+                }
+                Measured::Text(text) => {
+                    self.lines.text.append(label.len(), |pen| pen.label(label));
+                    measure::append_escaped(&mut self.lines.text, text);
+                    self.lines.text.append(1, |pen| pen.byte(b'"'));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn measured(
+    pen: &mut Pen<'_>,
+    times: &mut TimeText,
+    label: &Label,
+    value: AnalysisValue<'_>,
+    is_text: bool,
+) {
+    match value {
+        AnalysisValue::None => return,
+        AnalysisValue::Number(number) => {
+            pen.label(label);
+            pen.unsigned(number);
+            return;
+        }
+        AnalysisValue::Real(real) => {
+            pen.label(label);
+            number_or_null(pen, real);
+            return;
+        }
+        _ => {}
+    }
+    pen.label(label);
+    measure::write(pen, times, value);
+    if is_text {
+        pen.byte(b'"');
     }
 }
 
@@ -155,7 +240,9 @@ impl Exporter for Json {
         let width = self.statistics.len();
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
-            self.line(record, crate::statistics(batch, row, width));
+            let analysis =
+                (!self.measures.is_empty()).then(|| measure::analysis(&batch.analyses, row));
+            self.line(record, crate::statistics(batch, row, width), analysis);
             if let Err(fault) = self.lines.end_line() {
                 first_fault = first_fault.and(Err(fault));
             }

@@ -110,8 +110,11 @@ pub fn open(
 fn check_names(schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
     let columns = column::columns(schema, options);
     let statistics = schema.statistics.iter().map(|column| column.name.as_str());
+    let measures = column::measure::measures(schema);
+    let measured = measures.iter().map(column::measure::Measure::name);
     let mut seen = HashSet::new();
-    for name in columns.iter().map(|column| column.name).chain(statistics) {
+    let names = columns.iter().map(|column| column.name);
+    for name in names.chain(statistics).chain(measured) {
         if !seen.insert(name) {
             return Err(ExportError::DuplicateColumn {
                 name: name.to_owned(),

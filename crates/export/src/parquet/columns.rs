@@ -1,8 +1,10 @@
 //! Records turned into columns, and the columns into a row group.
 
 use crate::ExportOptions;
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, Value, columns};
 use crate::text::{Pen, Text};
+use crate::time_text::TimeText;
 use ::parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical,
 };
@@ -14,6 +16,7 @@ use ::parquet::file::properties::{
 };
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::{ColumnPath, Type, TypePtr};
+use flow::analysis::AnalysisValue;
 use flow::{FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +25,8 @@ use std::sync::Arc;
 pub(super) struct Columns {
     fields: Vec<(Field, Column)>,
     statistics: Vec<Column>,
+    measures: Vec<(Measure, Column)>,
+    times: TimeText,
     records: usize,
     schema: TypePtr,
     properties: WriterPropertiesPtr,
@@ -82,12 +87,24 @@ impl Columns {
             let path = ColumnPath::from(statistic.name.as_str());
             properties = properties.set_column_dictionary_enabled(path, false);
         }
+        let mut measures = Vec::new();
+        for measure in measure::measures(schema) {
+            let kind = measure.kind();
+            types.push(column_type(measure.name(), kind, true)?);
+            measures.push((measure, Column::new(kind, true)));
+            if matches!(kind, Kind::Float64 | Kind::DateTimeNanoseconds) {
+                let path = ColumnPath::from(measure.name());
+                properties = properties.set_column_dictionary_enabled(path, false);
+            }
+        }
         let root = Type::group_type_builder("flow")
             .with_fields(types)
             .build()?;
         Ok(Self {
             fields,
             statistics,
+            measures,
+            times: TimeText::default(),
             records: 0,
             schema: Arc::new(root),
             properties: Arc::new(properties.build()),
@@ -132,6 +149,12 @@ impl Columns {
                 column.push(Value::Float(value.copied().unwrap_or(f64::NAN)));
             }
         }
+        for (measure, column) in &mut self.measures {
+            for row in rows.clone() {
+                let analysis = measure::analysis(&batch.analyses, row);
+                column.push_measure(measure.value(analysis), &mut self.times);
+            }
+        }
         self.records += records.len();
     }
 
@@ -148,6 +171,7 @@ impl Columns {
             .iter_mut()
             .map(|(_, column)| column)
             .chain(&mut self.statistics)
+            .chain(self.measures.iter_mut().map(|(_, column)| column))
     }
 
     /// Encodes the records gathered as a row group.
@@ -216,6 +240,34 @@ impl Column {
                 ends.push(text.len());
             }
             (_, value) => debug_assert!(false, "{value:?} does not fit its column"),
+        }
+    }
+
+    fn push_measure(&mut self, measured: Measured<'_>, times: &mut TimeText) {
+        let value = match measured {
+            Measured::Plain(AnalysisValue::None) => Value::Absent,
+            Measured::Plain(AnalysisValue::Number(number)) => Value::Unsigned(number),
+            Measured::Plain(AnalysisValue::Real(real)) => Value::Float(real),
+            Measured::Plain(AnalysisValue::Time(time_ns)) => Value::Time(time_ns),
+            Measured::Plain(list) => {
+                return self.push_text(MEASURE_BYTES_MAX, |pen| {
+                    measure::write(pen, times, list);
+                });
+            }
+            Measured::Text(text) => {
+                return self.push_text(text.len(), |pen| pen.slice(text.as_bytes()));
+            }
+        };
+        self.push(value);
+    }
+
+    fn push_text(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
+        if let Some(present) = &mut self.present {
+            present.push(1);
+        }
+        if let Values::Strings { text, ends } = &mut self.values {
+            text.append(bytes_max, write);
+            ends.push(text.len());
         }
     }
 

@@ -288,7 +288,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 
 #[test]
 fn flags_that_contradict_each_other_are_told_apart() {
-    const CASES: [(&str, &[&str]); 23] = [
+    const CASES: [(&str, &[&str]); 25] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
@@ -348,6 +348,14 @@ fn flags_that_contradict_each_other_are_told_apart() {
         (
             "-r EXAMPLE --statistics mode",
             &["no statistic is called `mode`", "moments"],
+        ),
+        (
+            "-r EXAMPLE --statistics full --flow 5tuple",
+            &["--statistics full", "--flow bidirectional"],
+        ),
+        (
+            "-r EXAMPLE --statistics tcp,app --table combined",
+            &["--statistics full", "--table bucket"],
         ),
         ("-r EXAMPLE --estimator guess", &["guess"]),
         (

@@ -66,6 +66,29 @@ fn both_models_with_any_number_of_threads_on_the_example() {
 }
 
 #[test]
+fn the_analysis_of_tcp_is_the_same_in_every_model() {
+    let flags = format!("--statistics tcp --decapsulate {TIME_OUTS}");
+    assert_all_agree(captures::mix(), &flags, 15_000);
+}
+
+/// Payloads are read in the frames, or in copies of them. (Names that hosts have resolved are known to
+/// the table alone that has seen it: several tables know less.)
+#[test]
+fn applications_are_the_same_whoever_keeps_the_payloads() {
+    let flags = format!("--statistics full {TIME_OUTS}");
+    let expected = records_of(captures::mix(), &flags);
+    assert!(records::csv(&expected).len() > 15_000);
+    for way in [
+        "--model pipeline --ring 512",
+        "--model cooperative",
+        "--garbage 1ms,1,1",
+    ] {
+        let found = records_of(captures::mix(), &format!("{flags} {way}"));
+        assert!(found == expected, "{way} differs");
+    }
+}
+
+#[test]
 fn every_table_gives_the_same_records_where_its_hash_merges_no_flows() {
     let bucket = records_of(&captures::example(), &format!("{STATISTICS} {TIME_OUTS}"));
     for table in ["double-hash", "linked-list", "combined"] {

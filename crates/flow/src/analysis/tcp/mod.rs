@@ -4,9 +4,13 @@
 //! section 3.4) and counts payload alone; lists have hard limits, and what a limit cut is marked.
 
 mod anomaly;
+#[cfg(test)]
+mod conversation;
 mod holes;
 mod rtt;
 mod sent;
+#[cfg(test)]
+mod tests;
 
 pub use anomaly::{Anomalies, CLASSES, Class};
 pub use rtt::RoundTrips;

@@ -1,0 +1,167 @@
+//! The columns of an analysis, whoever computes them, as every format takes them.
+
+use super::Kind;
+use crate::text::{Pen, Text};
+use crate::time_text::TimeText;
+use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue};
+use flow::names::{NameColumn, NameKind, NameValue};
+use flow::{Analysis, Schema};
+use std::sync::LazyLock;
+
+/// A column of an analysis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Measure {
+    /// Volume, timing, TCP.
+    Analysis(&'static AnalysisColumn),
+    /// The application layer.
+    Name(&'static NameColumn),
+}
+
+/// A value of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Measured<'a> {
+    /// A number, a time, a word or a list.
+    Plain(AnalysisValue<'a>),
+    /// A text of any length.
+    Text(&'a str),
+}
+
+/// What stands for a flow that was not analysed.
+static NOTHING: LazyLock<Analysis> = LazyLock::new(Analysis::default);
+
+/// The analysis of the record in `row`.
+#[inline]
+pub(crate) fn analysis(analyses: &[Analysis], row: usize) -> &Analysis {
+    analyses.get(row).unwrap_or_else(|| &NOTHING)
+}
+
+/// The columns that a run of `schema` has behind those of its statistics.
+pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
+    let Some(level) = schema.analysis else {
+        return Vec::new();
+    };
+    let of_flow = flow::analysis::COLUMNS
+        .iter()
+        .filter(|column| level.has_tcp() || !column.tcp)
+        .filter(|column| !(schema.vlan && column.name.starts_with("dot1q")));
+    let of_names = flow::names::COLUMNS
+        .iter()
+        .filter(|_| level.has_applications());
+    of_flow
+        .map(Measure::Analysis)
+        .chain(of_names.map(Measure::Name))
+        .collect()
+}
+
+impl Measure {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Analysis(column) => &column.name,
+            Self::Name(column) => column.name,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Analysis(column) => match column.kind {
+                AnalysisKind::Number8 => Kind::Unsigned8,
+                AnalysisKind::Number16 => Kind::Unsigned16,
+                AnalysisKind::Number => Kind::Unsigned64,
+                AnalysisKind::Real => Kind::Float64,
+                AnalysisKind::Time => Kind::DateTimeNanoseconds,
+                AnalysisKind::Word | AnalysisKind::List => Kind::String,
+            },
+            Self::Name(column) => match column.kind {
+                NameKind::Text => Kind::String,
+                NameKind::Number => Kind::Unsigned64,
+                NameKind::Real => Kind::Float64,
+            },
+        }
+    }
+
+    /// Whether its values are written between quotes in JSON.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.kind(), Kind::String | Kind::DateTimeNanoseconds)
+    }
+
+    /// Whether only TCP flows have a value in it.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self, Self::Analysis(column) if column.tcp)
+    }
+
+    #[inline(always)]
+    pub(crate) fn value<'a>(&self, analysis: &'a Analysis) -> Measured<'a> {
+        match self {
+            Self::Analysis(column) => Measured::Plain(column.value(analysis)),
+            Self::Name(column) => match analysis.names.as_ref().map(column.value) {
+                None | Some(NameValue::None) => Measured::Plain(AnalysisValue::None),
+                Some(NameValue::Text(text)) => Measured::Text(text),
+                Some(NameValue::Number(number)) => Measured::Plain(AnalysisValue::Number(number)),
+                Some(NameValue::Real(real)) => Measured::Plain(AnalysisValue::Real(real)),
+            },
+        }
+    }
+}
+
+/// The most bytes of a value that is not a text of any length: a list of the first packets.
+pub(crate) const MEASURE_BYTES_MAX: usize = flow::FIRST_PACKETS * 11;
+
+/// Writes a value that is there and not a text of any length; whether there was one.
+#[inline(always)]
+pub(crate) fn write(pen: &mut Pen<'_>, times: &mut TimeText, value: AnalysisValue<'_>) -> bool {
+    match value {
+        AnalysisValue::None => return false,
+        AnalysisValue::Number(number) => pen.unsigned(number),
+        AnalysisValue::Real(real) if real.is_finite() => pen.float(real),
+        AnalysisValue::Real(_) => return false,
+        AnalysisValue::Time(time_ns) => times.write(pen, time_ns),
+        AnalysisValue::Word(word) => pen.slice(word.as_bytes()),
+        AnalysisValue::Sizes(first, count) => {
+            let sizes = first.sizes.iter().map(|&size| u64::from(size));
+            list(pen, sizes, count);
+        }
+        AnalysisValue::Gaps(first, count) => {
+            let gaps = first.gaps_us.iter().map(|&gap| u64::from(gap));
+            list(pen, gaps, count);
+        }
+        AnalysisValue::Directions(first, count) => {
+            for packet in 0..count {
+                pen.byte(b'0' + (first.directions >> packet & 1) as u8);
+            }
+        }
+    }
+    true
+}
+
+fn list(pen: &mut Pen<'_>, numbers: impl Iterator<Item = u64>, count: u8) {
+    for (index, number) in numbers.take(usize::from(count)).enumerate() {
+        if index > 0 {
+            pen.byte(b'|');
+        }
+        pen.unsigned(number);
+    }
+}
+
+/// Appends `value` as it stands between the quotes of a JSON string (RFC 8259 section 7).
+pub(crate) fn append_escaped(text: &mut Text, value: &str) {
+    const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
+    if !value
+        .bytes()
+        .any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
+    {
+        return text.slice(value.as_bytes());
+    }
+    text.append(6 * value.len(), |pen| {
+        for byte in value.bytes() {
+            match byte {
+                b'"' | b'\\' => pen.put(&[b'\\', byte], 2),
+                0..b' ' => {
+                    pen.put(b"\\u00", 4);
+                    pen.byte(HEXADECIMAL[usize::from(byte >> 4)]);
+                    pen.byte(HEXADECIMAL[usize::from(byte & 15)]);
+                }
+                _ => pen.byte(byte),
+            }
+        }
+    });
+}
