@@ -141,6 +141,7 @@ impl Collector {
             Some(waiting) => {
                 waiting.records.extend_from_slice(&batch.records);
                 waiting.values.extend_from_slice(&batch.values);
+                waiting.analyses.extend_from_slice(&batch.analyses);
             }
             None => self.each(|exporter| exporter.write(batch)),
         }
@@ -159,6 +160,7 @@ impl Collector {
                 batch.records.push(waiting.records[index]);
                 let values = index * self.width..(index + 1) * self.width;
                 batch.values.extend_from_slice(&waiting.values[values]);
+                batch.analyses.extend(waiting.analyses.get(index).cloned());
             }
             self.each(|exporter| exporter.write(&batch));
         }
