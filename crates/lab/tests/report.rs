@@ -87,3 +87,22 @@ fn names_of_experiments_are_their_own() {
         assert!(earlier.iter().all(|other| other.name != experiment.name));
     }
 }
+
+#[test]
+fn a_figure_keeps_its_points_through_a_file_even_those_that_are_no_numbers() {
+    let figure = Figure::new(
+        "f",
+        "",
+        Axis::linear("x").within(f64::NAN, 2.0),
+        Axis::log10("y"),
+    )
+    .with(Series::line(
+        "s",
+        vec![Point::new(1.0, f64::NAN), Point::new(2.0, 3.0)],
+    ));
+    let text = serde_json::to_string(&figure).unwrap();
+    let back: Figure = serde_json::from_str(&text).unwrap();
+    assert_eq!((back.x.least, back.x.most), (None, Some(2.0)));
+    assert!(back.series[0].points[0].y.is_nan());
+    assert_eq!(back.series[0].points[1], Point::new(2.0, 3.0));
+}

@@ -50,16 +50,10 @@ impl Coordinate {
             Scale::Log10 => (low / 1.6, high * 1.6),
             Scale::Log2 => (low / 1.3, high * 1.3),
         };
-        if let Some((least, most)) = axis.range {
-            if usable(&least) {
-                low = least;
-            }
-            if usable(&most) {
-                high = most;
-            }
-            if high <= low {
-                high = low + low.abs().max(1.0);
-            }
+        low = axis.least.filter(usable).unwrap_or(low);
+        high = axis.most.filter(usable).unwrap_or(high);
+        if high <= low {
+            high = low + low.abs().max(1.0);
         }
         // Less than a decade is hard to read without two labels.
         if axis.scale == Scale::Log10 && high / low < 10.0 {
@@ -181,7 +175,7 @@ impl ValueFormatter<f64> for Coordinate {
 
 /// A label of a linear axis, with as many decimals as its steps need.
 fn linear_text(value: f64, span: f64) -> String {
-    let decimals = (1.0 - span.log10().floor()).clamp(0.0, 6.0) as usize;
+    let decimals = (2.0 - span.log10().floor()).clamp(0.0, 6.0) as usize;
     let text = format!("{value:.decimals$}");
     if text.contains('.') {
         let short = text.trim_end_matches('0').trim_end_matches('.');

@@ -7,6 +7,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Width of a plot in pixels.
 const WIDTH: u32 = 720;
@@ -89,7 +90,7 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
         .margin_right(22)
         .margin_bottom(6)
         .margin_left(6)
-        .x_label_area_size(if long_names(figure) { 62 } else { 46 })
+        .x_label_area_size(30 + 16 * name_lines(figure))
         .y_label_area_size(66)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let labels = (FONT, 13).into_font();
@@ -102,8 +103,12 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
         .light_line_style(TRANSPARENT)
         .axis_style(RGBColor(60, 60, 60))
         .set_all_tick_mark_size(4);
+    let nothing = |_: &f64| String::new();
     if !figure.x.categories.is_empty() {
-        mesh.disable_x_mesh().x_labels(figure.x.categories.len());
+        // Names may need several lines, which the library does not know.
+        mesh.disable_x_mesh()
+            .x_labels(figure.x.categories.len())
+            .x_label_formatter(&nothing);
     }
     mesh.draw()?;
     let bars: Vec<usize> = (0..figure.series.len())
@@ -118,18 +123,56 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
         draw_series(series, index, shift, &mut chart, y.low())?;
     }
     draw_references(figure, &mut chart, &x, &y)?;
+    draw_names(figure, &chart, &y, area)?;
     area.present()
 }
 
-/// Whether names along the axis need two lines of room.
-fn long_names(figure: &Figure) -> bool {
-    let letters: usize = figure
-        .x
-        .categories
-        .iter()
-        .map(|name| name.chars().count())
-        .sum();
-    letters > 90
+/// Letters of a name that fit into a line.
+fn letters(figure: &Figure) -> usize {
+    ((WIDTH as usize - 100) / figure.x.categories.len().max(1) / 8).max(4)
+}
+
+/// Lines that the longest name needs, at least one.
+fn name_lines(figure: &Figure) -> u32 {
+    let letters = letters(figure);
+    let lines = |name: &String| wrapped(name, letters).len() as u32;
+    figure.x.categories.iter().map(lines).max().unwrap_or(1)
+}
+
+/// A text in lines of at most so many letters, broken between words.
+fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Writes the names below the axis.
+fn draw_names(
+    figure: &Figure,
+    chart: &Chart<'_, '_>,
+    y: &Coordinate,
+    area: &Area<'_>,
+) -> Drawn<()> {
+    let style = (FONT, 13)
+        .into_font()
+        .into_text_style(area)
+        .pos(Pos::new(HPos::Center, VPos::Top));
+    for (index, name) in figure.x.categories.iter().enumerate() {
+        let (left, low) = chart.backend_coord(&(index as f64, y.low()));
+        for (line, text) in wrapped(name, letters(figure)).into_iter().enumerate() {
+            let place = (left, low + 8 + 15 * line as i32);
+            area.draw(&Text::new(text, place, style.clone()))?;
+        }
+    }
+    Ok(())
 }
 
 /// What stands in the legend.
@@ -361,4 +404,16 @@ fn mark(
         Polygon::new(shape, fill.filled()),
         PathElement::new(outline, colour(index).stroke_width(1)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_broken_between_words_only() {
+        assert_eq!(wrapped("one pool for all", 8), ["one pool", "for all"]);
+        assert_eq!(wrapped("toeplitz", 4), ["toeplitz"]);
+        assert_eq!(wrapped("", 4), [""]);
+    }
 }

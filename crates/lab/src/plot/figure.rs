@@ -2,7 +2,7 @@
 //! drawn without measuring again.
 
 use crate::statistics::{Interval, quantile_of_sorted};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +26,10 @@ pub struct Axis {
     pub scale: Scale,
     /// Names in the place of numbers 0, 1, 2…; empty for numbers.
     pub categories: Vec<String>,
-    /// Least and greatest value; as the data want it where there is none.
-    pub range: Option<(f64, f64)>,
+    /// Least value; as the data want it where there is none.
+    pub least: Option<f64>,
+    /// Greatest value; as the data want it where there is none.
+    pub most: Option<f64>,
 }
 
 impl Axis {
@@ -73,14 +75,15 @@ impl Axis {
     /// The same from zero on.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
-        self.range = Some((0.0, f64::NAN));
+        self.least = Some(0.0);
         self
     }
 
     /// The same between two values; NaN leaves one to the data.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Self {
-        self.range = Some((low, high));
+        self.least = low.is_finite().then_some(low);
+        self.most = high.is_finite().then_some(high);
         self
     }
 }
@@ -104,8 +107,10 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Along.
+    #[serde(deserialize_with = "number_or_nothing")]
     pub x: f64,
     /// Up.
+    #[serde(deserialize_with = "number_or_nothing")]
     pub y: f64,
     /// Ends of its error bar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +118,11 @@ pub struct Point {
     /// Whether it is an upper bound: nothing was seen, and this is what that shows. Drawn hollow.
     #[serde(default)]
     pub bound: bool,
+}
+
+/// JSON has no number for what is none.
+fn number_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 impl Point {
