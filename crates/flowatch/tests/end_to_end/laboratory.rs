@@ -116,6 +116,7 @@ fn the_experiments_are_named_with_what_they_come_from() {
         "fig7c",
         "fig8",
         "table4",
+        "fig9a",
         "fig9b",
         "dpdkstat-fig5",
         "dpdkstat-fig8",

@@ -15,6 +15,7 @@ mod fig7a;
 mod fig7b;
 mod fig7c;
 mod fig8;
+mod fig9a;
 mod fig9b;
 mod loss_gate;
 mod real_time;
@@ -56,6 +57,7 @@ pub const ALL: &[Experiment] = &[
     fig7c::EXPERIMENT,
     fig8::EXPERIMENT,
     table4::EXPERIMENT,
+    fig9a::EXPERIMENT,
     fig9b::EXPERIMENT,
     dpdkstat_fig5::EXPERIMENT,
     dpdkstat_fig8::EXPERIMENT,
