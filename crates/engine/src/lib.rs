@@ -24,7 +24,7 @@ pub mod steer;
 pub use acquisition::{Acquisition, AcquisitionReport, When};
 pub use books::{Books, Count, Loss};
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
-pub use output::{Records, Returned, channel};
+pub use output::{Emptied, Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};
 pub use report::{QueueReport, Report};
 

@@ -119,10 +119,31 @@ impl Returned {
         }
     }
 
-    /// Gives a batch back to be filled again.
-    pub fn give_back(&self, mut batch: RecordBatch) {
-        batch.clear();
-        // With enough empty ones about, this one is let go.
-        let _ = self.empty.try_send(batch);
+    /// The way back for empty batches, for other threads.
+    #[must_use]
+    pub fn emptied(&self) -> Emptied {
+        Emptied(self.empty.clone())
     }
+
+    /// Gives a batch back to be filled again.
+    pub fn give_back(&self, batch: RecordBatch) {
+        give_back(&self.empty, batch);
+    }
+}
+
+/// Where empty batches go.
+#[derive(Clone, Debug)]
+pub struct Emptied(SyncSender<RecordBatch>);
+
+impl Emptied {
+    /// Gives a batch back to be filled again.
+    pub fn give_back(&self, batch: RecordBatch) {
+        give_back(&self.0, batch);
+    }
+}
+
+fn give_back(empty: &SyncSender<RecordBatch>, mut batch: RecordBatch) {
+    batch.clear();
+    // With enough empty ones about, this one is let go.
+    let _ = empty.try_send(batch);
 }

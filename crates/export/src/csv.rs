@@ -3,8 +3,7 @@
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
-use crate::lines::Lines;
-use crate::output::Output;
+use crate::lines::{Lines, Place};
 use crate::text::Pen;
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
@@ -23,28 +22,25 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// Writes the line of names at once, so that it cannot be lost later.
-    pub(crate) fn new(
-        output: Output,
+    /// Every file begins with the line of names, or is not begun.
+    pub(crate) fn open(
+        place: Place,
         schema: &Schema,
         options: &ExportOptions,
     ) -> Result<Self, ExportError> {
         let columns = columns(schema, options);
-        let mut lines = Lines::new(output);
         let names = columns.iter().map(|column| column.name);
         let statistics = schema.statistics.iter().map(|column| column.name.as_str());
         let measures = measure::measures(schema);
         let measured = measures.iter().map(Measure::name);
-        for name in names.chain(statistics).chain(measured) {
-            lines.text.slice(quoted(name).as_bytes());
-            lines.text.slice(b",");
-        }
-        lines.text.replace_last(b'\n');
-        lines.end_line()?;
-        lines.flush()?;
-        lines.uncount();
+        let names: Vec<_> = names
+            .chain(statistics)
+            .chain(measured)
+            .map(quoted)
+            .collect();
+        let header = names.join(",") + "\n";
         Ok(Self {
-            lines,
+            lines: Lines::open(place, header.as_bytes())?,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             measures,
@@ -111,6 +107,9 @@ impl Exporter for Csv {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
+            if let Err(fault) = self.lines.make_way(record.end_ns) {
+                first_fault = first_fault.and(Err(fault));
+            }
             let analysis = measure::analysis(&batch.analyses, row);
             self.line(
                 record,

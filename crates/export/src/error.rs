@@ -40,6 +40,45 @@ pub enum ExportError {
     /// Binary data would go to a terminal.
     #[error("Parquet is not for terminals; name a directory or file as in parquet:flows")]
     Terminal,
+    /// The format is of connections, or needs both directions of flows together.
+    #[error("{format} needs both directions of a flow together: add --flow bidirectional")]
+    NotBidirectional {
+        /// The format.
+        format: &'static str,
+    },
+    /// The format is files in a directory.
+    #[error("{format} writes several files: name a directory, as in {format}:DIR")]
+    NeedsDirectory {
+        /// The format.
+        format: &'static str,
+    },
+    /// A file of round-robin series that cannot be gone on with.
+    #[error("{target}: {reason}")]
+    Series {
+        /// The file.
+        target: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Records that are older than all that round-robin series keep.
+    #[error(
+        "{target}: records of flows that ended before the oldest interval of the series; they are counted as lost"
+    )]
+    TooOld {
+        /// The directory.
+        target: String,
+    },
+    /// Standard output is one stream.
+    #[error("standard output cannot be rotated; name a file, or leave --rotate out")]
+    NoRotation,
+    /// Somebody removed the file while it was written.
+    #[error(
+        "{target}: removed while it was written; what went into it is lost, and it is made anew"
+    )]
+    Removed {
+        /// The output.
+        target: String,
+    },
     /// Any other fault of the system below.
     #[error("{target}: {source}")]
     Other {

@@ -3,8 +3,7 @@
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
 use crate::error::ExportError;
-use crate::lines::Lines;
-use crate::output::Output;
+use crate::lines::{Lines, Place};
 use crate::text::{Label, Pen};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
@@ -37,7 +36,11 @@ struct Column {
 }
 
 impl Json {
-    pub(crate) fn new(output: Output, schema: &Schema, options: &ExportOptions) -> Self {
+    pub(crate) fn open(
+        place: Place,
+        schema: &Schema,
+        options: &ExportOptions,
+    ) -> Result<Self, ExportError> {
         let columns: Vec<Column> = columns(schema, options)
             .into_iter()
             .map(|column| {
@@ -76,8 +79,8 @@ impl Json {
         let fields: usize = labels
             .map(|label| label.len() + Pen::VALUE_BYTES_MAX + 1)
             .sum();
-        Self {
-            lines: Lines::new(output),
+        Ok(Self {
+            lines: Lines::open(place, b"")?,
             measures_bytes_max: measures
                 .iter()
                 .map(|(label, _)| label.len() + MEASURE_BYTES_MAX + 1)
@@ -88,7 +91,7 @@ impl Json {
             statistics,
             opening,
             times: TimeText::default(),
-        }
+        })
     }
 
     #[inline(always)]
@@ -240,6 +243,9 @@ impl Exporter for Json {
         let width = self.statistics.len();
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
+            if let Err(fault) = self.lines.make_way(record.end_ns) {
+                first_fault = first_fault.and(Err(fault));
+            }
             let analysis =
                 (!self.measures.is_empty()).then(|| measure::analysis(&batch.analyses, row));
             self.line(record, crate::statistics(batch, row, width), analysis);

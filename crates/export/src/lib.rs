@@ -4,19 +4,27 @@
 //! What the columns are is told once, in [`column::COLUMNS`], for all formats.
 
 mod address_text;
+pub mod anonymise;
 pub mod column;
+mod connection;
 mod csv;
 mod error;
 mod json;
 mod lines;
 mod output;
 mod parquet;
+pub mod rotation;
+mod rrd;
 pub mod target;
 pub mod text;
 pub mod time_text;
+pub mod tstat;
 
+pub use anonymise::{AnonymiseError, Anonymiser};
 pub use column::SCHEMA_VERSION;
 pub use error::ExportError;
+pub use output::Compression;
+pub use rotation::Rotation;
 pub use target::{Format, Spec, SpecError, Target};
 
 use flow::{RecordBatch, Schema};
@@ -55,6 +63,12 @@ pub trait Exporter: Send {
 
     /// Records that were taken and will never be written.
     fn lost(&self) -> u64;
+
+    /// Records that the format has no place for (Tstat logs TCP and UDP alone): neither written
+    /// nor lost.
+    fn left_out(&self) -> u64 {
+        0
+    }
 }
 
 /// What can be chosen about outputs.
@@ -70,6 +84,10 @@ pub struct ExportOptions {
     /// Records after which a new file is begun in a directory of Parquet files: a file can be read
     /// only when it is complete. A whole row group goes into one file.
     pub file_records: u64,
+    /// When a file ends and another begins, if ever.
+    pub rotation: Option<Rotation>,
+    /// Whether addresses are those of Crypto-PAn, for formats that say so.
+    pub anonymised: bool,
 }
 
 impl Default for ExportOptions {
@@ -79,6 +97,8 @@ impl Default for ExportOptions {
             community_id_seed: 0,
             row_group_records: 128 * 1024,
             file_records: 8 * 1024 * 1024,
+            rotation: None,
+            anonymised: false,
         }
     }
 }
@@ -95,14 +115,21 @@ pub fn open(
     check_names(schema, options)?;
     Ok(match spec.format {
         Format::Json => {
-            let output = output::Output::create(&spec.target)?;
-            Box::new(json::Json::new(output, schema, options))
+            let place = lines::Place::new(&spec.target, options.rotation)?;
+            Box::new(json::Json::open(place, schema, options)?)
         }
         Format::Csv => {
-            let output = output::Output::create(&spec.target)?;
-            Box::new(csv::Csv::new(output, schema, options)?)
+            let place = lines::Place::new(&spec.target, options.rotation)?;
+            Box::new(csv::Csv::open(place, schema, options)?)
         }
         Format::Parquet => Box::new(parquet::Parquet::open(&spec.target, schema, options)?),
+        Format::Tstat => Box::new(tstat::Tstat::open(
+            &spec.target,
+            spec.compression,
+            schema,
+            options,
+        )?),
+        Format::Rrd => Box::new(rrd::Rrd::open(&spec.target, spec.step_s, schema)?),
     })
 }
 

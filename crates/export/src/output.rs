@@ -1,22 +1,36 @@
 //! An open output: bytes go in, and what the system says of them comes out.
 
+mod encoder;
+#[cfg(test)]
+pub(crate) mod limited;
+
+pub use encoder::Compression;
+
 use crate::error::ExportError;
 use crate::target::Target;
-use std::fs::File;
+use encoder::Encoder;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 /// How long to wait for an output that cannot take bytes now.
 const NOT_READY: Duration = Duration::from_millis(1);
 
-/// A file or standard output, without a buffer of its own.
+/// A file or standard output, without a buffer of its own but for what compression needs.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// How faults name it.
     name: String,
     sink: Sink,
+    encoder: Option<Encoder>,
+    /// Compressed bytes that the system has not taken yet: at most those of one write.
+    staged: Vec<u8>,
+    /// Bytes that the system has taken.
+    taken: u64,
+    /// The file's name, where it is a file that others could remove.
+    path: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -29,26 +43,64 @@ enum Sink {
     Limited(limited::LimitedDisk),
 }
 
+/// What became of a file under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// It is where it was made, or is no such file.
+    InPlace,
+    /// It has another name now: somebody rotates files.
+    Moved,
+    /// It has no name any more: what is written to it is lost.
+    Removed,
+}
+
 impl Output {
     /// Makes the file of `target` new, or takes standard output.
     pub(crate) fn create(target: &Target) -> Result<Self, ExportError> {
         let name = target.to_string();
-        let sink = match target {
-            Target::StandardOutput => standard_output(),
-            Target::Path(path) => File::create(path).map(Sink::File),
+        let (sink, path) = match target {
+            Target::StandardOutput => (standard_output(), None),
+            Target::Path(path) => (File::create(path).map(Sink::File), Some(path)),
         };
         match sink {
-            Ok(sink) => Ok(Self { name, sink }),
+            Ok(sink) => {
+                let mut output = Self::new(name, sink);
+                output.path = path.filter(|path| path.is_file()).cloned();
+                Ok(output)
+            }
             Err(error) => Err(ExportError::from_io(&name, error)),
         }
     }
 
     /// Makes a file that must not exist yet.
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            name: path.display().to_string(),
-            sink: Sink::File(File::create_new(path)?),
-        })
+        let sink = Sink::File(File::create_new(path)?);
+        let mut output = Self::new(path.display().to_string(), sink);
+        output.path = Some(path.to_owned());
+        Ok(output)
+    }
+
+    fn new(name: String, sink: Sink) -> Self {
+        Self {
+            name,
+            sink,
+            encoder: None,
+            staged: Vec::new(),
+            taken: 0,
+            path: None,
+        }
+    }
+
+    /// Compresses what is written from now on.
+    pub(crate) fn compress(
+        mut self,
+        compression: Option<Compression>,
+    ) -> Result<Self, ExportError> {
+        self.encoder = compression
+            .map(Encoder::new)
+            .transpose()
+            .map_err(|error| ExportError::from_io(&self.name, error))?;
+        Ok(self)
     }
 
     /// How faults name it.
@@ -56,8 +108,72 @@ impl Output {
         &self.name
     }
 
+    /// Whether it compresses.
+    pub(crate) const fn compresses(&self) -> bool {
+        self.encoder.is_some()
+    }
+
+    /// Bytes that the system has taken.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Writes as much as can be written: how many bytes that is, and why not all, if not all.
+    ///
+    /// Where it compresses, it takes all or nothing: all is kept until the system takes it, and
+    /// nothing more is taken meanwhile.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
+        if self.encoder.is_none() {
+            return self.write_through(bytes);
+        }
+        if let Err(fault) = self.write_staged() {
+            return (0, Err(fault));
+        }
+        if let Some(encoder) = &mut self.encoder {
+            if let Err(error) = encoder.take(bytes) {
+                return (0, Err(ExportError::from_io(&self.name, error)));
+            }
+            self.staged.append(encoder.compressed());
+        }
+        (bytes.len(), self.write_staged())
+    }
+
+    /// Lets a reader have all that was written, where compression holds it back.
+    pub(crate) fn sync(&mut self) -> Result<(), ExportError> {
+        if let Some(encoder) = &mut self.encoder {
+            encoder
+                .flush()
+                .map_err(|error| ExportError::from_io(&self.name, error))?;
+            self.staged.append(encoder.compressed());
+            self.write_staged()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Ends a compressed stream. Nothing may be written afterwards.
+    pub(crate) fn finish(&mut self) -> Result<(), ExportError> {
+        if let Some(encoder) = self.encoder.take() {
+            let mut last = encoder
+                .finish()
+                .map_err(|error| ExportError::from_io(&self.name, error))?;
+            self.staged.append(&mut last);
+        }
+        self.write_staged()
+    }
+
+    fn write_staged(&mut self) -> Result<(), ExportError> {
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        let staged = std::mem::take(&mut self.staged);
+        let (taken, result) = self.write_through(&staged);
+        self.staged = staged;
+        self.staged.drain(..taken);
+        result
+    }
+
+    fn write_through(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let result = match &mut self.sink {
@@ -70,6 +186,7 @@ impl Output {
                 Ok(0) => ErrorKind::WriteZero.into(),
                 Ok(count) => {
                     taken += count;
+                    self.taken += count as u64;
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -111,6 +228,34 @@ impl Output {
         };
         result.map_err(|error| ExportError::from_io(&self.name, error))
     }
+
+    /// Whether the file is still what its name stands for.
+    #[cfg(unix)]
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        use std::os::unix::fs::MetadataExt;
+        let (Some(path), Sink::File(file)) = (&self.path, &self.sink) else {
+            return Whereabouts::InPlace;
+        };
+        let Ok(open) = file.metadata() else {
+            return Whereabouts::InPlace;
+        };
+        let named = fs::metadata(path);
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
+            Whereabouts::InPlace
+        } else if open.nlink() == 0 {
+            Whereabouts::Removed
+        } else {
+            Whereabouts::Moved
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        match &self.path {
+            Some(path) if fs::metadata(path).is_err() => Whereabouts::Removed,
+            _ => Whereabouts::InPlace,
+        }
+    }
 }
 
 /// Standard output without the line buffer that the standard library puts before it.
@@ -125,6 +270,3 @@ fn standard_output() -> io::Result<Sink> {
 fn standard_output() -> io::Result<Sink> {
     Ok(Sink::Standard)
 }
-
-#[cfg(test)]
-pub(crate) mod limited;

@@ -5,6 +5,7 @@ mod file;
 
 use crate::error::ExportError;
 use crate::output::Output;
+use crate::rotation::{Names, PARTIAL, Rotation, Slot, check_directory, create_stamped};
 use crate::target::Target;
 use crate::{ExportOptions, Exporter};
 use columns::Columns;
@@ -14,15 +15,15 @@ use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// What a file is called until it is complete, so that `*.parquet` never meets half a file.
-const PARTIAL: &str = "partial";
-
 /// Writes records as Parquet, into one file or into one after the other in a directory.
 pub(crate) struct Parquet {
     place: Place,
     columns: Columns,
     row_group_records: usize,
     file_records: u64,
+    rotation: Option<Rotation>,
+    /// The times that go into the file, where files rotate.
+    slot: Slot,
     /// The file that is being written; none after a fault that ended it, or between two.
     file: Option<ParquetFile>,
     /// The only file there may be has ended.
@@ -37,6 +38,8 @@ enum Place {
     Single(Target),
     /// Files `flows-00000.parquet` and on.
     Directory { path: PathBuf, next: u32 },
+    /// Files `stem-TIME.parquet`.
+    Stamped { directory: PathBuf, stem: String },
 }
 
 impl Parquet {
@@ -51,21 +54,31 @@ impl Parquet {
             reason: error.to_string(),
         })?;
         let mut parquet = Self {
-            place: Place::open(target)?,
+            place: Place::open(target, options.rotation.is_some())?,
             columns,
             row_group_records: options.row_group_records.max(1),
             file_records: options.file_records,
+            rotation: options.rotation,
+            slot: if options.rotation.is_some() {
+                Slot::default()
+            } else {
+                Slot::ALWAYS
+            },
             file: None,
             ended: false,
             written: 0,
             lost: 0,
         };
-        parquet.open_file()?;
+        if let Place::Stamped { directory, .. } = &parquet.place {
+            check_directory(directory)?;
+        } else {
+            parquet.open_file()?;
+        }
         Ok(parquet)
     }
 
     fn open_file(&mut self) -> Result<(), ExportError> {
-        let (output, names) = self.place.create()?;
+        let (output, names) = self.place.create(self.slot.stamp())?;
         self.file = Some(ParquetFile::new(output, names, &self.columns)?);
         Ok(())
     }
@@ -93,14 +106,30 @@ impl Parquet {
         if !taken {
             self.lost += records;
         }
-        let full = matches!(self.place, Place::Directory { .. })
-            && file.records() >= self.file_records
-            && result.is_ok();
+        let full = match self.place {
+            Place::Single(_) => false,
+            Place::Directory { .. } => file.records() >= self.file_records,
+            Place::Stamped { .. } => self
+                .rotation
+                .and_then(|rotation| rotation.bytes)
+                .is_some_and(|bytes| file.bytes() >= bytes),
+        };
+        let full = full && result.is_ok();
         let broken = matches!(&result, Err(fault) if fault.is_broken_pipe());
         if full || broken {
             return result.and(self.end_file());
         }
         result
+    }
+
+    /// Writes what is gathered, and completes the file.
+    fn end_slot(&mut self) -> Result<(), ExportError> {
+        let rest = if self.columns.records() > 0 {
+            self.end_row_group()
+        } else {
+            Ok(())
+        };
+        rest.and(self.end_file())
     }
 
     /// Completes the file.
@@ -122,8 +151,23 @@ impl Exporter for Parquet {
         let mut first_fault = Ok(());
         let mut at = 0;
         while at < batch.records.len() {
+            if let (Some(rotation), Some(first)) = (&self.rotation, batch.records.get(at))
+                && self.slot.excludes(first.end_ns)
+            {
+                let slot = Slot::of(rotation, first.end_ns);
+                first_fault = first_fault.and(self.end_slot());
+                self.slot = slot;
+            }
             let room = self.row_group_records - self.columns.records();
-            let end = batch.records.len().min(at + room);
+            let mut end = batch.records.len().min(at + room);
+            if self.rotation.is_some() {
+                let slot = self.slot;
+                let ours = batch.records.iter().take(end).skip(at);
+                end = at
+                    + ours
+                        .take_while(|record| !slot.excludes(record.end_ns))
+                        .count();
+            }
             self.columns.push(batch, at..end);
             at = end;
             if self.columns.records() == self.row_group_records
@@ -140,12 +184,7 @@ impl Exporter for Parquet {
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        let rest = if self.columns.records() > 0 {
-            self.end_row_group()
-        } else {
-            Ok(())
-        };
-        rest.and(self.end_file())
+        self.end_slot()
     }
 
     fn written(&self) -> u64 {
@@ -158,8 +197,9 @@ impl Exporter for Parquet {
 }
 
 impl Place {
-    fn open(target: &Target) -> Result<Self, ExportError> {
+    fn open(target: &Target, rotates: bool) -> Result<Self, ExportError> {
         let path = match target {
+            Target::StandardOutput if rotates => return Err(ExportError::NoRotation),
             Target::StandardOutput if io::stdout().is_terminal() => {
                 return Err(ExportError::Terminal);
             }
@@ -167,12 +207,26 @@ impl Place {
             Target::Path(path) => path,
         };
         let named_file = path.extension().is_some_and(|end| end == "parquet");
+        if rotates && named_file && !path.is_dir() {
+            let parent = path.parent().filter(|parent| *parent != Path::new(""));
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            return Ok(Self::Stamped {
+                directory: parent.unwrap_or_else(|| Path::new(".")).to_owned(),
+                stem: stem.into_owned(),
+            });
+        }
         if !path.is_dir() {
             if named_file || path.exists() {
                 return Ok(Self::Single(target.clone()));
             }
             fs::create_dir(path)
                 .map_err(|error| ExportError::from_io(&path.display().to_string(), error))?;
+        }
+        if rotates {
+            return Ok(Self::Stamped {
+                directory: path.clone(),
+                stem: "flows".to_owned(),
+            });
         }
         let next = next_number(path)
             .map_err(|error| ExportError::from_io(&path.display().to_string(), error))?;
@@ -184,16 +238,28 @@ impl Place {
 
     /// Makes the next file; in a directory also its name of now and the one that it gets when it
     /// is complete.
-    fn create(&mut self) -> Result<(Output, Option<[PathBuf; 2]>), ExportError> {
+    fn create(&mut self, stamp_ns: i64) -> Result<(Output, Option<Names>), ExportError> {
         match self {
+            Self::Stamped { directory, stem } => {
+                make_again(directory);
+                let (output, names) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
+                Ok((output, Some(names)))
+            }
             Self::Single(target) => Ok((Output::create(target)?, None)),
             Self::Directory { path, next } => loop {
+                make_again(path);
                 let last = path.join(format!("flows-{next:05}.parquet"));
                 let mut first = last.clone();
                 first.add_extension(PARTIAL);
                 *next += 1;
                 match Output::create_new(&first) {
-                    Ok(output) => return Ok((output, Some([first, last]))),
+                    Ok(output) => {
+                        let names = Names {
+                            now: first,
+                            then: last,
+                        };
+                        return Ok((output, Some(names)));
+                    }
                     // Another run writes here too.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     Err(error) => {
@@ -210,8 +276,16 @@ impl Place {
         let target = match self {
             Self::Single(target) => target.to_string(),
             Self::Directory { path, .. } => path.display().to_string(),
+            Self::Stamped { directory, .. } => directory.display().to_string(),
         };
         ExportError::BrokenPipe { target }
+    }
+}
+
+/// Makes a directory that has vanished; if that cannot be, making a file in it tells why.
+fn make_again(directory: &Path) {
+    if !directory.exists() {
+        let _ = fs::create_dir(directory);
     }
 }
 
@@ -281,6 +355,8 @@ mod tests {
             columns,
             row_group_records: ROW_GROUP,
             file_records: 0,
+            rotation: None,
+            slot: Slot::ALWAYS,
             file: Some(file),
             ended: false,
             written: 0,

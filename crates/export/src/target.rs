@@ -1,5 +1,6 @@
 //! Where records go and in which format: `FORMAT[:TARGET]`.
 
+use crate::output::Compression;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,11 +14,15 @@ pub enum Format {
     Csv,
     /// Apache Parquet.
     Parquet,
+    /// Tstat's log files.
+    Tstat,
+    /// Round-robin series that rrdtool reads, and histograms.
+    Rrd,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 3] = [Self::Json, Self::Csv, Self::Parquet];
+    pub const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Parquet, Self::Tstat, Self::Rrd];
 
     /// Its name on the command line.
     #[must_use]
@@ -26,6 +31,8 @@ impl Format {
             Self::Json => "json",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Tstat => "tstat",
+            Self::Rrd => "rrd",
         }
     }
 }
@@ -64,6 +71,10 @@ pub struct Spec {
     pub format: Format,
     /// Where to.
     pub target: Target,
+    /// How the files of a directory are compressed; of single files the name tells.
+    pub compression: Option<Compression>,
+    /// Seconds of an interval of round-robin series.
+    pub step_s: Option<u32>,
 }
 
 impl FromStr for Spec {
@@ -82,21 +93,76 @@ impl FromStr for Spec {
             })?;
         let target = match target {
             Some("") => return Err(SpecError::EmptyTarget { format }),
+            Some("-") | None if matches!(format, Format::Tstat | Format::Rrd) => {
+                return Err(SpecError::Directory { format });
+            }
             Some("-") => Target::StandardOutput,
-            Some(path) => Target::Path(path.into()),
+            Some(path) => {
+                let (path, compression, step_s) = options(format, path);
+                return Ok(Self {
+                    format,
+                    target: Target::Path(path.into()),
+                    compression,
+                    step_s,
+                });
+            }
             None if format == Format::Parquet => return Err(SpecError::ParquetTarget),
             None => Target::StandardOutput,
         };
-        Ok(Self { format, target })
+        Ok(Self {
+            format,
+            target,
+            compression: None,
+            step_s: None,
+        })
     }
+}
+
+/// What stands behind the last comma of a directory: `tstat:DIR,gz` compresses the logs, `rrd:DIR,10s`
+/// makes intervals of ten seconds. What is neither is part of the name.
+fn options(format: Format, target: &str) -> (&str, Option<Compression>, Option<u32>) {
+    let Some((path, option)) = target.rsplit_once(',').filter(|(path, _)| !path.is_empty()) else {
+        return (target, None, None);
+    };
+    match format {
+        Format::Tstat => {
+            let compression = Compression::ALL
+                .into_iter()
+                .find(|compression| compression.extension() == option);
+            if compression.is_some() {
+                return (path, compression, None);
+            }
+        }
+        Format::Rrd => {
+            let seconds = |unit: char, scale: u32| {
+                let number = option.strip_suffix(unit)?.parse::<u32>().ok()?;
+                number
+                    .checked_mul(scale)
+                    .filter(|step| (1..=86_400).contains(step))
+            };
+            let step = seconds('s', 1).or_else(|| seconds('m', 60));
+            if step.is_some() {
+                return (path, None, step);
+            }
+        }
+        Format::Json | Format::Csv | Format::Parquet => {}
+    }
+    (target, None, None)
 }
 
 impl fmt::Display for Spec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
-            Target::StandardOutput => write!(formatter, "{}:-", self.format),
-            Target::Path(path) => write!(formatter, "{}:{}", self.format, path.display()),
+            Target::StandardOutput => write!(formatter, "{}:-", self.format)?,
+            Target::Path(path) => write!(formatter, "{}:{}", self.format, path.display())?,
         }
+        if let Some(compression) = self.compression {
+            write!(formatter, ",{}", compression.extension())?;
+        }
+        if let Some(step_s) = self.step_s {
+            write!(formatter, ",{step_s}s")?;
+        }
+        Ok(())
     }
 }
 
@@ -104,7 +170,9 @@ impl fmt::Display for Spec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No format of that name.
-    #[error("unknown format `{name}`; there are json, csv and parquet, as in csv:flows.csv")]
+    #[error(
+        "unknown format `{name}`; there are json, csv, parquet, tstat and rrd, as in csv:flows.csv"
+    )]
     UnknownFormat {
         /// What stood before the colon.
         name: String,
@@ -112,6 +180,12 @@ pub enum SpecError {
     /// Nothing behind the colon.
     #[error("no target behind `{format}:`; name a file, or - for standard output")]
     EmptyTarget {
+        /// The format.
+        format: Format,
+    },
+    /// A format of several files without a directory.
+    #[error("{format} needs a directory, as in {format}:DIR")]
+    Directory {
         /// The format.
         format: Format,
     },
@@ -127,7 +201,14 @@ mod tests {
     #[test]
     fn formats_with_and_without_targets() {
         let parse = |text: &str| text.parse::<Spec>();
-        let spec = |format, target| Ok(Spec { format, target });
+        let spec = |format, target| {
+            Ok(Spec {
+                format,
+                target,
+                compression: None,
+                step_s: None,
+            })
+        };
         let path = |path: &str| Target::Path(path.into());
         assert_eq!(parse("json"), spec(Format::Json, Target::StandardOutput));
         assert_eq!(parse("json:-"), spec(Format::Json, Target::StandardOutput));
@@ -138,6 +219,19 @@ mod tests {
             parse("parquet:-"),
             spec(Format::Parquet, Target::StandardOutput)
         );
+        let with_options = |text: &str| {
+            let spec = parse(text).unwrap();
+            (spec.target, spec.compression, spec.step_s)
+        };
+        assert_eq!(
+            with_options("tstat:logs,zst"),
+            (path("logs"), Some(Compression::Zstandard), None)
+        );
+        assert_eq!(with_options("rrd:x,2m"), (path("x"), None, Some(120)));
+        assert_eq!(with_options("rrd:x,0s"), (path("x,0s"), None, None));
+        for format in [Format::Tstat, Format::Rrd] {
+            assert_eq!(parse(format.name()), Err(SpecError::Directory { format }));
+        }
         assert_eq!(parse("parquet"), Err(SpecError::ParquetTarget));
         assert_eq!(
             parse("csv:"),
@@ -153,7 +247,16 @@ mod tests {
 
     #[test]
     fn a_spec_reads_back_as_it_is_written() {
-        for text in ["json:-", "csv:dir/flows.csv", "parquet:out"] {
+        for text in [
+            "json:-",
+            "csv:dir/flows.csv",
+            "parquet:out",
+            "tstat:logs",
+            "tstat:logs,gz",
+            "tstat:a,b",
+            "rrd:series,10s",
+            "csv:a,gz",
+        ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
     }

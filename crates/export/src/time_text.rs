@@ -61,6 +61,27 @@ impl TimeText {
     }
 }
 
+/// A time for names of files: `20240131T235959Z`, ISO 8601 in its basic form, UTC.
+pub(crate) fn stamp(time_ns: i64) -> String {
+    let [year, month, day, hour, minute, second] = civil(time_ns);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+/// Year, month, day, hour, minute and second of a time in UTC.
+pub(crate) fn civil(time_ns: i64) -> [u32; 6] {
+    let seconds = time_ns.div_euclid(NANOSECONDS);
+    let (year, month, day) = civil_date(seconds.div_euclid(SECONDS_A_DAY));
+    let in_day = seconds.rem_euclid(SECONDS_A_DAY) as u32;
+    [
+        year,
+        month,
+        day,
+        in_day / 3600,
+        in_day / 60 % 60,
+        in_day % 60,
+    ]
+}
+
 /// The text of a second since the Unix epoch, with the dot behind it.
 #[inline(never)]
 fn to_the_dot(second: i64) -> [u8; 32] {
@@ -140,6 +161,12 @@ mod tests {
         for time in [i64::MIN, i64::MIN + 1, i64::MAX, i64::MAX - 1] {
             assert_eq!(written(&mut times, time), expected(time));
         }
+    }
+
+    #[test]
+    fn stamps_sort_as_times_do() {
+        assert_eq!(stamp(951_868_799_000_000_001), "20000229T235959Z");
+        assert_eq!(stamp(-1), "19691231T235959Z");
     }
 
     #[test]

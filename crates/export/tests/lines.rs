@@ -21,6 +21,8 @@ fn exported(
     let spec = Spec {
         format,
         target: Target::Path(path.clone()),
+        compression: None,
+        step_s: None,
     };
     let mut exporter = export::open(&spec, schema, options).unwrap();
     exporter.write(batch).unwrap();

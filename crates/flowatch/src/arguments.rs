@@ -192,7 +192,9 @@ pub(crate) struct WatchArguments {
     pub(crate) garbage: Option<flow::GarbageSchedule>,
 
     /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
-    /// nothing is standard output; `parquet:DIR`). May be repeated.
+    /// nothing is standard output; `parquet:DIR`; a name that ends in `.gz` or `.zst` is compressed);
+    /// `tstat:DIR` or `tstat:DIR,gz`, Tstat's logs; `rrd:DIR` or `rrd:DIR,10s`, round-robin series
+    /// with intervals of a minute or ten seconds. May be repeated.
     #[arg(
         short = 'o',
         long = "output",
@@ -200,6 +202,22 @@ pub(crate) struct WatchArguments {
         help_heading = "Reports"
     )]
     pub(crate) outputs: Vec<String>,
+
+    /// Begin another file when one is so old or long: `5m`, `100MB`, `1h,1GB`. Its name has the time
+    /// in it, and ends in `.partial` until it is complete.
+    #[arg(long, value_name = "WHEN", help_heading = "Reports")]
+    pub(crate) rotate: Option<export::Rotation>,
+
+    /// Replace addresses in every output and on the screen: `crypto-pan=KEYFILE` keeps prefixes
+    /// (the key is 32 bytes or 64 hexadecimal digits), `truncate=24/48` keeps the first bits of
+    /// IPv4/IPv6 addresses.
+    #[arg(
+        long,
+        visible_alias = "anonymize",
+        value_name = "HOW",
+        help_heading = "Reports"
+    )]
+    pub(crate) anonymise: Option<String>,
 
     /// Write the records sorted by start and key; they wait in memory until the input ends.
     #[arg(long, help_heading = "Reports")]

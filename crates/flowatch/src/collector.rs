@@ -1,14 +1,17 @@
-//! The thread that takes records: it writes them, and remembers what the summary shows.
+//! The thread that takes records: it has them written, and remembers what the summary shows.
+
+mod lane;
+
+pub(crate) use lane::{Watched, Written};
 
 use engine::merge::{MergeOptions, Merger};
 use engine::{Returned, Stop};
-use export::{ExportError, Exporter};
+use export::{Anonymiser, ExportError, Exporter};
 use flow::{Record, RecordBatch};
+use lane::{FLUSH_EVERY, Lane, Writer};
 use std::cmp::Reverse;
-use std::time::{Duration, Instant};
-
-/// How long a record waits in an output that gathers them.
-const FLUSH_EVERY: Duration = Duration::from_millis(500);
+use std::sync::Arc;
+use std::time::Instant;
 
 /// An output and its name in messages.
 pub(crate) struct Output {
@@ -16,19 +19,31 @@ pub(crate) struct Output {
     pub(crate) exporter: Box<dyn Exporter>,
 }
 
+/// What a collector does with records.
+#[derive(Debug)]
+pub(crate) struct CollectorOptions {
+    /// Statistics in a record.
+    pub(crate) width: usize,
+    /// Records are held back, and written in order.
+    pub(crate) sort: bool,
+    /// How many of the largest flows are remembered.
+    pub(crate) top: usize,
+    /// Replaces addresses before anybody sees them.
+    pub(crate) anonymiser: Option<Anonymiser>,
+    /// Whether to wait for outputs that are slow; otherwise they lose records.
+    pub(crate) wait: bool,
+}
+
 /// What is done with records.
 pub(crate) struct Collector {
     outputs: Vec<Output>,
     /// Records wait here when they are to be sorted.
     waiting: Option<RecordBatch>,
-    /// Statistics in a record.
-    width: usize,
+    options: CollectorOptions,
     /// Joins records of one flow from several queues of a link.
     merger: Option<Merger>,
     top: Top,
-    faults: Vec<String>,
-    /// A reader of an output has gone.
-    reader_gone: bool,
+    watched: Watched,
 }
 
 /// What became of the records.
@@ -39,26 +54,32 @@ pub(crate) struct Collected {
     pub(crate) faults: Vec<String>,
     /// Whether a reader of an output has gone.
     pub(crate) reader_gone: bool,
-    /// Name, records written and records lost of each output.
-    pub(crate) outputs: Vec<(String, u64, u64)>,
+    /// Each output.
+    pub(crate) outputs: Vec<Written>,
     /// Records of one flow from two queues that became one.
     pub(crate) merged: u64,
 }
 
+/// Where records go.
+enum Way {
+    /// No output, or one, which is written here.
+    Here(Option<Box<Writer>>),
+    /// Each output in a thread.
+    Lanes(Vec<Lane>),
+}
+
 impl Collector {
-    /// `width`: statistics in a record. `sort`: records are held back, and written in order.
-    pub(crate) fn new(outputs: Vec<Output>, width: usize, sort: bool, top: usize) -> Self {
+    pub(crate) fn new(outputs: Vec<Output>, options: CollectorOptions) -> Self {
         Self {
             outputs,
-            waiting: sort.then(RecordBatch::default),
-            width,
+            waiting: options.sort.then(RecordBatch::default),
             merger: None,
             top: Top {
-                size: top,
-                records: Vec::with_capacity(2 * top),
+                size: options.top,
+                records: Vec::with_capacity(2 * options.top),
             },
-            faults: Vec::new(),
-            reader_gone: false,
+            options,
+            watched: Watched::default(),
         }
     }
 
@@ -68,115 +89,184 @@ impl Collector {
         self
     }
 
+    /// What it lost and said so far, to be seen while it runs.
+    pub(crate) fn watched(&self) -> Watched {
+        self.watched.clone()
+    }
+
     /// Takes records until there are no more. When a reader has gone, it asks the run to stop.
     pub(crate) fn run(mut self, records: &Returned, stop: &Stop) -> Collected {
+        let mut faults = Vec::new();
+        let mut way = self.way(records, &mut faults);
         let (started, mut flushed) = (Instant::now(), Instant::now());
         let mut ready = RecordBatch::default();
         loop {
             if flushed.elapsed() >= FLUSH_EVERY {
                 flushed = Instant::now();
-                self.each(|exporter| exporter.flush());
+                // Lanes look after themselves.
+                way.here(|exporter| exporter.flush());
             }
             match records.next_of_worker_within(FLUSH_EVERY) {
                 Ok(None) => break,
-                Ok(Some((worker, batch))) => {
-                    match &mut self.merger {
-                        Some(merger) => {
-                            merger.take(worker, &batch, started.elapsed(), &mut ready);
-                        }
-                        None => self.handle(&batch),
+                Ok(Some((worker, batch))) => match &mut self.merger {
+                    Some(merger) => {
+                        merger.take(worker, &batch, started.elapsed(), &mut ready);
+                        records.give_back(batch);
                     }
-                    records.give_back(batch);
-                }
+                    None => {
+                        if let Some(batch) = self.handle(&mut way, batch) {
+                            records.give_back(batch);
+                        }
+                    }
+                },
                 Err(_) => {
                     if let Some(merger) = &mut self.merger {
                         merger.release(started.elapsed(), &mut ready);
                     }
                 }
             }
-            self.handle_ready(&mut ready);
-            if self.reader_gone {
+            self.handle_ready(&mut way, &mut ready);
+            if way.reader_gone() {
                 stop.request();
             }
         }
         if let Some(merger) = &mut self.merger {
             merger.finish(&mut ready);
-            self.handle_ready(&mut ready);
+            self.handle_ready(&mut way, &mut ready);
         }
         if let Some(waiting) = self.waiting.take() {
-            self.write_sorted(&waiting);
+            write_sorted(&mut way, waiting, self.options.width);
         }
-        self.each(|exporter| exporter.finish());
-        Collected {
+        let mut collected = Collected {
             top: self.top.finish(),
-            faults: self.faults,
+            faults,
+            reader_gone: false,
+            outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
-            reader_gone: self.reader_gone,
-            outputs: self
-                .outputs
-                .iter()
-                .map(|output| {
-                    (
-                        output.name.clone(),
-                        output.exporter.written(),
-                        output.exporter.lost(),
-                    )
-                })
-                .collect(),
+        };
+        for (writer, too_slow) in way.finish() {
+            collected.reader_gone |= writer.reader_gone;
+            let mut written = writer.written();
+            written.lost += too_slow;
+            written.too_slow = too_slow;
+            collected.outputs.push(written);
+            collected.faults.extend(writer.faults);
         }
+        collected
     }
 
-    fn handle_ready(&mut self, ready: &mut RecordBatch) {
+    fn handle_ready(&mut self, way: &mut Way, ready: &mut RecordBatch) {
         if !ready.records.is_empty() {
-            self.handle(ready);
-            *ready = RecordBatch::default();
+            self.handle(way, std::mem::take(ready));
         }
     }
 
-    fn handle(&mut self, batch: &RecordBatch) {
+    /// Does with a batch what is to be done; it comes back where it is not needed any more.
+    fn handle(&mut self, way: &mut Way, mut batch: RecordBatch) -> Option<RecordBatch> {
+        if let Some(anonymiser) = &mut self.options.anonymiser {
+            anonymiser.batch(&mut batch);
+        }
         for record in &batch.records {
             self.top.show(record);
         }
         match &mut self.waiting {
             Some(waiting) => {
-                waiting.records.extend_from_slice(&batch.records);
-                waiting.values.extend_from_slice(&batch.values);
-                waiting.analyses.extend_from_slice(&batch.analyses);
+                append(waiting, &mut batch);
+                Some(batch)
             }
-            None => self.each(|exporter| exporter.write(batch)),
+            None => way.write(batch),
         }
     }
 
-    fn write_sorted(&mut self, waiting: &RecordBatch) {
-        let mut order: Vec<usize> = (0..waiting.records.len()).collect();
-        // Stable: records that are alike in all of this come from one table, in its order.
-        order.sort_by_key(|&index| {
-            let record = &waiting.records[index];
-            (record.start_ns, record.key, record.end_ns, record.packets)
-        });
-        for indices in order.chunks(flow::meter::RECORDS) {
-            let mut batch = RecordBatch::default();
-            for &index in indices {
-                batch.records.push(waiting.records[index]);
-                let values = index * self.width..(index + 1) * self.width;
-                batch.values.extend_from_slice(&waiting.values[values]);
-                batch.analyses.extend(waiting.analyses.get(index).cloned());
-            }
-            self.each(|exporter| exporter.write(&batch));
+    fn way(&mut self, records: &Returned, faults: &mut Vec<String>) -> Way {
+        let mut writers: Vec<Writer> = self
+            .outputs
+            .drain(..)
+            .map(|output| Writer::new(output, &self.watched))
+            .collect();
+        if writers.len() <= 1 {
+            return Way::Here(writers.pop().map(Box::new));
         }
-    }
-
-    /// Does the same to each output; the first fault of each is remembered in words.
-    fn each(&mut self, act: impl Fn(&mut dyn Exporter) -> Result<(), ExportError>) {
-        for output in &mut self.outputs {
-            if let Err(error) = act(output.exporter.as_mut()) {
-                if error.is_broken_pipe() {
-                    self.reader_gone = true;
-                } else if !self.faults.contains(&error.to_string()) {
-                    self.faults.push(error.to_string());
+        let wait = self.options.wait;
+        let lanes = writers.into_iter().filter_map(|writer| {
+            match Lane::start(writer, records.emptied(), wait) {
+                Ok(lane) => Some(lane),
+                Err(error) => {
+                    faults.push(format!("no thread for an output: {error}"));
+                    None
                 }
             }
+        });
+        Way::Lanes(lanes.collect())
+    }
+}
+
+impl Way {
+    /// Does something to the output that is written here.
+    fn here(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
+        if let Self::Here(Some(writer)) = self {
+            writer.act(act);
         }
+    }
+
+    /// Writes a batch, which comes back at once where it is not needed any more.
+    fn write(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
+        match self {
+            Self::Here(_) => {
+                self.here(|exporter| exporter.write(&batch));
+                Some(batch)
+            }
+            Self::Lanes(lanes) => {
+                let batch = Arc::new(batch);
+                for lane in lanes {
+                    lane.write(&batch);
+                }
+                Arc::into_inner(batch)
+            }
+        }
+    }
+
+    fn reader_gone(&self) -> bool {
+        match self {
+            Self::Here(writer) => writer.as_ref().is_some_and(|writer| writer.reader_gone),
+            Self::Lanes(lanes) => lanes.iter().any(Lane::reader_gone),
+        }
+    }
+
+    /// Completes all outputs: each writer, and records that found its queue full.
+    fn finish(mut self) -> Vec<(Writer, u64)> {
+        self.here(|exporter| exporter.finish());
+        match self {
+            Self::Here(writer) => writer.into_iter().map(|writer| (*writer, 0)).collect(),
+            Self::Lanes(lanes) => lanes.into_iter().filter_map(Lane::finish).collect(),
+        }
+    }
+}
+
+fn append(waiting: &mut RecordBatch, batch: &mut RecordBatch) {
+    waiting.records.append(&mut batch.records);
+    waiting.values.append(&mut batch.values);
+    waiting.analyses.append(&mut batch.analyses);
+}
+
+fn write_sorted(way: &mut Way, mut waiting: RecordBatch, width: usize) {
+    let mut order: Vec<usize> = (0..waiting.records.len()).collect();
+    // Stable: records that are alike in all of this come from one table, in its order.
+    order.sort_by_key(|&index| {
+        let record = &waiting.records[index];
+        (record.start_ns, record.key, record.end_ns, record.packets)
+    });
+    for indices in order.chunks(flow::meter::RECORDS) {
+        let mut batch = RecordBatch::default();
+        for &index in indices {
+            batch.records.push(waiting.records[index]);
+            let values = index * width..(index + 1) * width;
+            batch.values.extend_from_slice(&waiting.values[values]);
+            if let Some(analysis) = waiting.analyses.get_mut(index) {
+                batch.analyses.push(std::mem::take(analysis));
+            }
+        }
+        way.write(batch);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::arguments::{
 use crate::dpdk::DpdkPlan;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
-use export::{Spec, Target};
+use export::{Anonymiser, Rotation, Spec, Target};
 use flow::names::Applications;
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
@@ -103,6 +103,8 @@ pub(crate) struct Plan {
     pub(crate) meter: MeterOptions,
     pub(crate) decapsulate: Decapsulate,
     pub(crate) outputs: Vec<Spec>,
+    pub(crate) rotation: Option<Rotation>,
+    pub(crate) anonymiser: Option<Anonymiser>,
     pub(crate) sort: bool,
     pub(crate) community_id: bool,
     pub(crate) summary: SummaryArgument,
@@ -167,6 +169,7 @@ impl Plan {
             _ => {}
         }
         let outputs = outputs(&arguments.outputs)?;
+        let anonymiser = anonymiser(&arguments)?;
         check_files(&source, &outputs)?;
         let cores = arguments
             .cores
@@ -229,6 +232,8 @@ impl Plan {
                 Some(DecapsulateArgument::Innermost) => Decapsulate::Innermost,
             },
             outputs,
+            rotation: arguments.rotate,
+            anonymiser,
             sort: arguments.sort,
             community_id: arguments.community_id,
             summary: arguments.summary,
@@ -343,6 +348,21 @@ fn is_read_once(input: &Input) -> bool {
         }
         Input::StandardInput => true,
     }
+}
+
+fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, String> {
+    let Some(spec) = &arguments.anonymise else {
+        return Ok(None);
+    };
+    if arguments.flow == Some(FlowArgument::Rss) {
+        return Err(
+            "--anonymise with --flow rss: the device's hash is made of the addresses, by a key that many know; use \
+             another --flow"
+                .into(),
+        );
+    }
+    let anonymiser = Anonymiser::open(spec).map_err(|error| format!("--anonymise: {error}"))?;
+    Ok(Some(anonymiser))
 }
 
 fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {

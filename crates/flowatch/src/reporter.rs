@@ -5,7 +5,8 @@ use crate::plan::{Plan, Source};
 use crate::progress::{FileBar, Lines};
 use crate::screen::{Action, Measure, Screen, ScreenState, Title};
 use crate::watch::complain;
-use engine::{Model, Progress, Records, Stop};
+use engine::{Model, Progress, Stop};
+use export::Anonymiser;
 use std::time::Duration;
 
 /// Flows that a view holds: as many as the largest screen shows.
@@ -19,7 +20,11 @@ pub(crate) enum Reporter {
     /// The screen, not yet open.
     ScreenToOpen,
     /// On a terminal, for interfaces.
-    Screen(Box<Screen>),
+    Screen {
+        screen: Box<Screen>,
+        /// The screen shows addresses as outputs do.
+        anonymiser: Option<Box<Anonymiser>>,
+    },
     /// On a terminal, for files.
     Bar(FileBar),
     /// A line each interval.
@@ -54,7 +59,10 @@ impl Reporter {
     pub(crate) fn open(&mut self, plan: &Plan, stop: &Stop) {
         if matches!(self, Self::ScreenToOpen) {
             *self = match Screen::open(title(plan), stop) {
-                Ok(screen) => Self::Screen(Box::new(screen)),
+                Ok(screen) => Self::Screen {
+                    screen: Box::new(screen),
+                    anonymiser: plan.anonymiser.clone().map(Box::new),
+                },
                 Err(error) => {
                     complain(&format!("no live screen: {error}"));
                     Self::lines(plan.interval)
@@ -70,7 +78,7 @@ impl Reporter {
     /// Says at once what came up, and gives back what was said; under the screen it has to wait for
     /// the end.
     pub(crate) fn tell(&self, messages: Vec<String>) -> Vec<String> {
-        if matches!(self, Self::Screen(_)) {
+        if matches!(self, Self::Screen { .. }) {
             return Vec::new();
         }
         for message in &messages {
@@ -80,14 +88,20 @@ impl Reporter {
     }
 
     /// Shows how far the run is.
-    pub(crate) fn tick(&mut self, progress: &Progress, records: &Records, elapsed: Duration) {
+    /// `records_lost`: those that outputs could not write, or were too slow for.
+    pub(crate) fn tick(&mut self, progress: &Progress, records_lost: u64, elapsed: Duration) {
         match self {
-            Self::Screen(screen) => {
-                let state = ScreenState {
+            Self::Screen { screen, anonymiser } => {
+                let mut state = ScreenState {
                     records: Some(progress.sum(|queue| &queue.records)),
-                    records_lost: records.lost(),
+                    records_lost,
                     ..ScreenState::read(progress, elapsed)
                 };
+                if let (Some(anonymiser), Some(view)) = (anonymiser, &mut state.view) {
+                    for record in &mut view.top {
+                        anonymiser.record(record);
+                    }
+                }
                 match screen.draw(&state) {
                     Ok(Action::Continue | Action::Stop) => {}
                     Ok(Action::Leave) => {
@@ -110,7 +124,7 @@ impl Reporter {
     /// Leaves the terminal as it was.
     pub(crate) fn close(self) {
         match self {
-            Self::Screen(screen) => screen.close(),
+            Self::Screen { screen, .. } => screen.close(),
             Self::Bar(bar) => bar.close(),
             Self::ScreenToOpen | Self::Lines(_) | Self::Silent => {}
         }

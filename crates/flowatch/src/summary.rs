@@ -98,6 +98,10 @@ struct SummaryOutput {
     target: String,
     written: u64,
     lost: u64,
+    /// Of those lost, the ones that the output was too slow for.
+    too_slow: u64,
+    /// Records that the format has no place for.
+    left_out: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,10 +191,12 @@ impl Summary {
             outputs: collected
                 .outputs
                 .iter()
-                .map(|(target, written, lost)| SummaryOutput {
-                    target: target.clone(),
-                    written: *written,
-                    lost: *lost,
+                .map(|output| SummaryOutput {
+                    target: output.name.clone(),
+                    written: output.written,
+                    lost: output.lost,
+                    too_slow: output.too_slow,
+                    left_out: output.left_out,
                 })
                 .collect(),
             records_lost,

@@ -227,14 +227,29 @@ impl SummaryText<'_> {
     }
 
     fn outputs(&self, text: &mut String) -> std::fmt::Result {
-        for (name, written, lost) in &self.collected.outputs {
+        for output in &self.collected.outputs {
             write!(
                 text,
-                "\n{} records written to {name}",
-                units::count(*written)
+                "\n{} records written to {}",
+                units::count(output.written),
+                output.name
             )?;
-            if *lost > 0 {
-                write!(text, ", {} LOST", units::count(*lost))?;
+            if output.lost > 0 {
+                write!(text, ", {} LOST", units::count(output.lost))?;
+            }
+            if output.too_slow > 0 {
+                write!(
+                    text,
+                    " ({} as it was too slow)",
+                    units::count(output.too_slow)
+                )?;
+            }
+            if output.left_out > 0 {
+                write!(
+                    text,
+                    ", {} left out (neither TCP nor UDP)",
+                    units::count(output.left_out)
+                )?;
             }
             writeln!(text)?;
         }

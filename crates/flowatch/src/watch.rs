@@ -2,7 +2,7 @@
 //! to is said.
 
 use crate::arguments::SummaryArgument;
-use crate::collector::{Collected, Collector, Output};
+use crate::collector::{Collected, Collector, CollectorOptions, Output};
 use crate::dpdk;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
@@ -76,13 +76,23 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let collector = match open_outputs(&plan) {
         Ok(outputs) => {
             let width = plan.meter.schema().statistics.len();
-            Collector::new(outputs, width, plan.sort, plan.top)
-                .merging(plan.merge(options.workers(plan.receivers())))
+            Collector::new(
+                outputs,
+                CollectorOptions {
+                    width,
+                    sort: plan.sort,
+                    top: plan.top,
+                    anonymiser: plan.anonymiser.clone(),
+                    wait: !live,
+                },
+            )
+            .merging(plan.merge(options.workers(plan.receivers())))
         }
         // Its reader had gone before it began: as quiet an end as later.
         Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,
         Err(error) => return failed(&error.to_string()),
     };
+    let watched = collector.watched();
     reporter.open(&plan, &stop);
     let input = Input {
         same_packets: !live && ports.len() > 1,
@@ -116,7 +126,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
                 stop.request();
             }
             told.extend(reporter.tell(progress.take_told()));
-            reporter.tick(&progress, &lost, started.elapsed());
+            told.extend(reporter.tell(watched.take_told()));
+            let records_lost = lost.lost() + watched.lost();
+            reporter.tick(&progress, records_lost, started.elapsed());
         }
         reporter.close();
         let report = running.join();
@@ -133,8 +145,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     for fault in report
         .faults
         .iter()
-        .filter(|fault| !told.contains(fault))
         .chain(&collected.faults)
+        .filter(|fault| !told.contains(fault))
     {
         complain(fault);
     }
@@ -201,6 +213,11 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
     let schema = plan.meter.schema();
     let options = ExportOptions {
         community_id: plan.community_id,
+        rotation: plan.rotation,
+        anonymised: plan
+            .anonymiser
+            .as_ref()
+            .is_some_and(export::Anonymiser::is_crypto_pan),
         ..ExportOptions::default()
     };
     plan.outputs
@@ -251,7 +268,7 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
 }
 
 fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {
-    let lost_by_outputs: u64 = collected.outputs.iter().map(|(_, _, lost)| lost).sum();
+    let lost_by_outputs: u64 = collected.outputs.iter().map(|output| output.lost).sum();
     let lost = report.books.lost()
         + records_lost
         + if collected.reader_gone {

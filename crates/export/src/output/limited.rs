@@ -17,10 +17,7 @@ struct State {
 impl LimitedDisk {
     /// An output on this disk.
     pub(crate) fn output(&self) -> Output {
-        Output {
-            name: "disk".to_owned(),
-            sink: Sink::Limited(self.clone()),
-        }
+        Output::new("disk".to_owned(), Sink::Limited(self.clone()))
     }
 
     /// Makes more room.

@@ -5,14 +5,13 @@ use super::columns::Columns;
 use super::created_by;
 use crate::error::ExportError;
 use crate::output::Output;
+use crate::rotation::Names;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a file begins and ends with.
@@ -24,7 +23,7 @@ pub(super) struct ParquetFile {
     writer: SerializedFileWriter<Vec<u8>>,
     output: Output,
     /// What the file is called now, and what when it is complete, if that differs.
-    names: Option<[PathBuf; 2]>,
+    names: Option<Names>,
     schema: SchemaDescPtr,
     key_values: Vec<KeyValue>,
     /// Encoded bytes that the output has not taken yet; at most one row group.
@@ -38,7 +37,7 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     pub(super) fn new(
         output: Output,
-        names: Option<[PathBuf; 2]>,
+        names: Option<Names>,
         columns: &Columns,
     ) -> Result<Self, ExportError> {
         let schema = Arc::clone(columns.schema());
@@ -63,6 +62,11 @@ impl ParquetFile {
     /// Records taken so far.
     pub(super) const fn records(&self) -> u64 {
         self.records
+    }
+
+    /// Bytes encoded so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.writer.bytes_written() as u64
     }
 
     /// Writes the records gathered in `columns` as a row group: whether they were taken, and what
@@ -107,8 +111,11 @@ impl ParquetFile {
             },
         };
         let written = kept.iter().map(|group| group.num_rows() as u64).sum();
-        let renamed = self.rename();
-        (written, result.and(renamed))
+        match self.names.as_ref().map_or(Ok(()), Names::complete) {
+            Ok(()) => (written, result),
+            // Under its name of now nobody looks for it.
+            Err(fault) => (0, result.and(Err(fault))),
+        }
     }
 
     /// Writes what is staged, and the footer for all row groups.
@@ -156,15 +163,6 @@ impl ParquetFile {
         match ParquetMetaDataWriter::new(&mut footer, &metadata).finish() {
             Ok(()) => Ok(footer),
             Err(error) => Err(refused(&self.output, &error)),
-        }
-    }
-
-    /// Gives the complete file its name.
-    fn rename(&self) -> Result<(), ExportError> {
-        match &self.names {
-            None => Ok(()),
-            Some([now, then]) => fs::rename(now, then)
-                .map_err(|error| ExportError::from_io(&then.display().to_string(), error)),
         }
     }
 }

@@ -1,0 +1,242 @@
+//! When one file ends and the next begins, and what they are called.
+//!
+//! Time is that of the records (when their flows ended), so a capture gives the same files each
+//! time it is read. It only moves forward, but for a clock that steps back by more than
+//! [`STEP_BACK_NS`].
+
+use crate::error::ExportError;
+use crate::output::Output;
+use crate::time_text::stamp;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Flows end in no order; records that are older than the file by less than this go into it.
+const STEP_BACK_NS: i64 = 86_400_000_000_000;
+
+/// What a file is called behind its name until it is complete.
+pub(crate) const PARTIAL: &str = "partial";
+
+/// When a file is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// Files begin at multiples of this since the Unix epoch.
+    pub period: Option<Duration>,
+    /// A file ends when it has this many bytes.
+    pub bytes: Option<u64>,
+}
+
+/// Why text is no rotation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is neither a time as 5m or 1h nor a size as 100MB or 1GiB (or both: 1h,1GB)")]
+pub struct RotationError(String);
+
+impl FromStr for Rotation {
+    type Err = RotationError;
+
+    fn from_str(text: &str) -> Result<Self, RotationError> {
+        let wrong = || RotationError(text.to_owned());
+        let mut rotation = Self {
+            period: None,
+            bytes: None,
+        };
+        for part in text.split(',') {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+            let (number, unit) = part.split_at(digits);
+            let number: u64 = number.parse().map_err(|_| wrong())?;
+            let seconds = match unit {
+                "s" => Some(1),
+                "m" | "min" => Some(60),
+                "h" => Some(3600),
+                "d" => Some(86_400),
+                _ => None,
+            };
+            let bytes = match unit {
+                "kB" | "KB" | "k" | "K" => Some(1000),
+                "KiB" => Some(1 << 10),
+                "MB" | "M" => Some(1_000_000),
+                "MiB" => Some(1 << 20),
+                "GB" | "G" => Some(1_000_000_000),
+                "GiB" => Some(1 << 30),
+                _ => None,
+            };
+            match (seconds, bytes) {
+                // A period that does not fit is longer than any run.
+                (Some(unit), _) if rotation.period.is_none() && number > 0 => {
+                    let seconds = number.checked_mul(unit).filter(|&s| s <= 366 * 86_400);
+                    rotation.period = Some(Duration::from_secs(seconds.ok_or_else(wrong)?));
+                }
+                (_, Some(unit)) if rotation.bytes.is_none() && number > 0 => {
+                    rotation.bytes = Some(number.checked_mul(unit).ok_or_else(wrong)?);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(rotation)
+    }
+}
+
+/// The times that go into one file: from `start` until before `end`; nothing at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slot {
+    start: i64,
+    end: i64,
+    /// What the file is named after.
+    stamp: i64,
+}
+
+impl Slot {
+    /// All times, forever.
+    pub(crate) const ALWAYS: Self = Self {
+        start: i64::MIN,
+        end: i64::MAX,
+        stamp: 0,
+    };
+
+    /// Whether a record of this time goes elsewhere.
+    #[inline(always)]
+    pub(crate) const fn excludes(&self, time_ns: i64) -> bool {
+        time_ns < self.start || time_ns > self.end
+    }
+
+    /// Where a record of this time goes.
+    pub(crate) fn of(rotation: &Rotation, time_ns: i64) -> Self {
+        let Some(period) = rotation.period else {
+            return Self {
+                stamp: time_ns,
+                ..Self::ALWAYS
+            };
+        };
+        let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
+        let begin = time_ns.saturating_sub(time_ns.rem_euclid(period));
+        Self {
+            start: begin.saturating_sub(STEP_BACK_NS),
+            end: begin.saturating_add(period - 1),
+            stamp: begin,
+        }
+    }
+
+    /// What the file, or directory, is named after, in nanoseconds since the Unix epoch.
+    pub(crate) const fn stamp(&self) -> i64 {
+        self.stamp
+    }
+}
+
+/// A file under its name of now, that gets its lasting name when it is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) now: PathBuf,
+    pub(crate) then: PathBuf,
+}
+
+impl Names {
+    /// Gives the complete file its name. It replaces nothing.
+    pub(crate) fn complete(&self) -> Result<(), ExportError> {
+        fs::rename(&self.now, &self.then)
+            .map_err(|error| ExportError::from_io(&self.then.display().to_string(), error))
+    }
+}
+
+/// Makes the file of a slot in `directory`: `stem-20260131T235900Z.suffix`, with a number behind
+/// the time where that name is taken.
+pub(crate) fn create_stamped(
+    directory: &Path,
+    stem: &str,
+    suffix: &str,
+    stamp_ns: i64,
+) -> Result<(Output, Names), ExportError> {
+    let time = stamp(stamp_ns);
+    let mut number = 1_u32;
+    loop {
+        let count = if number == 1 {
+            String::new()
+        } else {
+            format!("-{number}")
+        };
+        let then = directory.join(format!("{stem}-{time}{count}{suffix}"));
+        let mut now = then.clone();
+        now.add_extension(PARTIAL);
+        number += 1;
+        if then.exists() {
+            continue;
+        }
+        match Output::create_new(&now) {
+            Ok(output) => return Ok((output, Names { now, then })),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(ExportError::from_io(&now.display().to_string(), error));
+            }
+        }
+    }
+}
+
+/// Whether files can be made in `directory`, so that a wrong one shows at once.
+pub(crate) fn check_directory(directory: &Path) -> Result<(), ExportError> {
+    let probe = directory.join(format!(".flowatch-{}.{PARTIAL}", std::process::id()));
+    let made = Output::create_new(&probe);
+    // Whether it was made or was there: nobody wants it.
+    let _ = fs::remove_file(&probe);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
+            &directory.display().to_string(),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes() {
+        let parse = |text: &str| text.parse::<Rotation>();
+        let rotation = |seconds: Option<u64>, bytes| {
+            Ok(Rotation {
+                period: seconds.map(Duration::from_secs),
+                bytes,
+            })
+        };
+        assert_eq!(parse("5m"), rotation(Some(300), None));
+        assert_eq!(parse("100MB"), rotation(None, Some(100_000_000)));
+        assert_eq!(parse("1GiB,1h"), rotation(Some(3600), Some(1 << 30)));
+        assert_eq!(parse("2d"), rotation(Some(172_800), None));
+        for wrong in [
+            "",
+            "5",
+            "m",
+            "0s",
+            "0MB",
+            "5m,5m",
+            "1x",
+            "-1s",
+            "9999999999d",
+            "1.5h",
+            "99999999999GB",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn slots_move_forward_and_back_by_large_steps_only() {
+        let rotation: Rotation = "5m".parse().unwrap();
+        let second = 1_000_000_000;
+        let start = 1_700_000_100 * second;
+        let slot = Slot::of(&rotation, start + 7);
+        assert_eq!(slot.stamp(), start);
+        assert!(!slot.excludes(start) && !slot.excludes(start + 300 * second - 1));
+        assert!(slot.excludes(start + 300 * second));
+        assert!(!slot.excludes(start - 3600 * second));
+        assert!(slot.excludes(start - STEP_BACK_NS - 1));
+        assert!(slot.excludes(0));
+        assert!(Slot::default().excludes(1));
+        for time in [i64::MIN, -1, i64::MAX] {
+            assert!(!Slot::ALWAYS.excludes(time));
+            assert!(!Slot::of(&rotation, time).excludes(time));
+        }
+    }
+}

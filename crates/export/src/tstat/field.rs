@@ -1,0 +1,482 @@
+//! What a column of Tstat's logs holds, and how it is written.
+//!
+//! Times are milliseconds: since the Unix epoch, or since the flow's first packet. A name is never
+//! empty and has no blanks, since blanks part the columns: `-` stands for none.
+
+use crate::connection::{Connection, Side};
+use crate::text::{Pen, Text};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Address,
+    Port,
+    Packets,
+    Resets,
+    Acks,
+    PureAcks,
+    UniqueBytes,
+    DataPackets,
+    PayloadBytes,
+    RetransmittedPackets,
+    RetransmittedBytes,
+    OutOfOrder,
+    Syns,
+    Fins,
+    First,
+    Last,
+    Duration,
+    FirstPayload,
+    LastPayload,
+    FirstAck,
+    Internal,
+    Anonymised,
+    ConnectionType,
+    HttpType,
+    RttMean,
+    RttMin,
+    RttMax,
+    RttDeviation,
+    RttCount,
+    TtlMin,
+    TtlMax,
+    WindowScaleOffered,
+    TimestampsOffered,
+    WindowScale,
+    SackOffered,
+    Sacks,
+    Mss,
+    SegmentMax,
+    SegmentMin,
+    WindowMax,
+    WindowMin,
+    WindowZeros,
+    FlightMax,
+    FlightMin,
+    FlightInitial,
+    ByTimeout,
+    ByFastRetransmit,
+    Reordered,
+    Duplicates,
+    Unknown,
+    FlowControl,
+    UnneededTimeout,
+    UnneededFastRetransmit,
+    OtherSyn,
+    HttpRequests,
+    HttpResponses,
+    HttpStatus,
+    HttpHost,
+    Pushes,
+    ServerName,
+    CertificateName,
+    Alpn,
+    TlsSession,
+    TlsVersion,
+    ResolvedName,
+    ResolvedTime,
+    SideFirst,
+    SideSeconds,
+    UdpType,
+    QuicVersion,
+    QuicServerVersion,
+    QuicZeroRtt,
+    /// Left at zero.
+    Obsolete,
+    /// A name that is not known here.
+    NoText,
+}
+
+/// What a run must compute for a column.
+const ALL: &str = "always";
+const TCP: &str = "tcp, full";
+const ANALYSED: &str = "tcp, app, full";
+const NAMES: &str = "app, full";
+const NEVER: &str = "";
+
+impl Field {
+    /// What it holds here, and with which `--statistics` it is filled.
+    pub(super) const fn description(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Address => ("address; anonymised if asked for", ALL),
+            Self::Port => ("port", ALL),
+            Self::Packets => ("packets", ALL),
+            Self::Resets => ("1 if there was a RST (Tstat's too is 0 or 1)", ALL),
+            Self::Acks => (
+                "segments with ACK; without the analyser 1 if there was one",
+                TCP,
+            ),
+            Self::PureAcks => ("segments with ACK, without payload, SYN, FIN and RST", TCP),
+            Self::UniqueBytes => ("bytes of payload, each counted once", TCP),
+            Self::DataPackets => ("segments with payload", ANALYSED),
+            Self::PayloadBytes => ("bytes of payload, retransmitted ones included", ANALYSED),
+            Self::RetransmittedPackets => ("segments retransmitted", TCP),
+            Self::RetransmittedBytes => ("bytes retransmitted", TCP),
+            Self::OutOfOrder => ("segments out of order", TCP),
+            Self::Syns => (
+                "segments with SYN; without the analyser 1 if there was one",
+                TCP,
+            ),
+            Self::Fins => (
+                "segments with FIN; without the analyser 1 if there was one",
+                TCP,
+            ),
+            Self::First => ("first packet, ms since the Unix epoch", ALL),
+            Self::Last => ("last packet, ms since the Unix epoch", ALL),
+            Self::Duration => ("from the first packet to the last, ms", ALL),
+            Self::FirstPayload => (
+                "first segment with payload, ms since the first packet",
+                ANALYSED,
+            ),
+            Self::LastPayload => (
+                "last segment with payload, ms since the first packet",
+                ANALYSED,
+            ),
+            Self::FirstAck => ("0: not measured here", NEVER),
+            Self::Internal => (
+                "0: which networks are internal is not known here; take them from the addresses",
+                NEVER,
+            ),
+            Self::Anonymised => ("1 under --anonymise crypto-pan", ALL),
+            Self::ConnectionType => (
+                "Tstat's bits: 1 HTTP, 2 RTSP, 1024 SMTP, 2048 POP3, 4096 IMAP, 8192 TLS, 32768 SSH, 65536 RTMP; 0 unknown",
+                NAMES,
+            ),
+            Self::HttpType => ("1 for HTTP, 2 if the first request was a POST", NAMES),
+            Self::RttMean => ("mean round-trip time of segments and their ACKs, ms", TCP),
+            Self::RttMin => ("the least of them, ms", TCP),
+            Self::RttMax => ("the greatest of them, ms", TCP),
+            Self::RttDeviation => ("their standard deviation, ms", TCP),
+            Self::RttCount => ("how many there were", TCP),
+            Self::TtlMin => ("least time to live", ANALYSED),
+            Self::TtlMax => ("greatest time to live", ANALYSED),
+            Self::WindowScaleOffered => ("1 if the SYN had the window scale option", TCP),
+            Self::TimestampsOffered => ("1 if the SYN had the time stamps option", TCP),
+            Self::WindowScale => ("window scale of the SYN", TCP),
+            Self::SackOffered => ("1 if the SYN had the SACK permitted option", TCP),
+            Self::Sacks => ("SACK blocks (Tstat: segments with some)", TCP),
+            Self::Mss => ("maximum segment size of the SYN, bytes", TCP),
+            Self::SegmentMax => ("longest payload of a segment, bytes", TCP),
+            Self::SegmentMin => ("shortest payload of a segment that had one, bytes", TCP),
+            Self::WindowMax => ("largest window announced, scaled, bytes", TCP),
+            Self::WindowMin => ("smallest window announced, scaled, bytes", TCP),
+            Self::WindowZeros => ("segments that announced a window of zero", TCP),
+            Self::FlightMax => ("most bytes in flight", TCP),
+            Self::FlightMin => ("0: not measured here", NEVER),
+            Self::FlightInitial => ("bytes in flight before the first ACK", TCP),
+            Self::ByTimeout => ("retransmissions by time-out", TCP),
+            Self::ByFastRetransmit => ("fast retransmissions", TCP),
+            Self::Reordered => ("segments reordered by the network", TCP),
+            Self::Duplicates => ("segments duplicated by the network", TCP),
+            Self::Unknown => ("anomalies of no known cause", TCP),
+            Self::FlowControl => ("probes of a closed window", TCP),
+            Self::UnneededTimeout => ("needless retransmissions by time-out", TCP),
+            Self::UnneededFastRetransmit => ("needless fast retransmissions", TCP),
+            Self::OtherSyn => (
+                "1 if SYNs opened more than one connection on these ports",
+                TCP,
+            ),
+            Self::HttpRequests => ("HTTP/1 requests", NAMES),
+            Self::HttpResponses => ("HTTP/1 responses", NAMES),
+            Self::HttpStatus => ("status of the first HTTP response", NAMES),
+            Self::HttpHost => ("host of the first HTTP request, or -", NAMES),
+            Self::Pushes => (
+                "segments with PSH; without the analyser 1 if there was one",
+                TCP,
+            ),
+            Self::ServerName => ("server name of the ClientHello, or -", NAMES),
+            Self::CertificateName => (
+                "subject of the server's certificate (Tstat: its common name alone), or -",
+                NAMES,
+            ),
+            Self::Alpn => (
+                "Tstat's bits of what ALPN offered and chose: 32 HTTP/1, 64 SPDY, 128 HTTP/2, 16 another; NPN (1 to 8) is obsolete",
+                NAMES,
+            ),
+            Self::TlsSession => (
+                "Tstat's bits: 1 the client offers to resume a session, 8 the server takes it up by a pre-shared key",
+                NAMES,
+            ),
+            Self::TlsVersion => (
+                "versions that the client offers, and the one that the server chose, in hexadecimal, or -",
+                NAMES,
+            ),
+            Self::ResolvedName => ("name that the client had resolved, or -", NAMES),
+            Self::ResolvedTime => ("when that was, ms since the Unix epoch", NAMES),
+            Self::SideFirst => (
+                "first packet of this side, ms since the Unix epoch",
+                ANALYSED,
+            ),
+            Self::SideSeconds => (
+                "from its first packet to its last, seconds as in Tstat",
+                ANALYSED,
+            ),
+            Self::UdpType => (
+                "Tstat's number: 3 RTP, 4 RTCP, 19 DNS, 27 QUIC; 0 unknown (DNS by port without names)",
+                NAMES,
+            ),
+            Self::QuicVersion => (
+                "version of the client's Initial packets, in hexadecimal, or -",
+                NAMES,
+            ),
+            Self::QuicServerVersion => ("the same: a server that answers took it", NAMES),
+            Self::QuicZeroRtt => ("1 if the client sent 0-RTT packets", NAMES),
+            Self::Obsolete => ("0", NEVER),
+            Self::NoText => ("-", NEVER),
+        }
+    }
+
+    /// Writes the value of one side of a connection. `anonymised`: addresses are by Crypto-PAn.
+    pub(super) fn write(
+        self,
+        text: &mut Text,
+        connection: &Connection<'_>,
+        side: usize,
+        anonymised: bool,
+    ) {
+        let key = &connection.key;
+        let state = &connection.sides[side & 1];
+        let names = &connection.names;
+        match self {
+            Self::Address => address(text, connection, side),
+            Self::Port => number(
+                text,
+                if side == 0 {
+                    key.source_port
+                } else {
+                    key.destination_port
+                }
+                .into(),
+            ),
+            Self::First => epoch_ms(text, Some(connection.start_ns)),
+            Self::Last => epoch_ms(text, Some(connection.end_ns)),
+            Self::Duration => since_ms(text, connection, Some(connection.end_ns)),
+            Self::FirstPayload => since_ms(text, connection, state.first_payload_ns),
+            Self::LastPayload => since_ms(text, connection, state.last_payload_ns),
+            Self::FirstAck => since_ms(text, connection, state.first_ack_ns),
+            Self::RttMean => precise_ms(text, nanoseconds(state.rtt.mean_ns)),
+            Self::RttMin => precise_ms(text, state.rtt.min_ns),
+            Self::RttMax => precise_ms(text, state.rtt.max_ns),
+            Self::RttDeviation => precise_ms(text, nanoseconds(state.rtt.deviation_ns)),
+            Self::ResolvedTime => epoch_ms(text, names.resolved_ns),
+            Self::SideFirst => epoch_ms(text, state.first_ns),
+            Self::SideSeconds => seconds(text, state),
+            Self::HttpHost => name(text, names.http_host),
+            Self::ServerName => name(text, names.server_name),
+            Self::CertificateName => name(text, names.certificate_name),
+            Self::ResolvedName => name(text, names.resolved),
+            Self::TlsVersion if side == 0 => name(text, names.tls_offered),
+            Self::TlsVersion => match names.tls_chosen {
+                Some(version) => name(text, Some(&format!("{version:04x}"))),
+                None => name(text, None),
+            },
+            Self::QuicVersion | Self::QuicServerVersion => match names.quic_version {
+                Some(version) if self == Self::QuicVersion || state.packets > 0 => {
+                    name(text, Some(&format!("{version:08x}")));
+                }
+                _ => name(text, None),
+            },
+            Self::NoText => name(text, None),
+            _ => number(text, self.count(connection, state, side, anonymised)),
+        }
+    }
+
+    /// The value where it is a whole number.
+    fn count(
+        self,
+        connection: &Connection<'_>,
+        state: &Side,
+        side: usize,
+        anonymised: bool,
+    ) -> u64 {
+        let names = &connection.names;
+        match self {
+            Self::Packets => state.packets,
+            Self::Resets => state.resets.min(1),
+            Self::Acks => state.acks,
+            Self::PureAcks => state.pure_acks,
+            Self::UniqueBytes => state.unique_bytes,
+            Self::DataPackets => state.data_packets,
+            Self::PayloadBytes => state.payload_bytes,
+            Self::RetransmittedPackets => state.retransmitted_packets,
+            Self::RetransmittedBytes => state.retransmitted_bytes,
+            Self::OutOfOrder => state.out_of_order,
+            Self::Syns => state.syns,
+            Self::Fins => state.fins,
+            Self::Anonymised => anonymised.into(),
+            Self::ConnectionType => connection.connection_type.into(),
+            Self::HttpType if names.http_requests == 0 => 0,
+            Self::HttpType => 1 + u64::from(names.http_post),
+            Self::RttCount => state.rtt.count,
+            Self::TtlMin => state.ttl_min.into(),
+            Self::TtlMax => state.ttl_max.into(),
+            Self::WindowScaleOffered => state.window_scale.is_some().into(),
+            Self::WindowScale => state.window_scale.unwrap_or(0).into(),
+            Self::TimestampsOffered => state.timestamps.into(),
+            Self::SackOffered => state.sack.into(),
+            Self::Sacks => state.sacks,
+            Self::Mss => state.mss,
+            Self::SegmentMax => state.segment_max,
+            Self::SegmentMin => state.segment_min,
+            Self::WindowMax => state.window_max,
+            Self::WindowMin => state.window_min,
+            Self::WindowZeros => state.window_zeros,
+            Self::FlightMax => state.flight_max,
+            Self::FlightMin => state.flight_min,
+            Self::FlightInitial => state.flight_initial,
+            Self::ByTimeout => state.anomalies[0],
+            Self::ByFastRetransmit => state.anomalies[1],
+            Self::Reordered => state.anomalies[2],
+            Self::Duplicates => state.anomalies[3],
+            Self::Unknown => state.anomalies[4],
+            Self::FlowControl => state.anomalies[5],
+            Self::UnneededTimeout => state.anomalies[6],
+            Self::UnneededFastRetransmit => state.anomalies[7],
+            Self::OtherSyn => state.other_syn.into(),
+            Self::HttpRequests => names.http_requests,
+            Self::HttpResponses => names.http_responses,
+            Self::HttpStatus => names.http_status.into(),
+            Self::Pushes => state.pushes,
+            Self::Alpn => names.alpn[side & 1].map_or(0, alpn_bits),
+            Self::TlsSession => names.tls_session.into(),
+            Self::UdpType => connection.udp_type.into(),
+            Self::QuicZeroRtt => names.quic_zero_rtt.into(),
+            _ => 0,
+        }
+    }
+}
+
+/// Tstat's bits of the protocols in a list with a comma between two.
+fn alpn_bits(protocols: &str) -> u64 {
+    let bits = protocols.split(',').map(|protocol| match protocol {
+        "http/1.0" | "http/1.1" => 0x20,
+        "h2" | "h2c" => 0x80,
+        spdy if spdy.starts_with("spdy/") => 0x40,
+        _ => 0x10,
+    });
+    bits.fold(0, |all, bit| all | bit)
+}
+
+fn number(text: &mut Text, value: u64) {
+    text.append(Pen::VALUE_BYTES_MAX, |pen| pen.unsigned(value));
+}
+
+fn address(text: &mut Text, connection: &Connection<'_>, side: usize) {
+    let key = &connection.key;
+    let bytes = if side == 0 {
+        &key.source
+    } else {
+        &key.destination
+    };
+    text.append(Pen::VALUE_BYTES_MAX, |pen| match (key.version, bytes) {
+        (4, [a, b, c, d, ..]) => pen.ipv4([*a, *b, *c, *d]),
+        _ => pen.ipv6(bytes),
+    });
+}
+
+/// Milliseconds since the Unix epoch with three decimals; 0 for a time that there is not.
+fn epoch_ms(text: &mut Text, time_ns: Option<i64>) {
+    let time_ns = time_ns.unwrap_or(0);
+    if time_ns < 0 {
+        text.slice(b"-");
+    }
+    decimals(text, time_ns.unsigned_abs() / 1000, 1000, 3);
+}
+
+/// Milliseconds since the flow's first packet with three decimals.
+fn since_ms(text: &mut Text, connection: &Connection<'_>, time_ns: Option<i64>) {
+    let since = time_ns.map_or(0, |time_ns| time_ns.saturating_sub(connection.start_ns));
+    decimals(text, since.max(0).unsigned_abs() / 1000, 1000, 3);
+}
+
+/// Milliseconds with six decimals.
+fn precise_ms(text: &mut Text, time_ns: u64) {
+    decimals(text, time_ns, 1_000_000, 6);
+}
+
+/// Seconds from a side's first packet to its last, with six decimals.
+fn seconds(text: &mut Text, side: &Side) {
+    let time_ns = match (side.first_ns, side.last_ns) {
+        (Some(first), Some(last)) => last.saturating_sub(first).max(0).unsigned_abs(),
+        _ => 0,
+    };
+    decimals(text, time_ns / 1000, 1_000_000, 6);
+}
+
+/// `value / unit` with so many decimals, which `unit` has.
+fn decimals(text: &mut Text, value: u64, unit: u64, count: usize) {
+    text.append(2 * Pen::VALUE_BYTES_MAX, |pen| {
+        pen.unsigned(value / unit);
+        pen.byte(b'.');
+        let mut rest = value % unit;
+        let mut digits = [b'0'; 6];
+        for digit in digits.iter_mut().take(count).rev() {
+            *digit += (rest % 10) as u8;
+            rest /= 10;
+        }
+        pen.put(&digits, count);
+    });
+}
+
+/// A number of nanoseconds that was computed: none is 0.
+fn nanoseconds(value: f64) -> u64 {
+    // NaN and what is negative become 0.
+    value.round() as u64
+}
+
+fn name(text: &mut Text, name: Option<&str>) {
+    match name {
+        None | Some("") => text.slice(b"-"),
+        Some(name) => {
+            let blank = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+            if name.as_bytes().iter().any(blank) {
+                let clean: Vec<u8> = name
+                    .bytes()
+                    .map(|byte| if blank(&byte) { b'_' } else { byte })
+                    .collect();
+                text.slice(&clean);
+            } else {
+                text.slice(name.as_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Text)) -> String {
+        let mut text = Text::default();
+        write(&mut text);
+        String::from_utf8(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn times_have_their_decimals() {
+        let epoch = |time_ns| written(|text| epoch_ms(text, time_ns));
+        assert_eq!(epoch(Some(1_642_204_803_117_595_999)), "1642204803117.595");
+        assert_eq!(epoch(Some(-1_500_000)), "-1.500");
+        assert_eq!(epoch(Some(i64::MIN)), "-9223372036854.775");
+        assert_eq!(epoch(None), "0.000");
+        assert_eq!(written(|text| precise_ms(text, 12_345_678)), "12.345678");
+        assert_eq!(written(|text| precise_ms(text, 7)), "0.000007");
+        assert_eq!([nanoseconds(f64::NAN), nanoseconds(2.6)], [0, 3]);
+    }
+
+    #[test]
+    fn names_never_break_the_columns() {
+        let clean = |text: &str| written(|out| name(out, Some(text)));
+        assert_eq!(clean("example.com"), "example.com");
+        assert_eq!(clean("CN=A b,O=x\ty\n"), "CN=A_b,O=x_y_");
+        assert_eq!(clean(""), "-");
+        assert_eq!(written(|out| name(out, None)), "-");
+    }
+
+    #[test]
+    fn bits_of_alpn() {
+        assert_eq!(alpn_bits("h2,http/1.1"), 0xa0);
+        assert_eq!(alpn_bits("spdy/3.1"), 0x40);
+        assert_eq!(alpn_bits("h3,dot"), 0x10);
+    }
+}

@@ -1,0 +1,216 @@
+//! Files that follow each other, are compressed, and lose their place.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod samples;
+
+use export::{ExportError, ExportOptions, Exporter};
+use flow::{FlowDefinition, Record};
+use samples::{batch, dns, schema};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn open(spec: &str, rotate: Option<&str>) -> Result<Box<dyn Exporter>, ExportError> {
+    let options = ExportOptions {
+        rotation: rotate.map(|rotate| rotate.parse().unwrap()),
+        ..ExportOptions::default()
+    };
+    let schema = schema(FlowDefinition::FiveTuple);
+    export::open(&spec.parse().unwrap(), &schema, &options)
+}
+
+/// A record that ended so many seconds after the first.
+fn at(second: i64) -> Record {
+    Record {
+        end_ns: dns().end_ns + second * SECOND_NS,
+        ..dns()
+    }
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    files(directory).iter().map(name).collect()
+}
+
+fn text(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap();
+    let mut text = String::new();
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("gz") => flate2::read::GzDecoder::new(&*bytes)
+            .read_to_string(&mut text)
+            .unwrap(),
+        Some("zst") => zstd::Decoder::new(&*bytes)
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap(),
+        _ => (&*bytes).read_to_string(&mut text).unwrap(),
+    };
+    text
+}
+
+#[test]
+fn files_follow_each_other_by_the_time_of_records() {
+    for end in ["csv", "csv.gz", "csv.zst"] {
+        let directory = tempfile::tempdir().unwrap();
+        let spec = format!("csv:{}/flows.{end}", directory.path().display());
+        let mut exporter = open(&spec, Some("5m")).unwrap();
+        // 12:34:56, 12:39:56, back within the file, 12:45:00.
+        exporter
+            .write(&batch(&[at(0), at(300), at(10), at(604)]))
+            .unwrap();
+        let stamped = |time: &str| format!("flows-20240229T{time}Z.{end}");
+        assert_eq!(
+            names(directory.path()),
+            [stamped("123000"), stamped("123500")]
+        );
+        exporter.flush().unwrap();
+        assert!(names(directory.path()).contains(&format!("{}.partial", stamped("124500"))));
+        exporter.finish().unwrap();
+        assert_eq!(
+            names(directory.path()),
+            [stamped("123000"), stamped("123500"), stamped("124500")]
+        );
+        assert_eq!((exporter.written(), exporter.lost()), (4, 0));
+        let lines: Vec<usize> = files(directory.path())
+            .iter()
+            .map(|path| {
+                let text = text(path);
+                assert!(text.starts_with("flowStartNanoseconds,"));
+                text.lines().count() - 1
+            })
+            .collect();
+        assert_eq!(lines, [1, 2, 1]);
+    }
+}
+
+#[test]
+fn files_follow_each_other_by_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = format!("json:{}/flows", directory.path().display());
+    let mut exporter = open(&spec, Some("10kB")).unwrap();
+    exporter.write(&batch(&[at(0); 100])).unwrap();
+    exporter.finish().unwrap();
+    assert_eq!((exporter.written(), exporter.lost()), (100, 0));
+    let files = files(directory.path());
+    let sizes: Vec<usize> = files.iter().map(|path| text(path).len()).collect();
+    let line = text(&files[0]).lines().next().unwrap().len() + 1;
+    let (last, others) = sizes.split_last().unwrap();
+    assert!(others.len() > 2, "{sizes:?}");
+    assert!(
+        others
+            .iter()
+            .all(|size| (10_000..10_000 + line).contains(size)),
+        "{sizes:?}"
+    );
+    assert_eq!(others.iter().sum::<usize>() + last, 100 * line);
+}
+
+#[test]
+fn what_is_there_is_never_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = format!("json:{}/a.json", directory.path().display());
+    for _ in 0..2 {
+        let mut exporter = open(&spec, Some("1h")).unwrap();
+        exporter.write(&batch(&[at(0)])).unwrap();
+        exporter.finish().unwrap();
+    }
+    assert_eq!(
+        names(directory.path()),
+        ["a-20240229T120000Z-2.json", "a-20240229T120000Z.json"]
+    );
+}
+
+#[test]
+fn parquet_files_follow_each_other() {
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    let directory = tempfile::tempdir().unwrap();
+    let spec = format!("parquet:{}", directory.path().display());
+    let mut exporter = open(&spec, Some("5m")).unwrap();
+    exporter
+        .write(&batch(&[at(0), at(1), at(300), at(2), at(900)]))
+        .unwrap();
+    exporter.finish().unwrap();
+    assert_eq!((exporter.written(), exporter.lost()), (5, 0));
+    let rows: Vec<i64> = files(directory.path())
+        .iter()
+        .map(|path| {
+            let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+            reader.metadata().file_metadata().num_rows()
+        })
+        .collect();
+    assert_eq!(rows, [2, 2, 1]);
+    assert_eq!(names(directory.path())[0], "flows-20240229T123000Z.parquet");
+}
+
+/// A compressed file that readers follow has all that was flushed.
+#[test]
+fn a_reader_sees_what_was_flushed_of_a_compressed_file() {
+    for end in ["gz", "zst"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(format!("flows.json.{end}"));
+        let mut exporter = open(&format!("json:{}", path.display()), None).unwrap();
+        exporter.write(&batch(&[at(0); 3])).unwrap();
+        exporter.flush().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let mut text = Vec::new();
+        // The stream has no end yet.
+        let result = match end {
+            "gz" => flate2::read::GzDecoder::new(&*bytes).read_to_end(&mut text),
+            _ => zstd::Decoder::new(&*bytes).unwrap().read_to_end(&mut text),
+        };
+        assert!(result.is_err());
+        assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), 3);
+        exporter.finish().unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_moved_goes_on_in_a_new_one_and_a_removed_one_costs_what_was_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("flows.csv");
+    let mut exporter = open(&format!("csv:{}", path.display()), None).unwrap();
+    exporter.write(&batch(&[at(0)])).unwrap();
+    exporter.flush().unwrap();
+    fs::rename(&path, directory.path().join("flows.csv.1")).unwrap();
+    exporter.write(&batch(&[at(1); 2])).unwrap();
+    exporter.flush().unwrap();
+    let lines = |name: &str| text(&directory.path().join(name)).lines().count() - 1;
+    assert_eq!((lines("flows.csv.1"), lines("flows.csv")), (1, 2));
+    assert_eq!((exporter.written(), exporter.lost()), (3, 0));
+
+    fs::remove_file(&path).unwrap();
+    exporter.write(&batch(&[at(2); 4])).unwrap();
+    let fault = exporter.flush().unwrap_err();
+    assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
+    exporter.finish().unwrap();
+    assert_eq!(lines("flows.csv"), 4);
+    // Those that were written since the file was last seen are lost.
+    assert_eq!((exporter.written(), exporter.lost()), (5, 2));
+}
+
+#[test]
+fn what_cannot_rotate_is_refused() {
+    for format in ["json", "csv", "parquet:-"] {
+        assert!(matches!(
+            open(format, Some("1h")).err(),
+            Some(ExportError::NoRotation | ExportError::Terminal)
+        ));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let spec = format!("csv:{}/no/flows.csv", directory.path().display());
+    assert!(matches!(
+        open(&spec, Some("1h")).err(),
+        Some(ExportError::NoSuchDirectory { .. })
+    ));
+}

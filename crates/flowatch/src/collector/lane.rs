@@ -1,0 +1,197 @@
+//! The way of records to one output: in the collector's own thread where there is one output, in a
+//! thread and behind a bounded queue of its own where there are several, so that none waits for a
+//! slower one.
+
+use super::Output;
+use engine::Emptied;
+use export::{ExportError, Exporter};
+use flow::RecordBatch;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Batches that may wait for an output.
+const WAITING: usize = 64;
+
+/// How long a record waits in an output that gathers them.
+pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// What outputs lost and said so far, for whoever shows it while the run lasts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    lost: Arc<AtomicU64>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Watched {
+    /// Records that outputs have lost so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The faults since the last time that somebody asked.
+    pub(crate) fn take_told(&self) -> Vec<String> {
+        self.told
+            .lock()
+            .map(|mut told| std::mem::take(&mut *told))
+            .unwrap_or_default()
+    }
+}
+
+/// An output and what became of it.
+pub(super) struct Writer {
+    output: Output,
+    watched: Watched,
+    /// What of its losses was told.
+    lost_told: u64,
+    pub(super) faults: Vec<String>,
+    pub(super) reader_gone: bool,
+}
+
+impl Writer {
+    pub(super) fn new(output: Output, watched: &Watched) -> Self {
+        Self {
+            output,
+            watched: watched.clone(),
+            lost_told: 0,
+            faults: Vec::new(),
+            reader_gone: false,
+        }
+    }
+
+    /// Does something to the output; each fault is remembered in words, once.
+    pub(super) fn act(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
+        let exporter = self.output.exporter.as_mut();
+        let result = act(exporter);
+        // What a broken pipe took was not wanted.
+        let lost = exporter.lost();
+        if let Err(error) = result {
+            let text = error.to_string();
+            if error.is_broken_pipe() {
+                self.reader_gone = true;
+            } else if !self.faults.contains(&text) {
+                if let Ok(mut told) = self.watched.told.lock() {
+                    told.push(text.clone());
+                }
+                self.faults.push(text);
+            }
+        }
+        if lost > self.lost_told && !self.reader_gone {
+            let more = lost - self.lost_told;
+            self.watched.lost.fetch_add(more, Ordering::Relaxed);
+            self.lost_told = lost;
+        }
+    }
+
+    /// What became of the records that it was given.
+    pub(super) fn written(&self) -> Written {
+        let exporter = self.output.exporter.as_ref();
+        Written {
+            name: self.output.name.clone(),
+            written: exporter.written(),
+            lost: exporter.lost(),
+            left_out: exporter.left_out(),
+            too_slow: 0,
+        }
+    }
+}
+
+/// What became of an output's records.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    /// The output.
+    pub(crate) name: String,
+    /// Records that a reader gets.
+    pub(crate) written: u64,
+    /// Records that could not be written.
+    pub(crate) lost: u64,
+    /// Records that the format has no place for.
+    pub(crate) left_out: u64,
+    /// Of those lost, the ones that found its queue full.
+    pub(crate) too_slow: u64,
+}
+
+/// A writer in a thread of its own.
+pub(super) struct Lane {
+    queue: SyncSender<Arc<RecordBatch>>,
+    thread: JoinHandle<Writer>,
+    reader_gone: Arc<AtomicU64>,
+    watched: Watched,
+    /// Whether it waits for a slow output, or counts and goes on.
+    wait: bool,
+    too_slow: u64,
+}
+
+impl Lane {
+    /// Starts the thread. The last one to have written a batch gives it back to `emptied`.
+    pub(super) fn start(mut writer: Writer, emptied: Emptied, wait: bool) -> io::Result<Self> {
+        let (queue, batches) = sync_channel::<Arc<RecordBatch>>(WAITING);
+        let gone = Arc::new(AtomicU64::new(0));
+        let reader_gone = Arc::clone(&gone);
+        let watched = writer.watched.clone();
+        let work = move || {
+            let mut flushed = Instant::now();
+            loop {
+                if flushed.elapsed() >= FLUSH_EVERY {
+                    flushed = Instant::now();
+                    writer.act(|exporter| exporter.flush());
+                }
+                match batches.recv_timeout(FLUSH_EVERY) {
+                    Ok(batch) => {
+                        writer.act(|exporter| exporter.write(&batch));
+                        if let Some(batch) = Arc::into_inner(batch) {
+                            emptied.give_back(batch);
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                if writer.reader_gone {
+                    gone.store(1, Ordering::Relaxed);
+                }
+            }
+            writer.act(|exporter| exporter.finish());
+            writer
+        };
+        Ok(Self {
+            queue,
+            thread: Builder::new().name("writer".into()).spawn(work)?,
+            reader_gone,
+            watched,
+            wait,
+            too_slow: 0,
+        })
+    }
+
+    /// Hands a batch over; on a link, one that finds the queue full is lost and counted.
+    pub(super) fn write(&mut self, batch: &Arc<RecordBatch>) {
+        let lost = if self.wait {
+            self.queue.send(Arc::clone(batch)).is_err()
+        } else {
+            // One whose thread has ended loses them too.
+            matches!(
+                self.queue.try_send(Arc::clone(batch)),
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
+            )
+        };
+        if lost {
+            let records = batch.records.len() as u64;
+            self.too_slow += records;
+            self.watched.lost.fetch_add(records, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn reader_gone(&self) -> bool {
+        self.reader_gone.load(Ordering::Relaxed) != 0
+    }
+
+    /// Waits until all that was handed over is written: the writer, and what it was too slow for.
+    pub(super) fn finish(self) -> Option<(Writer, u64)> {
+        drop(self.queue);
+        let writer = self.thread.join().ok()?;
+        Some((writer, self.too_slow))
+    }
+}
