@@ -86,9 +86,7 @@ impl Occupancy {
     pub fn lognormal(&self) -> Option<Lognormal> {
         let positive = || self.counts().filter(|(frames, _)| *frames > 0);
         let count: u64 = positive().map(|(_, count)| count).sum();
-        if positive().nth(1).is_none() {
-            return None;
-        }
+        positive().nth(1)?;
         let mean_of = |value: &dyn Fn(f64) -> f64| {
             let sum: f64 = positive()
                 .map(|(frames, count)| value((frames as f64).ln()) * count as f64)

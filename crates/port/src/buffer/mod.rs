@@ -73,7 +73,7 @@ pub fn buffer(
             ))
         })?;
         // The ring holds them all.
-        let _ = empty_end.push(Box::new(block));
+        let _ = empty_end.push(block);
     }
     let shared = Arc::<Shared>::default();
     let writer = BufferWriter::new(full, empty, Arc::clone(&shared), blocks);

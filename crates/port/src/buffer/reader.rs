@@ -21,13 +21,13 @@ const NAPS: u32 = 100;
 /// Hands over the frames of a buffer, in the order in which they came or, on request, sorted by flow
 /// within a bound.
 pub struct BufferPort {
-    full: Consumer<Box<Block>>,
-    empty: Producer<Box<Block>>,
+    full: Consumer<Block>,
+    empty: Producer<Block>,
     shared: Arc<Shared>,
     name: String,
     rss_key: Option<Box<[u8]>>,
     /// Blocks at hand.
-    blocks: Vec<Box<Block>>,
+    blocks: Vec<Block>,
     /// The next frame of the one block at hand, or of the order.
     next: usize,
     /// Bytes that are sorted together; 0: none.
@@ -39,8 +39,8 @@ pub struct BufferPort {
 
 impl BufferPort {
     pub(super) fn new(
-        full: Consumer<Box<Block>>,
-        empty: Producer<Box<Block>>,
+        full: Consumer<Block>,
+        empty: Producer<Block>,
         shared: Arc<Shared>,
         name: &str,
         rss_key: Option<&[u8]>,
@@ -129,8 +129,8 @@ impl BufferPort {
         let link = places.first().map_or(wire::LinkType::Ethernet, |place| {
             self.blocks[place.block()].link
         });
-        // SAFETY: the frames lie in blocks at hand, which neither move out of their boxes nor change
-        // until the next `receive`, and nothing reads the list before it is written again.
+        // SAFETY: the frames' bytes lie on the heap, in blocks at hand, which do not change until the
+        // next `receive`, and nothing reads the list before it is written again.
         let frames = unsafe { self.frames.borrow() };
         let mut count = 0;
         for (room, place) in frames.iter_mut().zip(places) {

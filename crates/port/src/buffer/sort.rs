@@ -58,7 +58,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Orders the frames of `blocks`.
-    pub(super) fn sort(&mut self, blocks: &[Box<Block>]) {
+    pub(super) fn sort(&mut self, blocks: &[Block]) {
         self.keys.clear();
         self.places.clear();
         let mut arrival = 0u32;

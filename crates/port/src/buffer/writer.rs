@@ -10,11 +10,11 @@ use std::sync::{Arc, PoisonError};
 /// Copies frames into the buffer, a batch at a time: [`BufferWriter::copy`] the bursts of the batch,
 /// [`BufferWriter::interpolate`] their times if nobody took them, [`BufferWriter::hand_over`].
 pub struct BufferWriter {
-    full: Producer<Box<Block>>,
-    empty: Consumer<Box<Block>>,
+    full: Producer<Block>,
+    empty: Consumer<Block>,
     shared: Arc<Shared>,
     /// Blocks that are being filled; the first may hold frames of the batch before.
-    open: Vec<Box<Block>>,
+    open: Vec<Block>,
     /// Frames of the first open block that belong to the batch before.
     stamped: usize,
     blocks: usize,
@@ -24,8 +24,8 @@ pub struct BufferWriter {
 
 impl BufferWriter {
     pub(super) fn new(
-        full: Producer<Box<Block>>,
-        empty: Consumer<Box<Block>>,
+        full: Producer<Block>,
+        empty: Consumer<Block>,
         shared: Arc<Shared>,
         blocks: usize,
     ) -> Self {
