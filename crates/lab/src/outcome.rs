@@ -111,6 +111,7 @@ impl Cell {
     pub fn csv(&self) -> String {
         match self {
             Self::Count(count) => count.to_string(),
+            Self::Number(number) if *number != 0.0 && number.abs() < 1e-4 => format!("{number:e}"),
             Self::Number(number) => format!("{number}"),
             Self::Text(text) if text.contains([',', '"', '\n']) => {
                 format!("\"{}\"", text.replace('"', "\"\""))

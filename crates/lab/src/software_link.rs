@@ -59,15 +59,13 @@ fn eal() -> Result<&'static Eal, TrialError> {
     static STARTED: OnceLock<Result<Eal, String>> = OnceLock::new();
     STARTED
         .get_or_init(|| {
-            let prefix = format!("flowatch-lab-{}", std::process::id());
-            let mut arguments: Vec<String> = vec![
-                "-m".into(),
-                MEMORY_MIB.to_string(),
-                "--file-prefix".into(),
-                prefix,
-            ];
+            let mut arguments: Vec<String> = vec!["-m".into(), MEMORY_MIB.to_string()];
             if free_huge_mib() < MEMORY_MIB {
-                arguments.push("--no-huge".into());
+                let prefix = format!("flowatch-lab-{}", std::process::id());
+                arguments.extend(["--no-huge".into(), "--file-prefix".into(), prefix]);
+            } else {
+                // No files: they would need a mounted hugetlbfs, and nobody shares them.
+                arguments.push("--in-memory".into());
             }
             Eal::start(&[], &arguments).map_err(|error| error.to_string())
         })

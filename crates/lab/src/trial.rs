@@ -19,9 +19,9 @@ pub enum TrialError {
     /// The engine refuses.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The machine has no room.
-    #[error("no room for the emulated link: {0}")]
-    Memory(#[from] io::Error),
+    /// The machine has no room, or there is no such link.
+    #[error("the emulated link cannot be made: {0}")]
+    Link(#[from] io::Error),
     /// An instrument that is not here.
     #[error("{0}")]
     Missing(String),

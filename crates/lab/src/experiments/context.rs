@@ -157,7 +157,7 @@ impl<'a> Context<'a> {
         let cost = self.cost(&condition.wire, packets / 2, link, &condition.monitor)?;
         let capacity = 1e9 / (cost + link.receive_ns) * f64::from(link.queues);
         let search = Search::new(capacity * SEARCHED.0, capacity * SEARCHED.1, goal);
-        search.run(|rate_pps| {
+        let mut found = search.run(|rate_pps| {
             let link = VirtualOptions {
                 rate_pps,
                 packets,
@@ -166,8 +166,13 @@ impl<'a> Context<'a> {
                 ..link.clone()
             };
             let trial = self.trial(&condition.wire, &link, &condition.monitor)?;
-            Ok(trial.probe())
-        })
+            Ok::<_, TrialError>(trial.probe())
+        })?;
+        if found.rate == 0.0 && found.invalid() > 0 {
+            // On so busy a machine nothing was sustained and nothing was shown not to be.
+            found.rate = f64::NAN;
+        }
+        Ok(found)
     }
 
     /// The mean of repeated values with its bootstrap interval.

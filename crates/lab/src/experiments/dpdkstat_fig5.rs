@@ -215,7 +215,11 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             (true, true) => Holds::Partly,
             _ => Holds::No,
         },
-        because: if honest {
+        because: if !falls {
+            "The probability by the fit does not fall evenly with the period: a few stalls of the machine widen the \
+             fit where they happen, and it follows them more than the period."
+                .into()
+        } else if honest {
             "By the fit it does; the machine's stalls, which no fit of the body foresees, overflow the queue far more \
              often than that."
                 .into()

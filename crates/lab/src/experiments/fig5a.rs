@@ -1,7 +1,7 @@
 //! FloWatcher-DPDK, figure 5a: the batch size.
 
 use super::Experiment;
-use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, outcome};
+use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, mpps_of_cost, outcome};
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -75,7 +75,13 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         let costs = context.costs(&conditions, packets, repetitions)?;
         let last = &conditions[BATCHES.len() - 1];
         let found = context.sustained(last, packets, Goal::Rfc2544)?;
-        let rate_pps = found.rate * LOAD;
+        let by_cost = mpps_of_cost(context.mean(&costs[BATCHES.len() - 1]).value) * 1e6;
+        let sustained = if found.rate > 0.0 {
+            found.rate
+        } else {
+            by_cost
+        };
+        let rate_pps = sustained * LOAD;
         let mut lost = vec![[0u64; 2]; BATCHES.len()];
         for repetition in 0..repetitions {
             for place in abba(BATCHES.len(), repetition) {

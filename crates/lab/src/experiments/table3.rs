@@ -160,11 +160,14 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 here: format!("{deadline:.1e} against {completion:.1e}"),
             });
             let worse = deadline > completion;
+            let known = !(deadline + completion + pipeline).is_nan();
             outcome.findings.push(Finding {
                 paper: "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
                         thousand times what SCHED_OTHER does."
                     .into(),
-                holds: if worse && completion > pipeline {
+                holds: if !known {
+                    Holds::Unknown
+                } else if worse && completion > pipeline {
                     Holds::Yes
                 } else if worse {
                     Holds::Partly
@@ -172,10 +175,11 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                     Holds::No
                 },
                 because: format!(
-                    "In real time {} The pipeline's second thread shares a core with the generator here ({} cores for \
-                     three busy threads), so its figure is no fair one; and all ratios are those of a machine that \
-                     stalls: in the virtual clock neither one-thread model loses a packet at 14.88 Mpps.",
-                    if worse {
+                    "{} The pipeline's second thread shares a core with the generator here ({} cores for three busy \
+                     threads), so its figure is no fair one, and all ratios are those of a machine that stalls.",
+                    if !known {
+                        "Not every condition had a valid trial: the generator could not keep its rate."
+                    } else if worse {
                         "SCHED_DEADLINE loses more than SCHED_OTHER: the thread is throttled at the end of its runtime."
                     } else {
                         "SCHED_DEADLINE loses no more than SCHED_OTHER: the stalls of the machine outweigh it."

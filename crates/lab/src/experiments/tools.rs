@@ -47,11 +47,6 @@ pub(super) fn rates(
     Ok(rates)
 }
 
-/// A prefix of this process's own for DPDK's files.
-fn prefix(of: &str) -> String {
-    format!("flowatch-lab-{of}-{}", std::process::id())
-}
-
 fn flowatch(seconds: f64) -> Result<f64, TrialError> {
     let program = std::env::current_exe().map_err(|error| missing("this program", error))?;
     let output = Command::new(program)
@@ -59,7 +54,7 @@ fn flowatch(seconds: f64) -> Result<f64, TrialError> {
         .args(["--level", "packet", "--summary", "json", "--interval", "1h"])
         .arg("--duration")
         .arg(format!("{}ms", (seconds * 1e3) as u64))
-        .args(["--", "-m", MEMORY_MIB, "--file-prefix", &prefix("watch")])
+        .args(["--", "-m", MEMORY_MIB, "--in-memory"])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| missing("flowatch", error))?;
@@ -90,12 +85,7 @@ fn testpmd(seconds: f64) -> Result<f64, TrialError> {
             "-l",
             &list.join(","),
         ])
-        .args([
-            "--file-prefix",
-            &prefix("testpmd"),
-            "--",
-            "--forward-mode=rxonly",
-        ])
+        .args(["--in-memory", "--", "--forward-mode=rxonly"])
         .args([
             "--auto-start",
             "--burst=256",

@@ -293,9 +293,19 @@ fn draw_references(
         )))?;
         // A level line has its name in the legend.
         if line.upright {
-            let style = (FONT, 12).into_font().color(&GREY);
+            // Near the right end the name stands on the other side of the line.
+            let (side, offset) = if x.place(line.at) > 0.75 {
+                (HPos::Right, -5)
+            } else {
+                (HPos::Left, 5)
+            };
+            let style = (FONT, 12)
+                .into_font()
+                .color(&GREY)
+                .pos(Pos::new(side, VPos::Top));
             chart.draw_series(std::iter::once(
-                EmptyElement::at((line.at, up.end)) + Text::new(line.label.clone(), (5, 2), style),
+                EmptyElement::at((line.at, up.end))
+                    + Text::new(line.label.clone(), (offset, 2), style),
             ))?;
         }
     }

@@ -128,6 +128,13 @@ impl VirtualPort {
     ) -> io::Result<Self> {
         let rate = TickRate::get();
         let waits = options.rate_pps.is_infinite();
+        // Slower than a packet an hour is a mistake, and more than the clock can hold.
+        let slowest = 1.0 / 3600.0;
+        if options.rate_pps.is_nan() || options.rate_pps < slowest || options.stamped_pps < slowest
+        {
+            let message = format!("a wire at {} packets a second", options.rate_pps);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let rate_pps = if waits {
             options.stamped_pps
         } else {
@@ -242,7 +249,7 @@ impl VirtualPort {
                 }
             }
             self.next += 1;
-            self.next_due += self.step;
+            self.next_due = self.next_due.saturating_add(self.step);
         }
     }
 
@@ -275,7 +282,7 @@ impl VirtualPort {
                 return false;
             }
             // The tick at which the next frame is there.
-            let due = (self.next_due + (1 << PLACES) - 1) >> PLACES;
+            let due = self.next_due.saturating_add((1 << PLACES) - 1) >> PLACES;
             self.now = self.now.max(match self.period {
                 None => due,
                 // With nothing in the ring the receiver sleeps until the next look.
