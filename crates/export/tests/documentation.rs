@@ -60,3 +60,47 @@ fn the_page_names_the_version_of_the_schema() {
     let version = format!("schema version **{}**", export::SCHEMA_VERSION);
     assert!(page.contains(&version), "{version}");
 }
+
+/// The tables of docs/tstat.md, columns that mean the same on both sides in one row.
+fn tstat_tables() -> String {
+    let mut tables = String::new();
+    for (title, columns) in [
+        (
+            "TCP: `log_tcp_nocomplete` has the first 44 columns, `log_tcp_complete` all 134",
+            &export::tstat::TCP[..],
+        ),
+        ("UDP: `log_udp_complete`", &export::tstat::UDP[..]),
+    ] {
+        tables.push_str(&format!(
+            "\n## {title}\n\n| number | column | statistics | what it holds |\n|---|---|---|---|\n"
+        ));
+        for (column, number) in columns.iter().zip(1..) {
+            let (meaning, statistics) = column.description();
+            tables.push_str(&format!(
+                "| {number} | `{}` | {statistics} | {meaning} |\n",
+                column.name
+            ));
+        }
+    }
+    tables
+}
+
+/// With `UPDATE_DOCS=1` in the environment, the page is written instead of compared.
+#[test]
+fn tstat_md_has_the_tables_of_columns() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tstat.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .expect("the tables' beginning is marked");
+    let (old, after) = rest.split_once(END).expect("the tables' end is marked");
+    let tables = tstat_tables();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(
+            old, tables,
+            "docs/tstat.md is behind the code: run this test with UPDATE_DOCS=1"
+        );
+    }
+}

@@ -195,3 +195,87 @@ impl Lane {
         Some((writer, self.too_slow))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::{EndReason, Record};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// An output that takes a batch when a test lets it.
+    struct Slow {
+        may_go_on: Receiver<()>,
+        began: Sender<()>,
+        written: u64,
+    }
+
+    impl Exporter for Slow {
+        fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
+            self.began.send(()).unwrap();
+            // An error is the end of the test's wish to hold it up.
+            let _ = self.may_go_on.recv();
+            self.written += batch.records.len() as u64;
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), ExportError> {
+            Ok(())
+        }
+
+        fn finish(&mut self) -> Result<(), ExportError> {
+            Ok(())
+        }
+
+        fn written(&self) -> u64 {
+            self.written
+        }
+
+        fn lost(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_slow_output_loses_what_its_queue_cannot_hold_and_counts_it() {
+        let (go_on, may_go_on) = channel();
+        let (began, has_begun) = channel();
+        let exporter = Box::new(Slow {
+            may_go_on,
+            began,
+            written: 0,
+        });
+        let watched = Watched::default();
+        let output = Output {
+            name: "slow".to_owned(),
+            exporter,
+        };
+        let (_records, returned) = engine::channel(1, false);
+        let writer = Writer::new(output, &watched);
+        let mut lane = Lane::start(writer, returned.emptied(), false).unwrap();
+        let record = Record {
+            key: wire::FlowKey::default(),
+            start_ns: 0,
+            end_ns: 0,
+            packets: [1, 0],
+            bytes: [1, 0],
+            tcp_flags: [0; 2],
+            icmp_type_code: 0,
+            end_reason: EndReason::EndOfInput,
+        };
+        let batch = Arc::new(RecordBatch {
+            records: vec![record; 3],
+            ..RecordBatch::default()
+        });
+        lane.write(&batch);
+        has_begun.recv().unwrap();
+        // One is being written: the queue holds so many more.
+        for _ in 0..WAITING + 10 {
+            lane.write(&batch);
+        }
+        assert_eq!(watched.lost(), 30);
+        drop(go_on);
+        let (writer, too_slow) = lane.finish().unwrap();
+        assert_eq!(too_slow, 30);
+        assert_eq!(writer.written().written, 3 * (1 + WAITING as u64));
+    }
+}

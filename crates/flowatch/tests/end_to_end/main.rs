@@ -20,6 +20,7 @@ mod manifest;
 mod mix_reference;
 mod models;
 mod namespace;
+mod outputs;
 mod records;
 mod reference;
 mod signals_and_pipes;
