@@ -3,7 +3,7 @@
 use super::Experiment;
 use super::context::{Context, outcome};
 use super::real_time::{
-    Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, real_table, real_trials,
+    Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, ratio_text, real_table, real_trials,
 };
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome};
@@ -90,7 +90,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             outcome.comparisons.push(Comparison {
                 what: "drop ratio, one pool for all against a pool a queue".into(),
                 paper: "about 10 times".into(),
-                here: format!("{:.1e} against {:.1e}", ratio(1), ratio(0)),
+                here: format!("{} against {}", ratio_text(ratio(1)), ratio_text(ratio(0))),
             });
             let more = ratio(1) > 2.0 * ratio(0);
             outcome.findings.push(Finding {
@@ -101,12 +101,12 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                     false => Holds::No,
                 },
                 because: format!(
-                    "One pool loses {:.1e}, a pool a queue {:.1e}; a packet takes {:.2} times the processor time \
+                    "One pool loses {}, a pool a queue {}; a packet takes {:.2} times the processor time \
                      ({:.0} against {:.0} ns, polling included). With {} cores for a generator and two receivers, \
                      which of them the machine's scheduler runs decides what is lost; the table has the reasons, a \
-                     full queue apart from a lack of buffers. (No number: no trial was valid.)",
-                    ratio(1),
-                    ratio(0),
+                     full queue apart from a lack of buffers.",
+                    ratio_text(ratio(1)),
+                    ratio_text(ratio(0)),
                     cost.value,
                     mean(&cpu(1)),
                     mean(&cpu(0)),

@@ -3,7 +3,7 @@
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, cost_table, outcome};
 use super::real_time::{
-    Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, real_table, real_trials,
+    Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, ratio_text, real_table, real_trials,
 };
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome};
@@ -134,7 +134,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             outcome.comparisons.push(Comparison {
                 what: "drop ratio at 14.88 Mpps: cooperative, two threads on a core, on two".into(),
                 paper: "cooperative about 10 times two cores".into(),
-                here: format!("{:.1e}, {:.1e}, {:.1e}", drop(0), drop(1), drop(2)),
+                here: [0, 1, 2].map(|index| ratio_text(drop(index))).join(", "),
             });
             let worst = drop(1) >= drop(0);
             let known = !(drop(0) + drop(1)).is_nan();

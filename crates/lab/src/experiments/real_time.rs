@@ -231,3 +231,12 @@ pub(super) fn real_table(
     }
     table
 }
+
+/// A drop ratio in words.
+pub(super) fn ratio_text(ratio: f64) -> String {
+    if ratio.is_nan() {
+        "(no valid trial)".into()
+    } else {
+        format!("{ratio:.1e}")
+    }
+}

@@ -3,7 +3,8 @@
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, cost_table, mpps, outcome};
 use super::real_time::{
-    Card, Load, RealCondition, SOFTWARE_NIC, cores, drop_ratios, lost_of, real_table, real_trials,
+    Card, Load, RealCondition, SOFTWARE_NIC, cores, drop_ratios, lost_of, ratio_text, real_table,
+    real_trials,
 };
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome};
@@ -151,13 +152,21 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             outcome.comparisons.push(Comparison {
                 what: "drop ratio, run to completion against pipeline (other)".into(),
                 paper: "4.8 against 2.6 × 10⁻⁷: 1.8 times".into(),
-                here: format!("{completion:.1e} against {pipeline:.1e}"),
+                here: format!(
+                    "{} against {}",
+                    ratio_text(completion),
+                    ratio_text(pipeline)
+                ),
             });
             outcome.comparisons.push(Comparison {
                 what: "drop ratio under SCHED_DEADLINE against SCHED_OTHER (run to completion)"
                     .into(),
                 paper: "about 1000 times".into(),
-                here: format!("{deadline:.1e} against {completion:.1e}"),
+                here: format!(
+                    "{} against {}",
+                    ratio_text(deadline),
+                    ratio_text(completion)
+                ),
             });
             let worse = deadline > completion;
             let known = !(deadline + completion + pipeline).is_nan();

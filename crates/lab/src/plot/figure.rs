@@ -148,10 +148,11 @@ impl Point {
         }
     }
 
-    /// A ratio of `lost` to `offered`; where nothing was lost, the bound that this sets.
+    /// A ratio of `lost` to `offered`; where nothing was lost, the bound that this sets; of nothing
+    /// offered, no point that is drawn.
     #[must_use]
     pub fn ratio(x: f64, lost: u64, offered: u64) -> Self {
-        if lost == 0 {
+        if lost == 0 && offered > 0 {
             Self {
                 bound: true,
                 ..Self::new(x, crate::statistics::loss_at_most(0, offered))
