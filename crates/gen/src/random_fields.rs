@@ -35,6 +35,11 @@ impl RandomFields {
         self.source || self.destination || self.source_port || self.destination_port
     }
 
+    /// Whether a header has any of them.
+    pub(crate) fn in_headers(&self) -> bool {
+        self.change_flows() || self.ttl || self.dscp || self.identification
+    }
+
     /// Draws them, with the checksum of IPv4 mended; what the transport checksum changes by.
     pub(crate) fn draw(
         &self,

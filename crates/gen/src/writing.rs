@@ -25,6 +25,7 @@ pub(crate) struct Writing {
     pub(crate) mean_length: f64,
     pub(crate) room: usize,
     pub(crate) random_fields: RandomFields,
+    draws_headers: bool,
     /// Draws one of the lengths, where there are several.
     length_table: Option<AliasTable>,
     random: Random,
@@ -64,6 +65,7 @@ impl Writing {
             lengths,
             room: usize::from(longest).max(population.images.bytes_each()),
             random_fields: options.random,
+            draws_headers: options.random.in_headers(),
             random: Random::new(options.seed, FIELD_USE),
             size_random: Random::new(options.seed, SIZE_USE),
             sequence: options.sequence || options.timestamps,
@@ -114,7 +116,9 @@ impl Writing {
         if length != base {
             change = frame::resize(frame, layout, base, length);
         }
-        if let Some(fields) = &self.fields[layout.index()] {
+        if self.draws_headers
+            && let Some(fields) = &self.fields[layout.index()]
+        {
             change = change.plus(
                 self.random_fields
                     .draw(frame, layout, fields, &mut self.random),

@@ -13,6 +13,7 @@ mod command;
 mod dpdk;
 mod engine_flags;
 mod filters;
+mod generate;
 mod hostile;
 mod laboratory;
 mod live_veth;

@@ -1,0 +1,391 @@
+//! `gen` from the outside: what it says it sent is what `watch` reads, in files and over cables, with
+//! loss, order and connections counted. What runs over cables needs root.
+
+use crate::captures;
+use crate::command::{Outcome, Running, run, watch};
+use crate::namespace::Cable;
+use crate::records::{self, Row};
+use crate::summary::Summary;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// `flowatch gen` with these flags.
+fn generate(flags: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
+    command.arg("gen").args(flags.split_whitespace());
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The summary of a run that ended well.
+#[track_caller]
+fn summary(outcome: &Outcome) -> Summary {
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    Summary::parse(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+}
+
+/// Packets and bytes by key, as a ground truth and a CSV of records both have them.
+fn by_key(rows: Vec<Row>) -> BTreeMap<Row, (u64, u64)> {
+    let mut flows = BTreeMap::new();
+    for row in rows {
+        let of = |name: &str| records::number(&row, name);
+        let counts = (of("packets"), of("bytes"));
+        let is_key = |name: &String| {
+            name == "ipVersion"
+                || name == "protocolIdentifier"
+                || name.contains("Address")
+                || name.contains("TransportPort")
+        };
+        let key = row.iter().filter(|(name, _)| is_key(name));
+        let key: Row = key
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        assert_eq!(flows.insert(key, counts), None, "two lines of one flow");
+    }
+    flows
+}
+
+/// Writes a capture and the truth of it; the truth, and what `watch` makes of the capture.
+#[track_caller]
+fn written(
+    flags: &str,
+) -> (
+    BTreeMap<Row, (u64, u64)>,
+    BTreeMap<Row, (u64, u64)>,
+    Summary,
+) {
+    let directory = tempfile::tempdir().unwrap();
+    let (capture, truth) = (
+        directory.path().join("a.pcap"),
+        directory.path().join("truth.csv"),
+    );
+    let mut command = generate(flags);
+    command
+        .arg("-w")
+        .arg(&capture)
+        .arg("--truth")
+        .arg(&truth)
+        .args(["--summary", "json"]);
+    let summary = summary(&run(&mut command));
+    let truth = by_key(records::csv(&fs::read(truth).unwrap()));
+    let mut command = watch("-q --summary none --whole-flows -o csv -r");
+    let read = by_key(records::csv(&run(command.arg(&capture)).quiet_success()));
+    (truth, read, summary)
+}
+
+#[test]
+fn what_watch_reads_of_a_capture_is_the_truth() {
+    for flags in [
+        "--flows 500 --count 20000",
+        "--flows 2^10 --zipf 1.1 --size imix --ip 4,6 --protocol udp,tcp --size 82=1,200=2,1518=1 --count 20000",
+        "--flows 7 --round-robin --count 1000 --sequence --timestamps",
+        "--flows 30 --rate-inverse --rate 2Gbps --duration 10ms",
+        "--flows 100 --random ttl,dscp,id,payload --size 128 --count 5000 --seed 9",
+        "--flows 50 --src 10.0.0.0/24 --dst 10.1.0.1 --dport 80 --protocol tcp --count 3000",
+    ] {
+        // A flag given twice is refused: the second size stands for the first.
+        let flags = flags.replace("--size imix ", "");
+        let (truth, read, summary) = written(&flags);
+        assert_eq!(truth, read, "{flags}");
+        let total: u64 = truth.values().map(|(packets, _)| packets).sum();
+        assert_eq!(summary.number("/sent"), total, "{flags}");
+        assert_eq!(summary.number("/intended"), total, "{flags}");
+        assert_eq!(summary.number("/shortfall"), 0, "{flags}");
+    }
+}
+
+#[test]
+fn round_robin_shares_packets_evenly_and_a_count_is_exact() {
+    let (truth, _, _) = written("--flows 100 --round-robin --count 12345");
+    assert!(
+        truth
+            .values()
+            .all(|&(packets, bytes)| (123..=124).contains(&packets) && bytes == packets * 60)
+    );
+    // 2 Gbit/s at layer 1 for 10 ms are 20,000,000 bits, of 672 a frame; the first is due at once.
+    let (truth, _, _) = written("--flows 10 --rate 2Gbps --duration 10ms");
+    let total: u64 = truth.values().map(|(packets, _)| packets).sum();
+    assert_eq!(total, 20_000_000 / 672 + 1);
+}
+
+#[test]
+fn a_seed_repeats_to_the_byte() {
+    let bytes = |flags: &str| {
+        let outcome = run(&mut generate(&format!(
+            "-w - -q --summary none --count 500 {flags}"
+        )));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        outcome.stdout
+    };
+    let first = bytes("--zipf 1 --seed 7 --timestamps");
+    assert_eq!(first.len(), 24 + 500 * (16 + 60));
+    assert_eq!(bytes("--zipf 1 --seed 7 --timestamps"), first);
+    assert_ne!(bytes("--zipf 1 --seed 8 --timestamps"), first);
+}
+
+#[test]
+fn a_share_matches_the_filter_that_libpcap_applies() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("a.pcap");
+    let mut command = generate("--flows 1000 --count 20000 --summary json");
+    command
+        .args(["--match", "udp dst port 320=30%", "-w"])
+        .arg(&capture);
+    let said = summary(&run(&mut command));
+    let matching = said.number("/packets_by_kind/matching IPv4 UDP");
+    let mut command = watch("-q --summary json -r");
+    let outcome = run(command.arg(&capture).args(["udp", "dst", "port", "320"]));
+    assert_eq!(Summary::balanced(&outcome).number("/packets"), matching);
+    // 30 % of 20,000, by a fixed seed: within five standard deviations.
+    assert!(matching.abs_diff(6000) < 325, "{matching}");
+}
+
+#[test]
+fn replays_are_the_capture_in_copies() {
+    let example = captures::example();
+    let (once, read, _) = written(&format!("--replay {}", example.display()));
+    assert_eq!(once, read);
+    let flags = format!(
+        "--replay {} --copies 4 --copy-shift 65536 --loop 3",
+        example.display()
+    );
+    let (truth, read, summary) = written(&flags);
+    assert_eq!(truth, read);
+    assert_eq!(summary.number("/sent"), 548 * 12);
+    assert_eq!(truth.len(), 4 * once.len());
+    let packets =
+        |flows: &BTreeMap<Row, (u64, u64)>| flows.values().map(|flow| flow.0).sum::<u64>();
+    assert_eq!(packets(&truth), 12 * packets(&once));
+}
+
+#[test]
+fn sequence_numbers_of_a_capture_tell_what_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("a.pcap");
+    run(generate("--flows 10 --count 1000 --timestamps -q -w").arg(&capture)).quiet_success();
+    // The 101st to 110th are cut out, the last is doubled.
+    let bytes = fs::read(&capture).unwrap();
+    let record = 16 + 60;
+    let at = |number: usize| 24 + number * record;
+    let cut = [&bytes[..at(100)], &bytes[at(110)..], &bytes[at(999)..]].concat();
+    fs::write(&capture, cut).unwrap();
+    let mut command = generate("--receive --summary json --expect 1005 -r");
+    let said = summary(&run(command.arg(&capture)));
+    for (path, expected) in [
+        ("/packets", 991),
+        ("/distinct", 990),
+        ("/lost", 15),
+        ("/duplicates", 1),
+        ("/reordered", 0),
+        ("/latency/max_ns", 0),
+    ] {
+        assert_eq!(said.number(path), expected, "{path}");
+    }
+    let mut command = generate("--receive --fail-on-loss -r");
+    let outcome = run(command.arg(&capture));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let text = String::from_utf8(outcome.stdout).unwrap();
+    assert!(
+        text.contains("lost") && text.contains("10  (1.0 %)"),
+        "{text}"
+    );
+}
+
+/// Starts a command in a namespace; it is open when this returns.
+fn listen(namespace: &crate::namespace::Namespace, command: &Command) -> Running {
+    let mut running = Running::start(&mut namespace.within(command));
+    running.await_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    running
+}
+
+#[test]
+fn over_a_cable_what_was_sent_is_what_arrives() {
+    let cable = Cable::new();
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("flows.csv");
+    let truth = directory.path().join("truth.csv");
+    let flags = format!(
+        "-i right --interval 20ms --summary json --whole-flows -o csv:{}",
+        output.display()
+    );
+    let mut watching = Running::start(&mut cable.receiver.within(&watch(&flags)));
+    watching.await_packets(0);
+    let mut command = generate(
+        "-i left --flows 300 --zipf 1 --ip 4,6 --size 128,1500 --rate 20Kpps --count 5000 --summary json --truth",
+    );
+    let sent = summary(&run(&mut cable.sender.within(command.arg(&truth))));
+    assert_eq!((sent.number("/sent"), sent.number("/shortfall")), (5000, 0));
+    watching.await_packets(5000);
+    watching.signal("INT");
+    let outcome = watching.finish();
+    assert_eq!(Summary::balanced(&outcome).number("/books/processed"), 5000);
+    assert_eq!(
+        by_key(records::csv(&fs::read(output).unwrap())),
+        by_key(records::csv(&fs::read(truth).unwrap()))
+    );
+}
+
+#[test]
+fn over_a_cable_numbers_arrive_complete_and_connections_close() {
+    let cable = Cable::new();
+    let receive = generate("--receive -i right --expect 3000 --interval 20ms --summary json");
+    let receiving = listen(&cable.receiver, &receive);
+    let send = generate("-i left --timestamps --rate 20Kpps --count 3000 --summary json");
+    let sent = summary(&run(&mut cable.sender.within(&send)));
+    assert_eq!(sent.number("/sent"), 3000);
+    // It ends by itself when the last has come.
+    let received = summary(&receiving.finish());
+    assert_eq!(
+        (received.number("/packets"), received.number("/lost")),
+        (3000, 0)
+    );
+    assert_eq!(received.number("/duplicates"), 0);
+    assert!(received.number("/latency/max_ns") > 0);
+
+    let echo = generate("--echo -i right --interval 20ms --summary json");
+    let echoing = listen(&cable.receiver, &echo);
+    let clients = generate("--clients 20 -c 200 -i left --summary json");
+    let clients = summary(&run(&mut cable.sender.within(&clients)));
+    assert_eq!(
+        (clients.number("/started"), clients.number("/completed")),
+        (200, 200)
+    );
+    assert_eq!(clients.number("/wrong_bytes"), 0);
+    assert_eq!(clients.number("/echoed_bytes"), 200 * 512);
+    echoing.signal("INT");
+    let served = summary(&echoing.finish());
+    assert_eq!(served.number("/accepted"), 200);
+    assert_eq!(served.number("/echoed_bytes"), 200 * 512);
+}
+
+#[test]
+fn a_signal_ends_a_run_and_its_report_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let truth = directory.path().join("truth.csv");
+    let mut command =
+        generate("-i null: --flows 20 --rate 100Kpps --interval 10ms --summary json --truth");
+    let mut running = Running::start(command.arg(&truth));
+    let at_least = |line: &str| {
+        let count = line.split_whitespace().nth(1).unwrap_or("");
+        count
+            .replace(',', "")
+            .parse::<u64>()
+            .is_ok_and(|count| count > 100)
+    };
+    running.await_line(at_least);
+    running.signal("INT");
+    let said = summary(&running.finish());
+    assert!(said.number("/sent") > 100);
+    let parts = ["/sent", "/refused", "/skipped", "/unsent"].map(|path| said.number(path));
+    assert_eq!(parts.iter().sum::<u64>(), said.number("/intended"));
+    let truth = by_key(records::csv(&fs::read(truth).unwrap()));
+    assert_eq!(
+        truth.values().map(|flow| flow.0).sum::<u64>(),
+        said.number("/sent")
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_fault() {
+    let mut running = Running::start(&mut generate("-w - --count 1000000 --summary none"));
+    drop(running.stdout());
+    let outcome = running.finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn bad_input_is_one_line_that_says_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("none/a.pcap");
+    let missing = missing.display().to_string();
+    let refused = |flags: &str, more: &[&str], words: &str| {
+        let outcome = run(generate(flags).args(more));
+        assert_eq!(outcome.code, Some(2), "{flags}: {outcome:?}");
+        assert!(outcome.stdout.is_empty(), "{flags}");
+        assert!(
+            outcome.stderr.contains(words),
+            "{flags}: {}",
+            outcome.stderr
+        );
+        assert!(!outcome.stderr.contains("panicked"), "{flags}");
+        outcome.stderr
+    };
+    for (flags, words) in [
+        ("", "nowhere to send to"),
+        ("-i null: -w x.pcap", "-i and -w together"),
+        ("-w x.pcap", "a capture has an end"),
+        ("-i null: --rate fast", "is no rate"),
+        ("-i null: --rate 0pps", "is no rate"),
+        ("-i null: --rate 50%", "--link-speed"),
+        ("-i null: --rate 50% --link-speed 5pps", "write 10Gbps"),
+        ("-i null: --size 63", "from 64 to"),
+        ("-i null: --size big", "is no frame size"),
+        ("-i null: --zipf nan", "Zipf exponent"),
+        ("-i null: --timestamps --protocol tcp", "at least 76"),
+        ("-i null: --ip 6", "at least 66"),
+        ("-i null: --src 10.0.0.0/40", "no range of addresses"),
+        ("-i null: --src 10.0.0.1 --src 10.0.0.2", "given twice"),
+        ("-i null: --src ::1 --ip 4", "not asked for"),
+        ("-i null: --random sport --truth x", "flow of its own"),
+        ("-i null: --random colour", "no field to draw"),
+        ("-i null: --when-late skip", "needs a --rate"),
+        ("-i null: --when-late later", "catch-up, skip"),
+        ("-i null: --match tcp", "a filter and a share"),
+        ("-i null: --match tcp=200%", "a filter and a share"),
+        ("-i null: --match icmp=1%", "cannot be constructed"),
+        ("-i null: --match udp=50%", "all other flows match too"),
+        ("-i nothere0 -c 1", "no such interface"),
+        ("-i null: --clients 5", "nobody answers"),
+        ("--clients 5", "needs an interface"),
+        (
+            "-i lo --clients 5 --rate 5pps",
+            "--rate is not for a closed loop",
+        ),
+        ("--receive", "nothing to receive from"),
+        ("-i null: --replay /nowhere.pcap", "/nowhere.pcap"),
+        ("-i null: -c 1 -- --no-huge", "EAL arguments"),
+        ("-i null: -c 1 --cores 9999", "9999"),
+    ] {
+        let stderr = refused(flags, &[], words);
+        assert_eq!(stderr.lines().count(), 1, "{stderr:?}");
+        assert!(stderr.starts_with("flowatch: "), "{stderr:?}");
+    }
+    refused("-c 1 -w", &[&missing], &missing);
+    refused("-i null: -c 1 --truth", &[&missing], &missing);
+    // What contradicts itself is for the parser of flags to say.
+    for flags in [
+        "-i null: --uniform --zipf 1",
+        "-i null: --replay x --zipf 1",
+        "-i null: --speed 2",
+        "-i null: --replay x --speed 2 --rate 5pps",
+        "-i null: --flows 0",
+        "-i null: --source-mac 1:2",
+        "-i null: --receive --truth x",
+        "-i null: --expect 5",
+    ] {
+        refused(flags, &[], "error: ");
+    }
+}
+
+#[test]
+fn null_takes_all_and_a_truth_on_standard_output_keeps_it_clean() {
+    let outcome = run(&mut generate("-i null: --flows 5 --count 1000 --truth -"));
+    assert_eq!(outcome.code, Some(0));
+    assert!(
+        outcome.stderr.contains("1,000 packets"),
+        "{}",
+        outcome.stderr
+    );
+    let truth = by_key(records::csv(&outcome.stdout));
+    assert_eq!(truth.values().map(|flow| flow.0).sum::<u64>(), 1000);
+    assert!(Path::new("/dev/full").exists());
+    let outcome = run(&mut generate("-w /dev/full --count 100000"));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("/dev/full: cannot be written"),
+        "{}",
+        outcome.stderr
+    );
+}
