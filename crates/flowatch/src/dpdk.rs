@@ -9,6 +9,9 @@ use port::{Port, PortError, Transmit};
 /// How a source of DPDK begins.
 const PREFIX: &str = "dpdk:";
 
+/// An end that receives and one that sends, of one link.
+pub(crate) type BothWays = (Box<dyn Port>, Box<dyn Transmit>);
+
 /// What was asked for devices of DPDK.
 #[derive(Clone, Debug)]
 #[cfg_attr(
@@ -122,10 +125,7 @@ pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn P
 
 /// Opens a device for both ways, a queue each.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_both(
-    name: &String,
-    eal: &[String],
-) -> Result<(Box<dyn Port>, Box<dyn Transmit>), PortError> {
+pub(crate) fn open_both(name: &String, eal: &[String]) -> Result<BothWays, PortError> {
     use port::dpdk::{DpdkSender, Eal, Options, SendOptions};
     let devices = devices(&[name])?;
     let eal = Eal::start(&devices, eal)?;
@@ -180,10 +180,7 @@ pub(crate) fn open_receiver(source: &String, _: &[String]) -> Result<Box<dyn Por
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_both(
-    name: &String,
-    _: &[String],
-) -> Result<(Box<dyn Port>, Box<dyn Transmit>), PortError> {
+pub(crate) fn open_both(name: &String, _: &[String]) -> Result<BothWays, PortError> {
     Err(not_in_this_build(name))
 }
 

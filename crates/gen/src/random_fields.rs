@@ -96,8 +96,8 @@ impl RandomFields {
             change = change.changed(get(frame, at), new);
             put(frame, at, new);
         };
-        let ttl = ((bits & 0xffff) * 255 >> 16) as u8 + 1;
-        let dscp = (bits >> 16 & 0x3f) as u16;
+        let ttl = (((bits & 0xffff) * 255) >> 16) as u8 + 1;
+        let dscp = ((bits >> 16) & 0x3f) as u16;
         if layout.ipv6 {
             if self.ttl {
                 frame[field::HOP_LIMIT] = ttl;

@@ -1,7 +1,7 @@
 //! The ends of a link, as `-i`, `-w` and `-r` name them, opened.
 
 use super::plan::Sink;
-use crate::dpdk;
+use crate::dpdk::{self, BothWays};
 use crate::watch::complain;
 use port::{AfPacket, AfPacketSender, NullSink, PcapWriter, Port, PortError, Transmit, af_packet};
 use wire::LinkType;
@@ -43,10 +43,7 @@ pub(crate) fn source(name: &String, eal: &[String]) -> Result<Box<dyn Port>, Por
 }
 
 /// Opens an interface for both ways.
-pub(crate) fn both(
-    name: &String,
-    eal: &[String],
-) -> Result<(Box<dyn Port>, Box<dyn Transmit>), PortError> {
+pub(crate) fn both(name: &String, eal: &[String]) -> Result<BothWays, PortError> {
     if name == NULL {
         return Err(PortError::Failed(format!(
             "{NULL}: nobody answers there; a closed loop needs an interface"

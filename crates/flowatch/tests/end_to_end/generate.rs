@@ -26,8 +26,11 @@ fn summary(outcome: &Outcome) -> Summary {
     Summary::parse(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }
 
+/// Packets and bytes by key.
+type Flows = BTreeMap<Row, (u64, u64)>;
+
 /// Packets and bytes by key, as a ground truth and a CSV of records both have them.
-fn by_key(rows: Vec<Row>) -> BTreeMap<Row, (u64, u64)> {
+fn by_key(rows: Vec<Row>) -> Flows {
     let mut flows = BTreeMap::new();
     for row in rows {
         let of = |name: &str| records::number(&row, name);
@@ -49,13 +52,7 @@ fn by_key(rows: Vec<Row>) -> BTreeMap<Row, (u64, u64)> {
 
 /// Writes a capture and the truth of it; the truth, and what `watch` makes of the capture.
 #[track_caller]
-fn written(
-    flags: &str,
-) -> (
-    BTreeMap<Row, (u64, u64)>,
-    BTreeMap<Row, (u64, u64)>,
-    Summary,
-) {
+fn written(flags: &str) -> (Flows, Flows, Summary) {
     let directory = tempfile::tempdir().unwrap();
     let (capture, truth) = (
         directory.path().join("a.pcap"),
@@ -155,8 +152,7 @@ fn replays_are_the_capture_in_copies() {
     assert_eq!(truth, read);
     assert_eq!(summary.number("/sent"), 548 * 12);
     assert_eq!(truth.len(), 4 * once.len());
-    let packets =
-        |flows: &BTreeMap<Row, (u64, u64)>| flows.values().map(|flow| flow.0).sum::<u64>();
+    let packets = |flows: &Flows| flows.values().map(|flow| flow.0).sum::<u64>();
     assert_eq!(packets(&truth), 12 * packets(&once));
 }
 
