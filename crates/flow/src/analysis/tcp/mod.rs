@@ -334,6 +334,10 @@ impl Tcp {
         let flags = segment.tcp_flags;
         let (this, peer) = both(&mut self.sides, side);
         let ahead = start.wrapping_sub(this.next).cast_signed();
+        // A FIN takes a sequence number and is no data.
+        if ahead == 1 && length == 0 && this.marks & mark::FIN != 0 {
+            return;
+        }
         if !(-JUMP..=JUMP).contains(&ahead) {
             self.limits |= limit::JUMP;
             self.restart(side, pool);

@@ -4,7 +4,7 @@ use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, MS, Random};
 use super::{Anomalies, AnomalyPool, Class, Tcp};
 use wire::Segment;
-use wire::tcp::flag::{ACK, SYN};
+use wire::tcp::flag::{ACK, FIN, SYN};
 
 /// Classes as they are (rows) and as they were judged, of packets that are out of sequence.
 type Confusion = [[u64; CLASSES]; CLASSES];
@@ -277,4 +277,27 @@ fn another_connection_on_the_same_ports_begins_anew() {
         (tcp.limits, tcp.sides[0].rtt.count(), tcp.sides[0].syns),
         (0, 2, 2)
     );
+}
+
+#[test]
+fn a_closed_connection_has_missed_nothing() {
+    let mut pool = AnomalyPool::new(1).unwrap();
+    let mut tcp = Tcp::default();
+    for (side, at_ms, segment) in [
+        (0, 0, segment(9, 0, SYN, 0, 1000)),
+        (1, 1, segment(49, 10, SYN | ACK, 0, 1000)),
+        (0, 2, segment(10, 50, ACK, 100, 1000)),
+        (1, 3, segment(50, 110, ACK, 20, 1000)),
+        (0, 4, segment(110, 70, ACK | FIN, 0, 1000)),
+        (1, 5, segment(70, 111, ACK | FIN, 30, 1000)),
+        (0, 6, segment(111, 101, ACK, 0, 1000)),
+        (0, 7, segment(110, 101, ACK | FIN, 0, 1000)),
+    ] {
+        tcp.count(side, at_ms * MS, &segment, &mut pool);
+    }
+    assert_eq!(pool.get(tcp.anomalies), None);
+    for side in &tcp.sides {
+        assert_eq!(side.missed_bytes(&Anomalies::default()), 0);
+        assert!(side.rtt.count() > 0);
+    }
 }
