@@ -147,7 +147,8 @@ fn worker_cpu_s(process: u32) -> Option<f64> {
     {
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        if name.starts_with("lcore-worker") {
+        // `rte-worker-1` or `lcore-worker-1`, by DPDK's version.
+        if name.contains("-worker-") {
             let fields: Vec<&str> = rest.split_whitespace().collect();
             // utime and stime are fields 14 and 15 of all, 12 and 13 behind the name.
             let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
