@@ -32,7 +32,7 @@ pub struct Anonymiser {
 
 #[derive(Clone, Debug)]
 enum How {
-    CryptoPan(CryptoPan),
+    CryptoPan(Box<CryptoPan>),
     /// Bits kept of IPv4 and IPv6 addresses.
     Truncate {
         ipv4: u32,
@@ -81,7 +81,7 @@ impl Anonymiser {
     pub fn open(spec: &str) -> Result<Self, AnonymiseError> {
         let how = match spec.split_once('=') {
             Some(("crypto-pan", path)) if !path.is_empty() => {
-                How::CryptoPan(read_key(Path::new(path))?)
+                How::CryptoPan(Box::new(read_key(Path::new(path))?))
             }
             Some(("truncate", bits)) => {
                 let wrong = || AnonymiseError::Bits {
@@ -109,7 +109,7 @@ impl Anonymiser {
     /// By Crypto-PAn with this key.
     #[must_use]
     pub fn crypto_pan(key: &[u8; KEY_BYTES]) -> Self {
-        Self::new(How::CryptoPan(CryptoPan::new(key)))
+        Self::new(How::CryptoPan(Box::new(CryptoPan::new(key))))
     }
 
     fn new(how: How) -> Self {
