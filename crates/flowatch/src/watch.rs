@@ -50,7 +50,6 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         acquisition: plan.acquisition,
         link_numbers: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
-        ..Options::default()
     };
     // Before the ports: a link waits for no table.
     let meters = match engine::meters(&options, plan.receivers()) {

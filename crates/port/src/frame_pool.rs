@@ -142,7 +142,7 @@ mod tests {
                     rss_hash: NonZeroU32::new(number),
                     ..Said::default()
                 };
-                assert!(pool.write(&number.to_le_bytes(), said, number % 2 == 0));
+                assert!(pool.write(&number.to_le_bytes(), said, number.is_multiple_of(2)));
                 number += 1;
             }
             assert_eq!(pool.written(), burst);

@@ -98,7 +98,7 @@ fn contradictions_are_told_with_their_reason() {
 fn no_room(outcome: &Outcome) -> bool {
     let no_room = outcome.stderr.contains("no room");
     if no_room {
-        println!("SKIPPED: the kernel has no room: {}", outcome.stderr);
+        eprintln!("SKIPPED: the kernel has no room: {}", outcome.stderr);
     }
     no_room
 }

@@ -37,6 +37,7 @@ fn flow(number: u32) -> Endpoints {
 #[test]
 fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
     const MOST: u64 = 10_000;
+    const HALF_A_BUCKET: u64 = 16;
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
     let mut peaks = Vec::new();
@@ -51,16 +52,21 @@ fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
         let summary = Summary::balanced(&outcome);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         assert_eq!(summary.number("/flows"), flows);
-        assert_eq!(summary.number("/evicted"), flows - MOST);
+        // Room is made half a bucket at a time: the table is never quite full when the input ends.
+        let evicted = summary.number("/evicted");
+        assert!(
+            (flows - MOST..flows - MOST + HALF_A_BUCKET).contains(&evicted),
+            "{evicted}"
+        );
         assert_eq!(summary.number("/books/in_flows"), flows);
 
         let rows = records::csv(&fs::read(&output).unwrap());
         assert_eq!(rows.len() as u64, flows);
         assert!(rows.iter().all(|row| row["packets"] == "1"));
-        let evicted = rows
+        let left = rows
             .iter()
             .filter(|row| row["endReason"] == "lack-of-resources");
-        assert_eq!(evicted.count() as u64, flows - MOST);
+        assert_eq!(left.count() as u64, evicted);
         assert!(peak_kib < RESIDENT_KIB, "{peak_kib} KiB for {flows} flows");
         peaks.push(peak_kib);
     }

@@ -383,12 +383,11 @@ fn draw_series(
     Ok(())
 }
 
+/// A place in the picture.
+type Place = (i32, i32);
+
 /// A mark whose shape goes with the series; hollow ones are bounds.
-fn mark(
-    (x, y): (i32, i32),
-    index: usize,
-    hollow: bool,
-) -> (Polygon<(i32, i32)>, PathElement<(i32, i32)>) {
+fn mark((x, y): Place, index: usize, hollow: bool) -> (Polygon<Place>, PathElement<Place>) {
     let m = MARK;
     let shape: Vec<(i32, i32)> = match index % 5 {
         0 => (0..12)

@@ -360,7 +360,7 @@ impl Tcp {
             // The byte before the next one, without it: is the other host alive? (RFC 9293 3.8.4.)
             if ahead == -1 && flags & (SYN | FIN) == 0 && this.acknowledged == this.next {
                 self.anomalies(pool, side, |it| {
-                    it.classes[Class::FlowControl as usize] += 1
+                    it.classes[Class::FlowControl as usize] += 1;
                 });
             }
             return;
