@@ -110,7 +110,7 @@ fn what_is_wrong_is_named_with_what_there_is() {
     for (list, wrong) in [
         ("gaps", "`gaps`"),
         ("count,", "``"),
-        ("tcp", "`tcp`"),
+        ("tls", "`tls`"),
         ("rtt-percentile=5", "`rtt-percentile=5`"),
         ("gap=5", "`gap=5`"),
         ("gap-percentile", "`gap-percentile`"),
