@@ -95,8 +95,6 @@ impl Drawing {
             }
             (None, None) => {}
         }
-        for &flow in block.iter() {
-            images.prefetch(flow);
-        }
+        images.prefetch(block);
     }
 }

@@ -56,12 +56,19 @@ impl Images {
         }
     }
 
-    pub(crate) fn prefetch(&self, flow: u32) {
+    /// Asks for the images of flows.
+    pub(crate) fn prefetch(&self, flows: &[u32]) {
         match self {
-            Self::Small(images) => prefetch::read(images, flow as usize),
+            Self::Small(images) => {
+                for &flow in flows {
+                    prefetch::read(images, flow as usize);
+                }
+            }
             Self::Large(images) => {
-                prefetch::read(images, flow as usize);
-                prefetch::ahead(&images[flow as usize], 64);
+                for &flow in flows {
+                    prefetch::read(images, flow as usize);
+                    prefetch::ahead(&images[flow as usize], 64);
+                }
             }
         }
     }

@@ -187,7 +187,8 @@ impl Clock {
     fn new(time: Time) -> Self {
         match time {
             Time::Wall => {
-                let rate = TickRate::get();
+                // Whole ticks a second, as the schedule counts them, so that a time ends where it should.
+                let rate = TickRate::from_per_second(TickRate::get().per_second().round());
                 Self {
                     rate,
                     is_virtual: false,
@@ -234,9 +235,10 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             )),
             _ => None,
         };
+        let per_second = clock.rate.per_second() as u128;
         let ticks_of = |time: Duration| {
-            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            clock.rate.to_ticks(ns)
+            let ticks = (time.as_nanos() * per_second).div_ceil(1_000_000_000);
+            u64::try_from(ticks).unwrap_or(u64::MAX)
         };
         let end = options.duration.map_or(u64::MAX, ticks_of);
         let classes = source.classes().len();
@@ -293,6 +295,9 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             self.burst(sink, elapsed, fresh)?;
         }
         self.report.refused += self.pending.count as u64;
+        if !self.clock.is_virtual {
+            self.report.elapsed_ns = monotonic_raw_ns() - self.clock.raw_start_ns;
+        }
         sink.discard();
         sink.flush()?;
         Ok(self.finish(elapsed))
@@ -475,12 +480,10 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         if let [only] = &mut report.by_class[..] {
             *only = report.sent;
         }
-        report.elapsed_ns = if self.clock.is_virtual {
+        if self.clock.is_virtual {
             let next = self.schedule.as_ref().map_or(elapsed, Schedule::next_ticks);
-            self.clock.rate.to_ns(next)
-        } else {
-            monotonic_raw_ns() - self.clock.raw_start_ns
-        };
+            report.elapsed_ns = self.clock.rate.to_ns(next);
+        }
         let turned = report.offered + report.skipped;
         report.intended = turned;
         if let Some(schedule) = self.schedule {
