@@ -213,7 +213,7 @@ pub(crate) struct GenArguments {
     pub(crate) when_full: WhenFullArgument,
 
     /// The most frames handed to the link at a time.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Pace")]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Pace")]
     pub(crate) burst: u16,
 
     /// Core to run on.
