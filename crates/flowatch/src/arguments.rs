@@ -105,8 +105,8 @@ pub(crate) struct WatchArguments {
     #[arg(long, conflicts_with_all = ["idle_timeout", "active_timeout", "tcp_close"], help_heading = "Flows")]
     pub(crate) whole_flows: bool,
 
-    /// The most flows at a time, for each table; beyond it, the least recently seen of a few makes
-    /// room, and is counted as evicted.
+    /// The most flows at a time, for each table; beyond it, the less recently seen half of a
+    /// bucket, about ten flows, makes room, and is counted as evicted.
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = count, help_heading = "Flows")]
     pub(crate) max_flows: u64,
 

@@ -4,7 +4,6 @@
 pub mod experiments;
 pub mod fair_dropper;
 pub mod ledger;
-pub mod lognormal;
 pub mod machine;
 pub mod monitor;
 pub mod outcome;

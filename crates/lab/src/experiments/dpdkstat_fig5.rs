@@ -3,11 +3,11 @@
 
 use super::Experiment;
 use super::context::{Context, outcome};
-use crate::lognormal::Lognormal;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::quantile_of_sorted;
 use crate::trial::TrialError;
+use engine::occupancy::Occupancy;
 use hw::schedule::{Schedule, yield_job};
 use hw::time::{TickRate, ticks};
 use std::thread;
@@ -137,14 +137,18 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             packets.sort_by(f64::total_cmp);
             let above = packets.iter().filter(|held| **held > RING).count();
             let measured = above as f64 / packets.len().max(1) as f64;
-            let Some(fit) = Lognormal::fit(&packets) else {
+            let mut occupancy = Occupancy::default();
+            for &held in &packets {
+                occupancy.add(held as usize);
+            }
+            let Some(fit) = occupancy.lognormal() else {
                 continue;
             };
             let ms = period as f64 / 1e3;
-            by_fit.push(Point::new(ms, fit.above(RING).max(1e-30)));
+            by_fit.push(Point::new(ms, fit.above(RING as usize).max(1e-30)));
             as_measured.push(Point::ratio(ms, above as u64, packets.len() as u64));
             if waking == Waking::Deadline {
-                fits.push(fit.above(RING));
+                fits.push(fit.above(RING as usize));
                 measured_all.push(measured);
                 tails
                     .series
@@ -155,7 +159,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                     (0..60)
                         .map(|step| {
                             let held = low * (high / low).powf(f64::from(step) / 59.0);
-                            Point::new(held, fit.above(held))
+                            Point::new(held, fit.above(held as usize))
                         })
                         .filter(|point| point.y > 1e-4)
                         .collect(),
@@ -168,9 +172,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 quantile_of_sorted(&packets, 0.5).into(),
                 quantile_of_sorted(&packets, 0.99).into(),
                 packets.last().copied().unwrap_or(f64::NAN).into(),
-                fit.mean.into(),
-                fit.deviation.into(),
-                fit.above(RING).into(),
+                fit.mu.into(),
+                fit.sigma.into(),
+                fit.above(RING as usize).into(),
                 measured.into(),
             ]);
         }

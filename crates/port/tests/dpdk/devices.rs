@@ -9,7 +9,7 @@ use port::{Port, Received};
 pub(crate) fn eal() -> &'static Eal {
     static EAL: OnceLock<Eal> = OnceLock::new();
     EAL.get_or_init(|| {
-        let arguments = ["--no-huge", "-m", "1024"].map(str::to_owned);
+        let arguments = ["--no-huge", "-m", "2048"].map(str::to_owned);
         Eal::start(&[], &arguments).unwrap()
     })
 }

@@ -73,7 +73,7 @@ fn a_device_refused_can_be_opened_when_the_fault_is_mended() {
 
 #[test]
 fn the_layer_starts_once() {
-    let same = Eal::start(&[], &["--no-huge", "-m", "1024"].map(str::to_owned));
+    let same = Eal::start(&[], &["--no-huge", "-m", "2048"].map(str::to_owned));
     assert!(eal().arguments() == same.unwrap().arguments());
     let other = Eal::start(&[DeviceName::parse("3b:00.0").unwrap()], &[]);
     assert!(
