@@ -2,7 +2,7 @@
 //!
 //! Time is that of the records (when their flows ended), so a capture gives the same files each
 //! time it is read. It only moves forward, but for a clock that steps back by more than
-//! [`STEP_BACK_NS`].
+//! a day.
 
 use crate::error::ExportError;
 use crate::output::Output;

@@ -53,7 +53,7 @@ pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
 /// The same with a round of `packets`.
 ///
 /// # Errors
-/// As [`wire`].
+/// As `wire`.
 pub fn wire_of(options: &TrafficOptions, packets: usize) -> Result<Arc<Wire>, TrialError> {
     let refuse = |error: &dyn std::error::Error| TrialError::Missing(error.to_string());
     let mut traffic = Traffic::new(options).map_err(|error| refuse(&error))?;

@@ -400,7 +400,7 @@ impl Port for DpdkPort {
         &self.name
     }
 
-    /// What the queue holds is handed over, at most [`DRAIN_FRAMES`] frames of it; a link goes on
+    /// What the queue holds is handed over, at most `DRAIN_FRAMES` frames of it; a link goes on
     /// sending meanwhile.
     fn stop(&mut self) {
         if matches!(self.state, State::New | State::Open) {
