@@ -86,6 +86,10 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     pub(crate) promiscuous: bool,
     pub(crate) ring_memory_mib: u32,
+    #[cfg_attr(
+        not(feature = "dpdk"),
+        allow(dead_code, reason = "asked for by devices of DPDK alone")
+    )]
     pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
     pub(crate) level: Level,
