@@ -53,7 +53,7 @@ impl Verdict {
 }
 
 /// Of the polls, the share that may be stalled before a trial says nothing.
-const STALLED_SHARE_MAX: f64 = 0.05;
+const STALLED_SHARE_MAX: f64 = 0.02;
 
 /// What a trial in the virtual clock showed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
