@@ -5,6 +5,7 @@ pub mod af_packet;
 pub mod buffer;
 #[cfg(all(target_os = "linux", feature = "dpdk"))]
 pub mod dpdk;
+pub mod fault;
 pub mod file;
 pub mod filter;
 pub mod frame;
@@ -20,6 +21,7 @@ pub mod transmit;
 
 #[cfg(target_os = "linux")]
 pub use af_packet::{AfPacket, AfPacketSender};
+pub use fault::{Fault, FaultLog, Faults, Faulty};
 pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
 pub use frame::{Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};

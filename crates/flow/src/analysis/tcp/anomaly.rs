@@ -103,10 +103,20 @@ pub(super) struct Evidence {
 const COUNTING: u16 = 1 << 12;
 
 impl Evidence {
-    /// Whether identifications count packets here, so that they tell the order of sending.
-    fn counts(known: &Known) -> bool {
-        let step = known.identification.wrapping_sub(known.before);
-        known.identification != 0 && known.before != 0 && step < COUNTING
+    /// Whether it was sent before what followed the gap, if identifications count packets here, so
+    /// that they tell the order of sending. Where only these two are known, they do if they are near
+    /// each other.
+    fn sent_before(&self, known: &Known) -> Option<bool> {
+        if self.identification == 0 || known.identification == 0 {
+            return None;
+        }
+        let later = self.identification.wrapping_sub(known.identification);
+        let counts = if known.before == 0 {
+            later.cast_signed().unsigned_abs() < COUNTING
+        } else {
+            known.identification.wrapping_sub(known.before) < COUNTING
+        };
+        counts.then_some(later.cast_signed() < 0)
     }
 
     /// The class.
@@ -126,13 +136,8 @@ impl Evidence {
             }
         } else if !known.at_least {
             // Sent before what followed the gap, or sent again.
-            let later = self.identification.wrapping_sub(known.identification);
-            let late = if identified && Self::counts(&known) {
-                later.cast_signed() < 0
-            } else {
-                known.age_ns < self.rtt_ns && !self.asked_for
-            };
-            if late {
+            let soon = known.age_ns < self.rtt_ns && !self.asked_for;
+            if self.sent_before(&known).unwrap_or(soon) {
                 return Class::Reordering;
             }
         }

@@ -8,7 +8,7 @@ use wire::Segment;
 use wire::tcp::flag::{ACK, SYN};
 
 pub(super) const MS: i64 = 1_000_000;
-const PAYLOAD: u32 = 1000;
+pub(super) const PAYLOAD: u32 = 1000;
 
 /// A packet at the probe, and what is true of it.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,8 @@
 mod anomaly;
 #[cfg(test)]
 mod conversation;
+#[cfg(test)]
+mod faulty_path;
 mod holes;
 mod rtt;
 mod sent;
@@ -275,8 +277,12 @@ impl Tcp {
         }
         let start = segment.sequence.wrapping_add(1);
         let known = self.sides[side].marks;
-        let again = known & mark::SYN != 0 && self.sides[side].start == start;
-        if !again {
+        // Sent again, or late, where what it begins is known.
+        let again = known & mark::STARTED != 0 && self.sides[side].start == start;
+        if again {
+            let late = known & mark::SYN == 0 && flags & ACK == 0;
+            self.connections = self.connections.saturating_add(u16::from(late));
+        } else {
             if flags & ACK == 0 {
                 // A new connection: of both sides nothing that was known holds.
                 self.restart(side, pool);
@@ -313,7 +319,6 @@ impl Tcp {
         }
         let this = &mut self.sides[side];
         this.holes = Holes::default();
-        this.sent.clear();
         this.marks &= mark::TIMESTAMPS | mark::WINDOW;
         this.duplicates = 0;
         this.smoothed = Smoothed::default();
@@ -421,9 +426,11 @@ impl Tcp {
             }
             _ => {
                 let again = class != Class::Reordering;
+                let identification = segment.identification;
+                let acknowledged = evidence.acknowledged;
                 if !this
                     .sent
-                    .insert(end, time_ns, segment.identification, again)
+                    .insert(end, time_ns, identification, again, acknowledged)
                 {
                     this.sent
                         .send_again(start, end, time_ns, segment.identification);

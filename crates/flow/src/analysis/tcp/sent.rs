@@ -52,7 +52,7 @@ impl Segment {
 #[repr(C)]
 pub(super) struct SentList {
     segments: [Segment; SENT],
-    /// The sequence number at which the oldest begins.
+    /// The sequence number at which the oldest begins, or the gap before it.
     edge: u32,
     head: u8,
     length: u8,
@@ -90,12 +90,18 @@ impl SentList {
         &self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
     }
 
+    /// Nothing, and the first segment begins at `edge` or behind a gap that does.
+    pub(super) fn beginning(edge: u32) -> Self {
+        Self {
+            edge,
+            ..Self::default()
+        }
+    }
+
     /// Adds a segment behind all others; whether it found a place of its own.
     #[inline(always)]
-    pub(super) fn push(&mut self, start: u32, end: u32, time_ns: i64, identification: u16) -> bool {
-        if self.length == 0 {
-            self.edge = start;
-        } else if usize::from(self.length) == SENT {
+    pub(super) fn push(&mut self, end: u32, time_ns: i64, identification: u16) -> bool {
+        if usize::from(self.length) == SENT {
             if self.acknowledged == 0 {
                 *self.at(self.length - 1) = Segment::new(end, time_ns, identification);
                 return false;
@@ -163,12 +169,14 @@ impl SentList {
     }
 
     /// Adds a segment that fills a gap (`again`: sent to replace a lost one), if there is room.
+    /// `acknowledged`: it was, before it came.
     pub(super) fn insert(
         &mut self,
         end: u32,
         now_ns: i64,
         identification: u16,
         again: bool,
+        acknowledged: bool,
     ) -> bool {
         let place = (0..self.length).find(|&index| after(self.get(index).end, end));
         let Some(place) = place else {
@@ -182,7 +190,7 @@ impl SentList {
             self.head = self.head.wrapping_add(1) & MASK;
             self.length -= 1;
             self.acknowledged -= 1;
-            return self.insert(end, now_ns, identification, again);
+            return self.insert(end, now_ns, identification, again, acknowledged);
         }
         for index in (place..self.length).rev() {
             let moved = *self.get(index);
@@ -194,15 +202,10 @@ impl SentList {
         }
         *self.at(place) = segment;
         self.length += 1;
-        if place < self.acknowledged {
+        if place < self.acknowledged || acknowledged {
             self.acknowledged += 1;
         }
         true
-    }
-
-    /// Forgets all.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -212,11 +215,11 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_answers_the_segment_that_ends_there() {
-        let mut list = SentList::default();
         let base = u32::MAX - 150;
+        let mut list = SentList::beginning(base);
         for number in 0..3u32 {
             let start = base.wrapping_add(100 * number);
-            assert!(list.push(start, start.wrapping_add(100), 1000 + i64::from(number), 7));
+            assert!(list.push(start.wrapping_add(100), 1000 + i64::from(number), 7));
         }
         // In the middle of a segment: an answer to none.
         assert_eq!(list.acknowledge(base.wrapping_add(50), 1100), None);
@@ -229,9 +232,9 @@ mod tests {
     #[test]
     fn an_acknowledgement_that_waited_for_a_gap_to_be_filled_times_nothing() {
         let mut list = SentList::default();
-        list.push(0, 100, 10, 1);
-        list.push(200, 300, 20, 3);
-        assert!(list.insert(200, 90, 2, false));
+        list.push(100, 10, 1);
+        list.push(300, 20, 3);
+        assert!(list.insert(200, 90, 2, false, false));
         assert_eq!(list.acknowledge(300, 100), None);
         let known = list.find(250, 120).unwrap();
         assert_eq!(
@@ -241,15 +244,25 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_that_comes_after_its_acknowledgement_hides_no_other() {
+        let mut list = SentList::default();
+        list.push(100, 10, 1);
+        assert_eq!(list.acknowledge(200, 20), None);
+        list.push(300, 30, 3);
+        assert!(list.insert(200, 35, 2, false, true));
+        assert_eq!(list.acknowledge(300, 40), Some(10));
+    }
+
+    #[test]
     fn a_full_list_joins_the_newest_two_and_keeps_the_oldest() {
         let mut list = SentList::default();
         for number in 0..20u32 {
-            let kept = list.push(10 * number, 10 * number + 10, i64::from(number), 0);
+            let kept = list.push(10 * number + 10, i64::from(number), 0);
             assert_eq!(kept, number < SENT as u32);
         }
         assert_eq!(list.acknowledge(10, 100), Some(100));
         assert_eq!(list.acknowledge(200, 100), Some(81));
-        assert!(list.push(200, 210, 300, 0));
+        assert!(list.push(210, 300, 0));
         assert_eq!(list.find(5, 400).map(|known| known.at_least), Some(true));
     }
 }

@@ -1,7 +1,7 @@
 //! What one side of a TCP flow does.
 
 use super::rtt::RoundTrips;
-use super::sent::after;
+use super::sent::{SentList, after};
 use super::{DUPLICATES, TcpSide, interval, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
@@ -49,6 +49,7 @@ impl TcpSide {
         self.next = start;
         self.acknowledged = start;
         self.recovery = start;
+        self.sent = SentList::beginning(start);
         self.marks |= mark::STARTED;
     }
 
@@ -84,7 +85,7 @@ impl TcpSide {
     ) {
         let end = start.wrapping_add(length);
         self.next = end;
-        if !self.sent.push(start, end, time_ns, segment.identification) {
+        if !self.sent.push(end, time_ns, segment.identification) {
             *limits |= limit::SEGMENTS;
         }
         let in_flight = end.wrapping_sub(self.acknowledged);
