@@ -1,16 +1,19 @@
 //! Any packets of a few flows, through everything that reads their payload.
 //!
 //! Input, packet after packet: a byte for slot, direction, transport, SYN and what was cut off; two
-//! of sequence number; one of length in units of 8 bytes; the payload.
+//! of sequence number; two of length; the payload.
 
 #![no_main]
 
-use flow::names::{Names, NamesLimits, Segment};
+use flow::names::{Applications, Names, NamesLimits, Segment};
 use libfuzzer_sys::fuzz_target;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use wire::FlowKey;
 
 const PORTS: [u16; 4] = [443, 53, 80, 30_000];
+
+/// Read once: it takes longer than most inputs.
+static APPLICATIONS: LazyLock<Arc<Applications>> = LazyLock::new(Arc::default);
 
 fuzz_target!(|input: &[u8]| {
     let limits = NamesLimits {
@@ -20,13 +23,13 @@ fuzz_target!(|input: &[u8]| {
         resolved_max: 4,
         ..NamesLimits::default()
     };
-    let Ok(mut names) = Names::new(4, &limits, Arc::default()) else {
+    let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS)) else {
         return;
     };
     let mut rest = input;
     let mut time_ns = 0;
-    while let Some((&[what, high, low, length], after)) = rest.split_first_chunk::<4>() {
-        let length = (usize::from(length) * 8).min(after.len());
+    while let Some((&[what, high, low, more, less], after)) = rest.split_first_chunk::<5>() {
+        let length = usize::from(u16::from_be_bytes([more, less])).min(after.len());
         let (payload, after) = after.split_at(length);
         rest = after;
         time_ns += 1000;

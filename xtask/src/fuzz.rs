@@ -19,6 +19,8 @@ enum Seeds {
     Pcapng,
     /// What TCP and UDP carry.
     Payloads,
+    /// The same, packet after packet as `names` takes them.
+    Packets,
 }
 
 /// Targets in `fuzz/fuzz_targets`, each with a dictionary of its name.
@@ -31,7 +33,7 @@ const TARGETS: [(&str, Seeds); 9] = [
     ("dns", Seeds::Payloads),
     ("http", Seeds::Payloads),
     ("rtp", Seeds::Payloads),
-    ("names", Seeds::Payloads),
+    ("names", Seeds::Packets),
 ];
 
 /// Larger captures slow the fuzzer down more than they teach it.
@@ -128,6 +130,21 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                     }
                 }
             }
+            Seeds::Packets => {
+                let Some((ETHERNET, records)) = pcap_file::records(&content) else {
+                    continue;
+                };
+                let packets: Vec<u8> = records
+                    .iter()
+                    .take(PAYLOADS_PER_CAPTURE)
+                    .filter_map(|record| names_packet(record.frame))
+                    .flatten()
+                    .collect();
+                if !packets.is_empty() {
+                    write_seed(corpus, &packets)?;
+                    planted += 1;
+                }
+            }
             Seeds::Pcap if !is_pcapng => {
                 write_seed(corpus, &content)?;
                 planted += 1;
@@ -185,6 +202,31 @@ fn payload(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Server's ports of the flows that the target `names` knows; what has none of them is in the last.
+const NAMES_PORTS: [u16; 3] = [443, 53, 80];
+
+/// A packet as the target `names` takes it: flow, direction (bit 2) and whether it is UDP (bit 3),
+/// the lower half of the sequence number, length, payload.
+fn names_packet(frame: &[u8]) -> Option<Vec<u8>> {
+    let payload = payload(frame)?;
+    let ip = frame.get(14..)?;
+    let transport = ip.get(usize::from(ip.first()? & 15) * 4..)?;
+    let word = |at: usize| Some(u16::from_be_bytes(*transport.get(at..)?.first_chunk()?));
+    let is_udp = *ip.get(9)? == 17;
+    let slot = |port| NAMES_PORTS.iter().position(|&known| known == port);
+    let (from, to) = (slot(word(0)?), slot(word(2)?));
+    let slot = to.or(from).unwrap_or(NAMES_PORTS.len()) as u8;
+    let answers = to.is_none() && from.is_some();
+    let what = slot | u8::from(answers) << 2 | u8::from(is_udp) << 3;
+    let sequence = if is_udp { 0 } else { word(6)? };
+    let length = u16::try_from(payload.len()).ok()?;
+    let mut packet = vec![what];
+    packet.extend(sequence.to_be_bytes());
+    packet.extend(length.to_be_bytes());
+    packet.extend_from_slice(payload);
+    Some(packet)
+}
+
 /// A file named after its content, so that equal seeds are one.
 fn write_seed(corpus: &Path, seed: &[u8]) -> anyhow::Result<()> {
     // FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>.
@@ -198,6 +240,20 @@ fn write_seed(corpus: &Path, seed: &[u8]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_packet_is_told_with_its_flow_and_direction() {
+        let mut frame = vec![0; 14];
+        frame.extend([0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0]);
+        frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0, 53, 0x9c, 0x40, 0, 10, 0, 0, b'a', b'b']);
+        let packet = names_packet(&frame);
+        assert_eq!(packet.as_deref(), Some(&[13, 0, 0, 0, 2, b'a', b'b'][..]));
+        frame[36..38].copy_from_slice(&[1, 0xbb]);
+        frame[34] = 9;
+        assert_eq!(names_packet(&frame).map(|packet| packet[0]), Some(8));
+        assert_eq!(names_packet(&frame[..30]), None);
+    }
 
     #[test]
     fn a_frame_is_told_with_its_link_type_and_what_was_cut_off() {

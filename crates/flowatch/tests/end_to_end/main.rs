@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod analysis;
 mod bad_input;
 mod captures;
 mod command;

@@ -137,6 +137,13 @@ fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
     assert_eq!(check(flags, |index| index % 4 == 0), FILES.div_ceil(4));
 }
 
+/// Many of these captures are what fuzzers have found against other programs.
+#[test]
+fn a_full_analysis_changes_neither_totals_nor_books() {
+    let flags = "-q --summary json --statistics full --decapsulate";
+    assert_eq!(check(flags, |_| true), FILES);
+}
+
 #[test]
 fn a_run_over_all_captures_in_turn_is_the_sum_of_them() {
     let directory = traffic();

@@ -33,8 +33,9 @@ impl Rtp {
         }
         let second = reader.u8()?;
         let payload_type = second & 0x7f;
-        // 72 to 76 would be RTCP's SR to APP with the marker bit (RFC 3551 section 6).
-        if !(payload_type <= 34 || (35..=71).contains(&payload_type) || payload_type >= 77) {
+        // 72 to 76 are reserved for RTCP's sake (RFC 3551 section 6); with the marker bit, 64 to 95
+        // are types of RTCP (RFC 5761 section 4).
+        if (72..=76).contains(&payload_type) || (192..=223).contains(&second) {
             return None;
         }
         let sequence = reader.u16()?;
@@ -128,6 +129,16 @@ pub const fn clock_rate(payload_type: u8) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// Feedback of RTCP, whose type is that of a payload with the marker bit (found by fuzzing).
+    #[test]
+    fn nothing_is_both() {
+        let datagram = [
+            0x80, 0xcd, 0, 1, 0x67, 0xdb, 0x91, 0x1f, 0x80, 0xc9, 0, 1, 0x1c, 0xff, 0xb7, 0x3f,
+        ];
+        assert!(is_rtcp(&datagram));
+        assert_eq!(Rtp::plausible(&datagram), None);
+    }
+
     #[test]
     fn a_header_is_read_and_a_lying_one_is_not() {
         let mut packet = [0u8; 20];
@@ -135,6 +146,12 @@ mod tests {
         let rtp = Rtp::plausible(&packet).unwrap();
         assert_eq!((rtp.payload_type, rtp.marker, rtp.sequence), (8, true, 258));
         assert_eq!((rtp.timestamp, rtp.ssrc), (9, 0x0102_0304));
+        for reserved in [72, 76, 192, 200, 205, 223] {
+            packet[1] = reserved;
+            assert_eq!(Rtp::plausible(&packet), None, "{reserved}");
+        }
+        packet[1] = 77;
+        assert!(Rtp::plausible(&packet).is_some());
         packet[0] = 0x83; // three contributing sources do not fit
         assert_eq!(Rtp::plausible(&packet), None);
         packet[0] = 0x40;
