@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <rte_alarm.h>
 #include <rte_common.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -73,8 +74,57 @@ int flowatch_dpdk_start(int count, char **arguments)
 	return 0;
 }
 
+/* ---- DPDK's interrupt thread, on which drivers hear from the other end of a link ---- */
+
+/* Something that is to be done on it. */
+struct errand {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	int is_done;
+	void (*work)(void *);
+	void *argument;
+};
+
+static void run_errand(void *argument)
+{
+	struct errand *errand = argument;
+	errand->work(errand->argument);
+	pthread_mutex_lock(&errand->lock);
+	errand->is_done = 1;
+	pthread_cond_signal(&errand->done);
+	pthread_mutex_unlock(&errand->lock);
+}
+
+/* Has the interrupt thread do it, between two of its events, and waits. */
+static void on_interrupt_thread(void (*work)(void *), void *argument)
+{
+	struct errand errand = {
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.done = PTHREAD_COND_INITIALIZER,
+		.work = work,
+		.argument = argument,
+	};
+	if (rte_eal_alarm_set(1, run_errand, &errand) != 0) {
+		work(argument);
+		return;
+	}
+	pthread_mutex_lock(&errand.lock);
+	while (!errand.is_done)
+		pthread_cond_wait(&errand.done, &errand.lock);
+	pthread_mutex_unlock(&errand.lock);
+}
+
+static void nothing(void *argument)
+{
+	(void)argument;
+}
+
+/* DPDK unmaps its memory, and leaves running the thread that may be at work in it: what that thread
+ * has taken up is waited for, the events that came with the first errand and their aftermath. */
 void flowatch_dpdk_end(void)
 {
+	on_interrupt_thread(nothing, NULL);
+	on_interrupt_thread(nothing, NULL);
 	rte_eal_cleanup();
 }
 
@@ -217,15 +267,34 @@ int flowatch_dpdk_promiscuous(uint16_t port)
 	return rte_eth_promiscuous_enable(port);
 }
 
-/* Stops and closes a port; `remove` also lets go of its device, so that it can be probed anew. */
+/* A port that is to be closed. */
+struct closing {
+	uint16_t port;
+	struct rte_device *device;
+};
+
+static void close_port(void *argument)
+{
+	const struct closing *closing = argument;
+	rte_eth_dev_stop(closing->port);
+	rte_eth_dev_close(closing->port);
+	if (closing->device != NULL)
+		rte_dev_remove(closing->device);
+}
+
+/* Stops and closes a port; `remove` also lets go of its device, so that it can be probed anew. A
+ * memif is closed where it hears that its peer leaves, lest both free the same at one time. */
 void flowatch_dpdk_close_port(uint16_t port, int remove)
 {
 	struct rte_eth_dev_info info;
+	struct closing closing = { .port = port };
 	int known = rte_eth_dev_info_get(port, &info) == 0;
-	rte_eth_dev_stop(port);
-	rte_eth_dev_close(port);
-	if (remove && known && info.device != NULL)
-		rte_dev_remove((struct rte_device *)(uintptr_t)info.device);
+	if (remove && known)
+		closing.device = (struct rte_device *)(uintptr_t)info.device;
+	if (known && info.driver_name != NULL && strcmp(info.driver_name, "net_memif") == 0)
+		on_interrupt_thread(close_port, &closing);
+	else
+		close_port(&closing);
 }
 
 /* 1 up, 0 down, negative where the device does not say. */
