@@ -31,7 +31,8 @@ pub struct Acquisition {
     pub sort_bytes: usize,
     /// When queues are emptied.
     pub when: When,
-    /// Descriptors of a receive queue, whose overflow the report gives the probability of.
+    /// Descriptors of a receive queue, whose overflow the report gives the probability of, where the
+    /// port does not tell.
     pub queue: usize,
 }
 
@@ -67,6 +68,8 @@ pub struct AcquisitionReport {
     pub time_error_frames: u64,
     /// How full the queue was: before each round, as far as it was asked.
     pub occupancy: Occupancy,
+    /// Frames that the queue holds.
+    pub queue: usize,
     /// Whether the port told how full its queue was; else a round's frames stand for it.
     pub told_by_port: bool,
 }
@@ -178,6 +181,7 @@ impl Acquiring<'_> {
         let mut report = AcquisitionReport {
             name: self.port.name().to_owned(),
             interpolated: self.live && self.port.stamps_bursts(),
+            queue: self.port.queue_size().unwrap_or(self.acquisition.queue),
             ..AcquisitionReport::default()
         };
         let mut last_ns = now_ns();

@@ -1,6 +1,5 @@
 //! What acquisition came to, for a person and for a program.
 
-use crate::plan::Plan;
 use crate::units;
 use engine::{AcquisitionReport, Report};
 use serde::Serialize;
@@ -47,11 +46,6 @@ struct SummaryLognormal {
     overflow_probability: f64,
 }
 
-/// Of the queue whose overflow is asked for.
-fn queue(plan: &Plan) -> usize {
-    plan.acquisition.map_or(0, |acquisition| acquisition.queue)
-}
-
 fn quantiles(acquired: &AcquisitionReport) -> Option<[usize; 4]> {
     let mut found = [0; 4];
     for (place, quantile) in found.iter_mut().zip(QUANTILES) {
@@ -67,7 +61,7 @@ fn time_error_mean_ns(acquired: &AcquisitionReport) -> u64 {
 
 impl SummaryAcquisition {
     /// Sums it up.
-    pub(crate) fn new(plan: &Plan, acquired: &AcquisitionReport) -> Self {
+    pub(crate) fn new(acquired: &AcquisitionReport) -> Self {
         let occupancy = &acquired.occupancy;
         Self {
             port: acquired.name.clone(),
@@ -88,8 +82,8 @@ impl SummaryAcquisition {
                     sigma: fit.sigma,
                     zero_share: fit.zero,
                     distance: fit.distance,
-                    queue: queue(plan),
-                    overflow_probability: fit.above(queue(plan)),
+                    queue: acquired.queue,
+                    overflow_probability: fit.above(acquired.queue),
                 }),
             },
         }
@@ -105,7 +99,7 @@ fn source(acquired: &AcquisitionReport) -> &'static str {
 }
 
 /// Adds a paragraph on acquisition, where it was apart from processing.
-pub(crate) fn acquisition(text: &mut String, plan: &Plan, report: &Report) -> std::fmt::Result {
+pub(crate) fn acquisition(text: &mut String, report: &Report) -> std::fmt::Result {
     if report.acquisition.is_empty() {
         return Ok(());
     }
@@ -152,8 +146,8 @@ pub(crate) fn acquisition(text: &mut String, plan: &Plan, report: &Report) -> st
                 fit.mu,
                 fit.sigma,
                 fit.distance,
-                queue(plan),
-                fit.above(queue(plan)),
+                acquired.queue,
+                fit.above(acquired.queue),
             )?;
         }
     }

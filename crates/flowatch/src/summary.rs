@@ -170,7 +170,7 @@ impl Summary {
             acquisition: report
                 .acquisition
                 .iter()
-                .map(|acquired| SummaryAcquisition::new(plan, acquired))
+                .map(SummaryAcquisition::new)
                 .collect(),
             gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),

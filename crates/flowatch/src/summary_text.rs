@@ -27,7 +27,7 @@ impl SummaryText<'_> {
         // Writing to a string does not fail.
         let _ = self.totals(&mut text);
         let _ = self.books(&mut text);
-        let _ = acquisition(&mut text, self.plan, self.report);
+        let _ = acquisition(&mut text, self.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
         if self.plan.verbose {

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Memory of the DPDK process, in MiB.
-const MEMORY_MIB: u64 = 256;
+pub const MEMORY_MIB: u64 = 256;
 
 /// Of the intended packets, the share that the generator may be short of before a trial says nothing.
 const SHORTFALL_MAX: f64 = 0.01;
@@ -54,23 +54,54 @@ pub struct RealTrial {
     pub faults: Vec<String>,
 }
 
+/// Where DPDK's memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// In huge pages.
+    HugePages,
+    /// In ordinary ones.
+    Ordinary,
+}
+
 /// DPDK, started once a process.
+static STARTED: OnceLock<(Memory, Result<Eal, String>)> = OnceLock::new();
+
+/// Starts DPDK with its memory there. Trials start it themselves, in huge pages if there are enough.
+///
+/// # Errors
+/// When it does not start, or has been started with other memory.
+pub fn start(memory: Memory) -> Result<(), TrialError> {
+    let (started, eal) = STARTED.get_or_init(|| {
+        let mut arguments: Vec<String> = vec!["-m".into(), MEMORY_MIB.to_string()];
+        if memory == Memory::Ordinary {
+            arguments.push("--no-huge".into());
+        }
+        let eal = Eal::start(&[], &arguments).map_err(|error| error.to_string());
+        (memory, eal)
+    });
+    if let Err(error) = eal {
+        return Err(TrialError::Missing(error.clone()));
+    }
+    if *started != memory {
+        let message = "DPDK was started with other memory in this process";
+        return Err(TrialError::Missing(message.into()));
+    }
+    Ok(())
+}
+
 fn eal() -> Result<&'static Eal, TrialError> {
-    static STARTED: OnceLock<Result<Eal, String>> = OnceLock::new();
-    STARTED
-        .get_or_init(|| {
-            let mut arguments: Vec<String> = vec!["-m".into(), MEMORY_MIB.to_string()];
-            if free_huge_mib() < MEMORY_MIB {
-                let prefix = format!("flowatch-lab-{}", std::process::id());
-                arguments.extend(["--no-huge".into(), "--file-prefix".into(), prefix]);
-            } else {
-                // No files: they would need a mounted hugetlbfs, and nobody shares them.
-                arguments.push("--in-memory".into());
-            }
-            Eal::start(&[], &arguments).map_err(|error| error.to_string())
-        })
-        .as_ref()
-        .map_err(|error| TrialError::Missing(error.clone()))
+    if STARTED.get().is_none() {
+        start(if free_huge_mib() < MEMORY_MIB {
+            Memory::Ordinary
+        } else {
+            Memory::HugePages
+        })?;
+    }
+    match STARTED.get() {
+        Some((_, Ok(eal))) => Ok(eal),
+        Some((_, Err(error))) => Err(TrialError::Missing(error.clone())),
+        None => Err(TrialError::Missing("DPDK has not started".into())),
+    }
 }
 
 /// Free huge pages of the default size, in MiB.

@@ -174,6 +174,11 @@ pub trait Port: Send {
         None
     }
 
+    /// Frames that the device's receive queue holds at most, where the port can tell.
+    fn queue_size(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether the frames of a burst all have the time at which the burst was read, because nobody
     /// took the time when each of them arrived.
     fn stamps_bursts(&self) -> bool {
@@ -209,6 +214,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn occupancy(&mut self) -> Option<usize> {
         (**self).occupancy()
+    }
+
+    fn queue_size(&self) -> Option<usize> {
+        (**self).queue_size()
     }
 
     fn stamps_bursts(&self) -> bool {

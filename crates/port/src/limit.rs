@@ -68,6 +68,10 @@ impl<P: Port> Port for Limited<P> {
         self.port.occupancy()
     }
 
+    fn queue_size(&self) -> Option<usize> {
+        self.port.queue_size()
+    }
+
     fn stamps_bursts(&self) -> bool {
         self.port.stamps_bursts()
     }

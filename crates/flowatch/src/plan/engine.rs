@@ -51,7 +51,7 @@ pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
         .unwrap_or_default()
 }
 
-/// Descriptors of a receive queue, unless DPDK is told otherwise: the papers' best.
+/// Descriptors of a receive queue that does not tell how many it has: the papers' best.
 const QUEUE: usize = 4096;
 
 /// Records of one flow from two queues are joined while no more than this many wait: some 150 MB.

@@ -126,6 +126,16 @@ impl Running {
     /// Waits for a line on standard error that is as wanted.
     #[track_caller]
     pub(crate) fn await_line(&mut self, wanted: impl Fn(&str) -> bool) {
+        assert!(
+            self.says(wanted),
+            "it ended; so far it said:\n{}",
+            self.said
+        );
+    }
+
+    /// Waits for a line on standard error that is as wanted; whether it came before the end.
+    #[track_caller]
+    pub(crate) fn says(&mut self, wanted: impl Fn(&str) -> bool) -> bool {
         let deadline = Instant::now() + LIMIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -133,9 +143,10 @@ impl Running {
                 Ok(line) => {
                     self.said.push_str(&line);
                     if wanted(&line) {
-                        return;
+                        return true;
                     }
                 }
+                Err(RecvTimeoutError::Disconnected) => return false,
                 Err(error) => panic!("{error}; so far it said:\n{}", self.said),
             }
         }

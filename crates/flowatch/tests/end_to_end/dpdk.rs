@@ -13,13 +13,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// EAL arguments of runs that need no huge pages. (The buffers of the default pool take 21 MiB.)
-const NO_HUGE: &str = "-- --no-huge -m 96";
+pub(crate) const NO_HUGE: &str = "-- --no-huge -m 96";
 
 /// Frames with a length up to this fit one buffer, of which all is seen.
 const BUFFER: usize = 2048;
 
 /// Whether 32 MiB of huge pages could be had just now.
-fn huge_pages() -> bool {
+pub(crate) fn huge_pages() -> bool {
     let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
     let free = fs::read_to_string(file).unwrap_or_default();
     free.trim().parse::<u32>().unwrap_or(0) >= 48
@@ -120,62 +120,93 @@ fn generate(flags: &str) -> Command {
     command
 }
 
-/// Sends `count` packets between two processes of ours over a memif, and compares the records with
-/// the ground truth. The receiver ends by count, before its peer leaves: the driver takes the rings
-/// away while they are read (docs/dpdk.md).
-fn truth_is_received(count: u64, watching_flags: &str, sending_flags: &str, eal: &str) {
+/// Packets and bytes of each flow, by its key in words.
+pub(crate) type Flows = BTreeMap<Vec<String>, (u64, u64)>;
+
+/// What a generator sent to another process, and what that one says of it.
+pub(crate) struct Exchange {
+    /// The generator's summary.
+    pub(crate) sent: serde_json::Value,
+    /// The watcher's, whose books balance.
+    pub(crate) summary: Summary,
+    pub(crate) records: Flows,
+    pub(crate) truth: Flows,
+}
+
+/// Sends `count` packets between two processes of ours over a memif. The receiver ends by count,
+/// before its peer leaves: the driver takes the rings away while they are read (docs/dpdk.md). Where
+/// it does not begin, its outcome.
+pub(crate) fn exchange(
+    count: u64,
+    watching_flags: &str,
+    sending_flags: &str,
+    eal: &str,
+) -> Result<Exchange, Outcome> {
     let directory = tempfile::tempdir().unwrap();
     let (socket, truth) = (
         directory.path().join("memif"),
         directory.path().join("truth.csv"),
     );
     let records = directory.path().join("flows.csv");
-    let socket = format!("socket={},socket-abstract=no", socket.display());
+    let device = format!("socket={},socket-abstract=no", socket.display());
     let watching = format!(
-        "-i dpdk:net_memif0,role=server,{socket} --interval 20ms --summary json --whole-flows -o csv:{} \
+        "-i dpdk:net_memif0,role=server,{device} --interval 20ms --summary json -o csv:{} \
          -c {count} {watching_flags} {eal}",
         records.display()
     );
     let mut watching = Running::start(&mut watch(&watching));
-    watching.await_line(|line| line.contains("the link is down"));
+    if !watching.says(|line| line.contains("the link is down")) {
+        return Err(watching.finish());
+    }
     watching.await_packets(0);
     let sending = format!(
-        "-i dpdk:net_memif0,role=client,{socket} {sending_flags} --count {count} --truth {} --summary json {eal}",
+        "-i dpdk:net_memif0,role=client,{device} {sending_flags} --count {count} --truth {} --summary json {eal}",
         truth.display()
     );
     let sent = run(&mut generate(&sending));
     assert_eq!(sent.code, Some(0), "{sent:?}");
-    let report: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
-    let sent = report["sent"]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{report}"));
-    assert_eq!(sent, count, "{report}");
+    let sent: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
     let outcome = watching.finish();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    let summary = Summary::balanced(&outcome);
-    assert_eq!(summary.number("/books/received"), sent, "{sending}");
-    assert_eq!(summary.number("/books/in_flows"), sent, "{sending}");
-    let flows = |path: &Path| {
-        let mut flows = BTreeMap::new();
-        for row in records::csv(&fs::read(path).unwrap()) {
-            let key: Vec<_> = row
+    assert_eq!(outcome.code, Some(0), "{watching_flags}: {outcome:?}");
+    Ok(Exchange {
+        sent,
+        summary: Summary::balanced(&outcome),
+        records: flows(&records),
+        truth: flows(&truth),
+    })
+}
+
+/// The flows of a file of records.
+fn flows(path: &Path) -> Flows {
+    let mut flows = Flows::new();
+    for row in records::csv(&fs::read(path).unwrap()) {
+        let is_key = |name: &str| {
+            ["Address", "Port", "protocol"]
                 .iter()
-                .filter(|(name, _)| {
-                    ["Address", "Port", "protocol"]
-                        .iter()
-                        .any(|part| name.contains(part))
-                })
-                .map(|(_, value)| value.clone())
-                .collect();
-            let counts: &mut (u64, u64) = flows.entry(key).or_default();
-            counts.0 += records::number(&row, "packets");
-            counts.1 += records::number(&row, "bytes");
-        }
-        flows
-    };
-    let (found, expected) = (flows(&records), flows(&truth));
-    assert_eq!(found.values().map(|counts| counts.0).sum::<u64>(), sent);
-    assert_eq!(found, expected, "{sending}");
+                .any(|part| name.contains(part))
+        };
+        let key: Vec<_> = row
+            .iter()
+            .filter(|(name, _)| is_key(name))
+            .map(|(_, value)| value.clone())
+            .collect();
+        let counts = flows.entry(key).or_default();
+        counts.0 += records::number(&row, "packets");
+        counts.1 += records::number(&row, "bytes");
+    }
+    flows
+}
+
+/// The records are the ground truth.
+fn truth_is_received(count: u64, watching_flags: &str, sending_flags: &str, eal: &str) {
+    let watching_flags = format!("--whole-flows {watching_flags}");
+    let exchanged = exchange(count, &watching_flags, sending_flags, eal)
+        .unwrap_or_else(|outcome| panic!("{outcome:?}"));
+    assert_eq!(exchanged.sent["sent"].as_u64(), Some(count));
+    for books in ["/books/received", "/books/in_flows"] {
+        assert_eq!(exchanged.summary.number(books), count, "{sending_flags}");
+    }
+    assert_eq!(exchanged.records, exchanged.truth, "{sending_flags}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ mod engine_flags;
 mod filters;
 mod generate;
 mod hostile;
+#[cfg(feature = "dpdk")]
+mod identity;
 mod laboratory;
 mod live_veth;
 mod manifest;

@@ -420,6 +420,10 @@ impl Port for DpdkPort {
         usize::try_from(count).ok()
     }
 
+    fn queue_size(&self) -> Option<usize> {
+        Some(usize::from(self.device.receive_ring))
+    }
+
     fn stamps_bursts(&self) -> bool {
         true
     }

@@ -76,11 +76,35 @@ int flowatch_dpdk_start(int count, char **arguments)
 
 /* ---- DPDK's interrupt thread, on which drivers hear from the other end of a link ---- */
 
-/* Something that is to be done on it. */
-struct errand {
+/* Something to wait for. */
+struct event {
 	pthread_mutex_t lock;
-	pthread_cond_t done;
-	int is_done;
+	pthread_cond_t changed;
+	int has_come;
+};
+
+#define EVENT { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
+
+static void tell(void *argument)
+{
+	struct event *event = argument;
+	pthread_mutex_lock(&event->lock);
+	event->has_come = 1;
+	pthread_cond_signal(&event->changed);
+	pthread_mutex_unlock(&event->lock);
+}
+
+static void await(struct event *event)
+{
+	pthread_mutex_lock(&event->lock);
+	while (!event->has_come)
+		pthread_cond_wait(&event->changed, &event->lock);
+	pthread_mutex_unlock(&event->lock);
+}
+
+/* Something to be done. */
+struct errand {
+	struct event done;
 	void (*work)(void *);
 	void *argument;
 };
@@ -89,42 +113,46 @@ static void run_errand(void *argument)
 {
 	struct errand *errand = argument;
 	errand->work(errand->argument);
-	pthread_mutex_lock(&errand->lock);
-	errand->is_done = 1;
-	pthread_cond_signal(&errand->done);
-	pthread_mutex_unlock(&errand->lock);
+	tell(&errand->done);
 }
 
-/* Has the interrupt thread do it, between two of its events, and waits. */
-static void on_interrupt_thread(void (*work)(void *), void *argument)
+/* Has the interrupt thread do it between two of its events, and waits. Returns 0, or does nothing and
+ * returns a negative error number. */
+static int on_interrupt_thread(void (*work)(void *), void *argument)
 {
-	struct errand errand = {
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER,
-		.work = work,
-		.argument = argument,
-	};
-	if (rte_eal_alarm_set(1, run_errand, &errand) != 0) {
-		work(argument);
-		return;
-	}
-	pthread_mutex_lock(&errand.lock);
-	while (!errand.is_done)
-		pthread_cond_wait(&errand.done, &errand.lock);
-	pthread_mutex_unlock(&errand.lock);
+	struct errand errand = { .done = EVENT, .work = work, .argument = argument };
+	int error = rte_eal_alarm_set(1, run_errand, &errand);
+	if (error == 0)
+		await(&errand.done);
+	return error;
 }
 
-static void nothing(void *argument)
+/* A thread that is to end. */
+struct leaving {
+	pthread_t thread;
+	pthread_key_t key;
+	struct event ended;
+};
+
+static void note_thread(void *argument)
 {
-	(void)argument;
+	struct leaving *leaving = argument;
+	leaving->thread = pthread_self();
+	/* Told of when the thread has ended, by the key's destructor. */
+	pthread_setspecific(leaving->key, &leaving->ended);
 }
 
-/* DPDK unmaps its memory, and leaves running the thread that may be at work in it: what that thread
- * has taken up is waited for, the events that came with the first errand and their aftermath. */
+/* DPDK unmaps its memory and leaves running the thread that reads there (a memif's listener is never
+ * taken off its list), so that thread ends first. Ports are closed: it waits for events. */
 void flowatch_dpdk_end(void)
 {
-	on_interrupt_thread(nothing, NULL);
-	on_interrupt_thread(nothing, NULL);
+	struct leaving leaving = { .ended = EVENT };
+	if (pthread_key_create(&leaving.key, tell) == 0) {
+		if (on_interrupt_thread(note_thread, &leaving) == 0 &&
+		    pthread_cancel(leaving.thread) == 0)
+			await(&leaving.ended);
+		pthread_key_delete(leaving.key);
+	}
 	rte_eal_cleanup();
 }
 
@@ -291,9 +319,8 @@ void flowatch_dpdk_close_port(uint16_t port, int remove)
 	int known = rte_eth_dev_info_get(port, &info) == 0;
 	if (remove && known)
 		closing.device = (struct rte_device *)(uintptr_t)info.device;
-	if (known && info.driver_name != NULL && strcmp(info.driver_name, "net_memif") == 0)
-		on_interrupt_thread(close_port, &closing);
-	else
+	int is_memif = known && info.driver_name != NULL && strcmp(info.driver_name, "net_memif") == 0;
+	if (!is_memif || on_interrupt_thread(close_port, &closing) != 0)
 		close_port(&closing);
 }
 

@@ -109,6 +109,8 @@ fn a_full_queue_misses_and_only_that() {
             if number % 4 == 3 { 1 } else { 2 }
         },
     );
+    // What overflowed is what the port says that it holds.
+    assert_eq!(ports[0].queue_size(), Some(512));
     let counts = wire.counts().to_vec();
     assert_eq!(
         (counts[0].offered, counts[0].received, counts[0].missed),
