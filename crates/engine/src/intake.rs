@@ -169,10 +169,9 @@ impl Intake {
                     },
                 );
                 if DETAILS {
-                    batch.push_segment(Segment {
-                        frame: index as u16,
-                        ..Segment::of_plain(frame.bytes)
-                    });
+                    let mut segment = Segment::of_plain(frame.bytes);
+                    segment.frame = index as u16;
+                    batch.push_segment(segment);
                 }
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             } else {
@@ -244,10 +243,9 @@ impl Intake {
             TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
         }
         if self.details {
-            batch.push_segment(Segment {
-                frame: index as u16,
-                ..Segment::of_headers(frame.bytes, &headers)
-            });
+            let mut segment = Segment::of_headers(frame.bytes, &headers);
+            segment.frame = index as u16;
+            batch.push_segment(segment);
         }
     }
 

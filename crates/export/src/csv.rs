@@ -1,12 +1,13 @@
 //! CSV (RFC 4180, lines ended by a line feed alone): a line of names, then a line a record.
 
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
 use crate::lines::{Lines, Place};
-use crate::text::Pen;
+use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
+use flow::analysis::Filling;
 use flow::{Analysis, Record, RecordBatch, Schema};
 use std::borrow::Cow;
 
@@ -17,8 +18,45 @@ pub(crate) struct Csv {
     lines: Lines,
     fields: Vec<Field>,
     statistics: usize,
-    measures: Vec<Measure>,
+    runs: Vec<MeasureRun>,
     times: TimeText,
+}
+
+#[derive(Debug)]
+struct MeasureRun {
+    run: Run<Measure>,
+    /// What stands there for a flow of which nothing of the kind was seen.
+    unseen: Box<[u8]>,
+    /// And for one that has no values in it.
+    nothing: Box<[u8]>,
+}
+
+impl MeasureRun {
+    fn new(run: Run<Measure>) -> Self {
+        let mut made = Self {
+            nothing: vec![b','; run.cells.len()].into(),
+            run,
+            unseen: Box::default(),
+        };
+        let mut text = Text::default();
+        made.write(&mut text, &mut TimeText::default(), &Analysis::unseen());
+        made.unseen = text.as_bytes().into();
+        made
+    }
+
+    /// Values of a flow, none of them a text of any length.
+    #[inline(always)]
+    fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
+        let bytes_max = self.run.cells.len() * (MEASURE_BYTES_MAX + 1);
+        text.append(bytes_max, |pen| {
+            for measure in &self.run.cells {
+                if let Measured::Plain(value) = measure.value(analysis) {
+                    measure::write(pen, times, value);
+                    pen.byte(b',');
+                }
+            }
+        });
+    }
 }
 
 impl Csv {
@@ -43,7 +81,10 @@ impl Csv {
             lines: Lines::open(place, header.as_bytes())?,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
-            measures,
+            runs: Run::all(measures, |measure| measure)
+                .into_iter()
+                .map(MeasureRun::new)
+                .collect(),
             times: TimeText::default(),
         })
     }
@@ -75,21 +116,34 @@ impl Csv {
                 pen.byte(b',');
             }
         });
-        for measure in &self.measures {
-            match measure.value(analysis) {
-                Measured::Plain(value) => {
-                    self.lines.text.append(MEASURE_BYTES_MAX + 1, |pen| {
-                        measure::write(pen, &mut self.times, value);
-                        pen.byte(b',');
-                    });
+        for run in &self.runs {
+            match run.run.filling(analysis) {
+                Filling::Nothing => self.lines.text.slice(&run.nothing),
+                Filling::Unseen => self.lines.text.slice(&run.unseen),
+                Filling::Own if run.run.has_texts() => {
+                    for measure in &run.run.cells {
+                        let value = measure.value(analysis);
+                        name(&mut self.lines.text, &mut self.times, value);
+                    }
                 }
-                Measured::Text(text) => {
-                    self.lines.text.slice(quoted(text).as_bytes());
-                    self.lines.text.slice(b",");
-                }
+                Filling::Own => run.write(&mut self.lines.text, &mut self.times, analysis),
             }
         }
         self.lines.text.replace_last(b'\n');
+    }
+}
+
+/// A value that may be a text of any length.
+fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
+    match value {
+        Measured::Plain(value) => text.append(MEASURE_BYTES_MAX + 1, |pen| {
+            measure::write(pen, times, value);
+            pen.byte(b',');
+        }),
+        Measured::Text(value) => {
+            text.slice(quoted(value).as_bytes());
+            text.slice(b",");
+        }
     }
 }
 

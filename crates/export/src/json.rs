@@ -1,13 +1,13 @@
 //! NDJSON: one object a line, each with the version of the schema.
 
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
 use crate::error::ExportError;
 use crate::lines::{Lines, Place};
-use crate::text::{Label, Pen};
+use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::AnalysisValue;
+use flow::analysis::{AnalysisValue, Filling};
 use flow::{Analysis, Record, RecordBatch, Schema};
 
 /// Writes records as JSON objects.
@@ -19,13 +19,21 @@ pub(crate) struct Json {
     lines: Lines,
     columns: Vec<Column>,
     statistics: Vec<Label>,
-    /// Columns of an analysis, and what a line may have at most for those of fixed length.
-    measures: Vec<(Label, Measure)>,
-    measures_bytes_max: usize,
+    /// Columns of an analysis.
+    runs: Vec<MeasureRun>,
     opening: Label,
     /// What a line may have at most.
     line_bytes_max: usize,
     times: TimeText,
+}
+
+#[derive(Debug)]
+struct MeasureRun {
+    run: Run<(Label, Measure)>,
+    /// The most bytes of all cells, where none is a text of any length.
+    bytes_max: usize,
+    /// What stands there for a flow of which nothing of the kind was seen.
+    unseen: Box<[u8]>,
 }
 
 #[derive(Debug)]
@@ -62,14 +70,12 @@ impl Json {
             .iter()
             .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
             .collect();
-        let measures: Vec<(Label, Measure)> = measure::measures(schema)
-            .into_iter()
-            .map(|measure| {
-                let quote = if measure.is_text() { "\"" } else { "" };
-                let label = format!(",\"{}\":{quote}", measure.name());
-                (Label::new(&label), measure)
-            })
-            .collect();
+        let runs = Run::all(measure::measures(schema), |measure| {
+            let quote = if measure.is_text() { "\"" } else { "" };
+            let label = format!(",\"{}\":{quote}", measure.name());
+            (Label::new(&label), measure)
+        });
+        let runs = runs.into_iter().map(MeasureRun::new).collect();
         let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
         let labels = columns
             .iter()
@@ -81,11 +87,7 @@ impl Json {
             .sum();
         Ok(Self {
             lines: Lines::open(place, b"")?,
-            measures_bytes_max: measures
-                .iter()
-                .map(|(label, _)| label.len() + MEASURE_BYTES_MAX + 1)
-                .sum(),
-            measures,
+            runs,
             line_bytes_max: opening.len() + fields + 2,
             columns,
             statistics,
@@ -107,8 +109,7 @@ impl Json {
                         continue;
                     }
                     Value::Unsigned(value) => {
-                        pen.label(&column.label);
-                        pen.unsigned(value);
+                        pen.labelled(&column.label, value);
                         continue;
                     }
                     Value::Float(value) => {
@@ -153,36 +154,68 @@ impl Json {
 
     /// What an analysis found.
     fn measured(&mut self, analysis: &Analysis) {
-        let is_tcp = analysis.tcp.is_some();
-        let names = self
-            .measures
-            .partition_point(|(_, measure)| matches!(measure, Measure::Analysis(_)));
-        let (plain, names) = self.measures.split_at(names);
-        self.lines.text.append(self.measures_bytes_max, |pen| {
-            for (label, measure) in plain {
-                if !is_tcp && measure.is_tcp() {
-                    continue;
+        for run in &self.runs {
+            match run.run.filling(analysis) {
+                Filling::Nothing => {}
+                Filling::Unseen => self.lines.text.slice(&run.unseen),
+                Filling::Own if run.run.has_texts() => {
+                    for (label, measure) in &run.run.cells {
+                        name(
+                            &mut self.lines.text,
+                            &mut self.times,
+                            label,
+                            measure.value(analysis),
+                        );
+                    }
                 }
+                Filling::Own => run.write(&mut self.lines.text, &mut self.times, analysis),
+            }
+        }
+    }
+}
+
+impl MeasureRun {
+    fn new(run: Run<(Label, Measure)>) -> Self {
+        let cells = run.cells.iter();
+        let bytes_max = cells
+            .map(|(label, _)| label.len() + MEASURE_BYTES_MAX + 1)
+            .sum();
+        let mut made = Self {
+            run,
+            bytes_max,
+            unseen: Box::default(),
+        };
+        let mut text = Text::default();
+        made.write(&mut text, &mut TimeText::default(), &Analysis::unseen());
+        made.unseen = text.as_bytes().into();
+        made
+    }
+
+    /// Values of a flow, none of them a text of any length.
+    #[inline(always)]
+    fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
+        text.append(self.bytes_max, |pen| {
+            for (label, measure) in &self.run.cells {
                 if let Measured::Plain(value) = measure.value(analysis) {
-                    measured(pen, &mut self.times, label, value, measure.is_text());
+                    measured(pen, times, label, value, measure.is_text());
                 }
             }
         });
-        for (label, measure) in names {
-            match measure.value(analysis) {
-                Measured::Plain(AnalysisValue::None) => {}
-                Measured::Plain(value) => {
-                    let bytes_max = label.len() + MEASURE_BYTES_MAX + 1;
-                    self.lines.text.append(bytes_max, |pen| {
-                        measured(pen, &mut self.times, label, value, false);
-                    });
-                }
-                Measured::Text(text) => {
-                    self.lines.text.append(label.len(), |pen| pen.label(label));
-                    measure::append_escaped(&mut self.lines.text, text);
-                    self.lines.text.append(1, |pen| pen.byte(b'"'));
-                }
-            }
+    }
+}
+
+/// A value that may be a text of any length.
+fn name(text: &mut Text, times: &mut TimeText, label: &Label, value: Measured<'_>) {
+    match value {
+        Measured::Plain(AnalysisValue::None) => {}
+        Measured::Plain(value) => {
+            let bytes_max = label.len() + MEASURE_BYTES_MAX + 1;
+            text.append(bytes_max, |pen| measured(pen, times, label, value, false));
+        }
+        Measured::Text(value) => {
+            text.append(label.len(), |pen| pen.label(label));
+            measure::append_escaped(text, value);
+            text.append(1, |pen| pen.byte(b'"'));
         }
     }
 }
@@ -198,8 +231,7 @@ fn measured(
     match value {
         AnalysisValue::None => return,
         AnalysisValue::Number(number) => {
-            pen.label(label);
-            pen.unsigned(number);
+            pen.labelled(label, number);
             return;
         }
         AnalysisValue::Real(real) => {
@@ -246,8 +278,7 @@ impl Exporter for Json {
             if let Err(fault) = self.lines.make_way(record.end_ns) {
                 first_fault = first_fault.and(Err(fault));
             }
-            let analysis =
-                (!self.measures.is_empty()).then(|| measure::analysis(&batch.analyses, row));
+            let analysis = (!self.runs.is_empty()).then(|| measure::analysis(&batch.analyses, row));
             self.line(record, crate::statistics(batch, row, width), analysis);
             if let Err(fault) = self.lines.end_line() {
                 first_fault = first_fault.and(Err(fault));

@@ -113,6 +113,22 @@ impl Pen<'_> {
     /// The widest value (a time has 30 bytes, an IPv6 address 39, a float 24, an integer 20).
     pub const VALUE_BYTES_MAX: usize = 40;
 
+    /// Writes bytes of any number up to 24, of which the last few may be written twice.
+    #[inline(always)]
+    fn up_to_24(&mut self, bytes: &[u8]) {
+        match (bytes.first_chunk::<16>(), bytes.first_chunk::<8>()) {
+            (Some(first), _) => {
+                self.put(first, bytes.len() - 8);
+                self.put(bytes.last_chunk::<8>().unwrap_or(&[0; 8]), 8);
+            }
+            (None, Some(first)) => {
+                self.put(first, bytes.len() - 8);
+                self.put(bytes.last_chunk::<8>().unwrap_or(&[0; 8]), 8);
+            }
+            _ => self.slice(bytes),
+        }
+    }
+
     /// Writes the first `used` bytes of `block`.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, block: &[u8; N], used: usize) {
@@ -160,6 +176,27 @@ impl Pen<'_> {
         self.put(&word.block, word.text.len());
     }
 
+    /// Writes a label and behind it `value` in decimal.
+    #[inline(always)]
+    pub fn labelled(&mut self, label: &Label, value: u64) {
+        const BLOCK: usize = LABEL_BLOCK + 2;
+        let rest = self.room.get_mut(self.at..).unwrap_or_default();
+        // Most counts have a digit or two, and most labels fit their block: both at once then.
+        if value < 100
+            && label.length <= LABEL_BLOCK
+            && let Some(room) = rest.first_chunk_mut::<BLOCK>()
+        {
+            *room.first_chunk_mut().unwrap_or(&mut [0; LABEL_BLOCK]) = label.block;
+            let two = &TWO_DIGITS[value as usize];
+            room[label.length] = two[0];
+            room[label.length + 1] = two[1];
+            self.at += label.length + 1 + usize::from(value > 9);
+        } else {
+            self.label(label);
+            self.unsigned(value);
+        }
+    }
+
     /// Writes `value` in decimal.
     #[inline(always)]
     pub fn unsigned(&mut self, value: u64) {
@@ -195,6 +232,24 @@ impl Pen<'_> {
     #[inline(always)]
     pub fn float(&mut self, value: f64) {
         self.at = float(self.room, self.at, value);
+    }
+
+    /// Writes nanoseconds as seconds; not a whole number of them.
+    #[inline(always)]
+    fn seconds(&mut self, nanoseconds: u64) {
+        let (whole, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
+        self.unsigned(whole);
+        let digits = eight_digits((rest / 10) as u32);
+        let last = rest % 10;
+        // The dot, eight digits, and the last one unless it is 0, as are those before it then.
+        let used = match last {
+            0 => 9 - digits.leading_zeros() as usize / 8,
+            _ => 10,
+        };
+        let text = u128::from(b'.')
+            | u128::from(digits | ASCII_ZEROES) << 8
+            | u128::from(last | u64::from(b'0')) << 72;
+        self.put(&text.to_le_bytes(), used);
     }
 
     /// Writes an IPv6 address.
@@ -237,14 +292,32 @@ fn float(room: &mut [u8], at: usize, value: f64) -> usize {
     if whole < WHOLE_LIMIT && whole as f64 == value && value.is_sign_positive() {
         pen.unsigned(whole);
         pen.put(b".0", 2);
+    } else if let Some(nanoseconds) = whole_nanoseconds(value) {
+        pen.seconds(nanoseconds);
     } else {
-        pen.slice(zmij::Buffer::new().format_finite(value).as_bytes());
+        pen.up_to_24(zmij::Buffer::new().format_finite(value).as_bytes());
     }
     pen.at
 }
 
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// The number of nanoseconds of which `value` is the double nearest to their seconds, where the
+/// shortest decimal has neither an exponent nor more than 15 digits.
+///
+/// Then that decimal is the one of the nanoseconds: decimals of 15 digits that differ are never the
+/// same double, so none that is shorter reads back as it.
+#[inline(always)]
+fn whole_nanoseconds(value: f64) -> Option<u64> {
+    if !(1e-5..1e6).contains(&value) {
+        return None;
+    }
+    let nanoseconds = (value * 1e9 + 0.5) as i64;
+    (nanoseconds as f64 / 1e9 == value).then_some(nanoseconds.cast_unsigned())
+}
+
 /// Blocks reach this far behind their used bytes, at most.
-const OVERHANG: usize = LABEL_BLOCK;
+const OVERHANG: usize = LABEL_BLOCK + 2;
 
 /// 10^8: what fits eight digits is below it.
 const EIGHT_DIGITS: u64 = 100_000_000;
@@ -254,6 +327,23 @@ const WHOLE_LIMIT: u64 = 1_000_000_000_000_000;
 
 /// The character `0` in every byte.
 pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
+
+/// Numbers below 100, those of one digit with a byte of any value behind it.
+static TWO_DIGITS: [[u8; 2]; 100] = two_digits();
+
+const fn two_digits() -> [[u8; 2]; 100] {
+    let mut texts = [[b'0'; 2]; 100];
+    let mut value = 0;
+    while value < 100 {
+        let (tens, ones) = ((value / 10) as u8, (value % 10) as u8);
+        texts[value] = match tens {
+            0 => [b'0' + ones, b' '],
+            _ => [b'0' + tens, b'0' + ones],
+        };
+        value += 1;
+    }
+    texts
+}
 
 /// The eight decimal digits of `value`, which is below 10^8: the first in the lowest byte.
 ///
@@ -457,6 +547,22 @@ mod tests {
                 prop_assert_eq!(float(value), by_ryu(value));
                 prop_assert_eq!(float(value).parse::<f64>().unwrap().to_bits(), bits);
             }
+        }
+
+        #[test]
+        fn nanoseconds_are_as_ryu_writes_their_seconds(nanoseconds: u64, shift in 0_u32..64) {
+            let value = (nanoseconds >> shift) as f64 / 1e9;
+            prop_assert_eq!(float(value), by_ryu(value));
+            let tens = (nanoseconds >> shift) / 1000 * 1000;
+            prop_assert_eq!(float(tens as f64 / 1e9), by_ryu(tens as f64 / 1e9));
+        }
+
+        #[test]
+        fn labels_and_numbers_are_both_whole(name in "[a-z]{0,60}", value: u64, shift in 0_u32..64) {
+            let (label, value) = (Label::new(&name), value >> shift);
+            let mut text = Text::default();
+            text.append(label.len() + Pen::VALUE_BYTES_MAX, |pen| pen.labelled(&label, value));
+            prop_assert_eq!(text.as_bytes(), [name.as_bytes(), value.to_string().as_bytes()].concat());
         }
 
         #[test]

@@ -354,14 +354,7 @@ impl Meter {
 
     /// Ends all flows with the input, at `clock_ms`; the records come by start and key.
     pub fn finish(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
-        let mut slots = Vec::with_capacity(self.table.flows());
-        self.table.occupied(0, self.table.slots(), &mut slots);
-        slots.sort_by_cached_key(|&slot| {
-            (
-                self.openings[slot as usize][0].cast_signed(),
-                self.table.key(slot),
-            )
-        });
+        let slots = self.slots_by_start();
         for (index, &slot) in slots.iter().enumerate() {
             if let Some(&ahead) = slots.get(index + FINISH_AHEAD) {
                 self.table.prefetch(ahead);
@@ -370,6 +363,24 @@ impl Meter {
             self.end_flow(slot, reason, sink);
         }
         self.flush(sink);
+    }
+
+    /// The slots of all flows by start and key.
+    fn slots_by_start(&self) -> Vec<u32> {
+        let mut slots = Vec::with_capacity(self.table.flows());
+        self.table.occupied(0, self.table.slots(), &mut slots);
+        let start = |slot: u32| self.openings[slot as usize][0].cast_signed();
+        let mut starts: Vec<(i64, u32)> = slots.iter().map(|&slot| (start(slot), slot)).collect();
+        // Keys are long, and starts seldom equal.
+        starts.sort_unstable_by_key(|&(start, _)| start);
+        for equal in starts.chunk_by_mut(|a, b| a.0 == b.0) {
+            if equal.len() > 1 {
+                equal.sort_by_cached_key(|&(_, slot)| self.table.key(slot));
+            }
+        }
+        slots.clear();
+        slots.extend(starts.iter().map(|&(_, slot)| slot));
+        slots
     }
 
     /// What the meter has counted.
@@ -508,6 +519,10 @@ impl Meter {
         }
         if let Some(analyser) = &mut self.analyser {
             let last_ms = self.table.entry(slot).last_clock_ms();
+            if self.records.analyses.is_empty() {
+                // An analysis is long: none is to be moved while the batch fills.
+                self.records.analyses.reserve_exact(RECORDS);
+            }
             analyser.end(slot, &record, last_ms, &mut self.records.analyses);
         }
         self.table.remove(slot);

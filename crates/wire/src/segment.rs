@@ -217,37 +217,13 @@ impl Segment {
             self.timestamps = [u32_at::<4, _>(padded), u32_at::<8, _>(padded)];
             self.seen |= seen::TIMESTAMPS;
         } else if !options.is_empty() {
-            self.any_options(options);
-        }
-    }
-
-    #[inline(never)]
-    fn any_options(&mut self, options: &[u8]) {
-        for option in TcpOptions::new(options) {
-            match (option.kind, option.data) {
-                (kind::SEGMENT_SIZE, &[high, low]) => {
-                    self.segment_size = u16::from_be_bytes([high, low]);
-                    self.seen |= seen::SEGMENT_SIZE;
-                }
-                (kind::WINDOW_SCALE, &[shift]) => {
-                    self.window_scale = shift;
-                    self.seen |= seen::WINDOW_SCALE;
-                }
-                (kind::SACK_PERMITTED, []) => self.seen |= seen::SACK_PERMITTED,
-                (kind::SACK, blocks) => {
-                    if let Some(block) = blocks.first_chunk::<8>() {
-                        self.sack = [u32_at::<0, _>(block), u32_at::<4, _>(block)];
-                        self.sack_blocks = (blocks.len() / 8) as u8;
-                    }
-                }
-                (kind::TIMESTAMPS, data) => {
-                    if let Ok(pair) = <&[u8; 8]>::try_from(data) {
-                        self.timestamps = [u32_at::<0, _>(pair), u32_at::<4, _>(pair)];
-                        self.seen |= seen::TIMESTAMPS;
-                    }
-                }
-                _ => {}
-            }
+            let told = Told::read(options);
+            self.timestamps = told.timestamps;
+            self.sack = told.sack;
+            self.sack_blocks = told.sack_blocks;
+            self.segment_size = told.segment_size;
+            self.window_scale = told.window_scale;
+            self.seen |= told.seen;
         }
     }
 
@@ -256,6 +232,51 @@ impl Segment {
     #[must_use]
     pub const fn has(&self, what: u8) -> bool {
         self.seen & what == what
+    }
+}
+
+/// What TCP options tell: apart from the segment, which so need not be in memory meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    timestamps: [u32; 2],
+    sack: [u32; 2],
+    segment_size: u16,
+    window_scale: u8,
+    sack_blocks: u8,
+    seen: u8,
+}
+
+impl Told {
+    #[inline(never)]
+    fn read(options: &[u8]) -> Self {
+        let mut told = Self::default();
+        for option in TcpOptions::new(options) {
+            match (option.kind, option.data) {
+                (kind::SEGMENT_SIZE, &[high, low]) => {
+                    told.segment_size = u16::from_be_bytes([high, low]);
+                    told.seen |= seen::SEGMENT_SIZE;
+                }
+                (kind::WINDOW_SCALE, &[shift]) => {
+                    told.window_scale = shift;
+                    told.seen |= seen::WINDOW_SCALE;
+                }
+                (kind::SACK_PERMITTED, []) => told.seen |= seen::SACK_PERMITTED,
+                (kind::SACK, blocks) => {
+                    if let Some(block) = blocks.first_chunk::<8>() {
+                        told.sack = [u32_at::<0, _>(block), u32_at::<4, _>(block)];
+                        told.sack_blocks = (blocks.len() / 8) as u8;
+                    }
+                }
+                (kind::TIMESTAMPS, data) => {
+                    if let Ok(pair) = <&[u8; 8]>::try_from(data) {
+                        told.timestamps = [u32_at::<0, _>(pair), u32_at::<4, _>(pair)];
+                        told.seen |= seen::TIMESTAMPS;
+                    }
+                }
+                _ => {}
+            }
+        }
+        told
     }
 }
 

@@ -3,8 +3,8 @@
 use super::Kind;
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
-use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue};
-use flow::names::{NameColumn, NameKind, NameValue};
+use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Filling, Part};
+use flow::names::{NameColumn, NameKind, NamePart, NameValue};
 use flow::{Analysis, Schema};
 use std::sync::LazyLock;
 
@@ -42,7 +42,7 @@ pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
     };
     let of_flow = flow::analysis::COLUMNS
         .iter()
-        .filter(|column| level.has_tcp() || !column.tcp)
+        .filter(|column| level.has_tcp() || column.part == Part::Flow)
         .filter(|column| !(schema.vlan && column.name.starts_with("dot1q")));
     let of_names = flow::names::COLUMNS
         .iter()
@@ -51,6 +51,57 @@ pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
         .map(Measure::Analysis)
         .chain(of_names.map(Measure::Name))
         .collect()
+}
+
+/// Columns one behind the other that have values together, and what a format keeps of each.
+#[derive(Debug)]
+pub(crate) struct Run<C> {
+    part: RunPart,
+    pub(crate) cells: Vec<C>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunPart {
+    Analysis(Part),
+    Name(NamePart),
+}
+
+impl<C> Run<C> {
+    /// The columns by what they have values with, in their order.
+    pub(crate) fn all(measures: Vec<Measure>, cell: impl Fn(Measure) -> C) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for measure in measures {
+            let part = match measure {
+                Measure::Analysis(column) => RunPart::Analysis(column.part),
+                Measure::Name(column) => RunPart::Name(column.part),
+            };
+            match runs.last_mut() {
+                Some(run) if run.part == part => run.cells.push(cell(measure)),
+                _ => runs.push(Self {
+                    part,
+                    cells: vec![cell(measure)],
+                }),
+            }
+        }
+        runs
+    }
+
+    /// What a flow has in them.
+    #[inline(always)]
+    pub(crate) fn filling(&self, analysis: &Analysis) -> Filling {
+        match self.part {
+            RunPart::Analysis(part) => analysis.filling(part),
+            RunPart::Name(part) => match &analysis.names {
+                Some(names) if names.has(part) => Filling::Own,
+                _ => Filling::Nothing,
+            },
+        }
+    }
+
+    /// Whether there are texts of any length in it.
+    pub(crate) const fn has_texts(&self) -> bool {
+        matches!(self.part, RunPart::Name(_))
+    }
 }
 
 impl Measure {
@@ -82,11 +133,6 @@ impl Measure {
     /// Whether its values are written between quotes in JSON.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.kind(), Kind::String | Kind::DateTimeNanoseconds)
-    }
-
-    /// Whether only TCP flows have a value in it.
-    pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self, Self::Analysis(column) if column.tcp)
     }
 
     #[inline(always)]
@@ -164,4 +210,44 @@ pub(crate) fn append_escaped(text: &mut Text, value: &str) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::analysis::tcp::limit;
+
+    /// Runs are but a shorter way to the same values.
+    #[test]
+    fn what_a_run_says_of_a_flow_is_true_of_each_of_its_columns() {
+        let schema = Schema {
+            analysis: Some(flow::Level::Full),
+            ..Schema::default()
+        };
+        let mut without_count = Analysis::unseen();
+        let mut repeated = Analysis::unseen();
+        if let Some(tcp) = &mut without_count.tcp {
+            tcp.limits = limit::ANOMALIES;
+        }
+        repeated.anomalies[1].retransmitted = 1;
+        let unseen = Analysis::unseen();
+        let runs = Run::all(measures(&schema), |measure| measure);
+        for analysis in [&Analysis::default(), &unseen, &without_count, &repeated] {
+            let own = runs
+                .iter()
+                .filter(|run| run.filling(analysis) == Filling::Own);
+            assert!(own.count() < runs.len());
+            for run in &runs {
+                for measure in &run.cells {
+                    let value = |of| format!("{:?}", measure.value(of));
+                    let expected = match run.filling(analysis) {
+                        Filling::Own => continue,
+                        Filling::Unseen => value(&unseen),
+                        Filling::Nothing => format!("{:?}", Measured::Plain(AnalysisValue::None)),
+                    };
+                    assert_eq!(value(analysis), expected, "{}", measure.name());
+                }
+            }
+        }
+    }
 }

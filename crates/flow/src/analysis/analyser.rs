@@ -176,7 +176,10 @@ impl Analyser {
                     tcp.count(side, packet.time_ns, segment, &mut self.anomalies);
                 }
             }
-            if NAMES && let Some(names) = &mut self.names {
+            if NAMES
+                && let Some(names) = &mut self.names
+                && names.wants(number, segment.payload_length)
+            {
                 let flipped = volume.initiator == 1;
                 let segment = names_segment(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)

@@ -1,8 +1,9 @@
 //! The columns of an [`Analysis`]: names, units, definitions, and how a value is got. Each measure
 //! that both sides have is two columns, the responder's with `reverse` before its name (RFC 5103).
 
-use super::Analysis;
+use super::tcp::limit;
 use super::volume::{FIRST_PACKETS, First};
+use super::{Analysis, Anomalies, Tcp};
 use std::sync::LazyLock;
 use wire::{FlowKey, Outline, Tunnel};
 
@@ -48,6 +49,71 @@ pub enum AnalysisKind {
     List,
 }
 
+/// Columns that have values together: what is known of one of them without a look at any other is
+/// known of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Of every flow.
+    #[default]
+    Flow,
+    /// Of TCP flows.
+    Tcp,
+    /// Round trips of TCP flows by acknowledgements.
+    RoundTrips,
+    /// Round trips of TCP flows by time stamps.
+    TimestampRoundTrips,
+    /// What was out of sequence in TCP flows.
+    Anomalies,
+}
+
+/// What a flow has in the columns of a [`Part`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// No values.
+    Nothing,
+    /// The values of a TCP flow of which nothing of the kind was seen: those of
+    /// [`Analysis::unseen`].
+    Unseen,
+    /// Values of its own.
+    Own,
+}
+
+impl Analysis {
+    /// What it has in the columns of `part`.
+    #[must_use]
+    pub fn filling(&self, part: Part) -> Filling {
+        if part == Part::Flow {
+            return Filling::Own;
+        }
+        let Some(tcp) = &self.tcp else {
+            return Filling::Nothing;
+        };
+        let unseen = match part {
+            Part::Flow | Part::Tcp => false,
+            Part::RoundTrips => tcp.sides.iter().all(|side| side.rtt.count() == 0),
+            Part::TimestampRoundTrips => {
+                tcp.sides.iter().all(|side| side.timestamp_rtt.count() == 0)
+            }
+            Part::Anomalies if tcp.limits & limit::ANOMALIES != 0 => return Filling::Nothing,
+            Part::Anomalies => self.anomalies == [Anomalies::default(); 2],
+        };
+        if unseen {
+            Filling::Unseen
+        } else {
+            Filling::Own
+        }
+    }
+
+    /// A TCP flow of which nothing was seen.
+    #[must_use]
+    pub fn unseen() -> Self {
+        Self {
+            tcp: Some(Tcp::default()),
+            ..Self::default()
+        }
+    }
+}
+
 /// A column of an analysis.
 #[derive(Clone, Debug)]
 pub struct AnalysisColumn {
@@ -61,8 +127,8 @@ pub struct AnalysisColumn {
     pub unit: &'static str,
     /// Tstat's column, or nothing.
     pub tstat: String,
-    /// Whether flows that are not TCP have no value in it.
-    pub tcp: bool,
+    /// Which part of a record it belongs to.
+    pub part: Part,
     /// What it is and where it comes from.
     pub definition: &'static str,
     /// Whose measure it is: 0 the initiator's (or the flow's), 1 the responder's.
@@ -103,7 +169,7 @@ struct About {
 #[derive(Default)]
 struct Table {
     columns: Vec<AnalysisColumn>,
-    tcp: bool,
+    part: Part,
 }
 
 impl Table {
@@ -115,7 +181,7 @@ impl Table {
             kind: about.kind,
             unit: about.unit,
             tstat: about.tstat.to_owned(),
-            tcp: self.tcp,
+            part: self.part,
             definition: about.definition,
             side: 0,
             value,
@@ -139,7 +205,7 @@ impl Table {
                 kind: about.kind,
                 unit: about.unit,
                 tstat,
-                tcp: self.tcp,
+                part: self.part,
                 definition: about.definition,
                 side,
                 value,

@@ -11,6 +11,7 @@
 
 use super::record::FoundBy;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -19,6 +20,42 @@ const BUILT_IN: &str = include_str!("applications.txt");
 
 /// The most bytes of a payload that are compared.
 const PREFIX_MAX: usize = 24;
+
+/// How many ports there are.
+const PORTS: usize = 1 << 16;
+
+/// Hashes the names of the table. They are its user's own, so nobody chooses them to collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        let last = rest
+            .iter()
+            .fold(1, |last, &byte| last << 8 | u64::from(byte));
+        self.write_u64(last);
+    }
+
+    fn write_u8(&mut self, _: u8) {
+        // The mark that std puts behind a string: strings of other lengths differ without it.
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * u128::from(MIX);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// An odd number without a pattern (the golden ratio's fraction).
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A line of a table of applications that cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -41,9 +78,10 @@ struct Prefix {
 #[derive(Clone, Debug)]
 pub struct Applications {
     classes: Vec<Arc<str>>,
-    names: HashMap<Box<str>, u16>,
-    tcp_ports: HashMap<u16, u16>,
-    udp_ports: HashMap<u16, u16>,
+    names: HashMap<Box<str>, u16, BuildHasherDefault<Digest>>,
+    /// For each protocol, and for each port a class counted from 1; 0 for none.
+    tcp_ports: Box<[u16]>,
+    udp_ports: Box<[u16]>,
     /// Those that begin with each byte.
     prefixes: Vec<Vec<Prefix>>,
     /// Classes of the protocols that are read whole.
@@ -64,9 +102,9 @@ impl Default for Applications {
     fn default() -> Self {
         let mut table = Self {
             classes: Vec::new(),
-            names: HashMap::new(),
-            tcp_ports: HashMap::new(),
-            udp_ports: HashMap::new(),
+            names: HashMap::default(),
+            tcp_ports: vec![0; PORTS].into(),
+            udp_ports: vec![0; PORTS].into(),
             prefixes: vec![Vec::new(); 256],
             protocols: Protocols::default(),
         };
@@ -123,7 +161,7 @@ impl Applications {
             }
             "tcp" | "udp" => {
                 for port in values.split_whitespace() {
-                    let port = port
+                    let port: u16 = port
                         .parse()
                         .map_err(|_| format!("{port:?} is not a port"))?;
                     let ports = if kind == "tcp" {
@@ -131,7 +169,7 @@ impl Applications {
                     } else {
                         &mut self.udp_ports
                     };
-                    ports.insert(port, class);
+                    ports[usize::from(port)] = class + 1;
                 }
             }
             "bytes" => {
@@ -205,10 +243,8 @@ impl Applications {
             wire::ip_protocol::UDP => &self.udp_ports,
             _ => return None,
         };
-        ports
-            .get(&responder)
-            .or_else(|| ports.get(&initiator))
-            .copied()
+        let class = |port: u16| ports[usize::from(port)].checked_sub(1);
+        class(responder).or_else(|| class(initiator))
     }
 
     /// The class `class`, found by `found_by`, for a record.

@@ -26,6 +26,45 @@ pub enum NameKind {
     Real,
 }
 
+/// Columns that have values together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamePart {
+    /// Of any flow.
+    Any,
+    /// Of flows whose initiator had resolved the responder's name.
+    Resolved,
+    /// Of TLS, over TCP or in QUIC.
+    Tls,
+    /// Of QUIC.
+    Quic,
+    /// Of DNS.
+    Dns,
+    /// Of HTTP/1.
+    Http,
+    /// Of RTP that the initiator sent.
+    Rtp,
+    /// Of RTP that the responder sent.
+    ReverseRtp,
+}
+
+impl NamesRecord {
+    /// Whether it may have values in the columns of `part`.
+    #[inline]
+    #[must_use]
+    pub const fn has(&self, part: NamePart) -> bool {
+        match part {
+            NamePart::Any => true,
+            NamePart::Resolved => self.resolved.is_some(),
+            NamePart::Tls => self.tls.is_some(),
+            NamePart::Quic => self.quic.is_some(),
+            NamePart::Dns => self.dns.is_some(),
+            NamePart::Http => self.http.is_some(),
+            NamePart::Rtp => self.rtp[0].is_some(),
+            NamePart::ReverseRtp => self.rtp[1].is_some(),
+        }
+    }
+}
+
 /// A column of the application layer.
 #[derive(Clone, Copy, Debug)]
 pub struct NameColumn {
@@ -41,6 +80,8 @@ pub struct NameColumn {
     pub tstat: &'static str,
     /// What it is and where it comes from.
     pub definition: &'static str,
+    /// Which part of a record it belongs to.
+    pub part: NamePart,
     /// Its value in a record.
     pub value: for<'a> fn(&'a NamesRecord) -> NameValue<'a>,
 }
@@ -83,147 +124,166 @@ fn jitter(record: &NamesRecord, side: usize) -> NameValue<'static> {
 }
 
 macro_rules! columns {
-    ($($name:literal $kind:ident $unit:literal [$($ipfix:literal)?] $tstat:literal $definition:literal = |$record:ident| $value:expr;)*) => {
+    ($($part:ident { $($name:literal $kind:ident $unit:literal [$($ipfix:literal)?] $tstat:literal $definition:literal = |$record:ident| $value:expr;)* })*) => {
         /// Every column, in the order in which formats write them.
-        pub static COLUMNS: &[NameColumn] = &[$(NameColumn {
+        pub static COLUMNS: &[NameColumn] = &[$($(NameColumn {
             name: $name,
             kind: NameKind::$kind,
             unit: $unit,
             ipfix: columns!(@ipfix $($ipfix)?),
             tstat: $tstat,
             definition: $definition,
+            part: NamePart::$part,
             value: |$record| $value,
-        }),*];
+        }),*),*];
     };
     (@ipfix $number:literal) => { Some($number) };
     (@ipfix) => { None };
 }
 
 columns! {
-    "applicationName" Text "" [96] "" "Class of application, by the table of applications."
-        = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(&a.name));
-    "applicationFoundBy" Text "" [] "" "How the class was found, the surest way that told something: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (of the payload), `dns` (the name resolved before), `port`."
-        = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(a.found_by.name()));
-    "resolvedName" Text "" [] "fqdn" "Name that the initiator had last resolved to the responder's address when it opened the flow, as DNS responses in the same traffic said."
-        = |r| r.resolved.as_ref().map_or(NameValue::None, |n| NameValue::Text(&n.name));
-    "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet."
-        = |r| seconds(r.resolved.as_ref().map(|n| n.age_ns));
-    "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP or inside QUIC."
-        = |r| text(r.tls.as_ref().map(|t| &t.server_name));
-    "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), a comma between two."
-        = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
-    "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose, where it is not encrypted (up to TLS 1.2)."
-        = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
-    "tlsVersionsOffered" Text "" [] "" "Versions that the client offers, in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out."
-        = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
-    "tlsVersion" Number "" [] "" "Version that the server chose, as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
-        = |r| number(r.tls.as_ref().and_then(|t| t.version));
-    "tlsCipherSuite" Number "" [] "" "Cipher suite that the server chose (IANA TLS Cipher Suites)."
-        = |r| number(r.tls.as_ref().and_then(|t| t.cipher));
-    "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello (t for TCP, q for QUIC)."
-        = |r| text(r.tls.as_ref().map(|t| &t.ja4));
-    "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (or a GREASE of it, which looks the same)."
-        = |r| number(r.tls.as_ref().map(|t| t.ech_offered));
-    "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id, ticket (RFC 5077) or pre-shared key (RFC 8446)."
-        = |r| number(r.tls.as_ref().map(|t| t.resumption_offered));
-    "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3)."
-        = |r| number(r.tls.as_ref().filter(|t| t.version.is_some()).map(|t| t.resumed));
-    "tlsSetupSeconds" Real "seconds" [] "" "From the packet that completes the ClientHello to the client's first record of application data (in TLS 1.3: its Finished) after the ServerHello."
-        = |r| seconds(r.tls.as_ref().and_then(|t| t.setup_ns));
-    "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate, where it is not encrypted (up to TLS 1.2). Tstat has the common name alone."
-        = |r| text(r.tls.as_ref().map(|t| &t.subject));
-    "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate."
-        = |r| text(r.tls.as_ref().map(|t| &t.issuer));
-    "quicVersion" Number "" [] "" "Version in the client's Initial packets: 1 is RFC 9000, 1798521807 is RFC 9369."
-        = |r| number(r.quic.as_ref().map(|q| q.version));
-    "quicOriginalDestinationId" Text "" [] "" "Destination connection id of the client's first Initial packet, in hexadecimal."
-        = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.original_destination_id));
-    "quicClientId" Text "" [] "" "Connection id that the client chose for itself in its first Initial packet."
-        = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.client_id));
-    "quicServerId" Text "" [] "" "Connection id that the server chose for itself in its last long header of the handshake."
-        = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.server_id));
-    "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets."
-        = |r| number(r.quic.as_ref().map(|q| q.zero_rtt));
-    "quicRetry" Number "" [] "" "1 where the server sent a Retry packet."
-        = |r| number(r.quic.as_ref().map(|q| q.retry));
-    "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation."
-        = |r| number(r.quic.as_ref().map(|q| q.version_negotiation));
-    "quicHandshakeRttSeconds" Real "seconds" [] "" "From the client's last Initial packet before the answer to the server's first Initial or Handshake packet; seen where the capture was made."
-        = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
-    "quicSpinRttCount" Number "" [] "" "Round trips seen by the spin bit (RFC 9000 section 17.4)."
-        = |r| number(spin(r).map(|q| q.spin_count));
-    "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them."
-        = |r| seconds(spin(r).map(|q| q.spin_min_ns));
-    "quicSpinRttMeanSeconds" Real "seconds" [] "" "Their mean."
-        = |r| seconds(spin(r).map(|q| q.spin_mean_ns));
-    "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question, escaped as RFC 4343 section 2.1."
-        = |r| text(r.dns.as_ref().map(|d| &d.query));
-    "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
-        = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
-    "dnsResponseCode" Number "" [] "" "Response code of the flow's first response; 0 is NOERROR, 3 NXDOMAIN."
-        = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
-    "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response."
-        = |r| number(r.dns.as_ref().and_then(|d| d.answers));
-    "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers, a comma between two, as many as fit."
-        = |r| text(r.dns.as_ref().map(|d| &d.addresses));
-    "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers."
-        = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));
-    "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query to the response with its id."
-        = |r| seconds(r.dns.as_ref().and_then(|d| d.latency_ns));
-    "dnsQueryCount" Number "messages" [] "" "DNS queries in the flow."
-        = |r| number(r.dns.as_ref().map(|d| d.queries));
-    "dnsResponseCount" Number "messages" [] "" "DNS responses in the flow."
-        = |r| number(r.dns.as_ref().map(|d| d.responses));
-    "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request."
-        = |r| text(r.http.as_ref().map(|h| &h.method));
-    "httpRequestHost" Text "" [460] "" "Host field of that request."
-        = |r| text(r.http.as_ref().map(|h| &h.host));
-    "httpRequestTarget" Text "" [461] "" "Target of that request."
-        = |r| text(r.http.as_ref().map(|h| &h.target));
-    "httpUserAgent" Text "" [468] "" "User-Agent field of that request."
-        = |r| text(r.http.as_ref().map(|h| &h.user_agent));
-    "httpStatusCode" Number "" [457] "http_res" "Status code of the flow's first HTTP/1 response."
-        = |r| number(r.http.as_ref().and_then(|h| h.status));
-    "httpContentType" Text "" [469] "" "Content-Type field of that response."
-        = |r| text(r.http.as_ref().map(|h| &h.content_type));
-    "httpRequestCount" Number "messages" [] "http_req_cnt" "HTTP/1 requests in the flow."
-        = |r| number(r.http.as_ref().map(|h| h.requests));
-    "httpResponseCount" Number "messages" [] "http_res_cnt" "HTTP/1 responses in the flow."
-        = |r| number(r.http.as_ref().map(|h| h.responses));
-    "httpFirstByteSeconds" Real "seconds" [] "" "From the packet that completes the first request's head to the first byte of the first response."
-        = |r| seconds(r.http.as_ref().and_then(|h| h.first_byte_ns));
-    "rtpSsrc" Number "" [] "" "Synchronization source of the initiator's RTP packets (RFC 3550)."
-        = |r| number(rtp(r, 0).map(|p| p.ssrc));
-    "rtpPayloadType" Number "" [] "" "Payload type of these packets."
-        = |r| number(rtp(r, 0).map(|p| p.payload_type));
-    "rtpCodec" Text "" [] "" "Codec that this payload type stands for (RFC 3551 section 6); `dynamic` for 96 to 127."
-        = |r| rtp(r, 0).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
-    "rtpPacketCount" Number "packets" [] "" "RTP packets of this source."
-        = |r| number(rtp(r, 0).map(|p| p.packets));
-    "rtpLostCount" Number "packets" [] "" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1)."
-        = |r| number(rtp(r, 0).map(|p| p.lost));
-    "rtpOutOfOrderCount" Number "packets" [] "" "Packets that came after one with a later sequence number."
-        = |r| number(rtp(r, 0).map(|p| p.out_of_order));
-    "rtpJitterSeconds" Real "seconds" [] "" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, where the clock rate is known."
-        = |r| jitter(r, 0);
-    "rtcpPacketCount" Number "packets" [] "" "RTCP packets of the initiator on the same ports."
-        = |r| number(rtp(r, 0).map(|p| p.rtcp_packets));
-    "reverseRtpSsrc" Number "" [] "" "As rtpSsrc, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.ssrc));
-    "reverseRtpPayloadType" Number "" [] "" "As rtpPayloadType, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.payload_type));
-    "reverseRtpCodec" Text "" [] "" "As rtpCodec, of the responder."
-        = |r| rtp(r, 1).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
-    "reverseRtpPacketCount" Number "packets" [] "" "As rtpPacketCount, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.packets));
-    "reverseRtpLostCount" Number "packets" [] "" "As rtpLostCount, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.lost));
-    "reverseRtpOutOfOrderCount" Number "packets" [] "" "As rtpOutOfOrderCount, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.out_of_order));
-    "reverseRtpJitterSeconds" Real "seconds" [] "" "As rtpJitterSeconds, of the responder."
-        = |r| jitter(r, 1);
-    "reverseRtcpPacketCount" Number "packets" [] "" "As rtcpPacketCount, of the responder."
-        = |r| number(rtp(r, 1).map(|p| p.rtcp_packets));
-    "namesCut" Number "" [] "" "What a limit cut short, a sum of: 1 no reassembly buffer or one too short, 2 a text longer than the flow's share, 4 the capture's snap length, 8 no state free, 16 bytes missing before the capture."
-        = |r| NameValue::Number(u64::from(r.cut.bits()));
+    Any {
+        "applicationName" Text "" [96] "" "Class of application, by the table of applications."
+            = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(&a.name));
+        "applicationFoundBy" Text "" [] "" "How the class was found, the surest way that told something: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (of the payload), `dns` (the name resolved before), `port`."
+            = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(a.found_by.name()));
+    }
+    Resolved {
+        "resolvedName" Text "" [] "fqdn" "Name that the initiator had last resolved to the responder's address when it opened the flow, as DNS responses in the same traffic said."
+            = |r| r.resolved.as_ref().map_or(NameValue::None, |n| NameValue::Text(&n.name));
+        "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet."
+            = |r| seconds(r.resolved.as_ref().map(|n| n.age_ns));
+    }
+    Tls {
+        "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP or inside QUIC."
+            = |r| text(r.tls.as_ref().map(|t| &t.server_name));
+        "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), a comma between two."
+            = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
+        "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose, where it is not encrypted (up to TLS 1.2)."
+            = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
+        "tlsVersionsOffered" Text "" [] "" "Versions that the client offers, in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out."
+            = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
+        "tlsVersion" Number "" [] "" "Version that the server chose, as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
+            = |r| number(r.tls.as_ref().and_then(|t| t.version));
+        "tlsCipherSuite" Number "" [] "" "Cipher suite that the server chose (IANA TLS Cipher Suites)."
+            = |r| number(r.tls.as_ref().and_then(|t| t.cipher));
+        "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello (t for TCP, q for QUIC)."
+            = |r| text(r.tls.as_ref().map(|t| &t.ja4));
+        "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (or a GREASE of it, which looks the same)."
+            = |r| number(r.tls.as_ref().map(|t| t.ech_offered));
+        "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id, ticket (RFC 5077) or pre-shared key (RFC 8446)."
+            = |r| number(r.tls.as_ref().map(|t| t.resumption_offered));
+        "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3)."
+            = |r| number(r.tls.as_ref().filter(|t| t.version.is_some()).map(|t| t.resumed));
+        "tlsSetupSeconds" Real "seconds" [] "" "From the packet that completes the ClientHello to the client's first record of application data (in TLS 1.3: its Finished) after the ServerHello."
+            = |r| seconds(r.tls.as_ref().and_then(|t| t.setup_ns));
+        "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate, where it is not encrypted (up to TLS 1.2). Tstat has the common name alone."
+            = |r| text(r.tls.as_ref().map(|t| &t.subject));
+        "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate."
+            = |r| text(r.tls.as_ref().map(|t| &t.issuer));
+    }
+    Quic {
+        "quicVersion" Number "" [] "" "Version in the client's Initial packets: 1 is RFC 9000, 1798521807 is RFC 9369."
+            = |r| number(r.quic.as_ref().map(|q| q.version));
+        "quicOriginalDestinationId" Text "" [] "" "Destination connection id of the client's first Initial packet, in hexadecimal."
+            = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.original_destination_id));
+        "quicClientId" Text "" [] "" "Connection id that the client chose for itself in its first Initial packet."
+            = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.client_id));
+        "quicServerId" Text "" [] "" "Connection id that the server chose for itself in its last long header of the handshake."
+            = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.server_id));
+        "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets."
+            = |r| number(r.quic.as_ref().map(|q| q.zero_rtt));
+        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet."
+            = |r| number(r.quic.as_ref().map(|q| q.retry));
+        "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation."
+            = |r| number(r.quic.as_ref().map(|q| q.version_negotiation));
+        "quicHandshakeRttSeconds" Real "seconds" [] "" "From the client's last Initial packet before the answer to the server's first Initial or Handshake packet; seen where the capture was made."
+            = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
+        "quicSpinRttCount" Number "" [] "" "Round trips seen by the spin bit (RFC 9000 section 17.4)."
+            = |r| number(spin(r).map(|q| q.spin_count));
+        "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them."
+            = |r| seconds(spin(r).map(|q| q.spin_min_ns));
+        "quicSpinRttMeanSeconds" Real "seconds" [] "" "Their mean."
+            = |r| seconds(spin(r).map(|q| q.spin_mean_ns));
+    }
+    Dns {
+        "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question, escaped as RFC 4343 section 2.1."
+            = |r| text(r.dns.as_ref().map(|d| &d.query));
+        "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
+            = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
+        "dnsResponseCode" Number "" [] "" "Response code of the flow's first response; 0 is NOERROR, 3 NXDOMAIN."
+            = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
+        "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response."
+            = |r| number(r.dns.as_ref().and_then(|d| d.answers));
+        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers, a comma between two, as many as fit."
+            = |r| text(r.dns.as_ref().map(|d| &d.addresses));
+        "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers."
+            = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));
+        "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query to the response with its id."
+            = |r| seconds(r.dns.as_ref().and_then(|d| d.latency_ns));
+        "dnsQueryCount" Number "messages" [] "" "DNS queries in the flow."
+            = |r| number(r.dns.as_ref().map(|d| d.queries));
+        "dnsResponseCount" Number "messages" [] "" "DNS responses in the flow."
+            = |r| number(r.dns.as_ref().map(|d| d.responses));
+    }
+    Http {
+        "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request."
+            = |r| text(r.http.as_ref().map(|h| &h.method));
+        "httpRequestHost" Text "" [460] "" "Host field of that request."
+            = |r| text(r.http.as_ref().map(|h| &h.host));
+        "httpRequestTarget" Text "" [461] "" "Target of that request."
+            = |r| text(r.http.as_ref().map(|h| &h.target));
+        "httpUserAgent" Text "" [468] "" "User-Agent field of that request."
+            = |r| text(r.http.as_ref().map(|h| &h.user_agent));
+        "httpStatusCode" Number "" [457] "http_res" "Status code of the flow's first HTTP/1 response."
+            = |r| number(r.http.as_ref().and_then(|h| h.status));
+        "httpContentType" Text "" [469] "" "Content-Type field of that response."
+            = |r| text(r.http.as_ref().map(|h| &h.content_type));
+        "httpRequestCount" Number "messages" [] "http_req_cnt" "HTTP/1 requests in the flow."
+            = |r| number(r.http.as_ref().map(|h| h.requests));
+        "httpResponseCount" Number "messages" [] "http_res_cnt" "HTTP/1 responses in the flow."
+            = |r| number(r.http.as_ref().map(|h| h.responses));
+        "httpFirstByteSeconds" Real "seconds" [] "" "From the packet that completes the first request's head to the first byte of the first response."
+            = |r| seconds(r.http.as_ref().and_then(|h| h.first_byte_ns));
+    }
+    Rtp {
+        "rtpSsrc" Number "" [] "" "Synchronization source of the initiator's RTP packets (RFC 3550)."
+            = |r| number(rtp(r, 0).map(|p| p.ssrc));
+        "rtpPayloadType" Number "" [] "" "Payload type of these packets."
+            = |r| number(rtp(r, 0).map(|p| p.payload_type));
+        "rtpCodec" Text "" [] "" "Codec that this payload type stands for (RFC 3551 section 6); `dynamic` for 96 to 127."
+            = |r| rtp(r, 0).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
+        "rtpPacketCount" Number "packets" [] "" "RTP packets of this source."
+            = |r| number(rtp(r, 0).map(|p| p.packets));
+        "rtpLostCount" Number "packets" [] "" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1)."
+            = |r| number(rtp(r, 0).map(|p| p.lost));
+        "rtpOutOfOrderCount" Number "packets" [] "" "Packets that came after one with a later sequence number."
+            = |r| number(rtp(r, 0).map(|p| p.out_of_order));
+        "rtpJitterSeconds" Real "seconds" [] "" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, where the clock rate is known."
+            = |r| jitter(r, 0);
+        "rtcpPacketCount" Number "packets" [] "" "RTCP packets of the initiator on the same ports."
+            = |r| number(rtp(r, 0).map(|p| p.rtcp_packets));
+    }
+    ReverseRtp {
+        "reverseRtpSsrc" Number "" [] "" "As rtpSsrc, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.ssrc));
+        "reverseRtpPayloadType" Number "" [] "" "As rtpPayloadType, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.payload_type));
+        "reverseRtpCodec" Text "" [] "" "As rtpCodec, of the responder."
+            = |r| rtp(r, 1).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
+        "reverseRtpPacketCount" Number "packets" [] "" "As rtpPacketCount, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.packets));
+        "reverseRtpLostCount" Number "packets" [] "" "As rtpLostCount, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.lost));
+        "reverseRtpOutOfOrderCount" Number "packets" [] "" "As rtpOutOfOrderCount, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.out_of_order));
+        "reverseRtpJitterSeconds" Real "seconds" [] "" "As rtpJitterSeconds, of the responder."
+            = |r| jitter(r, 1);
+        "reverseRtcpPacketCount" Number "packets" [] "" "As rtcpPacketCount, of the responder."
+            = |r| number(rtp(r, 1).map(|p| p.rtcp_packets));
+    }
+    Any {
+        "namesCut" Number "" [] "" "What a limit cut short, a sum of: 1 no reassembly buffer or one too short, 2 a text longer than the flow's share, 4 the capture's snap length, 8 no state free, 16 bytes missing before the capture."
+            = |r| NameValue::Number(u64::from(r.cut.bits()));
+    }
 }

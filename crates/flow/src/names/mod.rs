@@ -23,7 +23,7 @@ mod text_pool;
 mod tls;
 
 pub use application::{Applications, ApplicationsError};
-pub use column::{COLUMNS, NameColumn, NameKind, NameValue};
+pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
 pub use limits::NamesLimits;
 pub use record::{
     Application, Cut, DnsRecord, FoundBy, HttpRecord, NamesRecord, QuicRecord, ResolvedName,
@@ -41,6 +41,7 @@ use std::sync::Arc;
 use text_pool::TextPool;
 use wire::FlowKey;
 use wire::app::rtp::Rtp;
+use wire::app::tls::Ja4Hashes;
 use wire::ip_protocol;
 use wire::tcp::flag;
 
@@ -114,6 +115,7 @@ pub struct Names {
     packet_buffer: Vec<u8>,
     joined: Vec<u8>,
     list: Vec<u8>,
+    ja4_hashes: Ja4Hashes,
     /// Addresses that a DNS response told, with the place and length of the name.
     answers: Vec<(u128, u64, usize)>,
 }
@@ -149,6 +151,7 @@ impl Names {
             packet_buffer: Vec::new(),
             joined: Vec::new(),
             list: Vec::new(),
+            ja4_hashes: Ja4Hashes::default(),
             answers: Vec::new(),
         })
     }
@@ -159,6 +162,15 @@ impl Names {
         prefetch::read(&self.words, slot as usize);
     }
 
+    /// Whether a packet of the flow in `slot` with so many bytes of payload is to be shown to
+    /// [`Names::observe`], which would do nothing otherwise.
+    #[inline(always)]
+    #[must_use]
+    pub fn wants(&self, slot: u32, payload_length: u32) -> bool {
+        let stage = self.words.get(slot as usize).copied().unwrap_or(u64::MAX) >> 32;
+        stage < stage::TRIED || (stage < stage::QUIET && payload_length > 0)
+    }
+
     /// Takes in a packet of the flow in `slot`. Every packet of the flow is to be shown, also those
     /// without payload; `key` gives the flow's key as its initiator sent it, and is called seldom.
     #[inline]
@@ -166,8 +178,13 @@ impl Names {
         let Some(&word) = self.words.get(slot as usize) else {
             return;
         };
-        let stage = word >> 32;
-        if stage >= stage::QUIET || (stage >= stage::TRIED && segment.payload_length == 0) {
+        if !self.wants(slot, segment.payload_length) {
+            return;
+        }
+        if word >> 32 == stage::WATCHED
+            && let Some(flow) = self.flows.get_mut(word as u32)
+            && flow.pass_over(segment)
+        {
             return;
         }
         self.look(slot, word, segment, key);
@@ -417,6 +434,9 @@ impl Names {
     fn describe(&mut self, mut flow: Flow, record: &mut NamesRecord) {
         if flow.kind == Protocol::Quic {
             self.finish_quic(&mut flow);
+            for side in &mut flow.sides {
+                self.assemblies.release(&mut side.assembly);
+            }
         } else {
             let end = Segment {
                 time_ns: 0,
@@ -589,5 +609,6 @@ impl Names {
             + self.texts.memory_bytes()
             + self.assemblies.memory_bytes()
             + self.resolved.memory_bytes()
+            + Ja4Hashes::MEMORY_BYTES
     }
 }

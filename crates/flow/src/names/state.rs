@@ -1,7 +1,10 @@
 //! What is kept of a flow while it may still tell something.
 
+use super::Segment;
 use super::record::Cut;
 use super::text_pool::Text;
+use wire::ip_protocol;
+use wire::tcp::flag;
 
 /// What a flow is read as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,33 @@ pub(super) struct Flow {
     pub(super) cut: Cut,
     /// Class of application by the first bytes, counted from 1; 0 for none.
     pub(super) class: u16,
+}
+
+impl Flow {
+    /// Counts a segment with payload none of which is to be read; false if some may be.
+    #[inline]
+    pub(super) fn pass_over(&mut self, segment: &Segment<'_>) -> bool {
+        if segment.protocol != ip_protocol::TCP
+            || segment.tcp_flags & flag::SYN != 0
+            || self.protocol == Protocol::Unknown
+        {
+            return false;
+        }
+        let side = &mut self.sides[usize::from(segment.direction & 1)];
+        if !side.closed {
+            let skipped = side.known
+                && side.assembly == 0
+                && side.expected == segment.sequence
+                && side.skip >= segment.payload_length;
+            if !skipped {
+                return false;
+            }
+            side.expected = side.expected.wrapping_add(segment.payload_length);
+            side.skip -= segment.payload_length;
+        }
+        self.packets = self.packets.saturating_add(1);
+        true
+    }
 }
 
 /// A TLS handshake.

@@ -5,7 +5,6 @@ use super::state::{Flow, TlsState};
 use super::tcp_stream::Verdict;
 use super::text_pool::Text;
 use super::{Names, Segment};
-use std::fmt::Write as _;
 use wire::app::tls::{
     ClientHello, End, Ja4, NotTls, RECORD_HEADER, RecordHeader, ServerHello, Transport,
     certificate, content, handshake, messages, stream_length,
@@ -181,7 +180,7 @@ impl Names {
                 *place = version;
             }
         }
-        if let Some(ja4) = Ja4::new(hello, transport) {
+        if let Some(ja4) = Ja4::remembering(hello, transport, &mut self.ja4_hashes) {
             state.ja4 = ja4.pack();
         }
         state.ech_offered = hello.offers_ech();
@@ -293,10 +292,14 @@ fn digest(session_id: &[u8]) -> u32 {
 }
 
 fn versions(offered: &[u16]) -> Option<Box<str>> {
-    let mut text = String::new();
+    let mut text = String::with_capacity(5 * offered.len());
     for version in offered.iter().take_while(|&&version| version != 0) {
-        let comma = if text.is_empty() { "" } else { "," };
-        let _ = write!(text, "{comma}{version:04x}");
+        if !text.is_empty() {
+            text.push(',');
+        }
+        for shift in [12, 8, 4, 0] {
+            text.extend(char::from_digit(u32::from(version >> shift & 15), 16));
+        }
     }
     (!text.is_empty()).then(|| text.into())
 }

@@ -1,46 +1,51 @@
 //! Heads of HTTP/1 messages (RFC 9112), read by `httparse`.
 
-use httparse::{EMPTY_HEADER, Status};
+use core::mem::MaybeUninit;
+use httparse::Status;
 
 /// The most header fields of a message that are read.
 const FIELDS_MAX: usize = 96;
 
-/// The methods that begin a request (IANA, and those of WebDAV's older servers and of Outlook).
-const METHODS: [&[u8]; 33] = [
-    b"GET ",
-    b"POST ",
-    b"HEAD ",
-    b"PUT ",
-    b"DELETE ",
-    b"OPTIONS ",
-    b"CONNECT ",
-    b"PATCH ",
-    b"TRACE ",
-    b"PROPFIND ",
-    b"PROPPATCH ",
-    b"MKCOL ",
-    b"COPY ",
-    b"MOVE ",
-    b"LOCK ",
-    b"UNLOCK ",
-    b"SEARCH ",
-    b"REPORT ",
-    b"CHECKOUT ",
-    b"MERGE ",
-    b"SUBSCRIBE ",
-    b"UNSUBSCRIBE ",
-    b"BPROPFIND ",
-    b"BPROPPATCH ",
-    b"POLL ",
-    b"NOTIFY ",
-    b"BMOVE ",
-    b"BDELETE ",
-    b"BCOPY ",
-    b"RPC_IN_DATA ",
-    b"RPC_OUT_DATA ",
-    b"MKACTIVITY ",
-    b"MKCALENDAR ",
-];
+/// The methods that begin a request (IANA, and those of WebDAV's older servers and of Outlook), by
+/// their first byte.
+const fn methods(first: u8) -> &'static [&'static [u8]] {
+    match first {
+        b'B' => &[
+            b"BPROPFIND ",
+            b"BPROPPATCH ",
+            b"BMOVE ",
+            b"BDELETE ",
+            b"BCOPY ",
+        ],
+        b'C' => &[b"CONNECT ", b"COPY ", b"CHECKOUT "],
+        b'D' => &[b"DELETE "],
+        b'G' => &[b"GET "],
+        b'H' => &[b"HEAD "],
+        b'L' => &[b"LOCK "],
+        b'M' => &[
+            b"MKCOL ",
+            b"MOVE ",
+            b"MERGE ",
+            b"MKACTIVITY ",
+            b"MKCALENDAR ",
+        ],
+        b'N' => &[b"NOTIFY "],
+        b'O' => &[b"OPTIONS "],
+        b'P' => &[
+            b"POST ",
+            b"PUT ",
+            b"PATCH ",
+            b"PROPFIND ",
+            b"PROPPATCH ",
+            b"POLL ",
+        ],
+        b'R' => &[b"REPORT ", b"RPC_IN_DATA ", b"RPC_OUT_DATA "],
+        b'S' => &[b"SEARCH ", b"SUBSCRIBE "],
+        b'T' => &[b"TRACE "],
+        b'U' => &[b"UNLOCK ", b"UNSUBSCRIBE "],
+        _ => &[],
+    }
+}
 
 /// What begins a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
@@ -67,12 +72,10 @@ pub fn begins(bytes: &[u8]) -> Begins {
     let Some(first) = bytes.first() else {
         return Begins::Perhaps;
     };
-    if !first.is_ascii_uppercase() {
-        return Begins::No;
-    }
-    if METHODS.iter().any(|method| bytes.starts_with(method)) {
+    let methods = methods(*first);
+    if methods.iter().any(|method| bytes.starts_with(method)) {
         Begins::Request
-    } else if RESPONSE.starts_with(bytes) || METHODS.iter().any(|method| method.starts_with(bytes))
+    } else if RESPONSE.starts_with(bytes) || methods.iter().any(|method| method.starts_with(bytes))
     {
         Begins::Perhaps
     } else {
@@ -133,9 +136,9 @@ pub enum Head<T> {
 /// Reads the head of a request.
 #[must_use]
 pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut request = httparse::Request::new(&mut fields);
-    let length = match request.parse(bytes) {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut []);
+    let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return Head::Partial,
         Err(_) => return Head::Bad,
@@ -178,12 +181,12 @@ fn line_ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
 /// Reads the head of a response.
 #[must_use]
 pub fn response(bytes: &[u8]) -> Head<Response<'_>> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut fields);
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
         .allow_spaces_after_header_name_in_responses(true)
         .ignore_invalid_headers_in_responses(true)
-        .parse_response(&mut response, bytes);
+        .parse_response_with_uninit_headers(&mut response, bytes, &mut fields);
     let length = match parsed {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return Head::Partial,

@@ -6,7 +6,7 @@ pub mod ja4;
 pub mod server_hello;
 
 pub use client_hello::ClientHello;
-pub use ja4::{Ja4, Transport};
+pub use ja4::{Ja4, Ja4Hashes, Transport};
 pub use server_hello::ServerHello;
 
 use super::reader::Reader;

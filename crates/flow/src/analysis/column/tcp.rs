@@ -1,6 +1,6 @@
 //! The columns of TCP.
 
-use super::{AnalysisValue, Table, about, number, seconds};
+use super::{AnalysisValue, Part, Table, about, number, seconds};
 use crate::analysis::Analysis;
 use crate::analysis::tcp::{Class, Tcp, TcpSide, limit, mark};
 
@@ -61,12 +61,17 @@ fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
 }
 
 pub(super) fn tcp(table: &mut Table) {
-    table.tcp = true;
+    table.part = Part::Tcp;
     connection(table);
     flags(table);
     options(table);
+    table.part = Part::RoundTrips;
     round_trips(table);
+    table.part = Part::TimestampRoundTrips;
+    timestamp_round_trips(table);
+    table.part = Part::Tcp;
     data(table);
+    table.part = Part::Anomalies;
     anomalies(table);
 }
 
@@ -353,6 +358,9 @@ fn round_trips(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| seconds(it.rtt.max_ns())),
     );
+}
+
+fn timestamp_round_trips(table: &mut Table) {
     table.sides(about!("tcpTimestampRttSamples", None, Number, "", "", "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."), |it, side| of(it, side, |it| number(it.timestamp_rtt.count())));
     table.sides(
         about!(

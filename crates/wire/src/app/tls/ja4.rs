@@ -35,6 +35,16 @@ impl Ja4 {
     /// The fingerprint of a hello that is whole; `None` for one that is not.
     #[must_use]
     pub fn new(hello: &ClientHello<'_>, transport: Transport) -> Option<Self> {
+        Self::remembering(hello, transport, &mut Ja4Hashes::default())
+    }
+
+    /// [`Ja4::new`] with hashes that were made before.
+    #[must_use]
+    pub fn remembering(
+        hello: &ClientHello<'_>,
+        transport: Transport,
+        hashes: &mut Ja4Hashes,
+    ) -> Option<Self> {
         if !hello.whole {
             return None;
         }
@@ -57,14 +67,14 @@ impl Ja4 {
         text[6..8].copy_from_slice(&two_digits(extensions.len()));
         text[8..10].copy_from_slice(&alpn_text(hello.alpn().next().unwrap_or_default()));
         ciphers.sort_unstable();
-        text[11..23].copy_from_slice(&hash(&ciphers, &[]));
+        text[11..23].copy_from_slice(&hashes.hash(&ciphers, &[]));
         extensions.retain(|kind| ![extension::SERVER_NAME, extension::ALPN].contains(kind));
         extensions.sort_unstable();
         let algorithms: Vec<u16> = hello
             .signature_algorithms()
             .filter(|&algorithm| !is_grease(algorithm))
             .collect();
-        text[24..36].copy_from_slice(&hash(&extensions, &algorithms));
+        text[24..36].copy_from_slice(&hashes.hash(&extensions, &algorithms));
         Some(Self(text))
     }
 
@@ -146,22 +156,91 @@ fn alpn_text(protocol: &[u8]) -> [u8; 2] {
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The first 12 hexadecimal digits of SHA-256 over the numbers in hexadecimal with commas between,
-/// then, behind an underscore, `more`; zeroes where there are no numbers.
-fn hash(numbers: &[u16], more: &[u16]) -> [u8; 12] {
-    if numbers.is_empty() {
-        return [b'0'; 12];
-    }
-    let mut text = Vec::with_capacity(5 * (numbers.len() + more.len()));
-    for (list, before) in [(numbers, None), (more, Some(b'_'))] {
-        for (index, number) in list.iter().enumerate() {
-            text.extend(if index == 0 { before } else { Some(b',') });
-            for shift in [12, 8, 4, 0] {
-                text.push(DIGITS[usize::from(number >> shift & 15)]);
-            }
+/// How many hashes are remembered.
+const REMEMBERED: usize = 256;
+
+/// The longest text whose hash is remembered, in bytes.
+const TEXT_MAX: usize = 512;
+
+/// Hashes and the texts that they are of: there are far fewer TLS libraries than connections, and
+/// each offers the same lists again and again.
+#[derive(Debug, Default)]
+pub struct Ja4Hashes {
+    /// By a digest of the text; empty until the first hash.
+    places: Vec<Remembered>,
+    text: Vec<u8>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Remembered {
+    text: Box<[u8]>,
+    hash: [u8; 12],
+}
+
+impl Ja4Hashes {
+    /// The most memory that they take, in bytes.
+    pub const MEMORY_BYTES: usize = REMEMBERED * (size_of::<Remembered>() + TEXT_MAX);
+
+    /// The first 12 hexadecimal digits of SHA-256 over the numbers in hexadecimal with commas
+    /// between, then, behind an underscore, `more`; zeroes where there are no numbers.
+    fn hash(&mut self, numbers: &[u16], more: &[u16]) -> [u8; 12] {
+        if numbers.is_empty() {
+            return [b'0'; 12];
         }
+        self.text.clear();
+        append(&mut self.text, numbers);
+        if !more.is_empty() {
+            let underscore = self.text.len();
+            append(&mut self.text, more);
+            self.text[underscore] = b'_';
+        }
+        // Every number has a comma before it; the first one's is none of the text.
+        let text = &self.text[1..];
+        if self.places.is_empty() {
+            self.places.resize_with(REMEMBERED, Remembered::default);
+        }
+        let place = &mut self.places[place(text)];
+        if *place.text == *text {
+            return place.hash;
+        }
+        let hash = sha256(text);
+        if text.len() <= TEXT_MAX {
+            *place = Remembered {
+                text: text.into(),
+                hash,
+            };
+        }
+        hash
     }
-    let digest = Sha256::digest(&text);
+}
+
+/// Appends numbers in four hexadecimal digits, a comma before each.
+fn append(text: &mut Vec<u8>, numbers: &[u16]) {
+    for number in numbers {
+        let digit = |shift: u32| DIGITS[usize::from(number >> shift & 15)];
+        text.extend_from_slice(&[b',', digit(12), digit(8), digit(4), digit(0)]);
+    }
+}
+
+/// Where the hash of a text is remembered.
+fn place(text: &[u8]) -> usize {
+    let (words, rest) = text.as_chunks::<8>();
+    let mix = |digest: u64, word: u64| {
+        (digest ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    };
+    let digest = words
+        .iter()
+        .fold(0, |digest, word| mix(digest, u64::from_le_bytes(*word)));
+    let digest = rest
+        .iter()
+        .fold(digest, |digest, &byte| mix(digest, byte.into()));
+    (digest >> 32) as usize % REMEMBERED
+}
+
+fn sha256(text: &[u8]) -> [u8; 12] {
+    let digest = Sha256::digest(text);
     let mut hexadecimal = [0; 12];
     for (pair, byte) in hexadecimal.chunks_exact_mut(2).zip(digest.iter()) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
@@ -234,6 +313,11 @@ mod tests {
             "q13d1516h2_8daaf6152771_e5627efa2ab1"
         );
         let ja4 = Ja4::new(&hello, Transport::Quic).unwrap();
+        let mut hashes = Ja4Hashes::default();
+        for _ in 0..2 {
+            let again = Ja4::remembering(&hello, Transport::Quic, &mut hashes);
+            assert_eq!(again, Some(ja4));
+        }
         assert_eq!(Ja4::unpack(&ja4.pack(), Transport::Quic), ja4);
         let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
         assert_eq!(cut.server_name(), Some(&b"a.b"[..]));
