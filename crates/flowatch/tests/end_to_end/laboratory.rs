@@ -118,9 +118,12 @@ fn the_experiments_are_named_with_what_they_come_from() {
         "table4",
         "fig9a",
         "fig9b",
+        "dpdkstat-fig2",
         "dpdkstat-fig5",
         "dpdkstat-fig8",
         "dpdkstat-fig9",
+        "dpdkstat-fig11",
+        "dpdkstat-fig12",
     ] {
         assert!(
             text.lines()

@@ -2,6 +2,8 @@
 
 mod context;
 mod dpdkstat_fig11;
+mod dpdkstat_fig12;
+mod dpdkstat_fig2;
 mod dpdkstat_fig5;
 mod dpdkstat_fig8;
 mod dpdkstat_fig9;
@@ -18,6 +20,7 @@ mod fig8;
 mod fig9a;
 mod fig9b;
 mod loss_gate;
+mod peers;
 mod real_time;
 mod table3;
 mod table4;
@@ -59,10 +62,12 @@ pub const ALL: &[Experiment] = &[
     table4::EXPERIMENT,
     fig9a::EXPERIMENT,
     fig9b::EXPERIMENT,
+    dpdkstat_fig2::EXPERIMENT,
     dpdkstat_fig5::EXPERIMENT,
     dpdkstat_fig8::EXPERIMENT,
     dpdkstat_fig9::EXPERIMENT,
     dpdkstat_fig11::EXPERIMENT,
+    dpdkstat_fig12::EXPERIMENT,
 ];
 
 /// The experiment of that name.

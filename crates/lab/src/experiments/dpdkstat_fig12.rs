@@ -1,0 +1,392 @@
+//! DPDKStat, figure 12: packets of one flow brought together before they are processed.
+
+use super::Experiment;
+use super::context::{Context, outcome};
+use crate::monitor::Monitor;
+use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
+use crate::plot::{Axis, Figure, Point, Series};
+use crate::statistics::{abba, median, paired_ratio};
+use crate::trial::TrialError;
+use flow::FlowDefinition;
+use flow::statistic::Estimator;
+use generator::{FCS, FlowFields, Order, Protocol, Sizes, Source, Traffic, TrafficOptions};
+use hw::time::{TickRate, ticks};
+use port::buffer::{self, BufferPort};
+use port::{Burst, Counters, Frame, NullSink, Port, PortError, Received, Transmit};
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::plain::plain_ipv4;
+use wire::{LinkType, ip_protocol};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "dpdkstat-fig12",
+    title: "Sorting by flow before processing",
+    source: "DPDKStat, figure 12",
+    run,
+};
+
+/// Packets a second, by which the frames are stamped: 40 Gbit/s of 716 B.
+const RATE: f64 = 6.8e6;
+
+/// Within how many bytes frames are sorted: not at all, some, and all that there are.
+fn horizons(context: &Context<'_>, all: usize) -> Vec<(String, usize)> {
+    const MB: usize = 1_000_000;
+    let sizes: &[usize] = context.pick(&[MB / 2, 5 * MB, 50 * MB], &[5 * MB, 50 * MB, 1000 * MB]);
+    let mut horizons = vec![("none".to_owned(), 0)];
+    horizons.extend(sizes.iter().map(|&bytes| {
+        let megabytes = bytes as f64 / MB as f64;
+        (format!("{megabytes} MB"), bytes)
+    }));
+    horizons.push(("all".to_owned(), all));
+    horizons
+}
+
+fn traffic(flows: u32, seed: u64) -> Result<TrafficOptions, TrialError> {
+    let sizes = Sizes::list(vec![(64, 4.0), (300, 2.0), (1000, 1.0), (1518, 4.0)]);
+    Ok(TrafficOptions {
+        flows,
+        order: Order::Zipf(0.9),
+        kinds: vec![
+            FlowFields::ipv4(Protocol::Tcp),
+            FlowFields::ipv4(Protocol::Udp),
+        ],
+        sizes: sizes.map_err(missing)?,
+        seed,
+        ..TrafficOptions::default()
+    })
+}
+
+fn missing(error: impl Display) -> TrialError {
+    TrialError::Missing(error.to_string())
+}
+
+/// A buffer full of traffic: `packets` frames, of which those of TCP follow one another in sequence.
+fn filled(
+    options: &TrafficOptions,
+    packets: usize,
+    bytes: usize,
+    sort_bytes: usize,
+) -> Result<BufferPort, TrialError> {
+    const TCP_SEQUENCE: usize = 14 + 20 + 4;
+    const IP_PROTOCOL: usize = 14 + 9;
+    let mut traffic = Traffic::new(options).map_err(missing)?;
+    let mut sink = NullSink::new();
+    let mut flows = [0; port::frame::BURST];
+    let mut sent = vec![0u32; options.flows as usize];
+    let buffer = buffer::Options {
+        // Blocks have room that frames do not fill, and what is sorted is at most half of them.
+        bytes: bytes * 5 / 2,
+        sort_bytes,
+        populate: false,
+    };
+    let (mut writer, reader) = buffer::buffer(&buffer, "buffer", None).map_err(missing)?;
+    let mut number = 0;
+    while number < packets {
+        let count = flows.len().min(packets - number);
+        let slots = sink.reserve(count, traffic.room()).map_err(missing)?;
+        let filled = traffic.fill(slots, &mut flows).map_err(missing)?.frames;
+        for (slot, &flow) in slots.iter_mut().zip(&flows).take(filled) {
+            let length = slot.length;
+            let frame = &mut slot.bytes[..length];
+            if frame.get(IP_PROTOCOL) == Some(&ip_protocol::TCP)
+                && let Some(sequence) = frame.get_mut(TCP_SEQUENCE..TCP_SEQUENCE + 4)
+                && let Some(sent) = sent.get_mut(flow as usize)
+            {
+                sequence.copy_from_slice(&sent.to_be_bytes());
+                let payload = length.saturating_sub(14 + 20 + 20);
+                *sent = sent.wrapping_add(payload as u32);
+            }
+        }
+        let frames: Vec<Frame<'_>> = slots
+            .iter()
+            .take(filled)
+            .zip(number..)
+            .map(|(slot, number)| {
+                let time_ns = (number as f64 * 1e9 / RATE) as i64;
+                let bytes = &slot.bytes[..slot.length];
+                Frame::new(bytes, time_ns, (slot.length + FCS) as u32)
+            })
+            .collect();
+        let burst = Burst {
+            link: LinkType::Ethernet,
+            frames: &frames,
+        };
+        if filled == 0 || writer.copy(&burst, 0) < filled {
+            return Err(missing("the buffer has no room for the traffic"));
+        }
+        writer.hand_over(false);
+        sink.submit(filled).map_err(missing)?;
+        number += filled;
+    }
+    Ok(reader)
+}
+
+/// Ticks within a port and between its calls.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    within: u64,
+    between: u64,
+    bursts: u64,
+}
+
+/// A port that takes the time of its calls.
+struct Timed {
+    port: BufferPort,
+    left_at: Option<u64>,
+    spent: Spent,
+    told: Arc<Mutex<Spent>>,
+}
+
+impl Port for Timed {
+    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+        let entered = ticks();
+        let received = self.port.receive()?;
+        let left = ticks();
+        if let Some(left_at) = self.left_at {
+            self.spent.between += entered.saturating_sub(left_at);
+        }
+        self.left_at = Some(left);
+        match received {
+            Received::Burst(_) => {
+                self.spent.within += left.saturating_sub(entered);
+                self.spent.bursts += 1;
+            }
+            _ => *self.told.lock().unwrap_or_else(PoisonError::into_inner) = self.spent,
+        }
+        Ok(received)
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.port.counters()
+    }
+
+    fn name(&self) -> &str {
+        self.port.name()
+    }
+}
+
+/// Packets of one flow in a row, on average.
+fn run_length(mut port: BufferPort) -> Result<f64, TrialError> {
+    let (mut packets, mut runs, mut last) = (0u64, 0u64, None);
+    while let Received::Burst(burst) = port.receive().map_err(missing)? {
+        for frame in burst.frames {
+            let key = plain_ipv4(frame.bytes, frame.wire_length).map(|plain| plain.key);
+            runs += u64::from(key.is_none() || key != last);
+            packets += 1;
+            last = key;
+        }
+    }
+    Ok(packets as f64 / runs as f64)
+}
+
+/// Nanoseconds a packet: in the port, where frames are sorted, and in the monitor.
+fn cost(
+    context: &mut Context<'_>,
+    port: BufferPort,
+    monitor: &Monitor,
+    packets: usize,
+) -> Result<[f64; 2], TrialError> {
+    let told = Arc::<Mutex<Spent>>::default();
+    let timed = Timed {
+        port,
+        left_at: None,
+        spent: Spent::default(),
+        told: Arc::clone(&told),
+    };
+    let watched = monitor.watch(vec![Box::new(timed)], |_| {})?;
+    let books = &watched.report.books;
+    let mut against = Vec::new();
+    if !books.balance() || books.received.packets != packets as u64 {
+        against.push("the books do not balance".to_owned());
+    }
+    if watched.records_lost > 0 {
+        against.push("records were lost".to_owned());
+    }
+    context.trials.count(&against);
+    context.trials.example = format!(
+        "received {} = in flows {} + in no flow {}",
+        books.received.packets,
+        books.in_flows.packets,
+        books.received.packets - books.in_flows.packets
+    );
+    let spent = *told.lock().unwrap_or_else(PoisonError::into_inner);
+    let rate = TickRate::get();
+    let each = |ticks: u64| rate.to_ns(ticks) as f64 / packets as f64;
+    Ok([each(spent.within), each(spent.between)])
+}
+
+fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
+    let mut outcome = outcome(
+        &EXPERIMENT,
+        "Time-stamp counter, around each burst: a buffer full of traffic is read to its end by the engine, on one \
+         thread, sorted by flow within the horizon (`--sort-buffer`). What the port takes (sorting, and looking up \
+         where the next frames lie) and what the monitor takes are told apart. Median of several trials in turn.",
+    );
+    let flows: u32 = context.pick(1 << 16, 1 << 18);
+    let packets = context.pick(1 << 19, 3 << 20);
+    let repetitions = context.repetitions(5, 11);
+    let options = traffic(flows, context.seed())?;
+    let mean_bytes = (64.0 * 4.0 + 300.0 * 2.0 + 1000.0 + 1518.0 * 4.0) / 11.0;
+    let bytes = (packets as f64 * mean_bytes) as usize;
+    let horizons = horizons(context, bytes);
+    let monitor = Monitor::counting(flows as usize + flows as usize / 8)
+        .with_flow(FlowDefinition::Bidirectional)
+        .with_statistics("tcp", Estimator::LogLinear)
+        .map_err(missing)?;
+    let mut lengths = Vec::new();
+    for (name, horizon) in &horizons {
+        context.say(&format!("runs, {name}"));
+        lengths.push(run_length(filled(&options, packets, bytes, *horizon)?)?);
+    }
+    let mut costs = vec![[Vec::new(), Vec::new(), Vec::new()]; horizons.len()];
+    for repetition in 0..repetitions {
+        for place in abba(horizons.len(), repetition) {
+            let (name, horizon) = &horizons[place];
+            context.say(&format!("cost, {name}"));
+            let port = filled(&options, packets, bytes, *horizon)?;
+            let [sorting, monitoring] = cost(context, port, &monitor, packets)?;
+            for (costs, ns) in
+                costs[place]
+                    .iter_mut()
+                    .zip([sorting, monitoring, sorting + monitoring])
+            {
+                costs.push(ns);
+            }
+        }
+    }
+    let mut table = Table::new(
+        "horizons",
+        "What sorting within a horizon does to runs of packets of one flow, and to the cost of a packet",
+        &[
+            "horizon",
+            "packets within it",
+            "packets of a flow in a row",
+            "monitor, ns a packet",
+            "buffer and sorting, ns a packet",
+            "both, ns a packet",
+            "both, times those without sorting",
+            "95 % from",
+            "to",
+        ],
+    );
+    let names = || Axis::names("horizon", horizons.iter().map(|(name, _)| name));
+    let [mut monitoring, mut both, mut runs] = [Vec::new(), Vec::new(), Vec::new()];
+    let mut ratios = Vec::new();
+    for (place, (name, horizon)) in horizons.iter().enumerate() {
+        let [sort_ns, monitor_ns, both_ns] = [0, 1, 2].map(|which| median(&costs[place][which]));
+        let ratio = paired_ratio(&costs[place][2], &costs[0][2]);
+        let x = place as f64;
+        monitoring.push(Point::new(x, monitor_ns));
+        both.push(Point::new(x, both_ns));
+        runs.push(Point::new(x, lengths[place]));
+        table.row(vec![
+            name.as_str().into(),
+            (*horizon as f64 / mean_bytes).round().into(),
+            lengths[place].into(),
+            monitor_ns.into(),
+            sort_ns.into(),
+            both_ns.into(),
+            ratio.value.into(),
+            ratio.low.into(),
+            ratio.high.into(),
+        ]);
+        ratios.push(ratio);
+    }
+    outcome.tables.push(table);
+    outcome.figures.push(
+        Figure::new(
+            "costs",
+            "Cost of a packet by the horizon within which packets are sorted by flow.",
+            names(),
+            Axis::linear("ns a packet").from_zero(),
+        )
+        .with(Series::bars("monitor alone", monitoring.clone()))
+        .with(Series::bars("with sorting", both.clone())),
+    );
+    outcome.figures.push(
+        Figure::new(
+            "runs",
+            "Packets of one flow in a row, on average, by the horizon.",
+            names(),
+            Axis::log10("packets in a row"),
+        )
+        .with(Series::bars("", runs)),
+    );
+    let least = |points: &[Point]| {
+        points
+            .iter()
+            .skip(1)
+            .min_by(|a, b| a.y.total_cmp(&b.y))
+            .map_or((0, f64::NAN), |point| (point.x as usize, point.y))
+    };
+    let (best_alone, alone_ns) = least(&monitoring);
+    let (best_both, _) = least(&both);
+    let gain = monitoring[0].y / alone_ns;
+    outcome.comparisons.push(Comparison {
+        what: "monitor alone, best horizon against none".into(),
+        paper: "a gain from 50 MB on, most at about 1 GB, less when all is sorted".into(),
+        here: format!("{gain:.2} times faster, with {}", horizons[best_alone].0),
+    });
+    let pays = ratios[best_both].high < 1.0;
+    outcome.findings.push(Finding {
+        paper: "Packets sorted by flow before they are processed are processed faster, from a horizon of 50 MB on; the \
+                paper sorted its traces beforehand and left the cost of sorting to further work."
+            .into(),
+        holds: match (gain > 1.05, pays) {
+            (true, true) => Holds::Yes,
+            (true, false) => Holds::Partly,
+            (false, _) => Holds::No,
+        },
+        because: format!(
+            "Sorted, the monitor alone takes {alone_ns:.0} instead of {:.0} ns a packet ({}). With the sorting that \
+             is {:.2} times ({:.2} to {:.2}) the time without, at the best horizon ({}): it {}.",
+            monitoring[0].y,
+            horizons[best_alone].0,
+            ratios[best_both].value,
+            ratios[best_both].low,
+            ratios[best_both].high,
+            horizons[best_both].0,
+            if pays { "pays" } else { "does not pay" }
+        ),
+    });
+    outcome.settings = vec![
+        ("flows".into(), format!("{flows}, Zipf(0.9), TCP and UDP")),
+        ("packets".into(), packets.to_string()),
+        ("mean frame".into(), format!("{mean_bytes:.0} B")),
+        ("statistics".into(), "tcp".into()),
+        ("trials".into(), repetitions.to_string()),
+    ];
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_horizon_makes_longer_runs_and_loses_no_packet() {
+        const PACKETS: usize = 20_000;
+        let options = traffic(500, 1).unwrap();
+        let bytes = PACKETS * 800;
+        let lengths: Vec<f64> = [0, 300_000, 3_000_000, bytes]
+            .into_iter()
+            .map(|horizon| run_length(filled(&options, PACKETS, bytes, horizon).unwrap()).unwrap())
+            .collect();
+        assert!(lengths.is_sorted() && lengths[0] < 1.2, "{lengths:?}");
+        // Sorted as a whole, each flow that has a packet is one run.
+        assert!(lengths[3] >= PACKETS as f64 / 500.0, "{lengths:?}");
+        let extent = super::super::Extent {
+            full: false,
+            seed: 1,
+            repetitions: None,
+            command: String::new(),
+        };
+        let mut say = |_: &str| {};
+        let mut context = Context::new(&extent, &mut say);
+        let port = filled(&options, PACKETS, bytes, 300_000).unwrap();
+        let monitor = Monitor::counting(1000).with_flow(FlowDefinition::Bidirectional);
+        let costs = cost(&mut context, port, &monitor, PACKETS).unwrap();
+        assert!(costs.iter().all(|&ns| ns > 0.0), "{costs:?}");
+        assert_eq!((context.trials.valid, context.trials.invalid), (1, 0));
+    }
+}
