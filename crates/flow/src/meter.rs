@@ -42,8 +42,9 @@ pub struct MeterOptions {
     pub statistics: Selection,
     /// Classes of applications, for an analysis that looks for them; none for those built in.
     pub applications: Option<Arc<Applications>>,
-    /// Take the memory of the table in the beginning, as a link that waits for nobody needs;
-    /// otherwise (and for whole keys of IPv6 flows, and for statistics) it is taken as flows come.
+    /// Take the memory of the table and of statistics in the beginning, as a link that waits for
+    /// nobody needs; otherwise (and for whole keys of IPv6 flows, and for an analysis) it is taken
+    /// as flows come.
     pub populate: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
     pub view_flows: usize,
@@ -189,9 +190,13 @@ impl Meter {
         drop(HugeSlice::<u8>::try_zeroed(
             slots as usize * bytes_per_flow,
         )?);
+        let mut statistics = options.statistics.build(slots as usize);
         if options.populate {
             table.populate();
             openings.populate();
+            for (_, statistic) in &mut statistics {
+                statistic.populate();
+            }
         }
         let connections = matches!(
             options.flow,
@@ -202,7 +207,7 @@ impl Meter {
             expiry: Expiry::new(&options.timeouts, connections, both_directions),
             garbage: Garbage::new(&options.garbage),
             openings,
-            statistics: options.statistics.build(slots as usize),
+            statistics,
             analyser: match options.statistics.analysis {
                 None => None,
                 Some(level) => {
@@ -446,6 +451,10 @@ impl Meter {
     }
 
     fn open_flows(&mut self, batch: &Batch) {
+        for &at in &self.observed.opened {
+            let slot = self.observed.slots[usize::from(at)];
+            prefetch::read(&self.openings, slot as usize);
+        }
         for at in self.observed.opened.drain(..) {
             let packet = &batch.packets()[usize::from(at)];
             let slot = self.observed.slots[usize::from(at)];

@@ -95,6 +95,10 @@ impl LogLinear {
 }
 
 impl Statistic for LogLinear {
+    fn populate(&mut self) {
+        self.states.populate();
+    }
+
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
             prefetch::read(&self.states, slot as usize);

@@ -20,8 +20,11 @@ pub const NO_VALUE: u64 = u64::MAX;
 
 /// One statistic of every flow.
 ///
-/// Memory is taken in the beginning for all slots; all zeroes is the state of a free slot.
+/// Room is reserved in the beginning for all slots; all zeroes is the state of a free slot.
 pub trait Statistic: Send {
+    /// Takes all memory from the machine now.
+    fn populate(&mut self);
+
     /// Asks for the cache lines of these slots, some time before [`Statistic::update`].
     fn prefetch(&self, slots: &[u32]);
 

@@ -43,6 +43,10 @@ impl Moments {
 }
 
 impl Statistic for Moments {
+    fn populate(&mut self) {
+        self.states.populate();
+    }
+
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
             prefetch::read(&self.states, slot as usize);

@@ -163,6 +163,10 @@ impl PSquare {
 }
 
 impl Statistic for PSquare {
+    fn populate(&mut self) {
+        self.states.populate();
+    }
+
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
             prefetch::read(&self.states, slot as usize);

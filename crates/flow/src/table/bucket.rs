@@ -58,6 +58,10 @@ const GROW_ABOVE: usize = 11;
 /// Buckets in the beginning: their entries are half a MiB.
 const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 256 };
 
+/// Buckets in the beginning of a table whose memory was taken at once: their tags are half a MiB,
+/// and 90,000 flows come before the first of them is split.
+const BUCKETS_POPULATED: u32 = 8192;
+
 /// The most buckets that are split before a burst; a burst of nothing but new flows needs 24.
 const SPLITS: usize = 32;
 
@@ -163,6 +167,20 @@ impl Bucket {
             bucket = self.next(bucket);
         }
         None
+    }
+
+    /// The lane of bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
+    /// of its bucket was sent on, and there is room.
+    #[inline(always)]
+    fn fresh_lane(&mut self, home: u32, tag: u16) -> Option<u32> {
+        let line = &mut self.tags[home as usize];
+        if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
+            return None;
+        }
+        let lane = tags::free_lane(line, tag)?;
+        line.0[lane as usize] = tag;
+        self.flows += 1;
+        Some(home * LANES + lane)
     }
 
     /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room.
@@ -363,36 +381,30 @@ impl Bucket {
             let (key, packet) = (keys[at], &packets[at]);
             let mut slot = self.staged_slots[at];
             if !self.holds(slot, key, batch, packet) {
-                match self.find(batch, at) {
-                    Some(found) => slot = found,
-                    None => {
-                        match self.allocate(
-                            self.staged_buckets[at],
-                            self.staged_tags[at],
-                            packet.clock_ms,
-                        ) {
-                            Err(victim) => {
-                                return Step::Ended {
-                                    at,
-                                    slot: victim,
-                                    reason: EndReason::LackOfResources,
-                                };
-                            }
-                            Ok(slot) => {
-                                self.wide.set(slot, batch, packet);
-                                open(
-                                    &mut self.entries[slot as usize],
-                                    key,
-                                    packet,
-                                    at,
-                                    slot,
-                                    expiry,
-                                    observed,
-                                );
-                            }
+                let (home, tag) = (self.staged_buckets[at], self.staged_tags[at]);
+                let fresh = self.fresh_lane(home, tag);
+                let found = match fresh {
+                    Some(_) => None,
+                    None => self.find(batch, at),
+                };
+                if let Some(found) = found {
+                    slot = found;
+                } else {
+                    let free = fresh.map_or_else(|| self.allocate(home, tag, packet.clock_ms), Ok);
+                    let slot = match free {
+                        Ok(slot) => slot,
+                        Err(slot) => {
+                            return Step::Ended {
+                                at,
+                                slot,
+                                reason: EndReason::LackOfResources,
+                            };
                         }
-                        continue;
-                    }
+                    };
+                    self.wide.set(slot, batch, packet);
+                    let entry = &mut self.entries[slot as usize];
+                    open(entry, key, packet, at, slot, expiry, observed);
+                    continue;
                 }
             }
             let entry = &mut self.entries[slot as usize];
@@ -510,6 +522,7 @@ impl Table for Bucket {
     fn populate(&mut self) {
         self.tags.populate();
         self.entries.populate();
+        self.buckets = BUCKETS_POPULATED.min(self.buckets_max);
     }
 
     fn slots(&self) -> u32 {

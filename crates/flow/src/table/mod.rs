@@ -116,7 +116,8 @@ pub trait Table: Send {
         Ok(())
     }
 
-    /// Takes all memory from the machine now.
+    /// Takes all memory from the machine now, and spreads out in a part of it that a link's first flows
+    /// fill without growth; to be called before the first flow comes.
     fn populate(&mut self);
 
     /// Number of slots in use, taken or not: those below it.

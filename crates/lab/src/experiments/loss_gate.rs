@@ -59,7 +59,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         ],
     );
     let mut series: Vec<Series> = Vec::new();
-    let mut passed = true;
+    let (mut passed, mut passed_cold) = (true, true);
     let mut slowest = f64::INFINITY;
     let mut slowest_cold = f64::INFINITY;
     for (place, (label, list)) in statistics.into_iter().enumerate() {
@@ -85,7 +85,11 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 let trial = context.trial(&wire, &link, &monitor)?;
                 let lost = trial.ledger.lost();
                 let bound = loss_at_most(lost, trial.ledger.offered);
-                passed &= bound < GATE && trial.verdict.is_valid();
+                let below = bound < GATE && trial.verdict.is_valid();
+                match frames {
+                    Frames::Hot => passed &= below,
+                    Frames::Cold => passed_cold &= below,
+                }
                 let condition = Condition::new(label, &wire, monitor).over(link);
                 let found = context.sustained(&condition, search_packets, goal)?;
                 let rate = mpps(found.rate);
@@ -150,9 +154,11 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             .into(),
         holds: if passed { Holds::Yes } else { Holds::No },
         because: format!(
-            "At 14.88 Mpps the drop ratio is {} 10⁻⁶ in every case (95 % bound), on one core, for \
-             counts and for the 99th percentile of the gap.",
-            if passed { "below" } else { "not always below" }
+            "At 14.88 Mpps the drop ratio is {} 10⁻⁶ in every case with frames in the cache (95 % \
+             bound), on one core, for counts and for the 99th percentile of the gap; with frames \
+             sent out of every cache, which no device does, it is {}.",
+            if passed { "below" } else { "not always below" },
+            if passed_cold { "too" } else { "not always" },
         ),
     });
     outcome.settings = vec![

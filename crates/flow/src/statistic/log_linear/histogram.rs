@@ -140,7 +140,7 @@ impl Header {
 
 /// Takes in a value; [`NO_VALUE`] is none.
 ///
-/// All that is decided here: the code lies between the extremes, its bin within the window or below
+/// All that is decided here: codes are kept and there is room for one more; or the code lies between the extremes, its bin within the window or below
 /// it, counts have never been halved, and the counter does not end in 255. Everything else is rare.
 #[inline(always)]
 pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
@@ -166,8 +166,23 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
                 return;
             }
         }
+    } else if header.end == 0
+        && usize::from(header.kind) < WIDE
+        && let Ok(code) = u16::try_from(code)
+    {
+        keep(line, header, code);
+        return;
     }
     add_rarely(line, value, ends);
+}
+
+/// Keeps a code for which there is room.
+#[inline(always)]
+fn keep(line: &mut State, mut header: Header, code: u16) {
+    let place = HEADER + 2 * usize::from(header.kind).min(WIDE - 1);
+    line.0[place..place + 2].copy_from_slice(&code.to_le_bytes());
+    header.kind += 1;
+    header.store(line);
 }
 
 /// A value that does not only add one to a counter.
@@ -183,10 +198,7 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
     let mut header = Header::load(line);
     match header.kept() {
         Some(kept) if kept < WIDE => {
-            let place = HEADER + 2 * kept;
-            line.0[place..place + 2].copy_from_slice(&code.to_le_bytes());
-            header.kind += 1;
-            header.store(line);
+            keep(line, header, code);
             return;
         }
         None if !is_drawn(line, header) || count_in_place(line, header, code, ends) => {

@@ -88,8 +88,8 @@ impl Window {
             counts: [0; NARROW],
         };
         let may_be_below = ((ends.below * codes.len() as f64) as usize).min(codes.len() - 1);
-        let (_, lower, _) = codes.select_nth_unstable(may_be_below);
-        (window.shift, window.base) = window.fit(NARROW, u32::from(*lower), window.largest);
+        let lower = nth_smallest(codes, may_be_below);
+        (window.shift, window.base) = window.fit(NARROW, u32::from(lower), window.largest);
         for &code in &*codes {
             window.counts[window.bin_of(u32::from(code))] += 1;
         }
@@ -161,7 +161,9 @@ impl Window {
     /// there is: what was lumped there cannot be told apart again.
     fn fit(&self, limit: usize, lower: u32, upper: u32) -> (u32, u32) {
         let limit = limit as u32;
-        let mut shift = self.shift;
+        // As many bins as the window has cannot hold more codes than these, whatever its base.
+        let bins = (upper.saturating_sub(lower) / limit).checked_ilog2();
+        let mut shift = bins.unwrap_or(0).clamp(self.shift, SHIFT_MAX);
         loop {
             let floor = (self.base >> (shift - self.shift)).max(self.smallest >> shift);
             let lowest = (lower >> shift).saturating_sub(1).max(floor);
@@ -317,6 +319,25 @@ impl Window {
         merged.make_counters_fit(ends);
         *self = merged;
     }
+}
+
+/// The `n`-th smallest of codes, counted from 0.
+fn nth_smallest(codes: &mut [u16], n: usize) -> u16 {
+    /// Up to so many above it, one after the other is taken away: of a high percentile's 26 codes
+    /// there is one.
+    const ABOVE: usize = 3;
+    let above = codes.len() - 1 - n;
+    if above > ABOVE {
+        return *codes.select_nth_unstable(n).1;
+    }
+    let mut largest = [0; ABOVE + 1];
+    for &code in &*codes {
+        let mut code = code;
+        for place in &mut largest {
+            (*place, code) = ((*place).max(code), (*place).min(code));
+        }
+    }
+    largest[above]
 }
 
 /// The code of the smallest value in a bin, and of the largest.
