@@ -11,15 +11,17 @@ pub const fn fmix32(hash: u32) -> u32 {
     hash ^ hash >> 16
 }
 
-/// 64 bits from 32: the lower half is [`fmix32`] of them, the upper half a multiple of the lower
-/// half by an odd number near 2^32 over the golden ratio. Each half is a bijection of the 32 bits,
-/// so equal halves mean equal hashes. Bucket indices come from the highest bits, which depend on
-/// all of the lower half; tags from the lowest 16: keys of one tag are spread over all buckets.
+/// 64 bits from 32: the lower half is [`fmix32`] of them; the upper half a multiple of the lower
+/// half by an odd number near 2^32 over the golden ratio, its halves folded. Each half is a bijection
+/// of the 32 bits, so equal halves mean equal hashes. Tags are the lowest 16 bits, bucket indices the
+/// lowest of the upper half: a product's low bits are a function of its factor's low bits, so without
+/// the fold all flows of a bucket would have one tag.
 #[inline(always)]
 #[must_use]
 pub const fn spread(hash: u32) -> u64 {
     let low = fmix32(hash);
-    let high = low.wrapping_mul(0x9e37_79b1);
+    let product = low.wrapping_mul(0x9e37_79b1);
+    let high = product ^ product >> 16;
     (high as u64) << 32 | low as u64
 }
 
@@ -38,7 +40,8 @@ mod tests {
     fn both_halves_can_be_turned_back() {
         for hash in (0..1 << 20).map(|i: u32| i.wrapping_mul(0x0019_660d).wrapping_add(i << 9)) {
             let wide = spread(hash);
-            let low = ((wide >> 32) as u32).wrapping_mul(inverse(0x9e37_79b1));
+            let high = (wide >> 32) as u32;
+            let low = (high ^ high >> 16).wrapping_mul(inverse(0x9e37_79b1));
             assert_eq!(low, wide as u32);
             let back = low ^ low >> 16;
             let back = back.wrapping_mul(inverse(0xc2b2_ae35));
@@ -49,16 +52,32 @@ mod tests {
     }
 
     #[test]
+    fn flows_of_one_bucket_have_tags_of_their_own() {
+        // 2^18 hashes in 2^10 buckets with 2^16 tags: by chance 512 pairs have bucket and tag alike.
+        for step in [1u32, 1 << 14, 0x0019_660d] {
+            let mut places: Vec<u64> = (0..1u32 << 18)
+                .map(|i| spread(i.wrapping_mul(step)))
+                .map(|wide| (wide >> 32 & 1023) << 16 | wide & 0xffff)
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            let alike = (1 << 18) - places.len();
+            assert!((300..800).contains(&alike), "step {step}: {alike}");
+        }
+    }
+
+    #[test]
     fn hashes_in_a_row_fill_buckets_and_tags_evenly() {
         // 2^18 hashes in 2^10 cells: mean 256, standard deviation 16; 8 of them are not chance.
         for step in [1u32, 1 << 14] {
-            let mut counts = [[0i32; 1024]; 3];
+            let mut counts = [[0i32; 1024]; 4];
             for hash in (0..1u32 << 18).map(|i| i.wrapping_mul(step)) {
                 let wide = spread(hash);
                 counts[0][(wide >> 54) as usize] += 1;
                 counts[1][(wide & 1023) as usize] += 1;
                 // Five bits of the bucket with five of the tag: the two are as good as independent.
                 counts[2][(wide >> 59 | (wide & 31) << 5) as usize] += 1;
+                counts[3][(wide >> 32 & 31 | (wide & 31) << 5) as usize] += 1;
             }
             assert!(
                 counts
