@@ -15,6 +15,10 @@ use crate::workspace;
 
 pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> {
     match what {
+        "anchors" => {
+            let turns: Vec<_> = parser.raw_args()?.collect();
+            example("flowatch-lab", "bench_anchors", &turns)
+        }
         "dpdk" => dpdk::run(parser),
         "peers" => peers::run(parser),
         "tables" => {
@@ -28,7 +32,7 @@ pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> 
             arguments.insert(0, "statistics".into());
             example("flowatch-engine", "bench_path", &arguments)
         }
-        unknown => bail!("no benchmark {unknown}: peers, dpdk, tables, statistics"),
+        unknown => bail!("no benchmark {unknown}: anchors, peers, dpdk, tables, statistics"),
     }
 }
 

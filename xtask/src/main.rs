@@ -37,6 +37,7 @@ cargo xtask COMMAND
         --rounds N            measurements of each tool (5)
         --traffic NAME        mix, uniform, zipf, all by default; may be repeated
         --only NAME           tools whose name contains NAME; may be repeated
+  bench anchors [TURNS]       the paper's tables and P-square beside ours, and what each loses
   bench dpdk [--seconds N]    flowatch counting packets beside testpmd in rxonly, in one run
   bench tables [ARGS]         ns per packet of every flow table
   bench statistics [ARGS]     ns per packet of every statistic
@@ -99,7 +100,7 @@ fn run() -> anyhow::Result<()> {
         "bench" => {
             let what = parser
                 .value()
-                .context("bench what? peers, dpdk, tables, statistics")?
+                .context("bench what? anchors, peers, dpdk, tables, statistics")?
                 .string()?;
             bench::run(&what, parser)
         }

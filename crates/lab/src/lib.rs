@@ -7,6 +7,7 @@ pub mod ledger;
 pub mod machine;
 pub mod monitor;
 pub mod outcome;
+pub mod paper_tables;
 pub mod plot;
 pub mod report;
 pub mod results;

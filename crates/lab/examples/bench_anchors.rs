@@ -1,0 +1,62 @@
+//! The paper's double hash, linked list and combined table with P-square beside our table and
+//! histogram, each fed the same packets by turns: how many times as fast ours is, with the 95 %
+//! interval, and what each lost.
+//!
+//! `cargo run --release -p flowatch-lab --example bench_anchors [-- TURNS]`
+#![allow(clippy::print_stdout, reason = "printing is what an example is for")]
+
+use lab::paper_tables::{Account, Compared, Setting, compare};
+
+const TURNS: usize = 12;
+
+fn lost(account: &Account) -> String {
+    let share = 100.0 * account.miscounted as f64 / account.packets.max(1) as f64;
+    let error = account.error.map_or_else(String::new, |error| {
+        format!(", 99th percentile off by {:.1} %", error * 100.0)
+    });
+    format!(
+        "{share:.2} % of the packets miscounted, {} of {} flows exact{error}",
+        account.exact, account.flows
+    )
+}
+
+fn show(compared: &Compared) {
+    let setting = &compared.setting;
+    let [ours, theirs] = compared.medians();
+    let ratio = compared.ratio;
+    println!("\n{}", setting.name());
+    println!(
+        "  {:<12}{ours:>8.2} ns a packet: {}",
+        "bucket",
+        lost(&compared.accounts[0])
+    );
+    println!(
+        "  {:<12}{theirs:>8.2} ns a packet: {}",
+        setting.table.name(),
+        lost(&compared.accounts[1])
+    );
+    println!(
+        "  ours is {:.2} times as fast ({:.2} to {:.2}); the goal of {} times: {} ({} bursts stalled)",
+        ratio.value,
+        ratio.low,
+        ratio.high,
+        setting.goal,
+        compared.verdict(),
+        compared.stalls
+    );
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let turns = match std::env::args().nth(1) {
+        Some(text) => text.parse()?,
+        None => TURNS,
+    };
+    println!(
+        "flows by the device's hash, in bursts of 256 in memory, one thread, {turns} turns of each, forth and back: \
+         medians, and ratios of pairs with their 95 % interval"
+    );
+    for setting in Setting::all() {
+        show(&compare(&setting, turns, 1)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,490 @@
+//! The tables and the percentile of FloWatcher-DPDK beside ours: both count the same packets by the
+//! device's hash, by turns, on one thread and in memory, and each says what it lost.
+//!
+//! In time of the machine: figures of one run are for comparison with each other.
+
+use crate::statistics::{Interval, abba, median, paired_ratio};
+use crate::traffic::{order_name, small_frames, wire_of};
+use crate::trial::TrialError;
+use engine::intake::Intake;
+use flow::statistic::{Estimator, Selection};
+use flow::{
+    BURST, Batch, FlowDefinition, Meter, MeterOptions, RecordBatch, RecordSink, TableKind, Timeouts,
+};
+use generator::Order;
+use hw::time::{TickRate, ticks};
+use port::{Burst, Frame};
+use std::collections::HashMap;
+use wire::{Decapsulate, LinkType};
+
+/// What is kept of each flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Packets and bytes.
+    Count,
+    /// These, and the mean and 99th percentile of the interleaving gap: ours by a histogram, theirs by
+    /// P-square.
+    Gap,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Flows.
+    pub flows: u32,
+    /// How they share the packets.
+    pub order: Order,
+    /// What is kept of each.
+    pub task: Task,
+    /// The paper's table.
+    pub table: TableKind,
+    /// How many times as fast ours is to be.
+    pub goal: f64,
+    /// Packets of a turn.
+    pub packets: usize,
+}
+
+impl Setting {
+    /// Those of the goals: no slower than the double hash in counting, twice as fast as the combined
+    /// table with percentiles, five times as fast where a million flows lengthen their lists.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let setting = |flows, order, task, table, goal| Self {
+            flows,
+            order,
+            task,
+            table,
+            goal,
+            packets: 1 << if flows > 1 << 16 { 20 } else { 21 },
+        };
+        let mut settings = Vec::new();
+        for order in [Order::Uniform, Order::Zipf(1.0)] {
+            settings.push(setting(
+                1 << 16,
+                order,
+                Task::Count,
+                TableKind::DoubleHash,
+                1.0,
+            ));
+            settings.push(setting(1 << 16, order, Task::Gap, TableKind::Combined, 2.0));
+        }
+        for (task, table) in [
+            (Task::Count, TableKind::LinkedList),
+            (Task::Count, TableKind::Combined),
+            (Task::Gap, TableKind::Combined),
+        ] {
+            settings.push(setting(1_000_000, Order::Uniform, task, table, 5.0));
+        }
+        settings
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let task = match self.task {
+            Task::Count => "count",
+            Task::Gap => "gap and its 99th percentile",
+        };
+        format!("{} flows, {}, {task}", self.flows, order_name(self.order))
+    }
+}
+
+/// What one of the two says of the packets that it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Account {
+    /// Packets that it was given.
+    pub packets: u64,
+    /// Packets in records.
+    pub in_flows: u64,
+    /// Packets that had no place in the table.
+    pub miscounted: u64,
+    /// Flows, told apart by their hashes.
+    pub flows: u64,
+    /// Flows whose record has exactly their packets.
+    pub exact: u64,
+    /// The median over some flows of the relative error of the 99th percentile, where there are enough
+    /// packets for one.
+    pub error: Option<f64>,
+}
+
+/// A comparison that was carried out.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// What was compared.
+    pub setting: Setting,
+    /// Nanoseconds a packet of each turn of ours, and of theirs.
+    pub ns: [Vec<f64>; 2],
+    /// How many times as fast ours is, over the pairs of turns.
+    pub ratio: Interval,
+    /// What each counted, ours first.
+    pub accounts: [Account; 2],
+    /// Bursts that the machine stalled.
+    pub stalls: u64,
+}
+
+impl Compared {
+    /// The medians of the turns, ours first.
+    #[must_use]
+    pub fn medians(&self) -> [f64; 2] {
+        [median(&self.ns[0]), median(&self.ns[1])]
+    }
+
+    /// Whether the goal was reached, as far as the interval tells.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        if self.ratio.low >= self.setting.goal {
+            "reached"
+        } else if self.ratio.high < self.setting.goal {
+            "missed"
+        } else {
+            "open: the interval holds the goal"
+        }
+    }
+}
+
+/// Flows whose percentiles are held against the truth: those with most packets.
+const FLOWS_SAMPLED: usize = 64;
+
+/// Gaps without which a flow has no 99th percentile to speak of.
+const GAPS_LEAST: usize = 300;
+
+/// A burst that takes so many times the median of its turn was stalled by the machine, and counts as
+/// the median.
+const STALL: u64 = 8;
+
+/// Nanoseconds between two packets, as at 14.88 Mpps.
+const SPACING_NS: i64 = 67;
+
+/// Records by hash: packets, and the 99th percentile of the gap if it was asked for.
+#[derive(Default)]
+struct Records {
+    flows: HashMap<u32, (u64, f64)>,
+    /// Values of a record, and the place of the percentile among them.
+    columns: usize,
+    percentile: Option<usize>,
+}
+
+impl RecordSink for Records {
+    fn take(&mut self, batch: &mut RecordBatch) {
+        for (index, record) in batch.records.iter().enumerate() {
+            let value = self
+                .percentile
+                .map_or(f64::NAN, |place| batch.values[index * self.columns + place]);
+            if let Some(hash) = record.key.hash() {
+                let flow = self.flows.entry(hash).or_default();
+                flow.0 += record.packets[0];
+                flow.1 = value;
+            }
+        }
+        batch.clear();
+    }
+}
+
+/// One of the two.
+struct Contender {
+    intake: Intake,
+    meter: Meter,
+    batch: Batch,
+    records: Records,
+    /// Packets so far.
+    number: i64,
+    stalls: u64,
+}
+
+impl Contender {
+    fn new(setting: &Setting, table: TableKind, estimator: Estimator) -> Result<Self, TrialError> {
+        let list = match setting.task {
+            Task::Count => "count",
+            Task::Gap => "gap,gap-percentile=99",
+        };
+        let options = MeterOptions {
+            flow: FlowDefinition::Rss,
+            table,
+            flows_max: setting.flows as usize + setting.flows as usize / 8,
+            timeouts: Timeouts::NONE,
+            statistics: Selection::parse(list, estimator)
+                .map_err(|error| TrialError::Missing(error.to_string()))?,
+            populate: true,
+            ..MeterOptions::default()
+        };
+        let columns = options.schema().statistics;
+        Ok(Self {
+            intake: Intake::new(&options, Decapsulate::No),
+            meter: Meter::new(&options)?,
+            batch: Batch::default(),
+            records: Records {
+                columns: columns.len(),
+                percentile: columns
+                    .iter()
+                    .position(|column| column.name.contains("ercentile")),
+                ..Records::default()
+            },
+            number: 0,
+            stalls: 0,
+        })
+    }
+
+    /// A turn: nanoseconds a packet.
+    fn turn(&mut self, frames: &[Frame<'_>]) -> f64 {
+        let mut list: Vec<Frame<'_>> = Vec::with_capacity(BURST);
+        let mut taken = Vec::with_capacity(frames.len() / BURST + 1);
+        for burst in frames.chunks_exact(BURST) {
+            list.clear();
+            for frame in burst {
+                self.number += 1;
+                list.push(Frame {
+                    time_ns: self.number * SPACING_NS,
+                    ..*frame
+                });
+            }
+            let begun = ticks();
+            self.batch.clear();
+            self.intake.read(
+                &Burst {
+                    link: LinkType::Ethernet,
+                    frames: &list,
+                },
+                &mut self.batch,
+            );
+            self.meter.process(&self.batch, &mut self.records);
+            taken.push(ticks() - begun);
+        }
+        let mut sorted = taken.clone();
+        sorted.sort_unstable();
+        let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+        let mut sum = 0;
+        for burst in taken {
+            let is_stalled = burst > STALL * usual;
+            self.stalls += u64::from(is_stalled);
+            sum += if is_stalled { usual } else { burst };
+        }
+        let packets = frames.len() / BURST * BURST;
+        sum as f64 * 1e9 / TickRate::get().per_second() / packets.max(1) as f64
+    }
+
+    /// Ends all flows and holds them against the truth.
+    fn account(mut self, truth: &Truth) -> Account {
+        self.meter.finish(self.intake.clock_ms(), &mut self.records);
+        self.meter.flush(&mut self.records);
+        let counters = self.meter.counters();
+        let of = |hash: &u32| self.records.flows.get(hash).copied();
+        let mut errors: Vec<f64> = truth
+            .percentiles
+            .iter()
+            .filter_map(|(hash, exact)| Some((of(hash)?.1 / exact - 1.0).abs()))
+            .filter(|error| !error.is_nan())
+            .collect();
+        errors.sort_by(f64::total_cmp);
+        Account {
+            packets: self.number.cast_unsigned(),
+            in_flows: counters.recorded[0],
+            miscounted: counters.miscounted[0],
+            flows: truth.packets.len() as u64,
+            exact: truth
+                .packets
+                .iter()
+                .filter(|(hash, packets)| of(hash).is_some_and(|flow| flow.0 == **packets))
+                .count() as u64,
+            error: (!errors.is_empty()).then(|| median(&errors)),
+        }
+    }
+}
+
+/// What the packets of all turns are, by hash.
+struct Truth {
+    packets: HashMap<u32, u64>,
+    /// The 99th percentile of the gap of some flows.
+    percentiles: Vec<(u32, f64)>,
+}
+
+impl Truth {
+    /// Of `turns` times the same packets.
+    fn new(hashes: &[u32], turns: usize) -> Self {
+        let mut packets: HashMap<u32, u64> = HashMap::new();
+        for &hash in hashes {
+            *packets.entry(hash).or_default() += turns as u64;
+        }
+        let mut most: Vec<(u32, u64)> = packets
+            .iter()
+            .map(|(&hash, &count)| (hash, count))
+            .collect();
+        // Among flows of equally many packets by hash, so that a run repeats.
+        most.sort_unstable_by_key(|&(hash, count)| (std::cmp::Reverse(count), hash));
+        most.truncate(FLOWS_SAMPLED);
+        let mut gaps: HashMap<u32, (Option<usize>, Vec<u64>)> = most
+            .iter()
+            .map(|&(hash, _)| (hash, (None, Vec::new())))
+            .collect();
+        for (number, hash) in (0..turns).flat_map(|_| hashes).enumerate() {
+            if let Some((last, gaps)) = gaps.get_mut(hash) {
+                if let Some(last) = last.replace(number) {
+                    gaps.push((number - last - 1) as u64);
+                }
+            }
+        }
+        let percentiles = gaps
+            .into_iter()
+            .filter(|(_, (_, gaps))| gaps.len() >= GAPS_LEAST)
+            .map(|(hash, (_, mut gaps))| {
+                let rank = gaps.len() * 99 / 100;
+                (hash, *gaps.select_nth_unstable(rank).1 as f64)
+            })
+            .collect();
+        Self {
+            packets,
+            percentiles,
+        }
+    }
+}
+
+/// Carries a comparison out: a turn of each that fills the tables, then `turns` of each, forth and back.
+///
+/// # Errors
+/// When there is no room for the tables, or no such traffic.
+pub fn compare(setting: &Setting, turns: usize, seed: u64) -> Result<Compared, TrialError> {
+    let whole_bursts = setting.packets / BURST * BURST;
+    let wire = wire_of(
+        &small_frames(setting.flows, setting.order, seed),
+        whole_bursts,
+    )?;
+    let frames: Vec<Frame<'_>> = (0..whole_bursts as u64)
+        .map(|index| {
+            let frame = wire.frame(index);
+            Frame {
+                rss_hash: frame.hash(),
+                ..Frame::new(frame.bytes, 0, frame.wire_length)
+            }
+        })
+        .collect();
+    let hashes: Vec<u32> = frames
+        .iter()
+        .filter_map(|frame| frame.rss_hash)
+        .map(std::num::NonZeroU32::get)
+        .collect();
+    let mut contenders = [
+        Contender::new(setting, TableKind::Bucket, Estimator::LogLinear)?,
+        Contender::new(setting, setting.table, Estimator::PSquare)?,
+    ];
+    for contender in &mut contenders {
+        contender.turn(&frames);
+        contender.stalls = 0;
+    }
+    let mut ns = [Vec::with_capacity(turns), Vec::with_capacity(turns)];
+    for turn in 0..turns {
+        for place in abba(2, turn) {
+            ns[place].push(contenders[place].turn(&frames));
+        }
+    }
+    let stalls = contenders.iter().map(|contender| contender.stalls).sum();
+    let truth = Truth::new(&hashes, turns + 1);
+    Ok(Compared {
+        setting: *setting,
+        ratio: paired_ratio(&ns[1], &ns[0]),
+        ns,
+        accounts: contenders.map(|contender| contender.account(&truth)),
+        stalls,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(
+        flows: u32,
+        order: Order,
+        task: Task,
+        table: TableKind,
+        packets: usize,
+    ) -> Compared {
+        let setting = Setting {
+            flows,
+            order,
+            task,
+            table,
+            goal: 1.0,
+            packets,
+        };
+        let compared = compare(&setting, 2, 1).unwrap();
+        for account in &compared.accounts {
+            assert_eq!(account.packets, 3 * packets as u64);
+            assert_eq!(account.in_flows + account.miscounted, account.packets);
+        }
+        let [ours, theirs] = &compared.ns;
+        assert!((ours.len(), theirs.len()) == (2, 2) && compared.ratio.value > 0.0);
+        // Ours is exact whatever comes.
+        let ours = compared.accounts[0];
+        assert_eq!((ours.miscounted, ours.exact), (0, ours.flows));
+        compared
+    }
+
+    #[test]
+    fn a_double_hash_loses_what_finds_no_place_and_ours_nothing() {
+        let flows = 1 << 16;
+        let found = compared(
+            flows,
+            Order::Uniform,
+            Task::Count,
+            TableKind::DoubleHash,
+            1 << 19,
+        );
+        // Two entries in each of as many buckets as there are flows: of a Poisson distribution of mean
+        // 1, what is above 2, 3/e - 1 of the flows. (A little less of the packets: flows with many come
+        // first.)
+        let theirs = found.accounts[1];
+        let without = 1.0 - theirs.exact as f64 / theirs.flows as f64;
+        let expected = 3.0 / std::f64::consts::E - 1.0;
+        assert!((without - expected).abs() < 0.005, "{theirs:?}");
+        let lost = theirs.miscounted as f64 / theirs.packets as f64;
+        assert!((0.85 * expected..expected).contains(&lost), "{theirs:?}");
+    }
+
+    #[test]
+    fn both_tables_with_lists_are_exact_and_both_estimators_near_the_truth() {
+        for order in [Order::Uniform, Order::Zipf(1.0)] {
+            let found = compared(1 << 8, order, Task::Gap, TableKind::Combined, 1 << 16);
+            for account in found.accounts {
+                assert_eq!((account.miscounted, account.exact), (0, account.flows));
+                let error = account.error.unwrap();
+                assert!(error < 0.1, "{order:?}: {error}");
+            }
+        }
+        let found = compared(
+            1 << 10,
+            Order::Uniform,
+            Task::Count,
+            TableKind::LinkedList,
+            1 << 14,
+        );
+        assert_eq!(found.accounts[1].exact, found.accounts[1].flows);
+        assert_eq!(found.accounts[1].error, None);
+    }
+
+    #[test]
+    fn the_99th_percentile_of_one_flow_in_turn_is_known() {
+        // Ten flows in turn, so that every gap is 9.
+        let hashes: Vec<u32> = (0..10_000).map(|number| number % 10 + 1).collect();
+        let truth = Truth::new(&hashes, 2);
+        assert_eq!(truth.packets[&1], 2000);
+        assert_eq!(truth.percentiles.len(), 10);
+        assert!(truth.percentiles.iter().all(|(_, exact)| *exact == 9.0));
+    }
+
+    #[test]
+    fn a_goal_is_reached_missed_or_open() {
+        let with = |low, high| Compared {
+            setting: Setting::all()[1],
+            ns: [vec![1.0], vec![2.0]],
+            ratio: Interval {
+                value: 2.0,
+                low,
+                high,
+            },
+            accounts: [Account::default(); 2],
+            stalls: 0,
+        };
+        assert_eq!(with(2.0, 2.2).verdict(), "reached");
+        assert_eq!(with(1.0, 1.9).verdict(), "missed");
+        assert!(with(1.9, 2.1).verdict().starts_with("open"));
+    }
+}
