@@ -11,3 +11,10 @@ use lab::software_link::Memory;
 fn every_packet_on_the_wire_is_accounted_for() {
     software_nic::every_packet_is_accounted_for(Memory::HugePages);
 }
+
+#[test]
+fn every_connection_over_two_cards_is_completed() {
+    if software_nic::huge_pages() {
+        software_nic::closed_loop::every_connection_is_completed(Memory::HugePages);
+    }
+}

@@ -11,3 +11,8 @@ use lab::software_link::Memory;
 fn every_packet_on_the_wire_is_accounted_for() {
     software_nic::every_packet_is_accounted_for(Memory::Ordinary);
 }
+
+#[test]
+fn every_connection_over_two_cards_is_completed() {
+    software_nic::closed_loop::every_connection_is_completed(Memory::Ordinary);
+}

@@ -70,7 +70,7 @@ static STARTED: OnceLock<(Memory, Result<Eal, String>)> = OnceLock::new();
 ///
 /// # Errors
 /// When it does not start, or has been started with other memory.
-pub fn start(memory: Memory) -> Result<(), TrialError> {
+pub fn start(memory: Memory) -> Result<&'static Eal, TrialError> {
     let (started, eal) = STARTED.get_or_init(|| {
         let mut arguments: Vec<String> = vec!["-m".into(), MEMORY_MIB.to_string()];
         if memory == Memory::Ordinary {
@@ -79,29 +79,20 @@ pub fn start(memory: Memory) -> Result<(), TrialError> {
         let eal = Eal::start(&[], &arguments).map_err(|error| error.to_string());
         (memory, eal)
     });
-    if let Err(error) = eal {
-        return Err(TrialError::Missing(error.clone()));
+    let other = "DPDK was started with other memory in this process";
+    match eal {
+        Ok(_) if *started != memory => Err(TrialError::Missing(other.into())),
+        Ok(eal) => Ok(eal),
+        Err(error) => Err(TrialError::Missing(error.clone())),
     }
-    if *started != memory {
-        let message = "DPDK was started with other memory in this process";
-        return Err(TrialError::Missing(message.into()));
-    }
-    Ok(())
 }
 
 fn eal() -> Result<&'static Eal, TrialError> {
-    if STARTED.get().is_none() {
-        start(if free_huge_mib() < MEMORY_MIB {
-            Memory::Ordinary
-        } else {
-            Memory::HugePages
-        })?;
-    }
-    match STARTED.get() {
-        Some((_, Ok(eal))) => Ok(eal),
-        Some((_, Err(error))) => Err(TrialError::Missing(error.clone())),
-        None => Err(TrialError::Missing("DPDK has not started".into())),
-    }
+    start(match STARTED.get() {
+        Some((memory, _)) => *memory,
+        None if free_huge_mib() < MEMORY_MIB => Memory::Ordinary,
+        None => Memory::HugePages,
+    })
 }
 
 /// Free huge pages of the default size, in MiB.

@@ -350,3 +350,31 @@ fn refused(flags: &str, part: &str) {
         outcome.stderr
     );
 }
+
+/// Clients in one process, the server that answers them in another, both through DPDK's packet driver.
+/// (Over a memif the one that stays would poll while its peer leaves.)
+#[test]
+fn a_closed_loop_between_two_devices_completes_every_connection() {
+    let cable = Cable::new();
+    let echo = generate(&format!(
+        "--echo -i dpdk:net_af_packet0,iface=right,framecnt=4096 --interval 20ms --summary json {NO_HUGE}"
+    ));
+    let mut echoing = Running::start(&mut cable.receiver.within(&echo));
+    echoing.await_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let clients = generate(&format!(
+        "--clients 20 -c 300 -i dpdk:net_af_packet0,iface=left,framecnt=4096 --summary json {NO_HUGE}"
+    ));
+    let clients = run(&mut cable.sender.within(&clients));
+    assert_eq!(clients.code, Some(0), "{clients:?}");
+    let clients = Summary::parse(&clients.stdout).unwrap();
+    let counts = ["started", "completed", "failed", "wrong_bytes"]
+        .map(|name| clients.number(&format!("/{name}")));
+    assert_eq!(counts, [300, 300, 0, 0]);
+    assert_eq!(clients.number("/echoed_bytes"), 300 * 512);
+    echoing.signal("INT");
+    let served = echoing.finish();
+    assert_eq!(served.code, Some(0), "{served:?}");
+    let served = Summary::parse(&served.stdout).unwrap();
+    assert_eq!(served.number("/accepted"), 300);
+    assert_eq!(served.number("/echoed_bytes"), 300 * 512);
+}

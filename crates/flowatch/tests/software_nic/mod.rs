@@ -1,6 +1,8 @@
 //! Every packet on the wire of the laboratory's software NIC is accounted for, flow by flow, in every
 //! model, table and scheduler: where its queue holds all of them, and where it does not.
 
+pub(crate) mod closed_loop;
+
 use super::identity::{Case, Link, over};
 use flow::TableKind;
 use flow::hash::HashKind;
@@ -17,7 +19,7 @@ const FLOWS: u32 = 1 << 14;
 const PACKETS: u64 = 16_000;
 
 /// Whether there are huge pages for the laboratory's DPDK process.
-fn huge_pages() -> bool {
+pub(crate) fn huge_pages() -> bool {
     let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
     let free = fs::read_to_string(file).unwrap_or_default();
     free.trim().parse::<u64>().unwrap_or(0) * 2 >= lab::software_link::MEMORY_MIB

@@ -2,7 +2,7 @@
 
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, mpps_of_cost, outcome};
-use super::tools::{Receiver, rates};
+use super::tools::{Receiver, generators, rates};
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -92,6 +92,8 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     outcome.figures.push(figure);
     outcome.tables.push(table);
     beside_testpmd(context, &mut outcome);
+    let (installed, not_run) = peers();
+    outcome.tables.push(installed);
     outcome.findings.push(Finding {
         paper: "FloWatcher receives as well as Speedometer and far better than MoonGen and pktgen; its flow level is \
                 almost free, while MoonGen's costs 10 to 100 times the drops."
@@ -103,7 +105,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         },
         because: format!(
             "At 14.88 Mpps {} at either level, uniform or Zipf(1), in the virtual clock. testpmd's rxonly stands in \
-             for Speedometer; MoonGen and pktgen are not packaged for Debian and were not run.",
+             for Speedometer; {not_run}.",
             if lost_at_line == 0 {
                 "nothing is lost".to_owned()
             } else {
@@ -116,6 +118,28 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         ("packets a trial".into(), packets.to_string()),
     ];
     Ok(outcome)
+}
+
+/// The other programs of the paper and whether they are installed; and the same in words.
+fn peers() -> (Table, String) {
+    let mut table = Table::new(
+        "peers",
+        "Other programs of the paper",
+        &["program", "installed"],
+    );
+    let mut words = Vec::new();
+    for (name, program) in generators(&std::env::var_os("PATH").unwrap_or_default()) {
+        let state = match &program {
+            Some(_) => {
+                "is installed, and receives by a script of its own that is not run from here"
+            }
+            None => "is not installed",
+        };
+        words.push(format!("{name} {state}"));
+        let program = program.map_or("no".into(), |program| program.display().to_string());
+        table.row(vec![name.into(), program.into()]);
+    }
+    (table, words.join("; "))
 }
 
 /// flowatch's packet count and testpmd's rxonly in turn.

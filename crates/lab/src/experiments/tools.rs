@@ -2,7 +2,9 @@
 
 use crate::statistics::{abba, median};
 use crate::trial::TrialError;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +16,26 @@ pub(super) enum Receiver {
     Flowatch,
     /// DPDK's own test program, which counts packets and drops them.
     Testpmd,
+}
+
+/// The generators that the paper compares with as receivers, and the names of their programs. Each
+/// receives by a script of its own and its own console, so that they are found and not run.
+const GENERATORS: [(&str, &[&str]); 2] = [
+    ("MoonGen", &["MoonGen", "moongen"]),
+    ("pktgen-DPDK", &["pktgen", "pktgen-dpdk", "app-pktgen"]),
+];
+
+/// For each of them, where it is installed.
+pub(super) fn generators(path: &OsStr) -> Vec<(&'static str, Option<PathBuf>)> {
+    let find = |names: &[&str]| {
+        std::env::split_paths(path)
+            .flat_map(|directory| names.iter().map(move |name| directory.join(name)))
+            .find(|program| program.is_file())
+    };
+    GENERATORS
+        .iter()
+        .map(|(tool, names)| (*tool, find(names)))
+        .collect()
 }
 
 /// A device that gives packets of 64 bytes (60 and the check sequence) as fast as they are taken.
@@ -143,6 +165,18 @@ fn received_rates(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generators_are_found_on_the_path_or_absent() {
+        let directory = tempfile::tempdir().unwrap();
+        let absent = generators(directory.path().as_os_str());
+        assert_eq!(absent, [("MoonGen", None), ("pktgen-DPDK", None)]);
+        let program = directory.path().join("pktgen");
+        std::fs::write(&program, "").unwrap();
+        let path = std::env::join_paths(["/nowhere".as_ref(), directory.path()]).unwrap();
+        let found = generators(&path);
+        assert_eq!(found, [("MoonGen", None), ("pktgen-DPDK", Some(program))]);
+    }
 
     #[test]
     fn testpmd_s_rates_are_read_and_its_start_is_left_out() {
