@@ -4,6 +4,7 @@
 //! To add one: a line in [`TABLES`] and the function that makes it.
 
 mod names;
+mod tcp;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ struct Table {
     make: fn(captures: &Path) -> anyhow::Result<String>,
 }
 
-const TABLES: [Table; 3] = [
+const TABLES: [Table; 4] = [
     Table {
         file: "capinfos.tsv",
         program: "capinfos",
@@ -37,6 +38,11 @@ const TABLES: [Table; 3] = [
         file: "names.tsv",
         program: "tshark",
         make: names::make,
+    },
+    Table {
+        file: "tcp.tsv",
+        program: "tshark",
+        make: tcp::make,
     },
 ];
 

@@ -29,3 +29,4 @@ mod records;
 mod reference;
 mod signals_and_pipes;
 mod summary;
+mod tcp_tshark;

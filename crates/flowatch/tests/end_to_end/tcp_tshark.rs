@@ -1,0 +1,150 @@
+//! What the analysis of TCP counts, beside tshark's `tcp.analysis` of the same captures, direction by
+//! direction; `cargo xtask golden` asks tshark.
+//!
+//! Where the two differ, the difference is one of the kinds that docs/analysis.md explains, and is
+//! listed in `tests/golden/tcp_differences.tsv`: a difference more, or one less, fails.
+
+use crate::captures::traffic;
+use crate::command::{run, watch};
+use crate::records::{self, Row};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Captures of the table; those in which tshark finds nothing are not in it.
+const CAPTURES_MIN: usize = 40;
+
+/// A kind of event in a direction, and how often.
+type Counts = BTreeMap<(String, &'static str), u64>;
+
+/// What is compared: its name, tshark's fields, and our columns, whose sums are the same thing.
+const COMPARED: [(&str, &[&str], &[&str]); 5] = [
+    (
+        "seen before",
+        &["retransmission"],
+        &["tcpRetransmittedPackets", "tcpDuplicatePackets"],
+    ),
+    (
+        "fast retransmit",
+        &["fast_retransmission"],
+        &[
+            "tcpFastRetransmitPackets",
+            "tcpUnnecessaryFastRetransmitPackets",
+        ],
+    ),
+    ("out of order", &["out_of_order"], &["tcpOutOfOrderPackets"]),
+    ("zero window", &["zero_window"], &["tcpZeroWindowPackets"]),
+    (
+        "flow control",
+        &["keep_alive", "zero_window_probe"],
+        &["tcpFlowControlPackets"],
+    ),
+];
+
+fn table(name: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    std::fs::read_to_string(directory.join(name)).unwrap()
+}
+
+/// tshark's counts, by capture.
+fn golden() -> BTreeMap<String, Counts> {
+    let mut golden: BTreeMap<String, Counts> = BTreeMap::new();
+    for line in table("tcp.tsv").lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [capture, source, destination, field, packets] = fields[..] else {
+            panic!("golden line {line:?}");
+        };
+        let counts = golden.entry(capture.to_owned()).or_default();
+        for (name, theirs, _) in COMPARED {
+            if theirs.contains(&field) {
+                let flow = format!("{source} > {destination}");
+                *counts.entry((flow, name)).or_default() += packets.parse::<u64>().unwrap();
+            }
+        }
+    }
+    golden
+}
+
+/// Ours of a capture.
+fn ours(capture: &str) -> Counts {
+    let flags = "-q --summary none --statistics tcp --whole-flows -o csv -r";
+    let outcome = run(watch(flags).arg(traffic().join(capture)));
+    let mut counts = Counts::new();
+    for row in records::csv(&outcome.stdout) {
+        for reverse in [false, true] {
+            for (name, _, columns) in COMPARED {
+                let packets: u64 = columns.iter().map(|it| number(&row, it, reverse)).sum();
+                if packets > 0 {
+                    let flow = direction(&row, reverse);
+                    *counts.entry((flow, name)).or_default() += packets;
+                }
+            }
+        }
+    }
+    counts
+}
+
+fn number(row: &Row, column: &str, reverse: bool) -> u64 {
+    if reverse {
+        let (first, rest) = column.split_at(1);
+        records::number(row, &format!("reverse{}{rest}", first.to_uppercase()))
+    } else {
+        records::number(row, column)
+    }
+}
+
+fn direction(row: &Row, reverse: bool) -> String {
+    let end = |which: &str| {
+        let address = ["IPv4Address", "IPv6Address"]
+            .iter()
+            .find_map(|version| row.get(&format!("{which}{version}")))
+            .unwrap();
+        format!("{address} {}", row[&format!("{which}TransportPort")])
+    };
+    let (from, to) = (end("source"), end("destination"));
+    if reverse {
+        format!("{to} > {from}")
+    } else {
+        format!("{from} > {to}")
+    }
+}
+
+#[test]
+fn counts_are_tsharks_but_for_the_differences_that_are_explained() {
+    let golden = golden();
+    assert!(golden.len() >= CAPTURES_MIN, "{}", golden.len());
+    let mut equal: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut different = BTreeSet::new();
+    for (capture, theirs) in &golden {
+        let ours = ours(capture);
+        let all: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
+        for key in all {
+            let count = |of: &Counts| of.get(key).copied().unwrap_or(0);
+            let (their, our) = (count(theirs), count(&ours));
+            let (flow, name) = key;
+            if their == our {
+                *equal.entry(name).or_default() += 1;
+            } else {
+                different.insert(format!("{capture}\t{flow}\t{name}\t{their}\t{our}"));
+            }
+        }
+    }
+    println!("equal: {equal:?}; different: {}", different.len());
+    if let Some(path) = std::env::var_os("WRITE_DIFFERENCES") {
+        let lines: String = different.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(path, lines).unwrap();
+        return;
+    }
+    // A line: kind of difference, then capture, direction, what is compared, tshark's count, ours.
+    let explained: BTreeSet<String> = table("tcp_differences.tsv")
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(_, difference)| difference.to_owned())
+        .collect();
+    let new: Vec<_> = different.difference(&explained).collect();
+    let gone: Vec<_> = explained.difference(&different).collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "new: {new:#?}\ngone: {gone:#?}"
+    );
+}
