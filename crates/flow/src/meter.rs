@@ -42,9 +42,9 @@ pub struct MeterOptions {
     pub statistics: Selection,
     /// Classes of applications, for an analysis that looks for them; none for those built in.
     pub applications: Option<Arc<Applications>>,
-    /// Take the memory of the table and of statistics in the beginning, as a link that waits for
-    /// nobody needs; otherwise (and for whole keys of IPv6 flows, and for an analysis) it is taken
-    /// as flows come.
+    /// Take the memory of the table, of statistics and of the first flows of an analysis in the
+    /// beginning, as a link that waits for nobody needs; otherwise (and for whole keys of IPv6
+    /// flows, and for what applications say) it is taken as flows come.
     pub populate: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
     pub view_flows: usize,
@@ -191,7 +191,27 @@ impl Meter {
             slots as usize * bytes_per_flow,
         )?);
         let mut statistics = options.statistics.build(slots as usize);
+        let mut analyser = match options.statistics.analysis {
+            None => None,
+            Some(level) => {
+                let flows_max = match options.table {
+                    TableKind::Bucket => flows_max.min(slots as usize),
+                    _ => slots as usize,
+                };
+                let applications = options.applications.clone().unwrap_or_default();
+                Some(Box::new(Analyser::new(
+                    level,
+                    slots as usize,
+                    flows_max,
+                    &options.timeouts,
+                    applications,
+                )?))
+            }
+        };
         if options.populate {
+            if let Some(analyser) = &mut analyser {
+                analyser.populate();
+            }
             table.populate();
             openings.populate();
             for (_, statistic) in &mut statistics {
@@ -208,23 +228,7 @@ impl Meter {
             garbage: Garbage::new(&options.garbage),
             openings,
             statistics,
-            analyser: match options.statistics.analysis {
-                None => None,
-                Some(level) => {
-                    let flows_max = match options.table {
-                        TableKind::Bucket => flows_max.min(slots as usize),
-                        _ => slots as usize,
-                    };
-                    let applications = options.applications.clone().unwrap_or_default();
-                    Some(Box::new(Analyser::new(
-                        level,
-                        slots as usize,
-                        flows_max,
-                        &options.timeouts,
-                        applications,
-                    )?))
-                }
-            },
+            analyser,
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
             ended: Vec::new(),

@@ -1,5 +1,6 @@
 //! Large zero-filled arrays on huge pages.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::{fmt, io, ptr, slice};
@@ -123,8 +124,13 @@ impl<T: Zeroed> HugeSlice<T> {
     /// Takes all the memory now, so that no first touch has to wait for it later. Where the kernel
     /// does not know how (before 5.14), memory comes as it is touched.
     pub fn populate(&mut self) {
+        self.populate_first(self.length);
+    }
+
+    /// Takes the memory of the first `count` elements now.
+    pub fn populate_first(&mut self, count: usize) {
         if self.mapped_bytes > 0 {
-            let bytes = self.length * size_of::<T>();
+            let bytes = count.min(self.length) * size_of::<T>();
             // SAFETY: the range lies within the mapping and starts on a page.
             unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
         }
@@ -163,9 +169,134 @@ impl<T: Zeroed> fmt::Debug for HugeSlice<T> {
     }
 }
 
+/// A vector that never grows beyond the room it was given, on huge pages where the kernel grants
+/// them: its elements never move.
+pub struct HugeVec<T> {
+    room: HugeSlice<u8>,
+    capacity: usize,
+    length: usize,
+    elements: PhantomData<T>,
+}
+
+impl<T> HugeVec<T> {
+    /// Room for `capacity` elements.
+    ///
+    /// # Errors
+    /// When the machine has no room for them.
+    pub fn try_with_capacity(capacity: usize) -> io::Result<Self> {
+        // Where a HugeSlice begins.
+        const { assert!(align_of::<T>() <= 4096) };
+        let bytes = capacity
+            .checked_mul(size_of::<T>())
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            room: HugeSlice::try_zeroed(bytes.max(align_of::<T>()))?,
+            capacity,
+            length: 0,
+            elements: PhantomData,
+        })
+    }
+
+    /// Appends an element; gives it back where there is no room.
+    ///
+    /// # Errors
+    /// The element, when the vector is full.
+    #[inline]
+    pub fn push(&mut self, element: T) -> Result<(), T> {
+        if self.length == self.capacity {
+            return Err(element);
+        }
+        // SAFETY: there is room for `capacity` elements from the start on, which is aligned to a
+        // page and so to a `T`, and place `length` holds none yet.
+        unsafe { self.start().add(self.length).write(element) };
+        self.length += 1;
+        Ok(())
+    }
+
+    /// Takes the last element out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        self.length = self.length.checked_sub(1)?;
+        // SAFETY: the place held an element, and is free from now on.
+        Some(unsafe { self.start().add(self.length).read() })
+    }
+
+    /// Takes the memory of the first `count` elements now.
+    pub fn populate_first(&mut self, count: usize) {
+        let bytes = count.saturating_mul(size_of::<T>());
+        self.room.populate_first(bytes);
+    }
+
+    /// How many elements there may be.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    #[inline(always)]
+    fn start(&self) -> *mut T {
+        self.room.start.as_ptr().cast()
+    }
+}
+
+impl<T> Deref for HugeVec<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the first `length` places hold elements.
+        unsafe { slice::from_raw_parts(self.start(), self.length) }
+    }
+}
+
+impl<T> DerefMut for HugeVec<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and the borrow is unique.
+        unsafe { slice::from_raw_parts_mut(self.start(), self.length) }
+    }
+}
+
+impl<T> Drop for HugeVec<T> {
+    fn drop(&mut self) {
+        // SAFETY: the elements are dropped once, and nobody can look at them any more.
+        unsafe { ptr::drop_in_place(&mut **self) };
+    }
+}
+
+impl<T> fmt::Debug for HugeVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HugeVec of {} of {}", self.length, self.capacity)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vector_holds_as_many_as_it_has_room_for_and_drops_them_all() {
+        let alive = std::rc::Rc::new(());
+        let mut vector = HugeVec::try_with_capacity(1000).unwrap();
+        vector.populate_first(500);
+        for number in 0..1000 {
+            assert!(vector.push((number, std::rc::Rc::clone(&alive))).is_ok());
+        }
+        assert!(vector.push((1000, std::rc::Rc::clone(&alive))).is_err());
+        assert_eq!(vector.pop().map(|(number, _)| number), Some(999));
+        assert!(vector.push((999, std::rc::Rc::clone(&alive))).is_ok());
+        vector[7].0 = 70;
+        assert_eq!((vector.len(), vector[7].0, vector[999].0), (1000, 70, 999));
+        assert_eq!(std::rc::Rc::strong_count(&alive), 1001);
+        drop(vector);
+        assert_eq!(std::rc::Rc::strong_count(&alive), 1);
+        assert!(HugeVec::<u64>::try_with_capacity(usize::MAX / 4).is_err());
+        assert!(
+            HugeVec::<u64>::try_with_capacity(0)
+                .unwrap()
+                .push(1)
+                .is_err()
+        );
+    }
 
     #[test]
     fn zero_filled_aligned_and_writable_at_every_size() {

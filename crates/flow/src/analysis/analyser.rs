@@ -57,7 +57,6 @@ impl Analyser {
         timeouts: &Timeouts,
         applications: Arc<Applications>,
     ) -> io::Result<Self> {
-        let no_room = |_| io::Error::from(io::ErrorKind::OutOfMemory);
         let waiting = match timeouts.active {
             Some(_) => CONTINUED_MAX.min(flows_max),
             None => 0,
@@ -65,17 +64,16 @@ impl Analyser {
         let states = flows_max + waiting;
         Ok(Self {
             numbers: HugeSlice::try_zeroed(slots)?,
-            volumes: Pool::new(states).map_err(no_room)?,
+            volumes: Pool::new(states)?,
             tcp: match level.has_tcp() {
-                true => Some(Pool::new(states).map_err(no_room)?),
+                true => Some(Pool::new(states)?),
                 false => None,
             },
             anomalies: Pool::new(if level.has_tcp() {
                 states.div_ceil(ANOMALOUS).max(states.min(ANOMALOUS_LEAST))
             } else {
                 0
-            })
-            .map_err(no_room)?,
+            })?,
             names: match level.has_applications() {
                 true => Some(Names::new(states, &NamesLimits::default(), applications)?),
                 false => None,
@@ -87,6 +85,19 @@ impl Analyser {
             digest: KeyedHash::new(FLOW_ID_SEED),
             burst: [NO_FLOW; BURST],
         })
+    }
+
+    /// Takes the memory of the first flows from the machine now.
+    pub(crate) fn populate(&mut self) {
+        self.numbers.populate();
+        self.volumes.populate();
+        if let Some(tcp) = &mut self.tcp {
+            tcp.populate();
+        }
+        self.anomalies.populate();
+        if let Some(names) = &mut self.names {
+            names.populate();
+        }
     }
 
     /// Memory that it takes with a full table, in bytes.

@@ -1,24 +1,37 @@
 //! Places for the state of flows, taken and given back by number.
 
+use hw::memory::HugeVec;
 use hw::prefetch;
-use std::collections::TryReserveError;
+use std::io;
+
+/// States whose memory is taken in the beginning, where it is asked for: all of a million flows' would
+/// be a gibibyte and more that most links never need. The first states are those that are taken first.
+const POPULATED: usize = 1 << 17;
 
 /// Up to a fixed number of states. Memory is reserved whole and taken from the machine as flows
 /// come; a place that was given back last is taken first, since it is still in the cache.
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
-    states: Vec<T>,
-    free: Vec<u32>,
-    max: usize,
+    states: HugeVec<T>,
+    free: HugeVec<u32>,
 }
 
 impl<T: Default> Pool<T> {
     /// Room for `max` states.
-    pub(crate) fn new(max: usize) -> Result<Self, TryReserveError> {
-        let (mut states, mut free) = (Vec::new(), Vec::new());
-        states.try_reserve_exact(max)?;
-        free.try_reserve_exact(max)?;
-        Ok(Self { states, free, max })
+    ///
+    /// # Errors
+    /// When the machine has none.
+    pub(crate) fn new(max: usize) -> io::Result<Self> {
+        Ok(Self {
+            states: HugeVec::try_with_capacity(max)?,
+            free: HugeVec::try_with_capacity(max)?,
+        })
+    }
+
+    /// Takes the memory of the first states from the machine now.
+    pub(crate) fn populate(&mut self) {
+        self.states.populate_first(POPULATED);
+        self.free.populate_first(POPULATED);
     }
 
     /// A fresh state, if there is room for one.
@@ -27,11 +40,8 @@ impl<T: Default> Pool<T> {
         if let Some(number) = self.free.pop() {
             return Some(number);
         }
-        if self.states.len() == self.max {
-            return None;
-        }
-        self.states.push(T::default());
-        Some(self.states.len() as u32 - 1)
+        let number = self.states.len() as u32;
+        self.states.push(T::default()).ok().map(|()| number)
     }
 
     /// Gives a state back.
@@ -39,7 +49,8 @@ impl<T: Default> Pool<T> {
     pub(crate) fn give_back(&mut self, number: u32) {
         if let Some(state) = self.states.get_mut(number as usize) {
             *state = T::default();
-            self.free.push(number);
+            let kept = self.free.push(number);
+            debug_assert!(kept.is_ok(), "a state given back twice");
         }
     }
 
@@ -64,7 +75,7 @@ impl<T: Default> Pool<T> {
 
     /// Memory that they take when all are in use, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.max * (size_of::<T>() + size_of::<u32>())
+        self.states.capacity() * (size_of::<T>() + size_of::<u32>())
     }
 }
 

@@ -156,6 +156,12 @@ impl Names {
         })
     }
 
+    /// Takes the memory now that every packet touches; what flows have said is kept where memory
+    /// comes as they do.
+    pub(crate) fn populate(&mut self) {
+        self.words.populate();
+    }
+
     /// Asks for the cache lines of a flow, some time before [`Names::observe`].
     #[inline]
     pub fn prefetch(&self, slot: u32) {
