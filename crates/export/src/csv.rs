@@ -7,7 +7,7 @@ use crate::lines::{Lines, Place};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::Filling;
+use flow::analysis::{AnalysisValue, Filling};
 use flow::{Analysis, Record, RecordBatch, Schema};
 use std::borrow::Cow;
 
@@ -50,8 +50,13 @@ impl MeasureRun {
         let bytes_max = self.run.cells.len() * (MEASURE_BYTES_MAX + 1);
         text.append(bytes_max, |pen| {
             for measure in &self.run.cells {
-                if let Measured::Plain(value) = measure.value(analysis) {
-                    measure::write(pen, times, value);
+                if let Measure::Analysis(column) = measure {
+                    match column.value(analysis) {
+                        AnalysisValue::Number(number) => pen.unsigned(number),
+                        value => {
+                            measure::write(pen, times, value);
+                        }
+                    }
                     pen.byte(b',');
                 }
             }
@@ -150,7 +155,9 @@ fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
 /// `text` with quotes around it if it has a comma, a quote or the end of a line in it (RFC 4180
 /// section 2).
 fn quoted(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\r', '\n']) {
+    if measure::has_any(text, |byte| {
+        (byte == b',') | (byte == b'"') | (byte == b'\r') | (byte == b'\n')
+    }) {
         format!("\"{}\"", text.replace('"', "\"\"")).into()
     } else {
         text.into()

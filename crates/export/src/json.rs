@@ -7,7 +7,7 @@ use crate::lines::{Lines, Place};
 use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::{AnalysisValue, Filling};
+use flow::analysis::{AnalysisValue, Filling, Source};
 use flow::{Analysis, Record, RecordBatch, Schema};
 
 /// Writes records as JSON objects.
@@ -27,9 +27,36 @@ pub(crate) struct Json {
     times: TimeText,
 }
 
+/// A column of an analysis.
+#[derive(Debug)]
+struct Cell {
+    /// `,"name":` and the opening quote of a string.
+    label: Label,
+    measure: Measure,
+    /// Where its values come from, if it is no column of applications.
+    source: Option<Source>,
+    is_text: bool,
+}
+
+impl Cell {
+    fn new(measure: Measure) -> Self {
+        let is_text = measure.is_text();
+        let quote = if is_text { "\"" } else { "" };
+        Self {
+            label: Label::new(&format!(",\"{}\":{quote}", measure.name())),
+            source: match measure {
+                Measure::Analysis(column) => Some(column.source()),
+                Measure::Name(_) => None,
+            },
+            measure,
+            is_text,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct MeasureRun {
-    run: Run<(Label, Measure)>,
+    run: Run<Cell>,
     /// The most bytes of all cells, where none is a text of any length.
     bytes_max: usize,
     /// What stands there for a flow of which nothing of the kind was seen.
@@ -70,11 +97,7 @@ impl Json {
             .iter()
             .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
             .collect();
-        let runs = Run::all(measure::measures(schema), |measure| {
-            let quote = if measure.is_text() { "\"" } else { "" };
-            let label = format!(",\"{}\":{quote}", measure.name());
-            (Label::new(&label), measure)
-        });
+        let runs = Run::all(measure::measures(schema), Cell::new);
         let runs = runs.into_iter().map(MeasureRun::new).collect();
         let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
         let labels = columns
@@ -159,13 +182,9 @@ impl Json {
                 Filling::Nothing => {}
                 Filling::Unseen => self.lines.text.slice(&run.unseen),
                 Filling::Own if run.run.has_texts() => {
-                    for (label, measure) in &run.run.cells {
-                        name(
-                            &mut self.lines.text,
-                            &mut self.times,
-                            label,
-                            measure.value(analysis),
-                        );
+                    for cell in &run.run.cells {
+                        let value = cell.measure.value(analysis);
+                        name(&mut self.lines.text, &mut self.times, cell, value);
                     }
                 }
                 Filling::Own => run.write(&mut self.lines.text, &mut self.times, analysis),
@@ -175,10 +194,10 @@ impl Json {
 }
 
 impl MeasureRun {
-    fn new(run: Run<(Label, Measure)>) -> Self {
+    fn new(run: Run<Cell>) -> Self {
         let cells = run.cells.iter();
         let bytes_max = cells
-            .map(|(label, _)| label.len() + MEASURE_BYTES_MAX + 1)
+            .map(|cell| cell.label.len() + MEASURE_BYTES_MAX + 1)
             .sum();
         let mut made = Self {
             run,
@@ -195,9 +214,9 @@ impl MeasureRun {
     #[inline(always)]
     fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
         text.append(self.bytes_max, |pen| {
-            for (label, measure) in &self.run.cells {
-                if let Measured::Plain(value) = measure.value(analysis) {
-                    measured(pen, times, label, value, measure.is_text());
+            for cell in &self.run.cells {
+                if let Some(source) = &cell.source {
+                    measured(pen, times, cell, source.value(analysis));
                 }
             }
         });
@@ -205,15 +224,15 @@ impl MeasureRun {
 }
 
 /// A value that may be a text of any length.
-fn name(text: &mut Text, times: &mut TimeText, label: &Label, value: Measured<'_>) {
+fn name(text: &mut Text, times: &mut TimeText, cell: &Cell, value: Measured<'_>) {
     match value {
         Measured::Plain(AnalysisValue::None) => {}
         Measured::Plain(value) => {
-            let bytes_max = label.len() + MEASURE_BYTES_MAX + 1;
-            text.append(bytes_max, |pen| measured(pen, times, label, value, false));
+            let bytes_max = cell.label.len() + MEASURE_BYTES_MAX + 1;
+            text.append(bytes_max, |pen| measured(pen, times, cell, value));
         }
         Measured::Text(value) => {
-            text.append(label.len(), |pen| pen.label(label));
+            text.append(cell.label.len(), |pen| pen.label(&cell.label));
             measure::append_escaped(text, value);
             text.append(1, |pen| pen.byte(b'"'));
         }
@@ -221,30 +240,22 @@ fn name(text: &mut Text, times: &mut TimeText, label: &Label, value: Measured<'_
 }
 
 #[inline(always)]
-fn measured(
-    pen: &mut Pen<'_>,
-    times: &mut TimeText,
-    label: &Label,
-    value: AnalysisValue<'_>,
-    is_text: bool,
-) {
+fn measured(pen: &mut Pen<'_>, times: &mut TimeText, cell: &Cell, value: AnalysisValue<'_>) {
     match value {
-        AnalysisValue::None => return,
-        AnalysisValue::Number(number) => {
-            pen.labelled(label, number);
-            return;
+        AnalysisValue::None => {}
+        AnalysisValue::Number(number) => pen.labelled(&cell.label, number),
+        AnalysisValue::Real(real) if real.is_finite() => {
+            pen.label(&cell.label);
+            pen.float(real);
         }
-        AnalysisValue::Real(real) => {
-            pen.label(label);
-            number_or_null(pen, real);
-            return;
+        AnalysisValue::Real(_) => pen.labelled_null(&cell.label),
+        _ => {
+            pen.label(&cell.label);
+            measure::write(pen, times, value);
+            if cell.is_text {
+                pen.byte(b'"');
+            }
         }
-        _ => {}
-    }
-    pen.label(label);
-    measure::write(pen, times, value);
-    if is_text {
-        pen.byte(b'"');
     }
 }
 

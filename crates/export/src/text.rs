@@ -179,28 +179,55 @@ impl Pen<'_> {
     /// Writes a label and behind it `value` in decimal.
     #[inline(always)]
     pub fn labelled(&mut self, label: &Label, value: u64) {
-        const BLOCK: usize = LABEL_BLOCK + 2;
-        let rest = self.room.get_mut(self.at..).unwrap_or_default();
-        // Most counts have a digit or two, and most labels fit their block: both at once then.
-        if value < 100
-            && label.length <= LABEL_BLOCK
-            && let Some(room) = rest.first_chunk_mut::<BLOCK>()
-        {
-            *room.first_chunk_mut().unwrap_or(&mut [0; LABEL_BLOCK]) = label.block;
-            let two = &TWO_DIGITS[value as usize];
-            room[label.length] = two[0];
-            room[label.length + 1] = two[1];
-            self.at += label.length + 1 + usize::from(value > 9);
+        // Most counts have few digits, and most labels fit their block: both at once then.
+        if value < label.numbers_below {
+            let (digits, used) = four_digits(value as u32);
+            self.label_and_four(label, digits, used);
         } else {
             self.label(label);
             self.unsigned(value);
         }
     }
 
+    /// Writes a label and behind it that there is no value.
+    #[inline(always)]
+    pub fn labelled_null(&mut self, label: &Label) {
+        const NULL: [u8; 4] = *b"null";
+        if label.numbers_below > 0 {
+            self.label_and_four(label, u32::from_le_bytes(NULL), 4);
+        } else {
+            self.label(label);
+            self.put(&NULL, 4);
+        }
+    }
+
+    /// Writes a label that fits its block, and the first `used` of four bytes behind it.
+    #[inline(always)]
+    fn label_and_four(&mut self, label: &Label, bytes: u32, used: usize) {
+        let rest = self.room.get_mut(self.at..).unwrap_or_default();
+        let Some(room) = rest.first_chunk_mut::<OVERHANG>() else {
+            debug_assert!(false, "a line is longer than was said");
+            return;
+        };
+        let (block, _) = room.split_at_mut(LABEL_BLOCK);
+        block.copy_from_slice(&label.block);
+        // A label in its block is shorter than the mask: it only spares a check.
+        let behind = room
+            .get_mut(label.length & LABEL_MASK..)
+            .and_then(<[u8]>::first_chunk_mut);
+        if let Some(behind) = behind {
+            *behind = bytes.to_le_bytes();
+        }
+        self.at += label.length + used;
+    }
+
     /// Writes `value` in decimal.
     #[inline(always)]
     pub fn unsigned(&mut self, value: u64) {
-        if value < EIGHT_DIGITS {
+        if value < FOUR_DIGITS {
+            let (digits, used) = four_digits(value as u32);
+            self.put(&digits.to_le_bytes(), used);
+        } else if value < EIGHT_DIGITS {
             self.up_to_eight(value as u32);
         } else {
             self.at = long_unsigned(self.room, self.at, value);
@@ -287,10 +314,10 @@ fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
 #[inline(never)]
 fn float(room: &mut [u8], at: usize, value: f64) -> usize {
     let mut pen = Pen { room, at };
-    let whole = value as u64;
+    let whole = value as i64;
     // Whole numbers (packet sizes, counts) are common, and digits of integers are cheap.
-    if whole < WHOLE_LIMIT && whole as f64 == value && value.is_sign_positive() {
-        pen.unsigned(whole);
+    if whole as f64 == value && (0..WHOLE_LIMIT).contains(&whole) && value.is_sign_positive() {
+        pen.unsigned(whole.cast_unsigned());
         pen.put(b".0", 2);
     } else if let Some(nanoseconds) = whole_nanoseconds(value) {
         pen.seconds(nanoseconds);
@@ -317,29 +344,50 @@ fn whole_nanoseconds(value: f64) -> Option<u64> {
 }
 
 /// Blocks reach this far behind their used bytes, at most.
-const OVERHANG: usize = LABEL_BLOCK + 2;
+const OVERHANG: usize = LABEL_MASK + 5;
+
+/// At least the length of every label that fits its block.
+const LABEL_MASK: usize = 63;
+
+/// 10^4: what fits four digits is below it.
+const FOUR_DIGITS: u64 = 10_000;
 
 /// 10^8: what fits eight digits is below it.
 const EIGHT_DIGITS: u64 = 100_000_000;
 
 /// Below this, zmij writes whole numbers without an exponent too (it starts at 10^16).
-const WHOLE_LIMIT: u64 = 1_000_000_000_000_000;
+const WHOLE_LIMIT: i64 = 1_000_000_000_000_000;
 
 /// The character `0` in every byte.
 pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 
-/// Numbers below 100, those of one digit with a byte of any value behind it.
-static TWO_DIGITS: [[u8; 2]; 100] = two_digits();
+/// The decimal digits of `value`, which is below 10^4: the first in the lowest byte; and how many.
+#[inline(always)]
+fn four_digits(value: u32) -> (u32, usize) {
+    if value < 100 {
+        let digits = TWO_DIGITS[value as usize];
+        let skipped = u32::from(value < 10);
+        (u32::from(digits) >> (8 * skipped), 2 - skipped as usize)
+    } else {
+        // x / 100 = x * 10486 >> 20 for x < 10^4.
+        let hundreds = (value * 10_486) >> 20;
+        let rest = value - 100 * hundreds;
+        let digits = u32::from(TWO_DIGITS[hundreds as usize & 127])
+            | u32::from(TWO_DIGITS[rest as usize & 127]) << 16;
+        let skipped = u32::from(value < 1000);
+        (digits >> (8 * skipped), 4 - skipped as usize)
+    }
+}
 
-const fn two_digits() -> [[u8; 2]; 100] {
-    let mut texts = [[b'0'; 2]; 100];
+/// Numbers below 100 in two digits, the first in the lower byte; as many as seven bits count.
+static TWO_DIGITS: [u16; 128] = two_digits();
+
+const fn two_digits() -> [u16; 128] {
+    let mut texts = [0; 128];
     let mut value = 0;
     while value < 100 {
         let (tens, ones) = ((value / 10) as u8, (value % 10) as u8);
-        texts[value] = match tens {
-            0 => [b'0' + ones, b' '],
-            _ => [b'0' + tens, b'0' + ones],
-        };
+        texts[value] = u16::from_le_bytes([b'0' + tens, b'0' + ones]);
         value += 1;
     }
     texts
@@ -365,6 +413,8 @@ pub(crate) const fn eight_digits(value: u32) -> u64 {
 pub struct Label {
     block: [u8; LABEL_BLOCK],
     length: usize,
+    /// Numbers below this are written together with it: 0 if it does not fit the block.
+    numbers_below: u64,
     /// All of it, if it does not fit the block.
     long: Option<Box<[u8]>>,
 }
@@ -396,6 +446,7 @@ impl Label {
         Self {
             block,
             length: text.len(),
+            numbers_below: if long.is_none() { FOUR_DIGITS } else { 0 },
             long,
         }
     }

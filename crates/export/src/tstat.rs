@@ -253,7 +253,6 @@ impl Exporter for Tstat {
                 column
                     .field
                     .write(&mut lines.text, &connection, column.side, self.anonymised);
-                lines.text.slice(b" ");
             }
             lines.text.replace_last(b'\n');
             logs.bytes += (lines.text.len() - before) as u64;

@@ -188,13 +188,18 @@ fn list(pen: &mut Pen<'_>, numbers: impl Iterator<Item = u64>, count: u8) {
     }
 }
 
+/// Whether a byte of `text` is of a kind; all of them are looked at, several at a time.
+#[inline(always)]
+pub(crate) fn has_any(text: &str, kind: impl Fn(u8) -> bool) -> bool {
+    text.bytes().fold(false, |any, byte| any | kind(byte))
+}
+
 /// Appends `value` as it stands between the quotes of a JSON string (RFC 8259 section 7).
 pub(crate) fn append_escaped(text: &mut Text, value: &str) {
     const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-    if !value
-        .bytes()
-        .any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
-    {
+    if !has_any(value, |byte| {
+        (byte < b' ') | (byte == b'"') | (byte == b'\\')
+    }) {
         return text.slice(value.as_bytes());
     }
     text.append(6 * value.len(), |pen| {

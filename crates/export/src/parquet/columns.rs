@@ -1,7 +1,7 @@
 //! Records turned into columns, and the columns into a row group.
 
 use crate::ExportOptions;
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, Value, columns};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
@@ -16,7 +16,7 @@ use ::parquet::file::properties::{
 };
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::{ColumnPath, Type, TypePtr};
-use flow::analysis::AnalysisValue;
+use flow::analysis::{AnalysisValue, Filling};
 use flow::{FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,9 @@ use std::sync::Arc;
 pub(super) struct Columns {
     fields: Vec<(Field, Column)>,
     statistics: Vec<Column>,
-    measures: Vec<(Measure, Column)>,
+    runs: Vec<Run<(Measure, Column)>>,
+    /// What each record of a batch has in the columns of a run.
+    fillings: Vec<Filling>,
     times: TimeText,
     records: usize,
     schema: TypePtr,
@@ -87,11 +89,10 @@ impl Columns {
             let path = ColumnPath::from(statistic.name.as_str());
             properties = properties.set_column_dictionary_enabled(path, false);
         }
-        let mut measures = Vec::new();
-        for measure in measure::measures(schema) {
+        let measures = measure::measures(schema);
+        for measure in &measures {
             let kind = measure.kind();
             types.push(column_type(measure.name(), kind, true)?);
-            measures.push((measure, Column::new(kind, true)));
             if matches!(kind, Kind::Float64 | Kind::DateTimeNanoseconds) {
                 let path = ColumnPath::from(measure.name());
                 properties = properties.set_column_dictionary_enabled(path, false);
@@ -103,7 +104,10 @@ impl Columns {
         Ok(Self {
             fields,
             statistics,
-            measures,
+            runs: Run::all(measures, |measure| {
+                (measure, Column::new(measure.kind(), true))
+            }),
+            fillings: Vec::new(),
             times: TimeText::default(),
             records: 0,
             schema: Arc::new(root),
@@ -149,10 +153,27 @@ impl Columns {
                 column.push(Value::Float(value.copied().unwrap_or(f64::NAN)));
             }
         }
-        for (measure, column) in &mut self.measures {
-            for row in rows.clone() {
-                let analysis = measure::analysis(&batch.analyses, row);
-                column.push_measure(measure.value(analysis), &mut self.times);
+        for run in &mut self.runs {
+            self.fillings.clear();
+            let analyses = rows
+                .clone()
+                .map(|row| measure::analysis(&batch.analyses, row));
+            let fillings = analyses.clone().map(|analysis| run.filling(analysis));
+            self.fillings.extend(fillings);
+            let nothing = self.fillings.iter().all(|&it| it == Filling::Nothing);
+            for (measure, column) in &mut run.cells {
+                if nothing {
+                    column.push_absent(records.len());
+                    continue;
+                }
+                for (filling, analysis) in self.fillings.iter().zip(analyses.clone()) {
+                    match filling {
+                        Filling::Nothing => column.push_absent(1),
+                        Filling::Unseen | Filling::Own => {
+                            column.push_measure(measure.value(analysis), &mut self.times);
+                        }
+                    }
+                }
             }
         }
         self.records += records.len();
@@ -171,7 +192,11 @@ impl Columns {
             .iter_mut()
             .map(|(_, column)| column)
             .chain(&mut self.statistics)
-            .chain(self.measures.iter_mut().map(|(_, column)| column))
+            .chain(
+                self.runs
+                    .iter_mut()
+                    .flat_map(|run| run.cells.iter_mut().map(|(_, column)| column)),
+            )
     }
 
     /// Encodes the records gathered as a row group.
@@ -206,6 +231,14 @@ impl Column {
         Self {
             values,
             present: optional.then(Vec::new),
+        }
+    }
+
+    /// So many records without a value.
+    #[inline(always)]
+    fn push_absent(&mut self, count: usize) {
+        if let Some(present) = &mut self.present {
+            present.resize(present.len() + count, 0);
         }
     }
 

@@ -3,8 +3,9 @@
 //! Times are milliseconds: since the Unix epoch, or since the flow's first packet. A name is never
 //! empty and has no blanks, since blanks part the columns: `-` stands for none.
 
+use crate::column::measure::has_any;
 use crate::connection::{Connection, Side};
-use crate::text::{Pen, Text};
+use crate::text::{ASCII_ZEROES, Pen, Text, eight_digits};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +227,7 @@ impl Field {
         }
     }
 
-    /// Writes the value of one side of a connection. `anonymised`: addresses are by Crypto-PAn.
+    /// Writes the value of one side of a connection and a blank. `anonymised`: addresses are by Crypto-PAn.
     pub(super) fn write(
         self,
         text: &mut Text,
@@ -238,6 +239,7 @@ impl Field {
         let state = &connection.sides[side & 1];
         let names = &connection.names;
         match self {
+            Self::Obsolete => text.append(2, |pen| pen.put(b"0 ", 2)),
             Self::Address => address(text, connection, side),
             Self::Port => number(
                 text,
@@ -358,7 +360,10 @@ fn alpn_bits(protocols: &str) -> u64 {
 }
 
 fn number(text: &mut Text, value: u64) {
-    text.append(Pen::VALUE_BYTES_MAX, |pen| pen.unsigned(value));
+    text.append(Pen::VALUE_BYTES_MAX + 1, |pen| {
+        pen.unsigned(value);
+        pen.byte(b' ');
+    });
 }
 
 fn address(text: &mut Text, connection: &Connection<'_>, side: usize) {
@@ -368,9 +373,12 @@ fn address(text: &mut Text, connection: &Connection<'_>, side: usize) {
     } else {
         &key.destination
     };
-    text.append(Pen::VALUE_BYTES_MAX, |pen| match (key.version, bytes) {
-        (4, [a, b, c, d, ..]) => pen.ipv4([*a, *b, *c, *d]),
-        _ => pen.ipv6(bytes),
+    text.append(Pen::VALUE_BYTES_MAX + 1, |pen| {
+        match (key.version, bytes) {
+            (4, [a, b, c, d, ..]) => pen.ipv4([*a, *b, *c, *d]),
+            _ => pen.ipv6(bytes),
+        }
+        pen.byte(b' ');
     });
 }
 
@@ -380,18 +388,18 @@ fn epoch_ms(text: &mut Text, time_ns: Option<i64>) {
     if time_ns < 0 {
         text.slice(b"-");
     }
-    decimals(text, time_ns.unsigned_abs() / 1000, 1000, 3);
+    decimals::<3>(text, time_ns.unsigned_abs() / 1000);
 }
 
 /// Milliseconds since the flow's first packet with three decimals.
 fn since_ms(text: &mut Text, connection: &Connection<'_>, time_ns: Option<i64>) {
     let since = time_ns.map_or(0, |time_ns| time_ns.saturating_sub(connection.start_ns));
-    decimals(text, since.max(0).unsigned_abs() / 1000, 1000, 3);
+    decimals::<3>(text, since.max(0).unsigned_abs() / 1000);
 }
 
 /// Milliseconds with six decimals.
 fn precise_ms(text: &mut Text, time_ns: u64) {
-    decimals(text, time_ns, 1_000_000, 6);
+    decimals::<6>(text, time_ns);
 }
 
 /// Seconds from a side's first packet to its last, with six decimals.
@@ -400,21 +408,20 @@ fn seconds(text: &mut Text, side: &Side) {
         (Some(first), Some(last)) => last.saturating_sub(first).max(0).unsigned_abs(),
         _ => 0,
     };
-    decimals(text, time_ns / 1000, 1_000_000, 6);
+    decimals::<6>(text, time_ns / 1000);
 }
 
-/// `value / unit` with so many decimals, which `unit` has.
-fn decimals(text: &mut Text, value: u64, unit: u64, count: usize) {
+/// `value` with its last digits behind a dot; up to seven.
+#[inline(always)]
+fn decimals<const COUNT: usize>(text: &mut Text, value: u64) {
+    let unit = const { 10_u64.pow(COUNT as u32) };
     text.append(2 * Pen::VALUE_BYTES_MAX, |pen| {
         pen.unsigned(value / unit);
-        pen.byte(b'.');
-        let mut rest = value % unit;
-        let mut digits = [b'0'; 6];
-        for digit in digits.iter_mut().take(count).rev() {
-            *digit += (rest % 10) as u8;
-            rest /= 10;
-        }
-        pen.put(&digits, count);
+        // The dot stands where the digit before the decimals would.
+        let digits = (eight_digits((value % unit) as u32) | ASCII_ZEROES) >> (8 * (7 - COUNT));
+        let decimals = digits & !0xff | u64::from(b'.');
+        pen.put(&decimals.to_le_bytes(), COUNT + 1);
+        pen.byte(b' ');
     });
 }
 
@@ -426,18 +433,19 @@ fn nanoseconds(value: f64) -> u64 {
 
 fn name(text: &mut Text, name: Option<&str>) {
     match name {
-        None | Some("") => text.slice(b"-"),
+        None | Some("") => text.append(2, |pen| pen.put(b"- ", 2)),
         Some(name) => {
-            let blank = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-            if name.as_bytes().iter().any(blank) {
+            let blank = |byte: u8| (byte <= b' ') | (byte == 0x7f);
+            if has_any(name, blank) {
                 let clean: Vec<u8> = name
                     .bytes()
-                    .map(|byte| if blank(&byte) { b'_' } else { byte })
+                    .map(|byte| if blank(byte) { b'_' } else { byte })
                     .collect();
                 text.slice(&clean);
             } else {
                 text.slice(name.as_bytes());
             }
+            text.slice(b" ");
         }
     }
 }
@@ -449,7 +457,8 @@ mod tests {
     fn written(write: impl FnOnce(&mut Text)) -> String {
         let mut text = Text::default();
         write(&mut text);
-        String::from_utf8(text.as_bytes().to_vec()).unwrap()
+        let value = text.as_bytes().strip_suffix(b" ").unwrap();
+        String::from_utf8(value.to_vec()).unwrap()
     }
 
     #[test]

@@ -143,6 +143,31 @@ impl AnalysisColumn {
     pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
         (self.value)(analysis, self.side)
     }
+
+    /// What gives its values, apart from all that tells what they are.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        Source {
+            value: self.value,
+            side: self.side,
+        }
+    }
+}
+
+/// What gives the values of a column.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    value: Get,
+    side: usize,
+}
+
+impl Source {
+    /// The value for a flow.
+    #[inline(always)]
+    #[must_use]
+    pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
+        (self.value)(analysis, self.side)
+    }
 }
 
 /// Every column, in the order in which formats write them.

@@ -13,7 +13,7 @@ pub mod tcp;
 pub mod volume;
 
 pub(crate) use analyser::Analyser;
-pub use column::{AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Filling, Part};
+pub use column::{AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Filling, Part, Source};
 pub use level::Level;
 pub use tcp::{Anomalies, Tcp};
 pub use volume::{FIRST_PACKETS, Volume};

@@ -40,8 +40,8 @@ impl Hasher for Digest {
         self.write_u64(last);
     }
 
-    fn write_u8(&mut self, _: u8) {
-        // The mark that std puts behind a string: strings of other lengths differ without it.
+    fn write_usize(&mut self, _: usize) {
+        // The length, which std puts before the bytes: those of other lengths differ without it.
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -78,7 +78,7 @@ struct Prefix {
 #[derive(Clone, Debug)]
 pub struct Applications {
     classes: Vec<Arc<str>>,
-    names: HashMap<Box<str>, u16, BuildHasherDefault<Digest>>,
+    names: HashMap<Box<[u8]>, u16, BuildHasherDefault<Digest>>,
     /// For each protocol, and for each port a class counted from 1; 0 for none.
     tcp_ports: Box<[u16]>,
     udp_ports: Box<[u16]>,
@@ -156,7 +156,7 @@ impl Applications {
                     if name.is_empty() {
                         return Err("a name of nothing but dots".to_owned());
                     }
-                    self.names.insert(name.into(), class);
+                    self.names.insert(name.into_bytes().into(), class);
                 }
             }
             "tcp" | "udp" => {
@@ -210,17 +210,18 @@ impl Applications {
     /// The class of a host name: that of the longest name in the table that it is, or is below.
     #[must_use]
     pub fn by_name(&self, host: &str) -> Option<u16> {
+        let host = host.trim_end_matches('.').as_bytes();
         let mut buffer = [0u8; 255];
-        let host = host.trim_end_matches('.');
         let lower = buffer.get_mut(..host.len())?;
-        lower.copy_from_slice(host.as_bytes());
+        lower.copy_from_slice(host);
         lower.make_ascii_lowercase();
-        let mut rest = core::str::from_utf8(lower).ok()?;
+        let mut rest = &*lower;
         loop {
             if let Some(&class) = self.names.get(rest) {
                 return Some(class);
             }
-            rest = rest.split_once('.')?.1;
+            let dot = rest.iter().position(|&byte| byte == b'.')?;
+            rest = &rest[dot + 1..];
         }
     }
 

@@ -33,6 +33,7 @@ pub use record::{
 use assembly::Assemblies;
 use hw::memory::HugeSlice;
 use hw::prefetch;
+use quic::KeptKeys;
 use resolved::Resolved;
 use slab::Slab;
 use state::{DnsState, Flow, HttpState, Protocol, QuicState, RtpState, TlsState};
@@ -116,6 +117,7 @@ pub struct Names {
     joined: Vec<u8>,
     list: Vec<u8>,
     ja4_hashes: Ja4Hashes,
+    initial_keys: KeptKeys,
     /// Addresses that a DNS response told, with the place and length of the name.
     answers: Vec<(u128, u64, usize)>,
 }
@@ -152,6 +154,7 @@ impl Names {
             joined: Vec::new(),
             list: Vec::new(),
             ja4_hashes: Ja4Hashes::default(),
+            initial_keys: KeptKeys::default(),
             answers: Vec::new(),
         })
     }
@@ -616,5 +619,6 @@ impl Names {
             + self.assemblies.memory_bytes()
             + self.resolved.memory_bytes()
             + Ja4Hashes::MEMORY_BYTES
+            + KeptKeys::MEMORY_BYTES
     }
 }

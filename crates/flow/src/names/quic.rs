@@ -107,14 +107,12 @@ impl Names {
         };
         let mut opened = None;
         for id in [first_try, own] {
-            let keys = InitialKeys::new(version, id, Sender::Client);
-            if packet.whole
-                && let Some(at) = keys.open(packet.packet, packet.number_at, &mut buffer)
-            {
-                opened = Some(at);
+            if !packet.whole {
                 break;
             }
-            if id == own {
+            let keys = self.initial_keys.of(flow.other, version, id);
+            opened = keys.open(packet.packet, packet.number_at, &mut buffer);
+            if opened.is_some() || id == own {
                 break;
             }
         }
@@ -225,6 +223,48 @@ impl Names {
             spin_min_ns: u64::from(state.spin_min_ns),
             spin_mean_ns: state.spin_sum_ns.checked_div(rounds).unwrap_or(0),
         }))
+    }
+}
+
+/// For how many connections keys are kept.
+const KEYS_KEPT: usize = 64;
+
+/// Keys of clients' Initial packets: a ClientHello may take several, and deriving keys is most of
+/// what one costs.
+#[derive(Debug, Default)]
+pub(super) struct KeptKeys {
+    /// By the number of the connection's state; empty until the first.
+    places: Vec<Option<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    version: &'static Version,
+    id: ConnectionId,
+    keys: InitialKeys,
+}
+
+impl KeptKeys {
+    /// The most memory that they take, in bytes.
+    pub(super) const MEMORY_BYTES: usize = KEYS_KEPT * size_of::<Option<Kept>>();
+
+    /// The client's keys by a connection id that is no longer than one may be.
+    fn of(&mut self, state: u32, version: &'static Version, id: &[u8]) -> &InitialKeys {
+        if self.places.is_empty() {
+            self.places.resize_with(KEYS_KEPT, || None);
+        }
+        let place = &mut self.places[state as usize % KEYS_KEPT];
+        let is_kept =
+            |kept: &mut Kept| core::ptr::eq(kept.version, version) && kept.id.as_bytes() == id;
+        if !place.as_mut().is_some_and(is_kept) {
+            *place = None;
+        }
+        let kept = place.get_or_insert_with(|| Kept {
+            version,
+            id: ConnectionId::new(id),
+            keys: InitialKeys::new(version, id, Sender::Client),
+        });
+        &kept.keys
     }
 }
 

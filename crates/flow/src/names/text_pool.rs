@@ -53,7 +53,11 @@ impl TextPool {
             let Some(block) = self.blocks.get_mut(handle) else {
                 return (kept, true);
             };
-            block.bytes[..piece.len()].copy_from_slice(piece);
+            // A copy of a length that is known is a few moves, any other one a call.
+            match piece.first_chunk::<BLOCK_TEXT>() {
+                Some(whole) => block.bytes = *whole,
+                None => block.bytes[..piece.len()].copy_from_slice(piece),
+            }
             *blocks -= 1;
             kept.length += piece.len() as u16;
             match self.blocks.get_mut(last) {
@@ -69,9 +73,12 @@ impl TextPool {
     pub(super) fn read(&self, text: Text, out: &mut Vec<u8>) {
         let (mut handle, mut left) = (text.first, usize::from(text.length));
         while let Some(block) = self.blocks.get(handle) {
-            let take = left.min(BLOCK_TEXT);
-            out.extend_from_slice(&block.bytes[..take]);
-            left -= take;
+            if left < BLOCK_TEXT {
+                out.extend_from_slice(&block.bytes[..left]);
+                return;
+            }
+            out.extend_from_slice(&block.bytes);
+            left -= BLOCK_TEXT;
             handle = block.next;
         }
     }
