@@ -169,9 +169,9 @@ impl Intake {
                     },
                 );
                 if DETAILS {
-                    let mut segment = Segment::of_plain(frame.bytes);
+                    let segment = batch.open_segment();
                     segment.frame = index as u16;
-                    batch.push_segment(segment);
+                    segment.read_plain(frame.bytes);
                 }
                 self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             } else {

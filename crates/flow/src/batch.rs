@@ -95,6 +95,13 @@ impl Batch {
         self.segments.push(segment);
     }
 
+    /// [`Batch::push_segment`] with all of it zero, to be filled where it lies.
+    #[inline(always)]
+    pub fn open_segment(&mut self) -> &mut Segment {
+        debug_assert!(self.segments.len() + 1 == self.length);
+        self.segments.push_mut(Segment::default())
+    }
+
     /// Copies the payloads of the packets from `first` on out of their frames, so that the batch can
     /// outlive these; `frame` gives the bytes of a frame by its number in the burst.
     pub fn keep_payloads<'a>(&mut self, first: usize, frame: impl Fn(u16) -> &'a [u8]) {

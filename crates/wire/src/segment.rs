@@ -112,44 +112,41 @@ mod kind {
 }
 
 impl Segment {
-    /// The details of a frame that [`plain_ipv4`](crate::plain_ipv4) knows.
+    /// Takes in the details of a frame that [`plain_ipv4`](crate::plain_ipv4) knows, where all but
+    /// the frame's number is zero.
     #[inline(always)]
-    #[must_use]
-    pub fn of_plain(frame: &[u8]) -> Self {
+    pub fn read_plain(&mut self, frame: &[u8]) {
         let Some(headers) = frame.first_chunk::<PLAIN>() else {
-            return Self::default();
+            return;
         };
         let identification = u16_at::<{ plain::IDENTIFICATION }, _>(headers);
-        let mut segment = Self {
-            source_port: u16_at::<{ plain::TRANSPORT }, _>(headers),
-            destination_port: u16_at::<{ plain::DESTINATION_PORT }, _>(headers),
-            identification,
-            transport: byte::<{ plain::PROTOCOL }, _>(headers),
-            time_to_live: byte::<{ plain::TIME_TO_LIVE }, _>(headers),
-            type_of_service: byte::<{ plain::TYPE_OF_SERVICE }, _>(headers),
-            seen: u8::from(identification != 0),
-            ..Self::default()
-        };
+        let transport = byte::<{ plain::PROTOCOL }, _>(headers);
+        self.source_port = u16_at::<{ plain::TRANSPORT }, _>(headers);
+        self.destination_port = u16_at::<{ plain::DESTINATION_PORT }, _>(headers);
+        self.identification = identification;
+        self.transport = transport;
+        self.time_to_live = byte::<{ plain::TIME_TO_LIVE }, _>(headers);
+        self.type_of_service = byte::<{ plain::TYPE_OF_SERVICE }, _>(headers);
+        self.seen = u8::from(identification != 0);
         let end = 14 + usize::from(u16_at::<{ plain::TOTAL_LENGTH }, _>(headers));
-        let (payload, end) = if segment.transport == ip_protocol::TCP {
-            segment.sequence = u32_at::<{ plain::SEQUENCE }, _>(headers);
-            segment.acknowledgement = u32_at::<{ plain::ACKNOWLEDGEMENT }, _>(headers);
-            segment.tcp_flags = byte::<{ plain::FLAGS }, _>(headers);
-            segment.window = u16_at::<{ plain::WINDOW }, _>(headers);
+        let (payload, end) = if transport == ip_protocol::TCP {
+            self.sequence = u32_at::<{ plain::SEQUENCE }, _>(headers);
+            self.acknowledgement = u32_at::<{ plain::ACKNOWLEDGEMENT }, _>(headers);
+            self.tcp_flags = byte::<{ plain::FLAGS }, _>(headers);
+            self.window = u16_at::<{ plain::WINDOW }, _>(headers);
             let length = usize::from(byte::<{ plain::DATA_OFFSET }, _>(headers) >> 4) * 4;
             let payload = plain::TRANSPORT + length;
             if payload > PLAIN {
-                segment.options(&frame[PLAIN..payload.min(frame.len())]);
+                self.options(&frame[PLAIN..payload.min(frame.len())]);
             }
             (payload, end)
         } else {
             let length = usize::from(u16_at::<{ plain::UDP_LENGTH }, _>(headers));
             (plain::UDP_PAYLOAD, plain::TRANSPORT + length)
         };
-        segment.payload_at = payload as u32;
-        segment.payload_length = end.saturating_sub(payload) as u32;
-        segment.payload_captured = end.min(frame.len()).saturating_sub(payload) as u32;
-        segment
+        self.payload_at = payload as u32;
+        self.payload_length = end.saturating_sub(payload) as u32;
+        self.payload_captured = end.min(frame.len()).saturating_sub(payload) as u32;
     }
 
     /// The details of a frame whose headers [`dissect`](crate::dissect()) has read.
