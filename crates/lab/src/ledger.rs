@@ -4,7 +4,7 @@
 //! intended = shortfall + offered           what the generator did not manage to send
 //! offered  = link loss + delivered         what the link lost before the monitor's device
 //! delivered = monitor loss + waiting + received      what the monitor lost, by reason
-//! received = in flows + in no flow + miscounted      what the monitor could not place
+//! received = in flows + in no flow + miscounted + counted only      what the monitor could not place
 //! in flows = the sum over the flows' records, each flow's own count right
 //! ```
 
@@ -31,6 +31,9 @@ pub struct Ledger {
     pub no_flow: u64,
     /// Packets that the table had no place for.
     pub miscounted: u64,
+    /// Packets counted and no more: a monitor of packets knows no flows.
+    #[serde(default)]
+    pub counted_only: u64,
     /// The comparison of each flow's count, where the truth is known.
     pub flows: Option<FlowTruth>,
 }
@@ -95,9 +98,9 @@ impl Ledger {
             self.link_loss + delivered,
         );
         compare(
-            "received = in flows + in no flow + miscounted",
+            "received = in flows + in no flow + miscounted + counted only",
             self.received,
-            self.in_flows + self.no_flow + self.miscounted,
+            self.in_flows + self.no_flow + self.miscounted + self.counted_only,
         );
         if self.offered > self.intended {
             compare("offered is at most intended", self.intended, self.offered);
@@ -120,6 +123,7 @@ impl Ledger {
             losses.join(" + ")
         };
         let flows = match &self.flows {
+            None if self.counted_only > 0 => format!(" + counted only {}", self.counted_only),
             None => String::new(),
             Some(truth) => format!("; {} of {} flows exact", truth.exact, truth.flows),
         };
@@ -152,8 +156,9 @@ mod tests {
             waiting: 2,
             received: 90,
             in_flows: 80,
-            no_flow: 7,
+            no_flow: 5,
             miscounted: 3,
+            counted_only: 2,
             flows: None,
         }
     }
@@ -177,6 +182,7 @@ mod tests {
             (|ledger| ledger.link_loss += 1, "offered ="),
             (|ledger| ledger.miscounted += 1, "received ="),
             (|ledger| ledger.in_flows -= 1, "received ="),
+            (|ledger| ledger.counted_only -= 1, "received ="),
             (|ledger| ledger.intended = 99, "offered is at most"),
         ] {
             let mut ledger = sound();

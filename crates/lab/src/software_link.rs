@@ -232,6 +232,7 @@ fn books(sent: &SendReport, wire: &Wire, books: &engine::Books) -> Ledger {
         in_flows: books.in_flows.packets,
         no_flow: books.without_flow().packets,
         miscounted: books.miscounted.packets,
+        counted_only: books.counted_only.packets,
         flows: None::<FlowTruth>,
     }
 }

@@ -160,6 +160,7 @@ impl Trial {
             in_flows: books.in_flows.packets,
             no_flow: books.without_flow().packets,
             miscounted: books.miscounted.packets,
+            counted_only: books.counted_only.packets,
             flows: truth,
         };
         let rate = TickRate::get();

@@ -65,6 +65,18 @@ fn the_identity_holds_for_every_model_and_table_and_each_flow_is_exact() {
 }
 
 #[test]
+fn a_monitor_of_packets_alone_accounts_for_all_of_them() {
+    let trial = Trial::run(&round_robin(100), &link(20_000), &Monitor::packets()).unwrap();
+    let ledger = &trial.ledger;
+    assert_eq!(ledger.faults(), Vec::<String>::new());
+    assert_eq!(
+        (ledger.counted_only + ledger.lost(), ledger.in_flows),
+        (20_000, 0)
+    );
+    assert!(ledger.identity().contains("counted only"));
+}
+
+#[test]
 fn what_a_receiver_cannot_take_is_missed_and_counted() {
     let wire = round_robin(100);
     let options = VirtualOptions {

@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Table, Trials};
 use crate::search::{Goal, Search, Sustained};
 use crate::statistics::{Interval, abba, bootstrap};
 use crate::trial::{Trial, TrialError};
-use crate::virtual_clock::{VirtualOptions, Wire};
+use crate::virtual_clock::{Acquisition, VirtualOptions, Wire};
 use std::sync::Arc;
 
 /// How the experiments are to run.
@@ -155,7 +155,12 @@ impl<'a> Context<'a> {
     ) -> Result<Sustained, TrialError> {
         let link = &condition.link;
         let cost = self.cost(&condition.wire, packets / 2, link, &condition.monitor)?;
-        let capacity = 1e9 / (cost + link.receive_ns) * f64::from(link.queues);
+        let queues = f64::from(link.queues);
+        let mut capacity = 1e9 / (cost + link.receive_ns) * queues;
+        if let Acquisition::Periodic(ns) = link.acquisition {
+            // A ring a period: above it a receiver that is never done may seem to bear more again.
+            capacity = capacity.min(link.ring as f64 * 1e9 / ns as f64 * queues);
+        }
         let search = Search::new(capacity * SEARCHED.0, capacity * SEARCHED.1, goal);
         let mut found = search.run(|rate_pps| {
             let link = VirtualOptions {

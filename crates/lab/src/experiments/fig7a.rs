@@ -57,6 +57,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     );
     let mut ratios = Vec::new();
     let mut double_loss = 0.0;
+    let mut ordered = Vec::new();
     for (flows, order) in [
         (1u32 << 16, Order::Uniform),
         (1 << 16, Order::Zipf(1.0)),
@@ -110,6 +111,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         if let (Some(bucket), Some(combined), Some(double)) =
             (at("bucket"), at("combined"), at("double-hash"))
         {
+            let cost = |place: usize| crate::statistics::mean(&costs[place]);
+            if let Some(linked) = at("linked-list") {
+                ordered.push(cost(double) <= cost(combined) && cost(combined) <= cost(linked));
+            }
             ratios.push((
                 label,
                 paired_ratio(&costs[combined], &costs[bucket]),
@@ -138,27 +143,33 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             .join(", ")
     };
     outcome.comparisons.push(Comparison {
-        what: "combined table's cost, times the exact bucket table's".into(),
-        paper: "goal: 5 at a million uniform flows".into(),
+        what:
+            "combined table's cost, times the exact bucket table's, first packets of flows included"
+                .into(),
+        paper: "(no such table)".into(),
         here: ratio_text(0),
     });
     outcome.comparisons.push(Comparison {
-        what: "double hash's cost, times the exact bucket table's".into(),
-        paper: format!(
-            "the fastest of the paper's; leaves {:.1} % of the packets of 2¹⁶ uniform flows without a place",
-            double_loss * 100.0
-        ),
+        what: "double hash's cost, times the exact bucket table's, first packets of flows included"
+            .into(),
+        paper: "(no such table)".into(),
         here: ratio_text(1),
     });
     outcome.findings.push(Finding {
         paper: "Double hash costs hardly more than counting packets, the linked list loses most by orders of \
                 magnitude, the combined table lies between."
             .into(),
-        holds: Holds::Partly,
+        holds: if ordered.contains(&true) {
+            Holds::Partly
+        } else {
+            Holds::No
+        },
         because: format!(
-            "The order of the paper's three tables is as it says, but double hash is fast at the price of \
-             {:.1} % of the packets, which it has no place for and the paper does not count as lost. The exact \
-             bucket table has a place for all.",
+            "The costs of the paper's three tables are in the order that it says for {} of {} sets of flows, and \
+             double hash has no place for {:.1} % of the packets of 2¹⁶ uniform flows, which the paper does not count \
+             as lost. The exact bucket table has a place for all.",
+            ordered.iter().filter(|held| **held).count(),
+            ordered.len(),
             double_loss * 100.0
         ),
     });

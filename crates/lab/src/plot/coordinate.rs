@@ -159,7 +159,8 @@ impl ValueFormatter<f64> for Coordinate {
         }
         match self.scale {
             Scale::Linear => linear_text(*value, self.high - self.low),
-            Scale::Log2 if *value >= 1024.0 => format!("2{}", superscript(value.log2().round())),
+            // One way of writing on an axis: powers where it reaches far.
+            Scale::Log2 if self.high >= 4096.0 => format!("2{}", superscript(value.log2().round())),
             Scale::Log2 => number_text(*value).trim_end_matches(".0").to_owned(),
             Scale::Log10 => {
                 let power = value.log10();
@@ -235,7 +236,9 @@ mod tests {
         let axis = Axis::log2("");
         let coordinate = Coordinate::new(&axis, [256.0, 1_048_576.0].into_iter());
         assert_eq!(coordinate.format_ext(&65_536.0), "2¹⁶");
-        assert_eq!(coordinate.format_ext(&256.0), "256");
+        assert_eq!(coordinate.format_ext(&256.0), "2⁸");
+        let few = Coordinate::new(&axis, [1.0, 256.0].into_iter());
+        assert_eq!(few.format_ext(&256.0), "256");
         let names = Coordinate::new(&Axis::names("", ["a", "b"]), std::iter::empty());
         assert_eq!(names.format_ext(&1.0), "b");
         assert_eq!(names.key_points(BoldPoints(10)), [0.0, 1.0]);
