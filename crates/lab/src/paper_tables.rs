@@ -316,10 +316,10 @@ impl Truth {
             .map(|&(hash, _)| (hash, (None, Vec::new())))
             .collect();
         for (number, hash) in (0..turns).flat_map(|_| hashes).enumerate() {
-            if let Some((last, gaps)) = gaps.get_mut(hash) {
-                if let Some(last) = last.replace(number) {
-                    gaps.push((number - last - 1) as u64);
-                }
+            if let Some((last, gaps)) = gaps.get_mut(hash)
+                && let Some(last) = last.replace(number)
+            {
+                gaps.push((number - last - 1) as u64);
             }
         }
         let percentiles = gaps
