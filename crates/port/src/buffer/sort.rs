@@ -56,6 +56,11 @@ pub(super) struct Order {
     places: Vec<Place>,
 }
 
+/// Frames ahead of the one at hand whose headers are asked for.
+const AHEAD: usize = 16;
+/// Behind the ports of TCP and UDP in a plain frame of IPv4.
+const PORTS_END: usize = 38;
+
 impl Order {
     /// Orders the frames of `blocks`.
     pub(super) fn sort(&mut self, blocks: &[Block]) {
@@ -64,6 +69,12 @@ impl Order {
         let mut arrival = 0u32;
         for (block, place) in blocks.iter().zip(0u32..) {
             for index in 0..block.frames.len() {
+                if index + AHEAD < block.frames.len() {
+                    let ahead = block.frame(index + AHEAD).bytes;
+                    // Where addresses and ports begin and end.
+                    hw::prefetch::ahead(ahead, 0);
+                    hw::prefetch::ahead(ahead, PORTS_END);
+                }
                 let hash = flow_hash(block.link, &block.frame(index));
                 let frame = index as u32;
                 let place = Place {
