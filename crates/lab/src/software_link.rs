@@ -7,8 +7,12 @@
 use crate::ledger::{FlowTruth, Ledger};
 use crate::monitor::{FlowCounts, Monitor};
 use crate::trial::{TrialError, Verdict};
+use ::wire::FlowKey;
 use engine::{Loss, Stop};
-use generator::{Control, Pace, Rate, SendOptions, SendReport, Traffic, TrafficOptions, Truth};
+use flow::RecordBatch;
+use generator::{
+    Control, Pace, Rate, SendOptions, SendReport, Source, Traffic, TrafficOptions, Truth,
+};
 use port::Port;
 use port::dpdk::software_nic::{NicOptions, QueueCounts, Wire};
 use port::dpdk::{Eal, software_nic};
@@ -119,8 +123,26 @@ impl RealTrial {
         options: &RealOptions,
         monitor: &Monitor,
     ) -> Result<Self, TrialError> {
+        let mut source =
+            Traffic::new(traffic).map_err(|error| TrialError::Missing(error.to_string()))?;
+        let flows = traffic.flows as usize;
+        Self::of(&mut source, flows, Traffic::key, options, monitor, |_| {})
+    }
+
+    /// The same with any source of so many flows, `key` telling their keys; each batch of records is
+    /// shown to `look`.
+    ///
+    /// # Errors
+    /// When DPDK, the source or the engine refuse.
+    pub fn of<S: Source + Send>(
+        source: &mut S,
+        flows: usize,
+        key: impl Fn(&S, u32) -> FlowKey,
+        options: &RealOptions,
+        monitor: &Monitor,
+        mut look: impl FnMut(&RecordBatch) + Send,
+    ) -> Result<Self, TrialError> {
         let refuse = |error: String| TrialError::Missing(error);
-        let mut source = Traffic::new(traffic).map_err(|error| refuse(error.to_string()))?;
         let (mut wire, ports) =
             software_nic(eal()?, &options.nic).map_err(|error| refuse(error.to_string()))?;
         let ports: Vec<Box<dyn Port>> = ports
@@ -134,11 +156,11 @@ impl RealTrial {
         };
         let stop = Stop::default();
         let control = Control::default();
-        let mut truth = Truth::new(traffic.flows as usize);
+        let mut truth = Truth::new(flows);
         let mut counts = FlowCounts::default();
         let (sent, watched) = std::thread::scope(|scope| {
             let truth = &mut truth;
-            let source = &mut source;
+            let source = &mut *source;
             let wire = &mut wire;
             let stop_after = stop.clone();
             let control = &control;
@@ -153,7 +175,10 @@ impl RealTrial {
                 stop_after.request();
                 sent
             });
-            let watched = monitor.watch_until(ports, &stop, |batch| counts.add(batch));
+            let watched = monitor.watch_until(ports, &stop, |batch| {
+                counts.add(batch);
+                look(batch);
+            });
             control
                 .stop
                 .store(true, std::sync::atomic::Ordering::Relaxed);
@@ -166,8 +191,8 @@ impl RealTrial {
         let watched = watched?;
         let ledger = books(&sent, &wire, &watched.report.books);
         let flows = (ledger.lost() == 0 && monitor.tells_flows()).then(|| {
-            let truth: HashMap<_, _> = (0..traffic.flows)
-                .map(|flow| (source.key(flow), truth.of(flow).packets))
+            let truth: HashMap<_, _> = (0..flows as u32)
+                .map(|flow| (key(source, flow), truth.of(flow).packets))
                 .collect();
             counts.against(&truth)
         });

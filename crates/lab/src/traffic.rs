@@ -2,8 +2,8 @@
 
 use crate::trial::TrialError;
 use crate::virtual_clock::Wire;
-use generator::{FCS, Order, Source, Traffic, TrafficOptions};
-use port::{NullSink, Transmit};
+use generator::{FCS, Order, Replay, Source, Traffic, TrafficOptions};
+use port::{NullSink, Slot, Transmit};
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::LinkType;
@@ -55,38 +55,72 @@ pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
 /// # Errors
 /// As `wire`.
 pub fn wire_of(options: &TrafficOptions, packets: usize) -> Result<Arc<Wire>, TrialError> {
-    let refuse = |error: &dyn std::error::Error| TrialError::Missing(error.to_string());
     let mut traffic = Traffic::new(options).map_err(|error| refuse(&error))?;
-    let mut sink = NullSink::new();
-    let mut flows = [0; BURST];
     let mut frames: Vec<(Vec<u8>, u32, u32)> = Vec::new();
     // A flow may have frames of several sizes.
     let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
     let mut sequence = Vec::with_capacity(packets);
-    while sequence.len() < packets {
-        let count = BURST.min(packets - sequence.len());
+    for_each_frame(&mut traffic, packets, |slot, flow| {
+        let number = *numbers
+            .entry((flow, slot.length as u32))
+            .or_insert_with(|| {
+                frames.push(stored(slot));
+                frames.len() as u32 - 1
+            });
+        sequence.push(number);
+    })?;
+    let wire = Wire::new(LinkType::Ethernet, frames, sequence);
+    Ok(Arc::new(wire.with_rss_key(&options.rss_key)))
+}
+
+/// A wire of a replayed recording: each of its packets, in all copies, once a round.
+///
+/// # Errors
+/// When there is nothing to replay.
+pub fn wire_of_replay(replay: &mut Replay, packets: usize) -> Result<Arc<Wire>, TrialError> {
+    let link = replay.recording().link();
+    let mut frames = Vec::with_capacity(packets);
+    for_each_frame(replay, packets, |slot, _| frames.push(stored(slot)))?;
+    Ok(Arc::new(Wire::new(link, frames, Vec::new())))
+}
+
+fn refuse(error: &dyn std::error::Error) -> TrialError {
+    TrialError::Missing(error.to_string())
+}
+
+/// A frame as a wire keeps it: bytes, length with the frame check sequence, hash.
+fn stored(slot: &Slot<'_>) -> (Vec<u8>, u32, u32) {
+    let bytes = slot.bytes[..slot.length].to_vec();
+    (bytes, (slot.length + FCS) as u32, slot.rss_hash)
+}
+
+/// Shows the first frames of `source`, and the flow of each.
+fn for_each_frame(
+    source: &mut impl Source,
+    frames: usize,
+    mut show: impl FnMut(&Slot<'_>, u32),
+) -> Result<(), TrialError> {
+    let mut sink = NullSink::new();
+    let mut flows = [0; BURST];
+    let mut shown = 0;
+    while shown < frames {
+        let count = BURST.min(frames - shown);
         let slots = sink
-            .reserve(count, traffic.room())
+            .reserve(count, source.room())
             .map_err(|error| refuse(&error))?;
-        let filled = traffic
+        let filled = source
             .fill(slots, &mut flows)
             .map_err(|error| refuse(&error))?;
         if filled.frames == 0 {
             return Err(TrialError::Missing("the generator has no frames".into()));
         }
         for (slot, &flow) in slots.iter().zip(&flows).take(filled.frames) {
-            let frame = &slot.bytes[..slot.length];
-            let length = slot.length as u32;
-            let number = *numbers.entry((flow, length)).or_insert_with(|| {
-                frames.push((frame.to_vec(), length + FCS as u32, slot.rss_hash));
-                frames.len() as u32 - 1
-            });
-            sequence.push(number);
+            show(slot, flow);
         }
+        shown += filled.frames;
         sink.submit(filled.frames).map_err(|error| refuse(&error))?;
     }
-    let wire = Wire::new(LinkType::Ethernet, frames, sequence);
-    Ok(Arc::new(wire.with_rss_key(&options.rss_key)))
+    Ok(())
 }
 
 #[cfg(test)]

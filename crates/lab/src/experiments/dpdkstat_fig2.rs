@@ -3,18 +3,15 @@
 use super::Experiment;
 use super::context::{Context, outcome};
 use super::peers::{self, Peer, Task, Workplace};
+use super::recorded::{self, TRAFFIC};
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::{abba, median, paired_ratio};
 use crate::trial::TrialError;
-use generator::{
-    FCS, FlowFields, Order, Protocol, Recording, Replay, ReplayOptions, Sizes, Source, Traffic,
-    TrafficOptions,
-};
-use port::{CaptureFiles, Input, PcapWriter, Transmit};
-use std::ffi::OsStr;
+use generator::{FCS, FlowFields, Order, Protocol, Sizes, Source, Traffic, TrafficOptions};
+use port::{PcapWriter, Transmit};
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use wire::LinkType;
 
@@ -24,10 +21,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "DPDKStat, figure 2",
     run,
 };
-
-/// Where real traffic is looked for: a directory with this capture in it.
-const TRAFFIC: &str = "FLOWATCH_TRAFFIC";
-const MIX: &str = "mix-200k.pcap.zst";
 
 /// Packets a second, by which the capture is stamped: 40 Gbit/s of 716 B.
 const RATE: f64 = 6.8e6;
@@ -41,10 +34,7 @@ fn missing(error: impl Display) -> TrialError {
 
 /// What the capture is made of, in words, and its frames.
 fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialError> {
-    let real = std::env::var_os(TRAFFIC)
-        .map(|directory| PathBuf::from(directory).join(MIX))
-        .filter(|path| path.is_file());
-    let Some(path) = real else {
+    let Some(path) = recorded::mix() else {
         let sizes = Sizes::list(vec![(64, 4.0), (300, 2.0), (1000, 1.0), (1518, 4.0)]);
         let options = TrafficOptions {
             order: Order::Zipf(0.9),
@@ -64,16 +54,11 @@ fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialE
         );
         return Ok((words, Box::new(traffic)));
     };
-    let mut files =
-        CaptureFiles::open(&[Input::from_argument(OsStr::new(&path))]).map_err(missing)?;
-    let recording = Recording::load(&mut files).map_err(missing)?;
-    let copies = packets.div_ceil(recording.len().max(1)) as u32;
-    let words = format!("real: {copies} copies of {MIX}, each with addresses of its own");
-    let options = ReplayOptions {
-        copies,
-        ..ReplayOptions::default()
-    };
-    let replay = Replay::new(recording, &options).map_err(missing)?;
+    let (replay, copies) = recorded::replay(recorded::load(&path)?, packets)?;
+    let words = format!(
+        "real: {copies} copies of {}, each with addresses of its own",
+        recorded::name(&path)
+    );
     Ok((words, Box::new(replay)))
 }
 
@@ -297,7 +282,8 @@ mod tests {
         let mut traffic = Traffic::new(&options).unwrap();
         let bytes = write(&path, &mut traffic, 1000).unwrap();
         assert_eq!(bytes, 64_000);
-        let mut files = CaptureFiles::open(&[Input::from_argument(path.as_os_str())]).unwrap();
+        let input = port::Input::from_argument(path.as_os_str());
+        let mut files = port::CaptureFiles::open(&[input]).unwrap();
         let mut packets = 0;
         while let Received::Burst(burst) = files.receive().unwrap() {
             packets += burst.frames.len();

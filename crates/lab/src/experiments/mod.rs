@@ -7,6 +7,7 @@ mod dpdkstat_fig2;
 mod dpdkstat_fig5;
 mod dpdkstat_fig8;
 mod dpdkstat_fig9;
+mod dpdkstat_rate;
 mod fig5a;
 mod fig5b;
 mod fig5c;
@@ -22,6 +23,7 @@ mod fig9b;
 mod loss_gate;
 mod peers;
 mod real_time;
+mod recorded;
 mod table3;
 mod table4;
 mod tools;
@@ -68,6 +70,7 @@ pub const ALL: &[Experiment] = &[
     dpdkstat_fig9::EXPERIMENT,
     dpdkstat_fig11::EXPERIMENT,
     dpdkstat_fig12::EXPERIMENT,
+    dpdkstat_rate::EXPERIMENT,
 ];
 
 /// The experiment of that name.

@@ -5,7 +5,8 @@ use crate::ledger::Ledger;
 use crate::monitor::Monitor;
 use crate::outcome::Table;
 use crate::trial::{TrialError, Verdict};
-use generator::TrafficOptions;
+use flow::RecordBatch;
+use generator::{Replay, TrafficOptions};
 use std::time::Duration;
 
 /// What experiments over it say of their instrument.
@@ -61,6 +62,19 @@ pub(super) struct Real {
     pub(super) cpu_ns: f64,
     /// Faults in words; a thread without its policy is one.
     pub(super) faults: Vec<String>,
+}
+
+#[cfg(feature = "dpdk")]
+impl From<crate::software_link::RealTrial> for Real {
+    fn from(trial: crate::software_link::RealTrial) -> Self {
+        Self {
+            ledger: trial.ledger,
+            verdict: trial.verdict,
+            sent_pps: trial.sent_pps,
+            cpu_ns: trial.cpu_ns,
+            faults: trial.faults,
+        }
+    }
 }
 
 /// How long, how fast, how often.
@@ -120,13 +134,7 @@ pub(super) fn real_trials(
                 context.trials.count(&trial.verdict.against);
             }
             context.trials.example = trial.ledger.identity();
-            results[place].push(Real {
-                ledger: trial.ledger,
-                verdict: trial.verdict,
-                sent_pps: trial.sent_pps,
-                cpu_ns: trial.cpu_ns,
-                faults: trial.faults,
-            });
+            results[place].push(trial.into());
         }
     }
     Ok(results)
@@ -140,6 +148,40 @@ pub(super) fn real_trials(
     _: Load,
     _: &[RealCondition],
 ) -> Result<Vec<Vec<Real>>, TrialError> {
+    Err(TrialError::Missing(WITHOUT.into()))
+}
+
+/// One trial of a replayed recording; each batch of records is shown to `look`.
+#[cfg(feature = "dpdk")]
+pub(super) fn real_replay(
+    context: &mut Context<'_>,
+    replay: &mut Replay,
+    load: Load,
+    monitor: &Monitor,
+    look: impl FnMut(&RecordBatch) + Send,
+) -> Result<Real, TrialError> {
+    use crate::software_link::{RealOptions, RealTrial};
+    let options = RealOptions {
+        rate_pps: load.rate_pps,
+        time: load.time,
+        core: cores().0,
+        nic: port::dpdk::software_nic::NicOptions::default(),
+    };
+    let flows = replay.flows();
+    let trial = RealTrial::of(replay, flows, Replay::key, &options, monitor, look)?;
+    context.trials.count(&trial.verdict.against);
+    Ok(trial.into())
+}
+
+/// Without DPDK there is none.
+#[cfg(not(feature = "dpdk"))]
+pub(super) fn real_replay(
+    _: &mut Context<'_>,
+    _: &mut Replay,
+    _: Load,
+    _: &Monitor,
+    _: impl FnMut(&RecordBatch) + Send,
+) -> Result<Real, TrialError> {
     Err(TrialError::Missing(WITHOUT.into()))
 }
 

@@ -47,6 +47,8 @@ pub struct QueueOutcome {
     pub busy_packets: u64,
     /// Their ticks.
     pub own_ticks: u64,
+    /// Ticks of the longest of them.
+    pub own_worst: u64,
     /// What was clipped.
     pub stalled: Stalled,
     /// How often the ring held so many packets when it was looked at, by powers of two: place k is
@@ -214,6 +216,7 @@ impl VirtualPort {
         }
         if own {
             self.outcome.own_ticks += took;
+            self.outcome.own_worst = self.outcome.own_worst.max(took);
             self.outcome.busy_packets += packets;
         }
         self.owed += packets as f64 * self.receive_ticks;

@@ -1,0 +1,346 @@
+//! DPDKStat's rate: 40 Gbit/s of real traffic analysed whole, on one core.
+
+use super::Experiment;
+use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, outcome};
+use super::real_time::{Load, Real, real_replay};
+use super::recorded::{self, TRAFFIC};
+use crate::monitor::Monitor;
+use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
+use crate::plot::{Axis, Figure, Point, Series};
+use crate::search::Goal;
+use crate::traffic::wire_of_replay;
+use crate::trial::{Trial, TrialError};
+use crate::virtual_clock::{VirtualOptions, Wire};
+use export::{ExportOptions, Exporter, Spec};
+use flow::statistic::Estimator;
+use flow::{FlowDefinition, RecordBatch, Timeouts};
+use generator::{FCS, Replay, WIRE_OVERHEAD};
+use hw::time::TickRate;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "dpdkstat-rate",
+    title: "40 Gbit/s of real traffic analysed on one core",
+    source: "DPDKStat, section 5: 40 Gbit/s at 716 B a packet",
+    run,
+};
+
+/// The mean frame of the paper, in bytes, and its link.
+const PAPER_BYTES: f64 = 716.0;
+const LINK: f64 = 40e9;
+
+/// The longest frame, in bytes.
+const LONGEST: usize = 1518;
+
+/// A second of the link has as many packets as an hour of the capture's networks: flows end after so
+/// much silence that thousands of records are written within a trial.
+const IDLE: Duration = Duration::from_millis(20);
+
+fn missing(error: impl Display) -> TrialError {
+    TrialError::Missing(error.to_string())
+}
+
+/// All of the analysis, of both directions.
+fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
+    let mut monitor = Monitor::counting(flows_max)
+        .with_flow(FlowDefinition::Bidirectional)
+        .with_statistics("full", Estimator::LogLinear)
+        .map_err(missing)?;
+    monitor.options.meter.timeouts = Timeouts {
+        idle: Some(IDLE),
+        ..Timeouts::NONE
+    };
+    Ok(monitor)
+}
+
+/// A file of records that goes when it is done with.
+struct Written {
+    path: PathBuf,
+    exporter: Box<dyn Exporter>,
+    fault: Option<String>,
+}
+
+impl Written {
+    fn new(monitor: &Monitor) -> Result<Self, TrialError> {
+        let name = format!("flowatch-rate-{}.csv", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let spec: Spec = format!("csv:{}", path.display()).parse().map_err(missing)?;
+        let schema = monitor.options.meter.schema();
+        let exporter = export::open(&spec, &schema, &ExportOptions::default()).map_err(missing)?;
+        Ok(Self {
+            path,
+            exporter,
+            fault: None,
+        })
+    }
+
+    fn take(&mut self, batch: &RecordBatch) {
+        if let Err(error) = self.exporter.write(batch) {
+            self.fault.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    /// Records that are in the file.
+    fn finish(mut self) -> Result<u64, TrialError> {
+        self.exporter.finish().map_err(missing)?;
+        match self.fault.take() {
+            Some(fault) => Err(missing(fault)),
+            None => Ok(self.exporter.written()),
+        }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A trial whose records this thread writes, and how many they were.
+fn written(
+    wire: &Arc<Wire>,
+    link: &VirtualOptions,
+    monitor: &Monitor,
+) -> Result<(Trial, u64), TrialError> {
+    let mut file = Written::new(monitor)?;
+    let trial = Trial::run_looking(wire, link, monitor, |batch| file.take(batch))?;
+    Ok((trial, file.finish()?))
+}
+
+/// The longest poll that the machine did not stall, in microseconds.
+fn longest_poll(trial: &Trial) -> f64 {
+    let ticks = trial.queues.iter().map(|queue| queue.own_worst).max();
+    TickRate::get().to_ns(ticks.unwrap_or(0)) as f64 / 1e3
+}
+
+/// Bits a second on the link.
+fn gigabits(rate: f64, bytes: f64) -> f64 {
+    rate * (bytes + WIRE_OVERHEAD as f64) * 8.0 / 1e9
+}
+
+fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
+    let mut outcome = outcome(
+        &EXPERIMENT,
+        &format!(
+            "{VIRTUAL_CLOCK} The records, of all columns, are written to a file by another thread while the trial runs."
+        ),
+    );
+    let paper = "40 Gbit/s of real traffic, 716 B a packet, are analysed whole and without loss."
+        .to_owned();
+    let Some(path) = recorded::any() else {
+        outcome.findings.push(Finding {
+            paper,
+            holds: Holds::Unknown,
+            because: format!(
+                "Not run here, because there is no real traffic: {TRAFFIC} names no directory."
+            ),
+        });
+        return Ok(outcome);
+    };
+    let packets = context.pick(1_000_000, 2_000_000);
+    let mut table = Table::new(
+        "rates",
+        "One core: 40 Gbit/s offered, every record written; and the highest rate without loss",
+        &[
+            "frames",
+            "mean frame, B",
+            "offered, Mpps",
+            "packets offered",
+            "lost",
+            "records written",
+            "ns a packet",
+            "longest poll, us",
+            "most in the ring of 4096",
+            "stalls clipped",
+            "highest rate without loss, Mpps",
+            "the same on the wire, Gbit/s",
+        ],
+    );
+    let mut in_real_time = Table::new(
+        "software-nic",
+        "The same 40 Gbit/s in real time over the software NIC, generator and writer sharing a core",
+        &[
+            "frames",
+            "sent, Mpps",
+            "offered",
+            "lost",
+            "drop ratio",
+            "records written",
+            "remarks",
+        ],
+    );
+    let mut points = Vec::new();
+    let mut kept = false;
+    let mut lost_at_40g = 0;
+    for lengthened in [true, false] {
+        let name = if lengthened {
+            "lengthened"
+        } else {
+            "as captured"
+        };
+        context.say(&format!("{}, {name}", recorded::name(&path)));
+        let wire = wire(&path, lengthened, packets)?;
+        let monitor = monitor(wire.flows().len())?;
+        let bytes = wire.mean_wire_length();
+        let link = VirtualOptions {
+            rate_pps: LINK / ((bytes + WIRE_OVERHEAD as f64) * 8.0),
+            packets: packets as u64,
+            tells_hash: false,
+            truth: false,
+            ..VirtualOptions::default()
+        };
+        let (mut trial, mut records) = written(&wire, &link, &monitor)?;
+        context.trials.count(&trial.verdict.against);
+        if !trial.verdict.is_valid() {
+            (trial, records) = written(&wire, &link, &monitor)?;
+            context.trials.count(&trial.verdict.against);
+        }
+        match in_software_nic(context, &path, lengthened, link.rate_pps, &monitor) {
+            Ok((real, records)) => in_real_time.row(vec![
+                name.into(),
+                mpps(real.sent_pps).into(),
+                real.ledger.offered.into(),
+                real.ledger.lost().into(),
+                real.ledger.drop_ratio().into(),
+                records.into(),
+                real.verdict.description().into(),
+            ]),
+            Err(error) => outcome.notes.push(format!("Software NIC: {error}")),
+        }
+        let condition = Condition::new(name, &wire, monitor).over(link.clone());
+        let goal = Goal::Noisy {
+            loss_max: 0.0,
+            trials: context.pick(1, 3),
+        };
+        let found = context.sustained(&condition, packets as u64, goal)?;
+        let lost = trial.ledger.lost();
+        if lengthened {
+            kept = lost == 0 && trial.verdict.is_valid();
+            lost_at_40g = lost;
+        }
+        let rate = gigabits(found.rate, bytes);
+        points.push(Point::new(points.len() as f64, rate));
+        table.row(vec![
+            name.into(),
+            bytes.into(),
+            mpps(link.rate_pps).into(),
+            trial.ledger.offered.into(),
+            lost.into(),
+            records.into(),
+            trial.ns_per_packet.into(),
+            longest_poll(&trial).into(),
+            trial.occupancy_max.into(),
+            trial.stalls.into(),
+            mpps(found.rate).into(),
+            rate.into(),
+        ]);
+    }
+    let lengthened = points.first().map_or(f64::NAN, |point| point.y);
+    outcome.figures.push(
+        Figure::new(
+            "rates",
+            "The highest rate that one core analyses whole without a lost packet, on the wire.",
+            Axis::names("frames", ["716 B on average", "as captured"]),
+            Axis::linear("highest rate without loss (Gbit/s)").from_zero(),
+        )
+        .with(Series::bars("", points))
+        .level("40 Gbit/s", LINK / 1e9),
+    );
+    outcome.tables.push(table);
+    if !in_real_time.rows.is_empty() {
+        outcome.tables.push(in_real_time);
+    }
+    outcome.comparisons.push(Comparison {
+        what: "analysed whole without loss".into(),
+        paper: "40 Gbit/s on 4 links, with 8 cores of processing".into(),
+        here: format!("{lengthened:.1} Gbit/s on one core"),
+    });
+    outcome.findings.push(Finding {
+        paper,
+        holds: if kept { Holds::Yes } else { Holds::No },
+        because: format!(
+            "Of {packets} packets at 40 Gbit/s one core lost {lost_at_40g}; the highest rate without loss is \
+             {lengthened:.1} Gbit/s."
+        ),
+    });
+    outcome.settings = vec![
+        ("traffic".into(), recorded::name(&path)),
+        ("statistics".into(), "full".into()),
+        ("idle time-out".into(), format!("{} ms", IDLE.as_millis())),
+        ("packets".into(), packets.to_string()),
+    ];
+    Ok(outcome)
+}
+
+/// The capture, its frames longer or as they are, in enough copies.
+fn replay(path: &Path, lengthened: bool, packets: usize) -> Result<Replay, TrialError> {
+    let mut recording = recorded::load(path)?;
+    if lengthened {
+        let mean = PAPER_BYTES - FCS as f64;
+        recording = recording.lengthened(mean, LONGEST - FCS).map_err(missing)?;
+    }
+    recorded::replay(recording, packets).map(|(replay, _)| replay)
+}
+
+/// The same as a wire.
+fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
+    wire_of_replay(&mut replay(path, lengthened, packets)?, packets)
+}
+
+/// The same in real time, and how many records were written.
+fn in_software_nic(
+    context: &mut Context<'_>,
+    path: &Path,
+    lengthened: bool,
+    rate_pps: f64,
+    monitor: &Monitor,
+) -> Result<(Real, u64), TrialError> {
+    let time = Duration::from_millis(context.pick(100, 1000));
+    let packets = (rate_pps * time.as_secs_f64()) as usize;
+    let mut replay = replay(path, lengthened, packets)?;
+    let mut file = Written::new(monitor)?;
+    let load = Load {
+        rate_pps,
+        time,
+        repetitions: 1,
+    };
+    let real = real_replay(context, &mut replay, load, monitor, |batch| {
+        file.take(batch);
+    })?;
+    Ok((real, file.finish()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_of_the_link_is_analysed_and_every_record_written() {
+        let shipped =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/example.pcap");
+        let wire = wire(&shipped, true, 2000).unwrap();
+        assert!((wire.mean_wire_length() - PAPER_BYTES).abs() < 40.0);
+        let monitor = monitor(wire.flows().len()).unwrap();
+        let link = VirtualOptions {
+            rate_pps: f64::INFINITY,
+            packets: 2000,
+            tells_hash: false,
+            truth: false,
+            ..VirtualOptions::default()
+        };
+        let (trial, records) = written(&wire, &link, &monitor).unwrap();
+        assert_eq!(trial.ledger.received, 2000);
+        assert_eq!(trial.ledger.lost(), 0);
+        let counted: u64 = trial
+            .report
+            .queues
+            .iter()
+            .map(|queue| queue.flows.records)
+            .sum();
+        assert!(records > 0);
+        assert_eq!(records, counted);
+    }
+}

@@ -1,0 +1,52 @@
+//! Real traffic: a capture that experiments replay.
+
+use crate::trial::TrialError;
+use generator::{Recording, Replay, ReplayOptions};
+use port::{CaptureFiles, Input};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Where real traffic is looked for: a directory with [`MIX`] in it.
+pub(super) const TRAFFIC: &str = "FLOWATCH_TRAFFIC";
+const MIX: &str = "mix-200k.pcap.zst";
+
+/// The small real capture of the source tree, for who runs there.
+const SHIPPED: &str = "tests/captures/example.pcap";
+
+/// The mixture of real captures, where the environment says that there is one.
+pub(super) fn mix() -> Option<PathBuf> {
+    std::env::var_os(TRAFFIC)
+        .map(|directory| PathBuf::from(directory).join(MIX))
+        .filter(|path| path.is_file())
+}
+
+/// The mixture, or else the capture that is shipped.
+pub(super) fn any() -> Option<PathBuf> {
+    mix().or_else(|| Some(PathBuf::from(SHIPPED)).filter(|path| path.is_file()))
+}
+
+/// A capture's name without its directory.
+pub(super) fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().display().to_string()
+}
+
+/// Its packets.
+pub(super) fn load(path: &Path) -> Result<Recording, TrialError> {
+    let input = Input::from_argument(OsStr::new(path));
+    CaptureFiles::open(&[input])
+        .and_then(|mut files| Recording::load(&mut files))
+        .map_err(|error| TrialError::Missing(error.to_string()))
+}
+
+/// At least `packets` packets of a recording, in copies with addresses of their own; and how many
+/// copies these are.
+pub(super) fn replay(recording: Recording, packets: usize) -> Result<(Replay, u32), TrialError> {
+    let copies = packets.div_ceil(recording.len().max(1)) as u32;
+    let options = ReplayOptions {
+        copies,
+        ..ReplayOptions::default()
+    };
+    Replay::new(recording, &options)
+        .map(|replay| (replay, copies))
+        .map_err(|error| TrialError::Missing(error.to_string()))
+}
