@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod acquisition;
+mod faults;
 mod gap;
 mod models;
 mod packet_level;
