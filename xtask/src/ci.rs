@@ -35,6 +35,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("a build without DPDK", || {
         run_command(cargo(&["check", "--workspace", "--all-targets"]))
     })?;
+    step("the fuzz targets compile", || {
+        run_command(cargo(&["check", "--manifest-path", "fuzz/Cargo.toml"]))
+    })?;
     step("tests", || {
         run_command(cargo(&["test", "--workspace", "--features", ALL]))
     })?;
