@@ -127,8 +127,7 @@ impl Json {
                 match column.field.value(record) {
                     Value::Absent => continue,
                     Value::Small(value) => {
-                        pen.label(&column.label);
-                        pen.small(value);
+                        pen.labelled(&column.label, value.into());
                         continue;
                     }
                     Value::Unsigned(value) => {

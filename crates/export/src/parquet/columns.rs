@@ -17,7 +17,7 @@ use ::parquet::file::properties::{
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::{ColumnPath, Type, TypePtr};
 use flow::analysis::{AnalysisValue, Filling};
-use flow::{FlowDefinition, RecordBatch, Schema};
+use flow::{Analysis, FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -166,14 +166,8 @@ impl Columns {
                     column.push_absent(records.len());
                     continue;
                 }
-                for (filling, analysis) in self.fillings.iter().zip(analyses.clone()) {
-                    match filling {
-                        Filling::Nothing => column.push_absent(1),
-                        Filling::Unseen | Filling::Own => {
-                            column.push_measure(measure.value(analysis), &mut self.times);
-                        }
-                    }
-                }
+                let rows = self.fillings.iter().copied().zip(analyses.clone());
+                column.push_measures(measure, rows, &mut self.times);
             }
         }
         self.records += records.len();
@@ -276,6 +270,50 @@ impl Column {
         }
     }
 
+    /// The values of a measure in the records of a batch, each with what it has of the measure's
+    /// kind.
+    fn push_measures<'a>(
+        &mut self,
+        measure: &Measure,
+        rows: impl Iterator<Item = (Filling, &'a Analysis)>,
+        times: &mut TimeText,
+    ) {
+        if let (Measure::Analysis(column), Some(present)) = (measure, &mut self.present) {
+            let source = column.source();
+            // The type is chosen once, not for each value.
+            match &mut self.values {
+                Values::Int32(values) => {
+                    return fill(present, values, rows, |it| match source.value(it) {
+                        AnalysisValue::Number(number) => Some(number as i32),
+                        _ => None,
+                    });
+                }
+                Values::Int64(values) => {
+                    return fill(present, values, rows, |it| match source.value(it) {
+                        AnalysisValue::Number(number) => Some(number as i64),
+                        AnalysisValue::Time(time_ns) => Some(time_ns),
+                        _ => None,
+                    });
+                }
+                Values::Double(values) => {
+                    return fill(present, values, rows, |it| match source.value(it) {
+                        AnalysisValue::Real(real) if real.is_finite() => Some(real),
+                        _ => None,
+                    });
+                }
+                Values::Strings { .. } => {}
+            }
+        }
+        for (filling, analysis) in rows {
+            match filling {
+                Filling::Nothing => self.push_absent(1),
+                Filling::Unseen | Filling::Own => {
+                    self.push_measure(measure.value(analysis), times);
+                }
+            }
+        }
+    }
+
     fn push_measure(&mut self, measured: Measured<'_>, times: &mut TimeText) {
         let value = match measured {
             Measured::Plain(AnalysisValue::None) => Value::Absent,
@@ -347,6 +385,27 @@ impl Column {
         };
         Ok(())
     }
+}
+
+/// Appends the values of records that have one, and which have.
+#[inline(always)]
+fn fill<'a, T>(
+    present: &mut Vec<i16>,
+    values: &mut Vec<T>,
+    rows: impl Iterator<Item = (Filling, &'a Analysis)>,
+    value: impl Fn(&'a Analysis) -> Option<T>,
+) {
+    present.extend(rows.map(|(filling, analysis)| {
+        let value = match filling {
+            Filling::Nothing => None,
+            Filling::Unseen | Filling::Own => value(analysis),
+        };
+        let there = value.is_some();
+        if let Some(value) = value {
+            values.push(value);
+        }
+        i16::from(there)
+    }));
 }
 
 /// The type of a column as the schema of a file has it.
