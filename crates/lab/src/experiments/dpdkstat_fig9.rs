@@ -100,7 +100,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             .into(),
         holds: if rate("polled", 4) > 1.5 * polled { Holds::Partly } else { Holds::No },
         because: format!(
-            "Four instances bear {:.1} times the rate of one. Looking every 0.5 ms bears at most a ring a period, \
+            "Four instances bear {:.1} times the rate of one. Looking every 0.5 ms bears about a ring a period, \
              {:.1} Mpps (found: {half:.1}); polling has no such bound when it is alone on its core, as here. What \
              makes it worse in the paper, two busy threads on one core, is not modelled.",
             rate("polled", 4) / polled,

@@ -56,7 +56,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         .collect();
     let mut drops = series.clone();
     let mut at_2_16 = Vec::new();
-    let mut worst: f64 = 0.0;
+    let mut worst = (0.0, 0);
     for exponent in exponents {
         let flows = 1u32 << exponent;
         context.say(&format!("{flows} flows"));
@@ -74,6 +74,12 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 Ok(Condition::new(*name, &wire, monitor))
             })
             .collect::<Result<Vec<_>, TrialError>>()?;
+        // Many flows take many packets; one trial of so many differs little from the next.
+        let repetitions = if exponent > 16 && !context.is_full() {
+            1
+        } else {
+            repetitions
+        };
         let costs = context.costs(&conditions, packets, repetitions)?;
         for (place, condition) in conditions.iter().enumerate() {
             let mean = context.mean(&costs[place]);
@@ -87,8 +93,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             drops[place]
                 .points
                 .push(Point::ratio(f64::from(flows), lost, offered));
-            if lost > 0 {
-                worst = worst.max(lost as f64 / offered as f64);
+            let ratio = lost as f64 / offered.max(1) as f64;
+            if ratio > worst.0 {
+                worst = (ratio, exponent);
             }
             table.row(vec![
                 flows.into(),
@@ -144,12 +151,16 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         paper: "The drop ratio grows with the number of flows, and keeping a percentile costs about ten times that of \
                 counting; it stays below 10⁻⁵ until the table is as full as it has buckets."
             .into(),
-        holds: if worst < 1e-5 { Holds::Partly } else { Holds::No },
+        holds: if worst.0 < 1e-5 { Holds::Partly } else { Holds::No },
         because: format!(
             "Costs grow with the flows as said, once they outgrow the caches. {} A percentile by P-square costs {:.2} \
              times a count here, by the histogram {:.2} times.",
-            if worst > 0.0 {
-                format!("The worst drop ratio at 14.88 Mpps is {worst:.1e}, while all flows are new.")
+            if worst.0 > 0.0 {
+                format!(
+                    "The worst drop ratio at 14.88 Mpps is {:.1e}, with 2^{} flows, the beginning in it, when every \
+                     flow is new.",
+                    worst.0, worst.1
+                )
             } else {
                 "Nothing is lost at 14.88 Mpps up to 2²⁰ flows, so drop ratios cannot grow.".to_owned()
             },
@@ -159,7 +170,14 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     });
     outcome.settings = vec![(
         "repetitions".into(),
-        format!("{repetitions}, in ABBA order"),
+        format!(
+            "{repetitions}, in ABBA order{}",
+            if context.is_full() {
+                ""
+            } else {
+                "; one above 2^16 flows"
+            }
+        ),
     )];
     Ok(outcome)
 }
