@@ -20,9 +20,9 @@ use wire::{FlowKey, Segment, ip_protocol};
 /// Packets ahead of which a TCP state is asked for.
 const AHEAD: usize = 6;
 
-/// Cache lines of a flow's state and of its TCP state that a packet may touch.
-const VOLUME_LINES: usize = 4;
-const TCP_LINES: usize = size_of::<Tcp>().div_ceil(64);
+/// Cache lines of a flow's state that a packet may touch, a bit for each: all but that of the first
+/// packets.
+const VOLUME_LINES: u32 = 0b1111;
 
 /// In place of a number: none.
 const NO_FLOW: u32 = u32::MAX;
@@ -169,7 +169,9 @@ impl Analyser {
                 && let Some(tcp) = &self.tcp
                 && ahead.tcp != NO_STATE
             {
-                tcp.prefetch(ahead.tcp, TCP_LINES);
+                let direction = batch.packets()[at + AHEAD].direction;
+                let side = usize::from(direction ^ ahead.initiator);
+                tcp.prefetch(ahead.tcp, Tcp::lines(side, &batch.segments()[at + AHEAD]));
             }
             let number = self.burst[at];
             let Some(volume) = self.volumes.get_mut(number) else {

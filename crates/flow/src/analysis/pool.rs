@@ -54,12 +54,14 @@ impl<T: Default> Pool<T> {
         }
     }
 
-    /// Brings a state near, of which `lines` cache lines from the start will be touched.
+    /// Brings those cache lines of a state near whose bits are set in `lines`.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, number: u32, lines: usize) {
+    pub(crate) fn prefetch(&self, number: u32, mut lines: u32) {
         let start = self.states.as_ptr().wrapping_add(number as usize);
-        for line in 0..lines {
+        while lines != 0 {
+            let line = lines.trailing_zeros() as usize;
             prefetch::address(start.cast::<u8>().wrapping_add(64 * line));
+            lines &= lines - 1;
         }
     }
 

@@ -46,6 +46,8 @@ pub mod mark {
     pub(super) const RECOVERS: u16 = 0x80;
     /// It told a window.
     pub const WINDOW: u16 = 0x100;
+    /// Its SYN was answered, and the answer is yet to be acknowledged.
+    pub(super) const ANSWERED: u16 = 0x200;
 }
 
 /// What a limit cut: bits of [`Tcp::limits`].
@@ -96,9 +98,11 @@ pub struct Tcp {
     client: u8,
 }
 
-/// What is kept of one side.
+/// What is kept of one side: five cache lines, in the order of how often a packet touches them. The
+/// first is every packet's; then the segments under way, time stamps and round trips; the last one
+/// has what is rare.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct TcpSide {
     /// The sequence number behind the highest byte seen.
     next: u32,
@@ -106,21 +110,17 @@ pub struct TcpSide {
     acknowledged: u32,
     /// The sequence number of its first byte of data.
     start: u32,
-    /// A loss is repaired when this is acknowledged.
-    recovery: u32,
-    holes: Holes,
-    sent: SentList,
     /// Bits of [`mark`].
     pub marks: u16,
     duplicates: u8,
     /// Window scale of its SYN.
     pub window_scale: u8,
+    window_min: u32,
+    window_max: u32,
     /// Its last window, not scaled.
     window: u16,
     /// Packets that told a window of zero.
     pub zero_windows: u16,
-    window_min: u32,
-    window_max: u32,
     /// The most bytes under way, sent and not acknowledged, that the probe saw.
     pub in_flight_max: u32,
     /// Bytes that were sent before the first of them was acknowledged.
@@ -131,16 +131,24 @@ pub struct TcpSide {
     pub pure_acks: u32,
     /// Packets with PSH.
     pub pushes: u32,
-    /// SACK blocks.
-    pub sack_blocks: u32,
+    /// The most payload of a packet, 65,535 if it was more.
+    pub segment_max: u16,
+    /// The least payload of a packet that has any, subtracted from 65,535.
+    segment_min: u16,
+    /// A loss is repaired when this is acknowledged.
+    recovery: u32,
+    sent: SentList,
+    stamped_ns: i64,
+    stamp: u32,
+    last_stamp: u32,
     smoothed: Smoothed,
     /// Round trips of its data: from the probe to the other host and back.
     pub rtt: RoundTrips,
     /// The same by time stamps.
     pub timestamp_rtt: RoundTrips,
-    stamped_ns: i64,
-    stamp: u32,
-    last_stamp: u32,
+    holes: Holes,
+    /// SACK blocks.
+    pub sack_blocks: u32,
     /// Packets with SYN.
     pub syns: u16,
     /// Packets with FIN.
@@ -155,13 +163,19 @@ pub struct TcpSide {
     pub windows_reduced: u16,
     /// Maximum segment size of its SYN, 0 if it told none.
     pub segment_size: u16,
-    /// The most payload of a packet, 65,535 if it was more.
-    pub segment_max: u16,
-    /// The least payload of a packet that has any, subtracted from 65,535.
-    segment_min: u16,
     /// SACK blocks that report a duplicate (RFC 2883).
     pub duplicates_reported: u16,
 }
+
+/// Cache lines of a side.
+const SIDE_LINES: usize = size_of::<TcpSide>() / 64;
+
+// What `Tcp::lines` says of them.
+const _: () = {
+    assert!(std::mem::offset_of!(TcpSide, sent) == 56 && SIDE_LINES == 5);
+    assert!(std::mem::offset_of!(TcpSide, stamped_ns) / 64 == 2);
+    assert!(std::mem::offset_of!(TcpSide, last_stamp) / 64 == 2);
+};
 
 impl Default for Tcp {
     fn default() -> Self {
@@ -183,6 +197,25 @@ impl Default for Tcp {
 pub(crate) type AnomalyPool = Pool<[Anomalies; 2]>;
 
 impl Tcp {
+    /// The cache lines of a state that such a packet of `side` will most likely touch, a bit for each.
+    #[inline(always)]
+    pub(crate) fn lines(side: usize, segment: &Segment) -> u32 {
+        // Lines of this side, and of its peer.
+        let (mut this, mut peer) = (0b1, 0b1);
+        if segment.has(seen::TIMESTAMPS) {
+            this |= 0b100;
+            peer |= 0b100;
+        }
+        if segment.payload_length > 0 {
+            this |= 0b110;
+        } else {
+            // It acknowledges, and so ends round trips.
+            peer |= 0b1110;
+        }
+        let shift = |side: usize| SIDE_LINES * side;
+        this << shift(side & 1) | peer << shift(side & 1 ^ 1)
+    }
+
     /// Takes a packet of `side` in.
     #[inline(always)]
     pub(crate) fn count(
@@ -203,7 +236,7 @@ impl Tcp {
     #[inline(always)]
     fn steady(&mut self, side: usize, time_ns: i64, segment: &Segment, pool: &mut AnomalyPool) {
         let flags = segment.tcp_flags;
-        if self.steps == 2 && flags & ACK != 0 {
+        if self.sides[side].marks & mark::ANSWERED != 0 && flags & ACK != 0 {
             self.end_handshake(side, time_ns, segment);
         }
         let (this, peer) = both(&mut self.sides, side);
@@ -251,10 +284,10 @@ impl Tcp {
 
     #[inline(never)]
     fn end_handshake(&mut self, side: usize, time_ns: i64, segment: &Segment) {
-        let client = usize::from(self.client);
-        if side == client && segment.acknowledgement == self.sides[client ^ 1].start {
+        if segment.acknowledgement == self.sides[side ^ 1].start {
             self.client_ns = interval(self.waiting_ns, time_ns);
-            self.sides[client ^ 1].smoothed.add(self.client_ns);
+            self.sides[side ^ 1].smoothed.add(self.client_ns);
+            self.sides[side].marks &= !mark::ANSWERED;
             self.steps = 3;
         }
     }
@@ -288,6 +321,9 @@ impl Tcp {
                 self.restart(side, pool);
                 self.restart(side ^ 1, pool);
                 self.connections = self.connections.saturating_add(1);
+                self.sides
+                    .iter_mut()
+                    .for_each(|it| it.marks &= !mark::ANSWERED);
                 self.steps = 0;
             } else if known & mark::STARTED != 0 {
                 self.restart(side, pool);
@@ -300,9 +336,9 @@ impl Tcp {
             }
         } else if self.steps == 1 && side != usize::from(self.client) {
             self.server_ns = interval(self.waiting_ns, time_ns);
-            self.sides[usize::from(self.client)]
-                .smoothed
-                .add(self.server_ns);
+            let client = &mut self.sides[usize::from(self.client)];
+            client.smoothed.add(self.server_ns);
+            client.marks |= mark::ANSWERED;
             (self.waiting_ns, self.steps) = (time_ns, 2);
         } else if self.steps == 2 {
             self.waiting_ns = time_ns;
@@ -319,7 +355,7 @@ impl Tcp {
         }
         let this = &mut self.sides[side];
         this.holes = Holes::default();
-        this.marks &= mark::TIMESTAMPS | mark::WINDOW;
+        this.marks &= mark::TIMESTAMPS | mark::WINDOW | mark::ANSWERED;
         this.duplicates = 0;
         this.smoothed = Smoothed::default();
         this.stamped_ns = 0;
@@ -560,4 +596,4 @@ fn interval(from: i64, to: i64) -> u64 {
 
 mod side;
 
-const _: () = assert!(size_of::<Tcp>() <= 672);
+const _: () = assert!(size_of::<Tcp>() <= 704);

@@ -51,13 +51,13 @@ impl Segment {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct SentList {
-    segments: [Segment; SENT],
     /// The sequence number at which the oldest begins, or the gap before it.
     edge: u32,
     head: u8,
     length: u8,
     /// How many of the oldest were acknowledged.
     acknowledged: u8,
+    segments: [Segment; SENT],
 }
 
 /// What is known of bytes that come again, or of a gap that is being filled.

@@ -130,7 +130,7 @@ impl TcpSide {
         self.marks |= mark::ACKNOWLEDGED;
         self.acknowledged = number;
         self.duplicates = 0;
-        if !after(self.recovery, number) {
+        if self.marks & mark::RECOVERS != 0 && !after(self.recovery, number) {
             self.marks &= !mark::RECOVERS;
         }
         if let Some(rtt_ns) = self.sent.acknowledge(number, time_ns) {
