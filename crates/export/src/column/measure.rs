@@ -42,7 +42,7 @@ pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
     };
     let of_flow = flow::analysis::COLUMNS
         .iter()
-        .filter(|column| level.has_tcp() || column.part == Part::Flow)
+        .filter(|column| level.has_tcp() || !column.part.is_of_tcp())
         .filter(|column| !(schema.vlan && column.name.starts_with("dot1q")));
     let of_names = flow::names::COLUMNS
         .iter()

@@ -1,7 +1,7 @@
 //! The columns of an [`Analysis`]: names, units, definitions, and how a value is got. Each measure
 //! that both sides have is two columns, the responder's with `reverse` before its name (RFC 5103).
 
-use super::tcp::limit;
+use super::tcp::{TcpSide, limit};
 use super::volume::{FIRST_PACKETS, First};
 use super::{Analysis, Anomalies, Tcp};
 use std::sync::LazyLock;
@@ -56,14 +56,35 @@ pub enum Part {
     /// Of every flow.
     #[default]
     Flow,
+    /// Marks of congestion and fragments.
+    Marks,
+    /// Times between the packets of a side.
+    Gaps,
+    /// Times until the responder answered.
+    Responses,
     /// Of TCP flows.
     Tcp,
+    /// The TCP flags that few packets have: URG, ECE, CWR.
+    RareFlags,
+    /// What selective acknowledgements of TCP flows said.
+    Sacks,
     /// Round trips of TCP flows by acknowledgements.
     RoundTrips,
     /// Round trips of TCP flows by time stamps.
     TimestampRoundTrips,
     /// What was out of sequence in TCP flows.
     Anomalies,
+}
+
+impl Part {
+    /// Whether only TCP flows have values in it.
+    #[must_use]
+    pub const fn is_of_tcp(self) -> bool {
+        !matches!(
+            self,
+            Self::Flow | Self::Marks | Self::Gaps | Self::Responses
+        )
+    }
 }
 
 /// What a flow has in the columns of a [`Part`].
@@ -82,25 +103,37 @@ impl Analysis {
     /// What it has in the columns of `part`.
     #[must_use]
     pub fn filling(&self, part: Part) -> Filling {
-        if part == Part::Flow {
-            return Filling::Own;
-        }
-        let Some(tcp) = &self.tcp else {
-            return Filling::Nothing;
+        let sides = &self.volume.sides;
+        let of_tcp = |unseen: fn(&TcpSide) -> bool| {
+            let tcp = self.tcp.as_ref()?;
+            Some(tcp.sides.iter().all(unseen))
         };
         let unseen = match part {
-            Part::Flow | Part::Tcp => false,
-            Part::RoundTrips => tcp.sides.iter().all(|side| side.rtt.count() == 0),
-            Part::TimestampRoundTrips => {
-                tcp.sides.iter().all(|side| side.timestamp_rtt.count() == 0)
+            Part::Flow => Some(false),
+            Part::Marks => Some(
+                sides
+                    .iter()
+                    .all(|side| side.congestion_marks | side.fragments == 0),
+            ),
+            Part::Gaps => Some(sides.iter().all(|side| side.gaps() == 0)),
+            Part::Responses => Some(self.volume.responses == 0),
+            Part::Tcp => of_tcp(|_| false),
+            Part::RareFlags => {
+                of_tcp(|side| side.urgent | side.ecn_echoes | side.windows_reduced == 0)
             }
-            Part::Anomalies if tcp.limits & limit::ANOMALIES != 0 => return Filling::Nothing,
-            Part::Anomalies => self.anomalies == [Anomalies::default(); 2],
+            Part::Sacks => of_tcp(|side| side.sack_blocks == 0 && side.duplicates_reported == 0),
+            Part::RoundTrips => of_tcp(|side| side.rtt.count() == 0),
+            Part::TimestampRoundTrips => of_tcp(|side| side.timestamp_rtt.count() == 0),
+            Part::Anomalies => {
+                let counted = |tcp: &&Tcp| tcp.limits & limit::ANOMALIES == 0;
+                let tcp = self.tcp.as_ref().filter(counted);
+                tcp.map(|_| self.anomalies == [Anomalies::default(); 2])
+            }
         };
-        if unseen {
-            Filling::Unseen
-        } else {
-            Filling::Own
+        match unseen {
+            None => Filling::Nothing,
+            Some(true) => Filling::Unseen,
+            Some(false) => Filling::Own,
         }
     }
 
@@ -382,6 +415,7 @@ fn volume(table: &mut Table) {
         ),
         |it, side| sent(it, side, it.volume.sides[side].dscp_changed.into()),
     );
+    table.part = Part::Marks;
     table.sides(
         about!(
             "congestionMarkedPackets",
@@ -394,6 +428,7 @@ fn volume(table: &mut Table) {
         |it, side| number(it.volume.sides[side].congestion_marks),
     );
     table.sides(about!("fragmentPackets", None, Number, "packets", "", "Fragments of IP packets that belong to the flow; those after the first of a packet have no ports and are in a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
+    table.part = Part::Flow;
     table.sides(about!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
     table.sides(
         about!(
@@ -406,6 +441,7 @@ fn volume(table: &mut Table) {
         ),
         |it, side| payload_time(it, side, it.volume.sides[side].last_payload_ns),
     );
+    table.part = Part::Gaps;
     table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side; 0 where the clock went back."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
     table.sides(
         about!(
@@ -444,6 +480,7 @@ fn volume(table: &mut Table) {
         },
     );
     const _: () = assert!(FIRST_PACKETS == 10);
+    table.part = Part::Flow;
     table.flow(about!("firstPacketSizes", None, List, "bytes", "", "Bytes on the wire of the first ten packets of the flow, at most 65,535 each; a `|` between two."), |it, _| AnalysisValue::Sizes(&it.volume.first, it.volume.first_count));
     table.flow(
         about!(
@@ -467,6 +504,7 @@ fn volume(table: &mut Table) {
         ),
         |it, _| AnalysisValue::Gaps(&it.volume.first, it.volume.first_count),
     );
+    table.part = Part::Responses;
     table.flow(
         about!(
             "responses",

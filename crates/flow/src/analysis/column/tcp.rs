@@ -149,6 +149,7 @@ fn flags(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| number(it.acks)),
     );
+    table.part = Part::RareFlags;
     table.sides(
         about!(
             "tcpUrgTotalCount",
@@ -182,6 +183,7 @@ fn flags(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| number(it.windows_reduced)),
     );
+    table.part = Part::Tcp;
     table.sides(
         about!(
             "tcpPureAckCount",
@@ -251,6 +253,7 @@ fn options(table: &mut Table) {
         ),
         |it, side| marked(it, side, mark::TIMESTAMPS),
     );
+    table.part = Part::Sacks;
     table.sides(
         about!(
             "tcpSackBlocks",
@@ -273,6 +276,7 @@ fn options(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| number(it.duplicates_reported)),
     );
+    table.part = Part::Tcp;
     table.sides(
         about!(
             "tcpWindowMinimumBytes",
