@@ -9,6 +9,7 @@ pub mod garbage;
 pub mod hash;
 pub mod meter;
 pub mod names;
+mod pool;
 pub mod record;
 pub mod statistic;
 pub mod table;

@@ -1,13 +1,13 @@
 //! Feeds packets to the states of their flows, and lets them go with their flows.
 
 use super::continued::{CONTINUED_MAX, Continued};
-use super::pool::Pool;
 use super::tcp::AnomalyPool;
 use super::volume::NO_STATE;
 use super::{Analysis, Level, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
 use crate::names::{self, Applications, Names, NamesLimits};
+use crate::pool::Pool;
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
 use hw::hash::KeyedHash;

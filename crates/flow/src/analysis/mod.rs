@@ -8,7 +8,6 @@ mod analyser;
 pub mod column;
 mod continued;
 mod level;
-mod pool;
 pub mod tcp;
 pub mod volume;
 

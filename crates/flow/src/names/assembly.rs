@@ -1,6 +1,7 @@
 //! Streams that are put together: the pieces of a handshake that spans packets, in any order.
 
 use super::slab::Slab;
+use std::io;
 
 /// The most pieces with gaps between them that are kept.
 const PIECES_MAX: usize = 8;
@@ -123,12 +124,12 @@ pub(super) struct Assemblies {
 }
 
 impl Assemblies {
-    pub(super) fn new(count_max: u16, bytes_max: u32) -> Self {
-        Self {
-            pool: Slab::new(usize::from(count_max)),
+    pub(super) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
+        Ok(Self {
+            pool: Slab::new(usize::from(count_max))?,
             bytes_max,
             count_max: usize::from(count_max),
-        }
+        })
     }
 
     /// A fresh assembly whose stream begins at `base`; 0 when all are taken.
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(assembly.contiguous(), [7; 16]);
         assembly.advance(20);
         assert!(assembly.is_only(0));
-        let mut pool = Assemblies::new(1, 10);
+        let mut pool = Assemblies::new(1, 10).unwrap();
         let mut handle = pool.take(5);
         assert_eq!((handle, pool.take(6)), (1, 0));
         pool.release(&mut handle);

@@ -138,14 +138,14 @@ impl Names {
         };
         Ok(Self {
             words: HugeSlice::try_zeroed(slots)?,
-            flows: Slab::new(slots),
-            tls: Slab::new(slots),
-            http: Slab::new(slots),
-            dns: Slab::new(slots),
-            quic: Slab::new(slots),
-            rtp: Slab::new(slots),
-            texts: TextPool::new(blocks),
-            assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes),
+            flows: Slab::new(slots)?,
+            tls: Slab::new(slots)?,
+            http: Slab::new(slots)?,
+            dns: Slab::new(slots)?,
+            quic: Slab::new(slots)?,
+            rtp: Slab::new(slots)?,
+            texts: TextPool::new(blocks)?,
+            assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes)?,
             resolved: Resolved::new(limits.resolved_max)?,
             applications,
             limits: *limits,
@@ -159,10 +159,16 @@ impl Names {
         })
     }
 
-    /// Takes the memory now that every packet touches; what flows have said is kept where memory
-    /// comes as they do.
+    /// Takes the memory of the first flows now.
     pub(crate) fn populate(&mut self) {
         self.words.populate();
+        self.flows.populate();
+        self.tls.populate();
+        self.http.populate();
+        self.dns.populate();
+        self.quic.populate();
+        self.rtp.populate();
+        self.texts.populate();
     }
 
     /// Asks for the cache lines of a flow, some time before [`Names::observe`].

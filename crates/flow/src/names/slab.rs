@@ -1,78 +1,56 @@
-//! A bounded pool of values with numbers for handles.
-//!
-//! It grows chunk by chunk and never moves what it holds, so that no packet waits while a large
-//! array is copied. Freed places are used again, the last one first, while it is in the cache.
+//! A bounded pool of values with numbers for handles, of which 0 is no value.
 
-/// Values in a chunk.
-const CHUNK: usize = 512;
+use crate::pool::Pool;
+use std::io;
 
-/// A pool of at most a given number of values. Handle 0 is no value.
+/// A pool of at most a given number of values.
 #[derive(Debug)]
-pub(super) struct Slab<T> {
-    chunks: Vec<Box<[T]>>,
-    free: Vec<u32>,
-    /// Places handed out at least once.
-    used: usize,
-    places_max: usize,
-}
+pub(super) struct Slab<T>(Pool<T>);
 
 impl<T: Default> Slab<T> {
-    /// A pool of at most `places_max` values; memory comes as they do.
-    pub(super) fn new(places_max: usize) -> Self {
-        Self {
-            chunks: Vec::new(),
-            free: Vec::new(),
-            used: 0,
-            places_max: places_max.min(u32::MAX as usize - 1),
-        }
+    /// A pool of at most `places_max` values.
+    ///
+    /// # Errors
+    /// When the machine has no room for them.
+    pub(super) fn new(places_max: usize) -> io::Result<Self> {
+        Pool::new(places_max.min(u32::MAX as usize - 1)).map(Self)
+    }
+
+    /// Takes the memory of the first values from the machine now.
+    pub(super) fn populate(&mut self) {
+        self.0.populate();
     }
 
     /// A place with a default value in it, or 0 when all are taken.
     pub(super) fn take(&mut self) -> u32 {
-        if let Some(handle) = self.free.pop() {
-            return handle;
-        }
-        if self.used == self.places_max {
-            return 0;
-        }
-        if self.used.is_multiple_of(CHUNK) {
-            let chunk: Vec<T> = (0..CHUNK).map(|_| T::default()).collect();
-            self.chunks.push(chunk.into_boxed_slice());
-        }
-        self.used += 1;
-        self.used as u32
+        self.0.take().map_or(0, |number| number + 1)
     }
 
     /// Gives a place back, its value made the default one.
     pub(super) fn release(&mut self, handle: u32) {
-        if let Some(value) = self.get_mut(handle) {
-            *value = T::default();
-            self.free.push(handle);
-        }
+        self.0.give_back(handle.wrapping_sub(1));
     }
 
     /// The value, if `handle` is not 0.
     #[inline]
     pub(super) fn get(&self, handle: u32) -> Option<&T> {
-        let at = (handle as usize).wrapping_sub(1);
-        self.chunks.get(at / CHUNK)?.get(at % CHUNK)
+        self.0.get(handle.wrapping_sub(1))
     }
 
     /// The value, if `handle` is not 0.
     #[inline]
     pub(super) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
-        let at = (handle as usize).wrapping_sub(1);
-        self.chunks.get_mut(at / CHUNK)?.get_mut(at % CHUNK)
+        self.0.get_mut(handle.wrapping_sub(1))
     }
 
     /// Values that are taken now.
     pub(super) fn taken(&self) -> usize {
-        self.used - self.free.len()
+        self.0.taken()
     }
 
     /// Memory when all places are taken, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.places_max.next_multiple_of(CHUNK) * (size_of::<T>() + size_of::<u32>())
+        self.0.memory_bytes()
     }
 }
 
@@ -82,7 +60,7 @@ mod tests {
 
     #[test]
     fn places_are_bounded_and_used_again() {
-        let mut slab = Slab::<u64>::new(700);
+        let mut slab = Slab::<u64>::new(700).unwrap();
         let handles: Vec<u32> = (0..700).map(|_| slab.take()).collect();
         assert!(handles.iter().all(|&handle| handle != 0));
         assert_eq!(slab.take(), 0);

@@ -2,6 +2,7 @@
 //! a flow's share of them is counted in blocks.
 
 use super::slab::Slab;
+use std::io;
 
 /// Bytes of text in a block.
 pub(super) const BLOCK_TEXT: usize = 28;
@@ -34,10 +35,15 @@ pub(super) struct TextPool {
 }
 
 impl TextPool {
-    pub(super) fn new(blocks_max: usize) -> Self {
-        Self {
-            blocks: Slab::new(blocks_max),
-        }
+    pub(super) fn new(blocks_max: usize) -> io::Result<Self> {
+        Ok(Self {
+            blocks: Slab::new(blocks_max)?,
+        })
+    }
+
+    /// Takes the memory of the first blocks from the machine now.
+    pub(super) fn populate(&mut self) {
+        self.blocks.populate();
     }
 
     /// Keeps as much of `text` as `blocks` blocks hold, and subtracts what it took of them. The
@@ -125,7 +131,7 @@ mod tests {
     proptest! {
         #[test]
         fn texts_come_back_whole_or_marked(texts in prop::collection::vec("[a-zé.]{0,90}", 0..20)) {
-            let mut pool = TextPool::new(40);
+            let mut pool = TextPool::new(40).unwrap();
             let mut kept = Vec::new();
             for text in &texts {
                 let mut blocks = 3;

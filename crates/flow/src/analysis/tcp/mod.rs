@@ -17,7 +17,7 @@ mod tests;
 pub use anomaly::{Anomalies, CLASSES, Class};
 pub use rtt::RoundTrips;
 
-use super::pool::Pool;
+use crate::pool::Pool;
 use anomaly::Evidence;
 use holes::Holes;
 use rtt::Smoothed;

@@ -75,6 +75,11 @@ impl<T: Default> Pool<T> {
         self.states.get_mut(number as usize)
     }
 
+    /// States that are taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.states.len() - self.free.len()
+    }
+
     /// Memory that they take when all are in use, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.states.capacity() * (size_of::<T>() + size_of::<u32>())
