@@ -267,7 +267,13 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         ),
     });
     outcome.settings = vec![
-        ("traffic".into(), recorded::name(&path)),
+        (
+            "traffic".into(),
+            format!(
+                "{}, without frames of more than {LONGEST} B",
+                recorded::name(&path)
+            ),
+        ),
         ("statistics".into(), "full".into()),
         ("idle time-out".into(), format!("{} ms", IDLE.as_millis())),
         ("packets".into(), packets.to_string()),
@@ -277,7 +283,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
 
 /// The capture, its frames longer or as they are, in enough copies.
 fn replay(path: &Path, lengthened: bool, packets: usize) -> Result<Replay, TrialError> {
-    let mut recording = recorded::load(path)?;
+    let mut recording = recorded::load_up_to(path, LONGEST - FCS)?;
     if lengthened {
         let mean = PAPER_BYTES - FCS as f64;
         recording = recording.lengthened(mean, LONGEST - FCS).map_err(missing)?;

@@ -2,7 +2,7 @@
 
 use crate::trial::TrialError;
 use generator::{Recording, Replay, ReplayOptions};
-use port::{CaptureFiles, Input};
+use port::{CaptureFiles, Filtered, Input, PortError};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -32,10 +32,22 @@ pub(super) fn name(path: &Path) -> String {
 
 /// Its packets.
 pub(super) fn load(path: &Path) -> Result<Recording, TrialError> {
-    let input = Input::from_argument(OsStr::new(path));
-    CaptureFiles::open(&[input])
+    open(path)
         .and_then(|mut files| Recording::load(&mut files))
         .map_err(|error| TrialError::Missing(error.to_string()))
+}
+
+/// Its packets of at most so many bytes: a capture taken in a host has some that its card has put
+/// together, and that no link carries.
+pub(super) fn load_up_to(path: &Path, longest: usize) -> Result<Recording, TrialError> {
+    open(path)
+        .and_then(|files| Filtered::new(files, &format!("len <= {longest}")))
+        .and_then(|mut files| Recording::load(&mut files))
+        .map_err(|error| TrialError::Missing(error.to_string()))
+}
+
+fn open(path: &Path) -> Result<CaptureFiles, PortError> {
+    CaptureFiles::open(&[Input::from_argument(OsStr::new(path))])
 }
 
 /// At least `packets` packets of a recording, in copies with addresses of their own; and how many
