@@ -125,24 +125,12 @@ fn huge_pages() -> String {
     )
 }
 
-/// The version, and the commit of the sources where they are still there.
+/// The version, and the commit that it was built from, where that is known.
 fn flowatch() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let described = Command::new("git")
-        .args([
-            "-C",
-            env!("CARGO_MANIFEST_DIR"),
-            "describe",
-            "--always",
-            "--dirty",
-        ])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    match described {
-        Some(commit) if !commit.is_empty() => format!("{version} ({commit})"),
-        _ => version.into(),
+    match env!("FLOWATCH_COMMIT") {
+        "" => version.into(),
+        commit => format!("{version} ({commit})"),
     }
 }
 
