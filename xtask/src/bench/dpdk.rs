@@ -28,8 +28,10 @@ const EAL: [&str; 6] = [
 ];
 const DEVICE: &str = "net_null0,size=60";
 
-/// Frames asked for at a time, and descriptors, of both.
-const BATCH: &str = "256";
+/// Frames asked for at a time, of both: testpmd's own default, and up to the paper's best.
+const BATCHES: [&str; 4] = ["32", "64", "128", "256"];
+
+/// Descriptors of both.
 const RING: &str = "4096";
 
 /// Ticks a second of the times in /proc/PID/stat (USER_HZ, the same on every Linux of today).
@@ -58,30 +60,33 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> anyhow::Result<()> {
         "--features",
         "dpdk",
     ]))?;
-    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        theirs.push(testpmd(seconds)?);
-        ours.push(flowatch(seconds)?);
+    println!("{DEVICE}, ns of the receiving thread a packet, median of {ROUNDS}:");
+    println!("  bursts of  testpmd rxonly  flowatch watch --level packet  speed (95 % interval)");
+    let mut bests = [f64::INFINITY; 2];
+    for batch in BATCHES {
+        let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            theirs.push(testpmd(batch, seconds)?);
+            ours.push(flowatch(batch, seconds)?);
+        }
+        let ratio = ratio(&theirs, &ours);
+        let medians = [median(&theirs), median(&ours)];
+        println!(
+            "  {batch:>9} {:>15.2} {:>30.2}  {:.3} ({:.3} to {:.3})",
+            medians[0], medians[1], ratio.value, ratio.low, ratio.high
+        );
+        bests = [bests[0].min(medians[0]), bests[1].min(medians[1])];
     }
-    let ratio = ratio(&theirs, &ours);
-    println!(
-        "{DEVICE}, bursts of {BATCH}, ns of the receiving thread a packet, median of {ROUNDS}:"
-    );
-    println!("  testpmd rxonly                 {:.2}", median(&theirs));
-    println!("  flowatch watch --level packet  {:.2}", median(&ours));
-    println!(
-        "flowatch is at {:.3} of testpmd's speed (95 % interval {:.3} to {:.3})",
-        ratio.value, ratio.low, ratio.high
-    );
+    println!("each at its own best: {:.3}", bests[0] / bests[1]);
     Ok(())
 }
 
 /// Nanoseconds of processor time a packet.
-fn flowatch(seconds: f64) -> anyhow::Result<f64> {
+fn flowatch(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let mut command = Command::new(workspace::target().join("release/flowatch"));
     command
         .args(["watch", "-i", &format!("dpdk:{DEVICE}")])
-        .args(["--level", "packet", "--batch", BATCH, "--rx-ring", RING])
+        .args(["--level", "packet", "--batch", batch, "--rx-ring", RING])
         .args(["--cores", "1", "-q", "--summary", "json"])
         .arg("--duration")
         .arg(format!("{}ms", (seconds * 1000.0) as u64))
@@ -98,13 +103,13 @@ fn flowatch(seconds: f64) -> anyhow::Result<f64> {
 }
 
 /// The same of testpmd, from a little after its start to a little before its end.
-fn testpmd(seconds: f64) -> anyhow::Result<f64> {
+fn testpmd(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let mut command = Command::new("dpdk-testpmd");
     command
         .args(EAL)
         .args([&format!("--vdev={DEVICE}"), "--"])
         .args(["--forward-mode=rxonly", "--auto-start"])
-        .arg(format!("--burst={BATCH}"))
+        .arg(format!("--burst={batch}"))
         .arg(format!("--rxd={RING}"))
         .args(["--total-num-mbufs=9216", "--mbcache=512"])
         .stdin(Stdio::piped())

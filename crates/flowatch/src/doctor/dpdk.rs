@@ -141,7 +141,14 @@ fn cards(system: &System) -> Vec<Finding> {
     });
     let cards: Vec<_> = addresses
         .map(|address| {
-            let interfaces = system.names(&format!("{bus}/{address}/net"));
+            let place = format!("{bus}/{address}");
+            let mut interfaces = system.names(&format!("{place}/net"));
+            // A virtio card has a device of its own below that of the bus.
+            for device in system.names(&place) {
+                if device.starts_with("virtio") {
+                    interfaces.extend(system.names(&format!("{place}/{device}/net")));
+                }
+            }
             card(
                 &address,
                 system.link(&format!("{bus}/{address}/driver")),
@@ -169,11 +176,14 @@ fn card(address: &str, driver: Option<String>, interfaces: &[String]) -> Finding
             format!("{address} ({driver}, which the kernel and DPDK share): -i dpdk:{address}"),
         ),
         Some(driver) => {
-            let names = interfaces.join(", ");
+            let name = match interfaces {
+                [] => String::new(),
+                names => format!(" as {}", names.join(", ")),
+            };
             Finding::note(
                 "card",
                 format!(
-                    "{address}: the kernel has it as {names} (driver {driver}); to give it to DPDK:"
+                    "{address}: the kernel has it{name} (driver {driver}); to give it to DPDK:"
                 ),
             )
             .with(bind)

@@ -110,6 +110,18 @@ pub(super) fn failed(device: &DeviceName, what: &str, said: &str, error: i32) ->
         || error_text(error),
         |line| format!("{} ({})", bare(line), error_text(error)),
     );
+    if let Some((_, socket)) = why.split_once("Failed to connect socket: ") {
+        // The error number that comes with it says nothing of the kind.
+        let socket = socket
+            .split(" (")
+            .next()
+            .unwrap_or(socket)
+            .trim_end_matches('.');
+        return PortError::Failed(format!(
+            "{device} cannot {what}: nobody serves {socket}; start the side with role=server first, or name its \
+             socket (socket=PATH)"
+        ));
+    }
     let message = format!("{device} cannot {what}: {why}");
     if [libc::EPERM, libc::EACCES].contains(&-error) {
         PortError::Permission(format!("{message}; run as root"))
@@ -244,6 +256,17 @@ mod tests {
         let error = of_start(said, -libc::EACCES);
         assert!(matches!(error, PortError::Permission(_)), "{error}");
         assert!(text(&error).contains("run as root"));
+    }
+
+    #[test]
+    fn a_memif_without_a_server_is_told_what_is_missing() {
+        let device = DeviceName::parse("net_memif0,role=client").unwrap();
+        let said = "memif_connect_client(): Failed to connect socket: /run/memif.sock.\n";
+        let error = failed(&device, "start", said, -libc::EPERM);
+        assert!(matches!(error, PortError::Failed(_)), "{error}");
+        assert!(
+            text(&error).contains("nobody serves /run/memif.sock; start the side with role=server")
+        );
     }
 
     /// A tree with a card that `driver` has, gone with the value.
