@@ -54,14 +54,12 @@ impl<T: Default> Pool<T> {
         }
     }
 
-    /// Brings those cache lines of a state near whose bits are set in `lines`.
+    /// Brings cache lines of a state near, by their numbers.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, number: u32, mut lines: u32) {
+    pub(crate) fn prefetch<const N: usize>(&self, number: u32, lines: [usize; N]) {
         let start = self.states.as_ptr().wrapping_add(number as usize);
-        while lines != 0 {
-            let line = lines.trailing_zeros() as usize;
+        for line in lines {
             prefetch::address(start.cast::<u8>().wrapping_add(64 * line));
-            lines &= lines - 1;
         }
     }
 

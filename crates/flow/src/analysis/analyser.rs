@@ -20,9 +20,8 @@ use wire::{FlowKey, Segment, ip_protocol};
 /// Packets ahead of which a TCP state is asked for.
 const AHEAD: usize = 6;
 
-/// Cache lines of a flow's state that a packet may touch, a bit for each: all but that of the first
-/// packets.
-const VOLUME_LINES: u32 = 0b1111;
+/// Cache lines of a flow's state that a packet may touch: all but that of the first packets.
+const VOLUME_LINES: [usize; 4] = [0, 1, 2, 3];
 
 /// In place of a number: none.
 const NO_FLOW: u32 = u32::MAX;

@@ -197,23 +197,17 @@ impl Default for Tcp {
 pub(crate) type AnomalyPool = Pool<[Anomalies; 2]>;
 
 impl Tcp {
-    /// The cache lines of a state that such a packet of `side` will most likely touch, a bit for each.
+    /// The cache lines of a state that such a packet of `side` will most likely touch.
     #[inline(always)]
-    pub(crate) fn lines(side: usize, segment: &Segment) -> u32 {
-        // Lines of this side, and of its peer.
-        let (mut this, mut peer) = (0b1, 0b1);
-        if segment.has(seen::TIMESTAMPS) {
-            this |= 0b100;
-            peer |= 0b100;
-        }
-        if segment.payload_length > 0 {
-            this |= 0b110;
+    pub(crate) fn lines(side: usize, segment: &Segment) -> [usize; 6] {
+        let (this, peer) = (SIDE_LINES * (side & 1), SIDE_LINES * (side & 1 ^ 1));
+        // Data are added to what is under way; an acknowledgement ends round trips.
+        let last = if segment.payload_length > 0 {
+            [this + 1, this + 2]
         } else {
-            // It acknowledges, and so ends round trips.
-            peer |= 0b1110;
-        }
-        let shift = |side: usize| SIDE_LINES * side;
-        this << shift(side & 1) | peer << shift(side & 1 ^ 1)
+            [peer + 1, peer + 3]
+        };
+        [this, peer, this + 2, peer + 2, last[0], last[1]]
     }
 
     /// Takes a packet of `side` in.
