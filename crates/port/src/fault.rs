@@ -318,6 +318,10 @@ impl<P: Port> Port for Faulty<P> {
         self.port.occupancy()
     }
 
+    fn queue_size(&self) -> Option<usize> {
+        self.port.queue_size()
+    }
+
     fn stamps_bursts(&self) -> bool {
         self.port.stamps_bursts()
     }

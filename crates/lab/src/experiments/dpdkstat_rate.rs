@@ -14,7 +14,7 @@ use crate::virtual_clock::{VirtualOptions, Wire};
 use export::{ExportOptions, Exporter, Spec};
 use flow::statistic::Estimator;
 use flow::{FlowDefinition, RecordBatch, Timeouts};
-use generator::{FCS, Replay, WIRE_OVERHEAD};
+use generator::{FCS, Recording, Replay, WIRE_OVERHEAD};
 use hw::time::TickRate;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -173,6 +173,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         ],
     );
     let mut points = Vec::new();
+    let mut names = Vec::new();
     let mut kept = false;
     let mut lost_at_40g = 0;
     for lengthened in [true, false] {
@@ -222,6 +223,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             lost_at_40g = lost;
         }
         let rate = gigabits(found.rate, bytes);
+        names.push(format!("{name}: {bytes:.0} B on average"));
         points.push(Point::new(points.len() as f64, rate));
         table.row(vec![
             name.into(),
@@ -243,7 +245,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         Figure::new(
             "rates",
             "The highest rate that one core analyses whole without a lost packet, on the wire.",
-            Axis::names("frames", ["716 B on average", "as captured"]),
+            Axis::names("frames", names.iter().map(String::as_str)),
             Axis::linear("highest rate without loss (Gbit/s)").from_zero(),
         )
         .with(Series::bars("", points))
@@ -270,7 +272,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         (
             "traffic".into(),
             format!(
-                "{}, without frames of more than {LONGEST} B",
+                "{}; over the software NIC without frames of more than {LONGEST} B",
                 recorded::name(&path)
             ),
         ),
@@ -281,9 +283,12 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     Ok(outcome)
 }
 
-/// The capture, its frames longer or as they are, in enough copies.
-fn replay(path: &Path, lengthened: bool, packets: usize) -> Result<Replay, TrialError> {
-    let mut recording = recorded::load_up_to(path, LONGEST - FCS)?;
+/// A recording, its frames longer or as they are, in enough copies.
+fn replay(
+    mut recording: Recording,
+    lengthened: bool,
+    packets: usize,
+) -> Result<Replay, TrialError> {
     if lengthened {
         let mean = PAPER_BYTES - FCS as f64;
         recording = recording.lengthened(mean, LONGEST - FCS).map_err(missing)?;
@@ -293,7 +298,8 @@ fn replay(path: &Path, lengthened: bool, packets: usize) -> Result<Replay, Trial
 
 /// The same as a wire.
 fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
-    wire_of_replay(&mut replay(path, lengthened, packets)?, packets)
+    let mut replay = replay(recorded::load(path)?, lengthened, packets)?;
+    wire_of_replay(&mut replay, packets)
 }
 
 /// The same in real time, and how many records were written.
@@ -306,7 +312,9 @@ fn in_software_nic(
 ) -> Result<(Real, u64), TrialError> {
     let time = Duration::from_millis(context.pick(100, 1000));
     let packets = (rate_pps * time.as_secs_f64()) as usize;
-    let mut replay = replay(path, lengthened, packets)?;
+    // A card has no buffers for what another has put together from several frames.
+    let recording = recorded::load_up_to(path, LONGEST - FCS)?;
+    let mut replay = replay(recording, lengthened, packets)?;
     let mut file = Written::new(monitor)?;
     let load = Load {
         rate_pps,

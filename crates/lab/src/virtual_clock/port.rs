@@ -359,6 +359,10 @@ impl Port for VirtualPort {
         Some(self.ring.len())
     }
 
+    fn queue_size(&self) -> Option<usize> {
+        Some(self.options.ring)
+    }
+
     fn stop(&mut self) {
         self.stopped = true;
     }
