@@ -4,6 +4,7 @@ use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, outcome};
 use super::real_time::{Load, Real, real_replay};
 use super::recorded::{self, TRAFFIC};
+use super::writing::Writing;
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -11,13 +12,12 @@ use crate::search::Goal;
 use crate::traffic::wire_of_replay;
 use crate::trial::{Trial, TrialError};
 use crate::virtual_clock::{VirtualOptions, Wire};
-use export::{ExportOptions, Exporter, Spec};
 use flow::statistic::Estimator;
-use flow::{FlowDefinition, RecordBatch, Timeouts};
+use flow::{FlowDefinition, Timeouts};
 use generator::{FCS, Recording, Replay, WIRE_OVERHEAD};
 use hw::time::TickRate;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ const LINK: f64 = 40e9;
 
 /// The longest frame, in bytes.
 const LONGEST: usize = 1518;
+
+/// Where the records go.
+const OUTPUTS: [&str; 1] = ["csv:records.csv"];
 
 /// A second of the link has as many packets as an hour of the capture's networks: flows end after so
 /// much silence that thousands of records are written within a trial.
@@ -56,58 +59,15 @@ fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
     Ok(monitor)
 }
 
-/// A file of records that goes when it is done with.
-struct Written {
-    path: PathBuf,
-    exporter: Box<dyn Exporter>,
-    fault: Option<String>,
-}
-
-impl Written {
-    fn new(monitor: &Monitor) -> Result<Self, TrialError> {
-        let name = format!("flowatch-rate-{}.csv", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let spec: Spec = format!("csv:{}", path.display()).parse().map_err(missing)?;
-        let schema = monitor.options.meter.schema();
-        let exporter = export::open(&spec, &schema, &ExportOptions::default()).map_err(missing)?;
-        Ok(Self {
-            path,
-            exporter,
-            fault: None,
-        })
-    }
-
-    fn take(&mut self, batch: &RecordBatch) {
-        if let Err(error) = self.exporter.write(batch) {
-            self.fault.get_or_insert_with(|| error.to_string());
-        }
-    }
-
-    /// Records that are in the file.
-    fn finish(mut self) -> Result<u64, TrialError> {
-        self.exporter.finish().map_err(missing)?;
-        match self.fault.take() {
-            Some(fault) => Err(missing(fault)),
-            None => Ok(self.exporter.written()),
-        }
-    }
-}
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 /// A trial whose records this thread writes, and how many they were.
 fn written(
     wire: &Arc<Wire>,
     link: &VirtualOptions,
     monitor: &Monitor,
 ) -> Result<(Trial, u64), TrialError> {
-    let mut file = Written::new(monitor)?;
+    let mut file = Writing::new(monitor, &OUTPUTS, None)?;
     let trial = Trial::run_looking(wire, link, monitor, |batch| file.take(batch))?;
-    Ok((trial, file.finish()?))
+    Ok((trial, file.finish()?.0))
 }
 
 /// The longest poll that the machine did not stall, in microseconds.
@@ -315,7 +275,7 @@ fn in_software_nic(
     // A card has no buffers for what another has put together from several frames.
     let recording = recorded::load_up_to(path, LONGEST - FCS)?;
     let mut replay = replay(recording, lengthened, packets)?;
-    let mut file = Written::new(monitor)?;
+    let mut file = Writing::new(monitor, &OUTPUTS, None)?;
     let load = Load {
         rate_pps,
         time,
@@ -324,7 +284,7 @@ fn in_software_nic(
     let real = real_replay(context, &mut replay, load, monitor, |batch| {
         file.take(batch);
     })?;
-    Ok((real, file.finish()?))
+    Ok((real, file.finish()?.0))
 }
 
 #[cfg(test)]

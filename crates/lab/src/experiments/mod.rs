@@ -27,6 +27,7 @@ mod recorded;
 mod table3;
 mod table4;
 mod tools;
+mod writing;
 
 pub use context::{Context, Extent};
 
