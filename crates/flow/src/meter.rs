@@ -7,7 +7,7 @@ use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
 use crate::hash::{FlowHash, HashKind};
 use crate::names::Applications;
-use crate::record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
+use crate::record::{EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use crate::statistic::{Selection, Statistic, Value};
 use crate::table::{
     Bucket, Combined, DoubleHash, LinkedList, NO_VALUE, Observed, Step, Table, TableKind,
@@ -73,16 +73,10 @@ impl MeterOptions {
     /// What the records of this meter hold.
     #[must_use]
     pub fn schema(&self) -> Schema {
-        let statistics: Vec<Column> = self
-            .statistics
-            .build(0)
-            .iter()
-            .flat_map(|(_, statistic)| statistic.columns())
-            .collect();
         Schema {
             flow: self.flow,
             vlan: self.vlan,
-            statistics,
+            statistics: self.statistics.columns(),
             analysis: self.statistics.analysis,
         }
     }
@@ -139,8 +133,12 @@ pub struct MeterCounters {
     pub flows: u64,
 }
 
-/// What is kept of a flow's first packet: its time; clock and direction are in the entry and here.
+/// What is kept of a flow's first packet: its time; its ICMP type and code (16 bits), direction (1)
+/// and number (47). Its clock is in the entry.
 type Opening = [u64; 2];
+
+/// Where the number of the first packet is in the second word.
+const NUMBER: u32 = 17;
 
 /// Counts packets in flows.
 pub struct Meter {
@@ -149,6 +147,7 @@ pub struct Meter {
     garbage: Garbage,
     openings: HugeSlice<Opening>,
     statistics: Vec<(Value, Box<dyn Statistic>)>,
+    gap_mean: bool,
     /// What is not chosen does not exist.
     analyser: Option<Box<Analyser>>,
     observed: Observed,
@@ -228,6 +227,7 @@ impl Meter {
             garbage: Garbage::new(&options.garbage),
             openings,
             statistics,
+            gap_mean: options.statistics.gap_mean,
             analyser,
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
@@ -466,7 +466,9 @@ impl Meter {
             let direction = initiator.unwrap_or(packet.direction);
             self.openings[slot as usize] = [
                 packet.time_ns.cast_unsigned(),
-                u64::from(packet.icmp_type_code) | u64::from(direction) << 16,
+                u64::from(packet.icmp_type_code)
+                    | u64::from(direction & 1) << 16
+                    | packet.number << NUMBER,
             ];
         }
     }
@@ -524,8 +526,24 @@ impl Meter {
         }
     }
 
+    /// The packets of other flows between the first and the last of this one, shared among its gaps;
+    /// NaN where it has none.
+    fn mean_gap(&self, slot: u32) -> f64 {
+        let entry = self.table.entry(slot);
+        let [there, back] = entry.packets();
+        let gaps = there + back - 1;
+        let first = self.openings[slot as usize][1] >> NUMBER;
+        let mask = u64::MAX >> NUMBER;
+        let others = (entry.last_number().wrapping_sub(first) & mask).saturating_sub(gaps);
+        others as f64 / gaps as f64
+    }
+
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
         let record = self.record(slot, reason);
+        if self.gap_mean {
+            let mean = self.mean_gap(slot);
+            self.records.values.push(mean);
+        }
         for (_, statistic) in &mut self.statistics {
             statistic.summarise(slot, &mut self.records.values);
             statistic.clear(slot);

@@ -2,6 +2,7 @@
 //! the batches, the same packets give the same records.
 
 use flow::hash::HashKind;
+use flow::statistic::{Estimator, Selection};
 use flow::{
     BURST, Batch, EndReason, FlowDefinition, GarbageSchedule, Meter, MeterOptions, Packet, Record,
     RecordBatch, RecordSink, TableKey, TableKind, Timeouts,
@@ -61,16 +62,24 @@ fn key(event: &Event) -> FlowKey {
     if event.backward { key.reversed() } else { key }
 }
 
+/// Records, and the values behind all of them.
 #[derive(Default)]
-struct Collect(Vec<Record>);
+struct Collect(Vec<Record>, Vec<f64>);
 
 impl RecordSink for Collect {
     fn take(&mut self, batch: &mut RecordBatch) {
         self.0.append(&mut batch.records);
+        self.1.append(&mut batch.values);
     }
 }
 
 fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<Record> {
+    let mut records = collected(options, events, batch_size).0;
+    records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
+    records
+}
+
+fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Collect {
     let (maker, hash) = (options.key_maker(), options.flow_hash());
     let mut meter = Meter::new(options).expect("memory");
     let mut sink = Collect::default();
@@ -105,9 +114,7 @@ fn metered(options: &MeterOptions, events: &[Event], batch_size: usize) -> Vec<R
         events.len() as u64
     );
     assert_eq!(counters.flows, 0);
-    let mut records = sink.0;
-    records.sort_by_key(|record| (record.start_ns, record.key, record.packets));
-    records
+    sink
 }
 
 /// The rules, read plainly: one flow at a time, no table, no sweep.
@@ -234,6 +241,32 @@ proptest! {
             };
             let records = metered(&options, &events, batch_size);
             prop_assert_eq!(&records, &wanted, "{:?}", table);
+        }
+    }
+
+    /// The mean that Welford's moments keep packet by packet.
+    #[test]
+    fn the_mean_gap_follows_from_the_first_and_the_last_packet(
+        events in events(), idle_ms in 200u64..4000, flows_max in 4usize..500, batch_size in 1usize..=BURST,
+    ) {
+        for table in TableKind::ALL {
+            let [kept, told] = ["gap", "gap-mean"].map(|list| {
+                let options = MeterOptions {
+                    flow: FlowDefinition::Bidirectional,
+                    table,
+                    flows_max,
+                    timeouts: Timeouts { idle: Some(Duration::from_millis(idle_ms)), ..Timeouts::NONE },
+                    statistics: Selection::parse(list, Estimator::default()).expect("a good list"),
+                    ..MeterOptions::default()
+                };
+                collected(&options, &events, batch_size)
+            });
+            prop_assert_eq!(&kept.0, &told.0);
+            prop_assert_eq!(told.1.len(), told.0.len());
+            for (moments, mean) in kept.1.chunks(4).zip(&told.1) {
+                let alike = moments[1].is_nan() && mean.is_nan() || (moments[1] - mean).abs() <= 1e-9 * (1.0 + mean);
+                prop_assert!(alike, "{:?}: {} and {}", table, moments[1], mean);
+            }
         }
     }
 

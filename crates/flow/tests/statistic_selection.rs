@@ -16,8 +16,13 @@ fn columns(list: &str, estimator: Estimator) -> Vec<String> {
     for (_, statistic) in &statistics {
         statistic.summarise(0, &mut values);
     }
-    let names: Vec<String> = columns.map(|column| column.name).collect();
+    let mut names: Vec<String> = columns.map(|column| column.name).collect();
     assert_eq!(values.len(), names.len());
+    if selection.gap_mean {
+        names.insert(0, "gapMean".to_owned());
+    }
+    let told = selection.columns().into_iter().map(|column| column.name);
+    assert!(told.eq(names.iter().cloned()));
     assert!(values.iter().all(|value| value.is_nan()));
     names
 }
@@ -50,6 +55,18 @@ fn moments_are_those_of_all_values() {
             "gapMaximum",
         ]
     );
+}
+
+#[test]
+fn the_mean_of_the_gap_costs_no_state_and_is_told_once() {
+    let list = "gap-percentile=99,gap-mean";
+    assert_eq!(
+        columns(list, Estimator::LogLinear),
+        ["gapMean", "gapPercentile99"]
+    );
+    assert!(!parse("gap-mean").unwrap().wants_previous_packet());
+    assert_eq!(parse("gap,gap-mean"), parse("gap"));
+    assert_eq!(parse("gap-mean,moments"), parse("moments"));
 }
 
 #[test]

@@ -112,7 +112,8 @@ pub(crate) struct WatchArguments {
 
     /// What is computed of every flow: `count`, `moments` (minimum, mean, standard deviation and
     /// maximum of packet size, inter-arrival time and gap), `size`, `iat`, `gap` (the moments of
-    /// one), `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; `tcp` (volume, timing
+    /// one), `gap-mean` (alone it costs nothing a packet), `size-percentile=P/P…`,
+    /// `iat-percentile=…`, `gap-percentile=…`; `tcp` (volume, timing
     /// and TCP of both sides), `app` (volume, timing and applications), `full` (all of these); a
     /// comma between two.
     #[arg(

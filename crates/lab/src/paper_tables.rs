@@ -195,7 +195,7 @@ impl Contender {
     fn new(setting: &Setting, table: TableKind, estimator: Estimator) -> Result<Self, TrialError> {
         let list = match setting.task {
             Task::Count => "count",
-            Task::Gap => "gap,gap-percentile=99",
+            Task::Gap => "gap-mean,gap-percentile=99",
         };
         let options = MeterOptions {
             flow: FlowDefinition::Rss,

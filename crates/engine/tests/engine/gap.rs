@@ -27,6 +27,16 @@ fn round_robin(flows: u32, rounds: u32) -> MemoryPort {
 }
 
 fn options(estimator: Estimator, model: Model, monitors: usize, table: TableKind) -> Options {
+    options_for(STATISTICS, estimator, model, monitors, table)
+}
+
+fn options_for(
+    statistics: &str,
+    estimator: Estimator,
+    model: Model,
+    monitors: usize,
+    table: TableKind,
+) -> Options {
     Options {
         model,
         monitors,
@@ -34,7 +44,7 @@ fn options(estimator: Estimator, model: Model, monitors: usize, table: TableKind
         meter: MeterOptions {
             flows_max: 10_000,
             table,
-            statistics: Selection::parse(STATISTICS, estimator).unwrap(),
+            statistics: Selection::parse(statistics, estimator).unwrap(),
             ..MeterOptions::default()
         },
         ..Options::default()
@@ -64,8 +74,9 @@ proptest! {
     #[test]
     fn every_gap_of_n_flows_in_turn_is_n_less_one(
         flows in prop_oneof![1u32..20, 1u32..1500], rounds in 7u32..20, burst in 1usize..=256,
-        psquare: bool,
+        psquare: bool, mean_alone: bool,
     ) {
+        let statistics = if mean_alone { "gap-mean" } else { STATISTICS };
         let estimator = if psquare { Estimator::PSquare } else { Estimator::LogLinear };
         let memory = round_robin(flows, rounds).in_bursts_of(burst);
         for (model, ports, monitors) in [
@@ -76,7 +87,7 @@ proptest! {
             (Model::Cooperative, 1, 1),
             (Model::Cooperative, 1, 2),
         ] {
-            let options = options(estimator, model, monitors, TableKind::Bucket);
+            let options = options_for(statistics, estimator, model, monitors, TableKind::Bucket);
             let ports: Vec<_> = (0..ports).map(|_| Box::new(memory.clone()) as Box<dyn Port>).collect();
             let same_packets = ports.len() > 1;
             let ran = runs::run(&options, ports, same_packets, false);

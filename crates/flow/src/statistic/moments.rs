@@ -110,29 +110,37 @@ impl Statistic for Moments {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let value = self.value;
-        let column = |name: &str, what: &str| Column {
-            name: match (value, name) {
-                // IPFIX elements 422 and 423: lengths with the layer 2 header.
-                (Value::Size, "Minimum") => "minimumLayer2TotalLength".to_owned(),
-                (Value::Size, "Maximum") => "maximumLayer2TotalLength".to_owned(),
-                _ => format!("{}{name}{}", value.column_prefix(), value.column_suffix()),
-            },
-            unit: value.unit(),
-            definition: format!("{what} of {}.", value.definition()),
-        };
         vec![
-            column("Minimum", "Minimum"),
-            column("Mean", "Arithmetic mean"),
+            column(self.value, "Minimum", "Minimum"),
+            mean_column(self.value),
             column(
+                self.value,
                 "StandardDeviation",
                 "Standard deviation (of the population)",
             ),
-            column("Maximum", "Maximum"),
+            column(self.value, "Maximum", "Maximum"),
         ]
     }
 
     fn bytes_per_flow(&self) -> usize {
         size_of::<State>()
     }
+}
+
+fn column(value: Value, name: &str, what: &str) -> Column {
+    Column {
+        name: match (value, name) {
+            // IPFIX elements 422 and 423: lengths with the layer 2 header.
+            (Value::Size, "Minimum") => "minimumLayer2TotalLength".to_owned(),
+            (Value::Size, "Maximum") => "maximumLayer2TotalLength".to_owned(),
+            _ => format!("{}{name}{}", value.column_prefix(), value.column_suffix()),
+        },
+        unit: value.unit(),
+        definition: format!("{what} of {}.", value.definition()),
+    }
+}
+
+/// The column of the mean.
+pub(super) fn mean_column(value: Value) -> Column {
+    column(value, "Mean", "Arithmetic mean")
 }

@@ -1,7 +1,8 @@
 //! Which statistics: the list of the command line.
 
-use super::{LogLinear, Moments, PSquare, Statistic, Value};
+use super::{LogLinear, Moments, PSquare, Statistic, Value, moments};
 use crate::analysis::Level;
+use crate::record::Column;
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,7 +52,7 @@ impl FromStr for Estimator {
 pub enum SelectionError {
     /// A word that is no statistic.
     #[error(
-        "no statistic is called `{0}`: there are count, moments, size, iat, gap, \
+        "no statistic is called `{0}`: there are count, moments, size, iat, gap, gap-mean, \
          size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…, and tcp, app, full"
     )]
     Statistic(String),
@@ -70,6 +71,9 @@ pub enum SelectionError {
 pub struct Selection {
     /// Values whose minimum, mean, standard deviation and maximum are kept.
     pub moments: Vec<Value>,
+    /// Whether the mean of the gap is told though its moments are not kept: the first and the last
+    /// packet's numbers and the count of packets give it, for nothing a packet.
+    pub gap_mean: bool,
     /// Percentiles, 0 to 100, that are estimated.
     pub percentiles: Vec<(Value, f64)>,
     /// How.
@@ -80,7 +84,7 @@ pub struct Selection {
 
 impl Selection {
     /// Reads a list such as `count,moments,gap-percentile=50/99/99.9`. What is named twice is kept
-    /// once; the order of columns is that of the list, moments first.
+    /// once; the order of columns is that of the list, `gap-mean` and then moments first.
     ///
     /// # Errors
     /// [`SelectionError`] says which word is wrong and what there is.
@@ -101,6 +105,7 @@ impl Selection {
                     }
                 }
                 None if word == "count" => {}
+                None if word == "gap-mean" => selection.gap_mean = true,
                 None if let Some(level) = Level::by_name(word) => {
                     selection.analysis = Some(Level::both(selection.analysis, level));
                 }
@@ -120,7 +125,18 @@ impl Selection {
                 }
             }
         }
+        // They have it, by the same name.
+        selection.gap_mean &= !selection.moments.contains(&Value::Gap);
         Ok(selection)
+    }
+
+    /// What is told of each flow behind its counts, in this order.
+    #[must_use]
+    pub fn columns(&self) -> Vec<Column> {
+        let mean = self.gap_mean.then(|| moments::mean_column(Value::Gap));
+        let kept = self.build(0);
+        let kept = kept.iter().flat_map(|(_, statistic)| statistic.columns());
+        mean.into_iter().chain(kept).collect()
     }
 
     fn add_moments(&mut self, value: Value) {
