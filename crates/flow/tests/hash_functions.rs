@@ -112,6 +112,10 @@ fn toeplitz_equals_microsofts_verification_values() {
     ] {
         let key = key(source, source_port, destination, destination_port);
         assert_eq!(of(HashKind::Toeplitz).hash32(key), expected);
+        // More of them go another way.
+        let mut hashes = [0; 40];
+        of(HashKind::Toeplitz).hash32_burst(&[key; 40], &mut hashes);
+        assert_eq!(hashes, [expected; 40]);
     }
 }
 

@@ -13,3 +13,4 @@ pub mod ring;
 pub mod schedule;
 pub mod tags;
 pub mod time;
+pub mod toeplitz;

@@ -18,10 +18,14 @@ const TRIAL: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Identity {
     hash: FlowHash,
-    /// Places in the batch of the packets that the device has not hashed, their keys and hashes.
+    /// Places in the batch of the packets that the device has not hashed, and their keys.
     places: Vec<u16>,
     keys: Vec<u128>,
-    hashes: Vec<u32>,
+    /// The same of keys that do not fit 16 bytes, and their digests.
+    wide_places: Vec<u16>,
+    wide_keys: Vec<FlowKey>,
+    digests: Vec<u128>,
+    hashes: Box<[u32; BURST]>,
 }
 
 impl Identity {
@@ -30,8 +34,32 @@ impl Identity {
             hash,
             places: Vec::with_capacity(BURST),
             keys: Vec::with_capacity(BURST),
-            hashes: Vec::with_capacity(BURST),
+            wide_places: Vec::with_capacity(BURST),
+            wide_keys: Vec::with_capacity(BURST),
+            digests: Vec::with_capacity(BURST),
+            hashes: Box::new([0; BURST]),
         }
+    }
+
+    /// Gives the packets of `batch` that wait for a hash theirs as key; how many they are.
+    fn hash_those_that_wait(&mut self, batch: &mut Batch) -> u64 {
+        let mut set = |places: &mut Vec<u16>, hashes: &[u32]| {
+            for (place, &hash) in places.drain(..).zip(hashes) {
+                batch.set_key(usize::from(place), FlowKey::compact_hash(hash));
+            }
+        };
+        let count = self.keys.len() + self.wide_keys.len();
+        let hashes = &mut self.hashes[..self.keys.len()];
+        self.hash.hash32_burst(&self.keys, hashes);
+        set(&mut self.places, hashes);
+        let hashes = &mut self.hashes[..self.wide_keys.len()];
+        self.hash
+            .hash32_wide_burst(&self.digests, &self.wide_keys, hashes);
+        set(&mut self.wide_places, hashes);
+        self.keys.clear();
+        self.wide_keys.clear();
+        self.digests.clear();
+        count as u64
     }
 }
 
@@ -103,17 +131,8 @@ impl Intake {
                 self.identify(&mut identity, burst.link, frame, packet, batch);
             }
         }
-        identity.hashes.resize(identity.keys.len(), 0);
-        identity
-            .hash
-            .hash32_burst(&identity.keys, &mut identity.hashes);
-        for (&place, &hash) in identity.places.iter().zip(&identity.hashes) {
-            batch.set_key(usize::from(place), FlowKey::compact_hash(hash));
-        }
-        self.books.hashed_in_software += identity.keys.len() as u64;
+        self.books.hashed_in_software += identity.hash_those_that_wait(batch);
         self.books.hashed_by_device += by_device;
-        identity.keys.clear();
-        identity.places.clear();
         self.identity = Some(identity);
         self.finish_burst(burst, received);
         let (keys, hashes) = batch.keys_and_hashes();
@@ -141,9 +160,11 @@ impl Intake {
             match self.keys.from_key(&headers.key).0 {
                 TableKey::Compact(key) => key,
                 TableKey::Wide(digest, key) => {
-                    let hash = identity.hash.hash32_wide(digest, &key);
-                    self.books.hashed_in_software += 1;
-                    batch.push(FlowKey::compact_hash(hash), packet);
+                    identity.wide_places.push(batch.len() as u16);
+                    identity.digests.push(digest);
+                    identity.wide_keys.push(key);
+                    // A key is set when the hashes are made.
+                    batch.push(digest, packet);
                     return;
                 }
             }

@@ -98,6 +98,53 @@ proptest! {
     }
 }
 
+/// UDP over IPv6, between few hosts; what a device's hash covers begins at byte 22.
+fn frame_of_ipv6(flow: u16) -> Vec<u8> {
+    let mut frame = vec![0; 62];
+    frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+    frame[18..22].copy_from_slice(&[0, 8, 17, 64]);
+    for (place, byte) in frame[22..54].iter_mut().enumerate() {
+        *byte = (place as u8).wrapping_mul(flow.to_be_bytes()[place % 2] | 1);
+    }
+    frame[22..24].copy_from_slice(&flow.to_be_bytes());
+    frame[54..58].copy_from_slice(&[0x10, flow as u8, 0, 53]);
+    frame[58..60].copy_from_slice(&8u16.to_be_bytes());
+    frame
+}
+
+#[test]
+fn in_software_packets_of_both_versions_have_the_hash_that_a_device_gives() {
+    let port = MemoryPort::new(
+        LinkType::Ethernet,
+        (0..2000u16).map(|number| {
+            let flow = number % 300;
+            let bytes = if flow % 3 == 0 {
+                frame(flow)
+            } else {
+                frame_of_ipv6(flow)
+            };
+            (i64::from(number), 66, bytes)
+        }),
+    );
+    let ran = run(&options(FlowDefinition::Rss, HashKind::Toeplitz), port);
+    assert_eq!(ran.report.books.hashed_in_software, 2000);
+    let mut found: Vec<_> = ran
+        .records
+        .iter()
+        .filter_map(|record| record.key.hash())
+        .collect();
+    let toeplitz = Toeplitz::new(&MICROSOFT_KEY).unwrap();
+    let mut expected: Vec<_> = (0..300)
+        .map(|flow| match flow % 3 {
+            0 => toeplitz.hash(&frame(flow)[26..38]),
+            _ => toeplitz.hash(&frame_of_ipv6(flow)[22..58]),
+        })
+        .collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn a_hash_that_covers_other_fields_or_has_another_key_is_not_reused() {
     let packets: Vec<(u16, bool)> = (0..20_000u16).map(|n| (n % 500, true)).collect();

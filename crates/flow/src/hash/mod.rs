@@ -108,7 +108,7 @@ pub struct FlowHash(Function);
 #[derive(Clone, Debug)]
 enum Function {
     Keyed(hw::hash::KeyedHash),
-    Toeplitz(KeyToeplitz),
+    Toeplitz(Box<KeyToeplitz>),
     Add,
     Xor,
     Crc32c,
@@ -132,8 +132,8 @@ impl FlowHash {
     pub fn new(kind: HashKind, seed: u64) -> Self {
         Self(match kind {
             HashKind::Keyed => Function::Keyed(hw::hash::KeyedHash::new(seed)),
-            HashKind::Toeplitz => Function::Toeplitz(KeyToeplitz::microsoft()),
-            HashKind::SymmetricToeplitz => Function::Toeplitz(KeyToeplitz::symmetric()),
+            HashKind::Toeplitz => Function::Toeplitz(Box::new(KeyToeplitz::microsoft())),
+            HashKind::SymmetricToeplitz => Function::Toeplitz(Box::new(KeyToeplitz::symmetric())),
             HashKind::Add => Function::Add,
             HashKind::Xor => Function::Xor,
             HashKind::Crc32c => Function::Crc32c,
@@ -209,7 +209,7 @@ impl FlowHash {
                     }
                 }
             }
-            Function::Toeplitz(function) => each(keys, hashes, |key| function.hash(key)),
+            Function::Toeplitz(function) => function.hash(keys, hashes),
             Function::Add => each(keys, hashes, add::hash),
             Function::Xor => each(keys, hashes, xor::hash),
             Function::Hashes => each(keys, hashes, |key| key as u32),
@@ -219,13 +219,16 @@ impl FlowHash {
         }
     }
 
-    /// The function's own 32 bits for a key that does not fit 16 bytes and its digest: Toeplitz
+    /// The function's own 32 bits for keys that do not fit 16 bytes, and their digests: Toeplitz
     /// covers addresses and ports as a device does, the others the digest.
-    #[must_use]
-    pub fn hash32_wide(&self, digest: u128, key: &FlowKey) -> u32 {
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    pub fn hash32_wide_burst(&self, digests: &[u128], keys: &[FlowKey], hashes: &mut [u32]) {
+        assert!(digests.len() == hashes.len() && keys.len() == hashes.len());
         match &self.0 {
-            Function::Toeplitz(function) => function.hash_wide(key),
-            _ => self.hash32(digest),
+            Function::Toeplitz(function) => function.hash_wide(keys, hashes),
+            _ => self.hash32_burst(digests, hashes),
         }
     }
 
