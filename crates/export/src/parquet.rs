@@ -1,7 +1,13 @@
 //! Apache Parquet: records gathered into row groups, and files that are complete or not there.
 
+mod chunk;
+mod column;
 mod columns;
+mod dictionary;
 mod file;
+mod hybrid;
+mod plain;
+mod presence;
 
 use crate::error::ExportError;
 use crate::output::Output;

@@ -108,6 +108,94 @@ fn records_read_back_with_their_types() {
     }
 }
 
+/// More records than a page holds, with columns of each kind: of few values and of many, in runs and
+/// by turns, with a value in all records, in some and in none; in batches that end anywhere.
+#[test]
+fn many_records_read_back_in_their_order() {
+    const RECORDS: usize = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("flows.parquet");
+    let schema = Schema {
+        statistics: vec![statistic("packetSizeMeanBytes")],
+        ..schema(FlowDefinition::FiveTuple)
+    };
+    let record = |at: usize| {
+        let mut record = if at % 1000 < 300 { dns() } else { tcp() };
+        record.key.source[..4].copy_from_slice(&((at / 40) as u32).to_be_bytes());
+        record.key.source_port = (at * 7919 % 60_000) as u16;
+        record.packets[0] = 1 + (at as u64 / 900) % 3;
+        record.bytes[0] = u64::MAX - 1500 * at as u64;
+        record.start_ns += at as i64 * 1_000_003;
+        record
+    };
+    let mean = |at: usize| {
+        if at.is_multiple_of(5) {
+            f64::NAN
+        } else {
+            at as f64 / 3.0
+        }
+    };
+    let mut exporter = open(&path, &schema, &ExportOptions::default());
+    let mut begin = 0;
+    for length in (1..).step_by(131) {
+        let end = RECORDS.min(begin + length);
+        exporter
+            .write(&RecordBatch {
+                records: (begin..end).map(record).collect(),
+                values: (begin..end).map(mean).collect(),
+                ..RecordBatch::default()
+            })
+            .unwrap();
+        begin = end;
+        if begin == RECORDS {
+            break;
+        }
+    }
+    exporter.finish().unwrap();
+
+    let rows = rows(&path);
+    assert_eq!(rows.len(), RECORDS);
+    for (at, row) in rows.iter().enumerate() {
+        let record = record(at);
+        let [a, b, c, d, ..] = record.key.source;
+        let address = Field::Str(format!("{a}.{b}.{c}.{d}"));
+        let v4 = record.key.version == 4;
+        for (name, expected) in [
+            ("sourceIPv4Address", if v4 { address } else { Field::Null }),
+            ("ipVersion", Field::UByte(record.key.version)),
+            ("sourceTransportPort", Field::UShort(record.key.source_port)),
+            ("packets", Field::ULong(record.packets[0])),
+            ("bytes", Field::ULong(record.bytes[0])),
+            ("icmpTypeCodeIPv4", Field::Null),
+            (
+                "packetSizeMeanBytes",
+                if mean(at).is_nan() {
+                    Field::Null
+                } else {
+                    Field::Double(mean(at))
+                },
+            ),
+        ] {
+            assert_eq!(field(row, name), expected, "row {at} {name}");
+        }
+    }
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let group = reader.metadata().row_group(0);
+    let bytes = group
+        .columns()
+        .iter()
+        .find(|it| it.column_path().string() == "bytes");
+    let statistics = bytes.and_then(|it| it.statistics()).unwrap();
+    // Greater than any signed number, as the type says.
+    let least = u64::MAX - 1500 * (RECORDS as u64 - 1);
+    assert_eq!(statistics.min_bytes_opt(), Some(&least.to_le_bytes()[..]));
+    assert_eq!(
+        statistics.max_bytes_opt(),
+        Some(&u64::MAX.to_le_bytes()[..])
+    );
+    assert_eq!(statistics.null_count_opt(), Some(0));
+}
+
 #[test]
 fn times_keep_their_nanoseconds_and_the_file_tells_its_schema() {
     use ::parquet::basic::{LogicalType, TimeUnit};

@@ -35,6 +35,14 @@ pub(crate) fn analysis(analyses: &[Analysis], row: usize) -> &Analysis {
     analyses.get(row).unwrap_or_else(|| &NOTHING)
 }
 
+/// A TCP flow of which nothing was seen.
+static UNSEEN: LazyLock<Analysis> = LazyLock::new(Analysis::unseen);
+
+/// What stands for a flow of which nothing of a kind was seen.
+pub(crate) fn unseen() -> &'static Analysis {
+    &UNSEEN
+}
+
 /// The columns that a run of `schema` has behind those of its statistics.
 pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
     let Some(level) = schema.analysis else {

@@ -1,6 +1,7 @@
 //! One Parquet file: row groups encoded in memory, then written; and a footer that fits what is
 //! really in the file, even when the disk filled up.
 
+use super::chunk::Sink;
 use super::columns::Columns;
 use super::created_by;
 use crate::error::ExportError;
@@ -10,8 +11,8 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
-use ::parquet::file::writer::SerializedFileWriter;
-use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
+use ::parquet::schema::types::SchemaDescPtr;
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// What a file begins and ends with.
@@ -19,8 +20,10 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// A file that is being written.
 pub(super) struct ParquetFile {
-    /// Encodes into memory, so that a fault of the disk never leaves it in the middle.
-    writer: SerializedFileWriter<Vec<u8>>,
+    /// In memory, so that a fault of the disk never leaves it in the middle.
+    sink: Sink,
+    /// The row groups that went into it.
+    groups: Vec<RowGroupMetaData>,
     output: Output,
     /// What the file is called now, and what when it is complete, if that differs.
     names: Option<Names>,
@@ -40,18 +43,15 @@ impl ParquetFile {
         names: Option<Names>,
         columns: &Columns,
     ) -> Result<Self, ExportError> {
-        let schema = Arc::clone(columns.schema());
-        let writer = SerializedFileWriter::new(
-            Vec::new(),
-            Arc::clone(&schema),
-            Arc::clone(columns.properties()),
-        )
-        .map_err(|error| refused(&output, &error))?;
+        let mut sink = Sink::new(Vec::new());
+        sink.write_all(MAGIC)
+            .map_err(|error| refused(&output, &error.into()))?;
         Ok(Self {
-            writer,
+            sink,
+            groups: Vec::new(),
             output,
             names,
-            schema: Arc::new(SchemaDescriptor::new(schema)),
+            schema: Arc::clone(columns.schema()),
             key_values: columns.key_values(),
             staged: Vec::new(),
             ends: Vec::new(),
@@ -66,7 +66,7 @@ impl ParquetFile {
 
     /// Bytes encoded so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.writer.bytes_written() as u64
+        self.sink.bytes_written() as u64
     }
 
     /// Writes the records gathered in `columns` as a row group: whether they were taken, and what
@@ -81,13 +81,17 @@ impl ParquetFile {
         if let Err(fault) = self.write_staged() {
             return (false, Err(fault));
         }
-        let encoded = columns.encode(&mut self.writer);
-        let flushed = encoded.and_then(|()| Ok(self.writer.flush()?));
-        if let Err(error) = flushed {
-            return (false, Err(refused(&self.output, &error)));
+        let written = columns.write(self.groups.len(), &mut self.sink);
+        let flushed = written.and_then(|group| {
+            self.sink.flush()?;
+            Ok(group)
+        });
+        match flushed {
+            Ok(group) => self.groups.push(group),
+            Err(error) => return (false, Err(refused(&self.output, &error))),
         }
-        self.staged.append(self.writer.inner_mut());
-        self.ends.push(self.writer.bytes_written() as u64);
+        self.staged.append(self.sink.inner_mut());
+        self.ends.push(self.sink.bytes_written() as u64);
         self.records += columns.records() as u64;
         (true, self.write_staged())
     }
@@ -100,7 +104,7 @@ impl ParquetFile {
 
     /// Completes the file: how many of its records a reader finds in it, and what went wrong.
     pub(super) fn finish(mut self) -> (u64, Result<(), ExportError>) {
-        let groups = self.writer.flushed_row_groups().to_vec();
+        let groups = std::mem::take(&mut self.groups);
         let all = self.finish_with(&groups);
         let (kept, result) = match all {
             Ok(()) => (groups.as_slice(), Ok(())),

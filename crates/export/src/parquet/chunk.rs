@@ -1,0 +1,318 @@
+//! A column of a row group as it stands in the file: a dictionary if it is worth one, pages, and what
+//! the footer says of them.
+//!
+//! The `parquet` crate has writers for this, but they take many times the instructions, since they
+//! must do for all types, nested ones too. Here a value that equals the one before it costs a
+//! comparison, whether a record has one is a bit, and the least and greatest are looked for among the
+//! distinct ones. Differences of times are still written by the crate.
+
+use super::column::{Column, Packing, Values};
+use super::dictionary::Dictionary;
+use super::hybrid::{self, Run};
+use super::plain::Plain;
+use ::parquet::basic::{Compression, Encoding, PageType};
+use ::parquet::column::page::{CompressedPage, Page, PageWriter};
+use ::parquet::column::writer::{get_column_writer, get_typed_column_writer};
+use ::parquet::data_type::Int64Type;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
+use ::parquet::file::properties::WriterPropertiesPtr;
+use ::parquet::file::statistics::Statistics;
+use ::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use ::parquet::schema::types::ColumnDescPtr;
+use std::ops::Range;
+
+/// Where the bytes of a file go.
+pub(super) type Sink = TrackedWrite<Vec<u8>>;
+
+/// Records of a page, a multiple of eight.
+const PAGE_RECORDS: usize = 16 * 1024;
+
+/// A column of fewer bytes is not compressed: what that gives is less than what it takes.
+const COMPRESSED: usize = 64;
+
+/// Distinct values from which on a dictionary that every other value is new to is given up.
+const DISTINCT: usize = 1024;
+
+/// Bytes of a dictionary that readers may be asked to hold.
+const DICTIONARY_BYTES: usize = 1 << 20;
+
+/// Bytes that a page takes besides what is in it.
+const HEADER_BYTES: usize = 24;
+
+/// Writes columns, with room that is used again.
+pub(super) struct ChunkWriter {
+    dictionary: Dictionary,
+    /// Of each number the place of the first value that has it.
+    firsts: Vec<usize>,
+    /// The numbers of the values of all pages.
+    runs: Vec<Run>,
+    /// All pages, not compressed.
+    bytes: Vec<u8>,
+    compressor: snap::raw::Encoder,
+    compressed: Vec<u8>,
+}
+
+impl Default for ChunkWriter {
+    fn default() -> Self {
+        Self {
+            dictionary: Dictionary::default(),
+            firsts: Vec::new(),
+            runs: Vec::new(),
+            bytes: Vec::new(),
+            compressor: snap::raw::Encoder::new(),
+            compressed: Vec::new(),
+        }
+    }
+}
+
+/// A page.
+struct Part {
+    rows: Range<usize>,
+    values: Range<usize>,
+    /// The numbers of its values, if they have numbers.
+    runs: Range<usize>,
+    /// Where it is in the bytes.
+    bytes: Range<usize>,
+}
+
+impl ChunkWriter {
+    /// Writes a column of so many records, and says what the footer says of it.
+    pub(super) fn write(
+        &mut self,
+        column: &Column,
+        records: usize,
+        descriptor: &ColumnDescPtr,
+        properties: &WriterPropertiesPtr,
+        sink: &mut Sink,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
+        match &column.values {
+            Values::Int64(values) if column.packing == Packing::Delta => {
+                debug_assert!(column.present.is_none(), "all records have their times");
+                let pages = Box::new(SerializedPageWriter::new(sink));
+                let writer = get_column_writer(descriptor.clone(), properties.clone(), pages);
+                let mut writer = get_typed_column_writer::<Int64Type>(writer);
+                writer.write_batch(values, None, None)?;
+                Ok(writer.close()?.metadata)
+            }
+            Values::Int32(values) => {
+                self.write_values(column, values.as_slice(), records, descriptor, sink)
+            }
+            Values::Int64(values) => {
+                self.write_values(column, values.as_slice(), records, descriptor, sink)
+            }
+            Values::Double(values) => {
+                self.write_values(column, values.as_slice(), records, descriptor, sink)
+            }
+            Values::Strings(strings) => {
+                self.write_values(column, strings, records, descriptor, sink)
+            }
+        }
+    }
+
+    fn write_values<P: Plain + ?Sized>(
+        &mut self,
+        column: &Column,
+        values: &P,
+        records: usize,
+        descriptor: &ColumnDescPtr,
+        sink: &mut Sink,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
+        let mut parts = parts(column, records);
+        let numbered = column.packing == Packing::Dictionary && self.number(values, &mut parts);
+        self.bytes.clear();
+        if numbered {
+            for &first in &self.firsts {
+                values.append(first, &mut self.bytes);
+            }
+        }
+        let dictionary = 0..self.bytes.len();
+        for part in &mut parts {
+            let begin = self.bytes.len();
+            if let Some(present) = &column.present {
+                present.write(&part.rows, &mut self.bytes);
+            }
+            if numbered {
+                let width = hybrid::width(self.firsts.len());
+                self.bytes.push(width as u8);
+                let runs = self.runs.get(part.runs.clone()).unwrap_or_default();
+                hybrid::write(runs, width, &mut self.bytes);
+            } else {
+                values.append_all(part.values.clone(), &mut self.bytes);
+            }
+            part.bytes = begin..self.bytes.len();
+        }
+        let nulls = (records - values.count()) as u64;
+        let unsigned = !descriptor.sort_order().is_signed();
+        let statistics = if numbered {
+            values.statistics(self.firsts.iter().copied(), nulls, unsigned)
+        } else {
+            values.statistics(0..values.count(), nulls, unsigned)
+        };
+        self.write_pages(
+            numbered.then_some(dictionary),
+            &parts,
+            statistics,
+            descriptor,
+            sink,
+        )
+    }
+
+    /// Numbers the values of all pages; false where that is not worth it.
+    fn number<P: Plain + ?Sized>(&mut self, values: &P, parts: &mut [Part]) -> bool {
+        self.dictionary.clear();
+        self.firsts.clear();
+        self.runs.clear();
+        let mut bytes = 0;
+        for part in parts {
+            let begin = self.runs.len();
+            let Range { start: mut at, end } = part.values;
+            while at < end {
+                let count = values.alike(at..end);
+                let firsts = &self.firsts;
+                let found = self.dictionary.number(values.hash(at), |number| {
+                    firsts
+                        .get(number)
+                        .is_some_and(|&first| values.same(first, at))
+                });
+                let Some((number, new)) = found else {
+                    return false;
+                };
+                if new {
+                    self.firsts.push(at);
+                    bytes += values.bytes(at);
+                }
+                self.runs.push(Run {
+                    number,
+                    count: count as u32,
+                });
+                at += count;
+            }
+            part.runs = begin..self.runs.len();
+            let distinct = self.firsts.len();
+            if bytes > DICTIONARY_BYTES || (distinct > DISTINCT && 2 * distinct > end) {
+                return false;
+            }
+        }
+        let distinct = self.firsts.len();
+        let numbers = values.count() * hybrid::width(distinct) as usize / 8;
+        // If they are like these, for strings differ in length.
+        let plain = values.count() * bytes / distinct.max(1);
+        HEADER_BYTES + bytes + numbers < plain
+    }
+
+    fn write_pages(
+        &mut self,
+        dictionary: Option<Range<usize>>,
+        parts: &[Part],
+        statistics: Statistics,
+        descriptor: &ColumnDescPtr,
+        sink: &mut Sink,
+    ) -> Result<ColumnChunkMetaData, ParquetError> {
+        let compressed = self.bytes.len() >= COMPRESSED;
+        let begin = sink.bytes_written();
+        let mut uncompressed_size = 0;
+        let mut encodings = vec![Encoding::RLE];
+        let mut pages = Vec::new();
+        let mut writer = SerializedPageWriter::new(sink);
+        let mut write = |page, uncompressed| {
+            let written = writer.write_page(CompressedPage::new(page, uncompressed))?;
+            uncompressed_size += written.uncompressed_size;
+            Ok::<_, ParquetError>(written.offset as i64)
+        };
+        let mut dictionary_at = None;
+        let mut data_at = None;
+        let encoding = match &dictionary {
+            Some(bytes) => {
+                let page = Page::DictionaryPage {
+                    buf: self.page(bytes, compressed)?.into(),
+                    num_values: self.firsts.len() as u32,
+                    encoding: Encoding::PLAIN_DICTIONARY,
+                    is_sorted: false,
+                };
+                dictionary_at = Some(write(page, bytes.len())?);
+                encodings.push(Encoding::PLAIN_DICTIONARY);
+                pages.push(PageEncodingStats {
+                    page_type: PageType::DICTIONARY_PAGE,
+                    encoding: Encoding::PLAIN_DICTIONARY,
+                    count: 1,
+                });
+                Encoding::RLE_DICTIONARY
+            }
+            None => Encoding::PLAIN,
+        };
+        for part in parts {
+            let page = Page::DataPage {
+                buf: self.page(&part.bytes, compressed)?.into(),
+                num_values: part.rows.len() as u32,
+                encoding,
+                def_level_encoding: Encoding::RLE,
+                rep_level_encoding: Encoding::RLE,
+                statistics: None,
+            };
+            let at = write(page, part.bytes.len())?;
+            data_at.get_or_insert(at);
+        }
+        encodings.push(encoding);
+        pages.push(PageEncodingStats {
+            page_type: PageType::DATA_PAGE,
+            encoding,
+            count: parts.len() as i32,
+        });
+        let records: usize = parts.iter().map(|part| part.rows.len()).sum();
+        ColumnChunkMetaData::builder(descriptor.clone())
+            .set_compression(if compressed {
+                Compression::SNAPPY
+            } else {
+                Compression::UNCOMPRESSED
+            })
+            .set_encodings(encodings)
+            .set_page_encoding_stats(pages)
+            .set_total_compressed_size((sink.bytes_written() - begin) as i64)
+            .set_total_uncompressed_size(uncompressed_size as i64)
+            .set_num_values(records as i64)
+            .set_data_page_offset(data_at.unwrap_or(0))
+            .set_dictionary_page_offset(dictionary_at)
+            .set_statistics(statistics)
+            .build()
+    }
+
+    /// The bytes of a page as they stand in the file.
+    fn page(&mut self, bytes: &Range<usize>, compressed: bool) -> Result<Vec<u8>, ParquetError> {
+        let bytes = self.bytes.get(bytes.clone()).unwrap_or_default();
+        if !compressed {
+            return Ok(bytes.to_vec());
+        }
+        let most = snap::raw::max_compress_len(bytes.len());
+        if self.compressed.len() < most {
+            self.compressed.resize(most, 0);
+        }
+        let length = self
+            .compressor
+            .compress(bytes, &mut self.compressed)
+            .map_err(|error| ParquetError::General(error.to_string()))?;
+        Ok(self.compressed[..length].to_vec())
+    }
+}
+
+/// The pages of a column of so many records.
+fn parts(column: &Column, records: usize) -> Vec<Part> {
+    let mut values = 0;
+    (0..records)
+        .step_by(PAGE_RECORDS)
+        .map(|start| {
+            let rows = start..records.min(start + PAGE_RECORDS);
+            let begin = values;
+            values += match &column.present {
+                Some(present) => present.count(&rows),
+                None => rows.len(),
+            };
+            Part {
+                rows,
+                values: begin..values,
+                runs: 0..0,
+                bytes: 0..0,
+            }
+        })
+        .collect()
+}

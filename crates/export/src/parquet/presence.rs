@@ -1,0 +1,89 @@
+//! Which records have a value, and the form that pages have that in.
+
+use super::hybrid;
+use std::ops::Range;
+
+/// A bit a record, the first the lowest of its byte: as pages have them.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    bits: Vec<u8>,
+    records: usize,
+}
+
+/// Records that a byte stands for.
+const IN_BYTE: usize = 8;
+
+/// Bytes that are all alike from which on their number is shorter than they are.
+const ALIKE: usize = 4;
+
+impl Presence {
+    /// So many more records, none of which has a value yet: the number of the first.
+    pub(super) fn add(&mut self, count: usize) -> usize {
+        let first = self.records;
+        self.records += count;
+        self.bits.resize(self.records.div_ceil(IN_BYTE), 0);
+        first
+    }
+
+    /// Says that record `at` has one.
+    #[inline(always)]
+    pub(super) fn set(&mut self, at: usize) {
+        if let Some(byte) = self.bits.get_mut(at / IN_BYTE) {
+            *byte |= 1 << (at % IN_BYTE);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bits.clear();
+        self.records = 0;
+    }
+
+    /// How many of the records `rows` have a value; where they begin is a multiple of eight, and
+    /// where they end too, or it is the end of all.
+    pub(super) fn count(&self, rows: &Range<usize>) -> usize {
+        let (words, rest) = self.bytes(rows).as_chunks::<8>();
+        let in_words: u32 = words
+            .iter()
+            .map(|&word| u64::from_le_bytes(word).count_ones())
+            .sum();
+        let in_rest: u32 = rest.iter().map(|byte| byte.count_ones()).sum();
+        (in_words + in_rest) as usize
+    }
+
+    /// Appends the definition levels of `rows` (as in [`Presence::count`]) as a data page of version 1
+    /// has them: their length in four bytes, then runs and groups of bits.
+    pub(super) fn write(&self, rows: &Range<usize>, page: &mut Vec<u8>) {
+        let begin = page.len();
+        page.extend_from_slice(&[0; 4]);
+        let bytes = self.bytes(rows);
+        let (mut at, mut written) = (0, 0);
+        while let Some(&byte) = bytes.get(at) {
+            let alike = 1 + bytes[at + 1..].iter().take_while(|&&it| it == byte).count();
+            if alike >= ALIKE && (byte == 0 || byte == u8::MAX) {
+                groups(&bytes[written..at], page);
+                let left = rows.len() - at * IN_BYTE;
+                hybrid::run_header((alike * IN_BYTE).min(left), page);
+                page.push(byte & 1);
+                written = at + alike;
+            }
+            at += alike;
+        }
+        groups(&bytes[written..], page);
+        let length = (page.len() - begin - 4) as u32;
+        page[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn bytes(&self, rows: &Range<usize>) -> &[u8] {
+        self.bits
+            .get(rows.start / IN_BYTE..rows.end.div_ceil(IN_BYTE))
+            .unwrap_or_default()
+    }
+}
+
+/// Groups of eight levels, a byte each.
+fn groups(bytes: &[u8], page: &mut Vec<u8>) {
+    if !bytes.is_empty() {
+        hybrid::groups_header(bytes.len(), page);
+        page.extend_from_slice(bytes);
+    }
+}
