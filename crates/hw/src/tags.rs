@@ -47,6 +47,15 @@ pub fn candidates(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut 
         // SAFETY: the processor has what the function needs.
         return unsafe { candidates_avx512(lines, buckets, tags, slots) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { candidates_avx2(lines, buckets, tags, slots) };
+    }
+    candidates_portable(lines, buckets, tags, slots);
+}
+
+fn candidates_portable(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut [u32]) {
     for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
         let line = &lines[bucket as usize];
         let found = matches(line, tag);
@@ -76,6 +85,37 @@ fn candidates_avx512(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &m
             first_from(free & TAG_LANES, tag)
         } else {
             equal.trailing_zeros()
+        };
+        *slot = bucket * 32 + lane;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1")]
+fn candidates_avx2(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut [u32]) {
+    use core::arch::x86_64::{
+        __m256i, _mm256_cmpeq_epi16, _mm256_load_si256, _mm256_movemask_epi8, _mm256_packs_epi16,
+        _mm256_permute4x64_epi64, _mm256_set1_epi16, _mm256_setzero_si256,
+    };
+    for ((&bucket, &tag), slot) in buckets.iter().zip(tags).zip(slots) {
+        let line = &lines[bucket as usize];
+        // SAFETY: a `TagLine` is 64 bytes, aligned to 64: two halves, aligned to 32.
+        let (low, high) = unsafe {
+            let start = line.0.as_ptr().cast::<__m256i>();
+            (_mm256_load_si256(start), _mm256_load_si256(start.add(1)))
+        };
+        let matches = |wanted: __m256i| {
+            let low = _mm256_cmpeq_epi16(low, wanted);
+            let high = _mm256_cmpeq_epi16(high, wanted);
+            // Quarters of both halves by turns: the middle two change places.
+            let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
+            _mm256_movemask_epi8(packed).cast_unsigned() & TAG_LANES
+        };
+        let found = matches(_mm256_set1_epi16(tag.cast_signed()));
+        let lane = if found == 0 {
+            first_from(matches(_mm256_setzero_si256()), tag)
+        } else {
+            found.trailing_zeros()
         };
         *slot = bucket * 32 + lane;
     }
@@ -120,6 +160,25 @@ mod tests {
         fn matches_equals_a_look_at_each_lane(lanes in prop::array::uniform32(0u16..4), tag in 0u16..4) {
             let expected = (0..TAGS).filter(|&lane| lanes[lane] == tag).fold(0, |bits, lane| bits | 1 << lane);
             prop_assert_eq!(matches(&Line(lanes), tag), expected);
+        }
+
+        /// Whichever of them this processor is given.
+        #[test]
+        fn candidates_are_the_same_by_all_instructions(
+            lanes in prop::array::uniform32(0u16..40), tags in prop::collection::vec(0u16..45, 1..20)
+        ) {
+            let (lines, buckets) = ([Line(lanes)], vec![0; tags.len()]);
+            let mut expected = vec![0; tags.len()];
+            candidates_portable(&lines, &buckets, &tags, &mut expected);
+            let mut slots = vec![0; tags.len()];
+            candidates(&lines, &buckets, &tags, &mut slots);
+            prop_assert_eq!(&slots, &expected);
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+                // SAFETY: the processor has what the function needs.
+                unsafe { candidates_avx2(&lines, &buckets, &tags, &mut slots) };
+                prop_assert_eq!(&slots, &expected);
+            }
         }
 
         #[test]

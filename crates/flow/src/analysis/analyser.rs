@@ -250,23 +250,26 @@ impl Analyser {
         analyses: &mut Vec<Analysis>,
     ) {
         let number = std::mem::take(&mut self.numbers[slot as usize]).wrapping_sub(1);
-        analyses.push(Analysis::default());
-        let (Some(volume), Some(analysis)) = (self.volumes.get_mut(number), analyses.last_mut())
-        else {
+        let Some(volume) = self.volumes.get_mut(number) else {
+            analyses.push(Analysis::default());
             return;
         };
-        analysis.volume = *volume;
-        analysis.flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
         let (tcp, initiator) = (volume.tcp, volume.initiator);
-        if let Some(pool) = &mut self.tcp
-            && let Some(state) = pool.get_mut(tcp)
+        let state = self.tcp.as_mut().and_then(|pool| pool.get_mut(tcp));
+        // Put together where it stays: it is more than a kilobyte.
+        let analysis = analyses.push_mut(Analysis {
+            flow_id: flow_id(&self.digest, &record.key, volume.origin_ns),
+            volume: *volume,
+            tcp: state.as_deref().copied(),
+            anomalies: Default::default(),
+            names: None,
+        });
+        if let Some(state) = state
+            && let Some(anomalies) = self.anomalies.get(state.anomalies)
         {
-            analysis.tcp = Some(*state);
-            if let Some(anomalies) = self.anomalies.get(state.anomalies) {
-                analysis.anomalies = *anomalies;
-                self.anomalies.give_back(state.anomalies);
-                state.anomalies = u32::MAX;
-            }
+            analysis.anomalies = *anomalies;
+            self.anomalies.give_back(state.anomalies);
+            state.anomalies = u32::MAX;
         }
         if let Some(names) = &mut self.names {
             analysis.names = Some(names.take(number, &record.key));
