@@ -7,7 +7,7 @@ use crate::lines::{Lines, Place};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::{AnalysisValue, Filling};
+use flow::analysis::{AnalysisValue, Filling, Source};
 use flow::{Analysis, Record, RecordBatch, Schema};
 use std::borrow::Cow;
 
@@ -25,6 +25,8 @@ pub(crate) struct Csv {
 #[derive(Debug)]
 struct MeasureRun {
     run: Run<Measure>,
+    /// Where the values come from, if they are none of applications.
+    sources: Vec<Source>,
     /// What stands there for a flow of which nothing of the kind was seen.
     unseen: Box<[u8]>,
     /// And for one that has no values in it.
@@ -35,6 +37,14 @@ impl MeasureRun {
     fn new(run: Run<Measure>) -> Self {
         let mut made = Self {
             nothing: vec![b','; run.cells.len()].into(),
+            sources: run
+                .cells
+                .iter()
+                .filter_map(|measure| match measure {
+                    Measure::Analysis(column) => Some(column.source()),
+                    Measure::Name(_) => None,
+                })
+                .collect(),
             run,
             unseen: Box::default(),
         };
@@ -47,17 +57,16 @@ impl MeasureRun {
     /// Values of a flow, none of them a text of any length.
     #[inline(always)]
     fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
-        let bytes_max = self.run.cells.len() * (MEASURE_BYTES_MAX + 1);
+        let bytes_max = self.sources.len() * (MEASURE_BYTES_MAX + 1);
         text.append(bytes_max, |pen| {
-            for measure in &self.run.cells {
-                if let Measure::Analysis(column) = measure {
-                    match column.value(analysis) {
-                        AnalysisValue::Number(number) => pen.unsigned(number),
-                        value => {
-                            measure::write(pen, times, value);
-                        }
+            for source in &self.sources {
+                match source.value(analysis) {
+                    AnalysisValue::None => pen.byte(b','),
+                    AnalysisValue::Number(number) => pen.unsigned_and(number, b','),
+                    value => {
+                        measure::write(pen, times, value);
+                        pen.byte(b',');
                     }
-                    pen.byte(b',');
                 }
             }
         });
@@ -103,7 +112,10 @@ impl Csv {
                 match field.value(record) {
                     Value::Absent => {}
                     Value::Small(value) => pen.small(value),
-                    Value::Unsigned(value) => pen.unsigned(value),
+                    Value::Unsigned(value) => {
+                        pen.unsigned_and(value, b',');
+                        continue;
+                    }
                     Value::Float(value) if value.is_finite() => pen.float(value),
                     Value::Float(_) => {}
                     Value::Time(time_ns) => self.times.write(pen, time_ns),
@@ -146,8 +158,11 @@ fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
             pen.byte(b',');
         }),
         Measured::Text(value) => {
-            text.slice(quoted(value).as_bytes());
-            text.slice(b",");
+            let value = quoted(value);
+            text.append(value.len() + 1, |pen| {
+                pen.slice(value.as_bytes());
+                pen.byte(b',');
+            });
         }
     }
 }
@@ -155,9 +170,7 @@ fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
 /// `text` with quotes around it if it has a comma, a quote or the end of a line in it (RFC 4180
 /// section 2).
 fn quoted(text: &str) -> Cow<'_, str> {
-    if measure::has_any(text, |byte| {
-        (byte == b',') | (byte == b'"') | (byte == b'\r') | (byte == b'\n')
-    }) {
+    if measure::has_any(text, *b",\"\r\n", false) {
         format!("\"{}\"", text.replace('"', "\"\"")).into()
     } else {
         text.into()

@@ -234,6 +234,19 @@ impl Pen<'_> {
         }
     }
 
+    /// Writes `value` in decimal and `byte` behind it.
+    #[inline(always)]
+    pub fn unsigned_and(&mut self, value: u64, byte: u8) {
+        if value < FOUR_DIGITS {
+            let (digits, used) = four_digits(value as u32);
+            let text = u64::from(digits) | u64::from(byte) << (8 * used);
+            self.put(&text.to_le_bytes(), used + 1);
+        } else {
+            self.unsigned(value);
+            self.byte(byte);
+        }
+    }
+
     /// Writes `value`, below 10^8.
     #[inline(always)]
     fn up_to_eight(&mut self, value: u32) {
@@ -589,6 +602,7 @@ mod tests {
         fn integers_are_as_std_writes_them(value: u64, shift in 0_u32..64) {
             let value = value >> shift;
             prop_assert_eq!(unsigned(value), value.to_string());
+            prop_assert_eq!(written(|pen| pen.unsigned_and(value, b';')), format!("{value};"));
         }
 
         #[test]

@@ -196,18 +196,41 @@ fn list(pen: &mut Pen<'_>, numbers: impl Iterator<Item = u64>, count: u8) {
     }
 }
 
-/// Whether a byte of `text` is of a kind; all of them are looked at, several at a time.
+/// Whether one of `bytes` is in `text`, or, if `controls`, a character below the blank. Eight bytes
+/// are looked at together.
 #[inline(always)]
-pub(crate) fn has_any(text: &str, kind: impl Fn(u8) -> bool) -> bool {
-    text.bytes().fold(false, |any, byte| any | kind(byte))
+pub(crate) fn has_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool) -> bool {
+    /// 1 in each byte.
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHEST_BITS: u64 = ONES << 7;
+    // Of a word that has a zero byte, or one below another number up to 128, the highest bit of a
+    // byte is set here.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
+    let look = |word: u64| {
+        let found = bytes.iter().fold(0, |found, &byte| {
+            found | below(word ^ (ONES * u64::from(byte)), 1)
+        });
+        found | if controls { below(word, 0x20) } else { 0 }
+    };
+    let all = text.as_bytes();
+    let (words, rest) = all.as_chunks();
+    let found = words
+        .iter()
+        .fold(0, |found, &word| found | look(u64::from_le_bytes(word)));
+    let last = match all.last_chunk() {
+        // With bytes that were looked at before.
+        Some(&last) => u64::from_le_bytes(last),
+        None => rest.iter().fold(ONES * u64::from(b'a'), |last, &byte| {
+            last << 8 | u64::from(byte)
+        }),
+    };
+    (found | look(last)) & HIGHEST_BITS != 0
 }
 
 /// Appends `value` as it stands between the quotes of a JSON string (RFC 8259 section 7).
 pub(crate) fn append_escaped(text: &mut Text, value: &str) {
     const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-    if !has_any(value, |byte| {
-        (byte < b' ') | (byte == b'"') | (byte == b'\\')
-    }) {
+    if !has_any(value, *b"\"\\", true) {
         return text.slice(value.as_bytes());
     }
     text.append(6 * value.len(), |pen| {
@@ -229,6 +252,15 @@ pub(crate) fn append_escaped(text: &mut Text, value: &str) {
 mod tests {
     use super::*;
     use flow::analysis::tcp::limit;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_in_a_text_is_found_wherever_it_stands(text in "[ -+ab~\u{1}\u{7f}é\"]{0,30}", controls: bool) {
+            let expected = text.bytes().any(|byte| byte == b'"' || byte == b'+' || (controls && byte < b' '));
+            prop_assert_eq!(has_any(&text, *b"\"+", controls), expected);
+        }
+    }
 
     /// Runs are but a shorter way to the same values.
     #[test]

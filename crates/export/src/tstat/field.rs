@@ -361,8 +361,7 @@ fn alpn_bits(protocols: &str) -> u64 {
 
 fn number(text: &mut Text, value: u64) {
     text.append(Pen::VALUE_BYTES_MAX + 1, |pen| {
-        pen.unsigned(value);
-        pen.byte(b' ');
+        pen.unsigned_and(value, b' ');
     });
 }
 
@@ -416,6 +415,11 @@ fn seconds(text: &mut Text, side: &Side) {
 fn decimals<const COUNT: usize>(text: &mut Text, value: u64) {
     let unit = const { 10_u64.pow(COUNT as u32) };
     text.append(2 * Pen::VALUE_BYTES_MAX, |pen| {
+        if value == 0 {
+            // What was not measured, which is much.
+            pen.put(b"0.0000000", COUNT + 2);
+            return pen.byte(b' ');
+        }
         pen.unsigned(value / unit);
         // The dot stands where the digit before the decimals would.
         let digits = (eight_digits((value % unit) as u32) | ASCII_ZEROES) >> (8 * (7 - COUNT));
@@ -431,15 +435,20 @@ fn nanoseconds(value: f64) -> u64 {
     value.round() as u64
 }
 
+/// The last of the control characters.
+const DELETE: u8 = 0x7f;
+
 fn name(text: &mut Text, name: Option<&str>) {
     match name {
         None | Some("") => text.append(2, |pen| pen.put(b"- ", 2)),
         Some(name) => {
-            let blank = |byte: u8| (byte <= b' ') | (byte == 0x7f);
-            if has_any(name, blank) {
+            if has_any(name, [b' ', DELETE], true) {
                 let clean: Vec<u8> = name
                     .bytes()
-                    .map(|byte| if blank(byte) { b'_' } else { byte })
+                    .map(|byte| match byte {
+                        ..=b' ' | DELETE => b'_',
+                        _ => byte,
+                    })
                     .collect();
                 text.slice(&clean);
             } else {
