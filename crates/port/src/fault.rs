@@ -1,8 +1,9 @@
 //! A port with the faults of a network: frames of another port lost, copied, overtaken by others and
 //! delayed, at places that a seed fixes, and a log of what was done where.
 
-use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received, Rss};
+use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
+use crate::wrapper::Wrapper;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -267,8 +268,18 @@ impl<P: Port> Faulty<P> {
     }
 }
 
-impl<P: Port> Port for Faulty<P> {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+impl<P: Port> Wrapper for Faulty<P> {
+    type Inner = P;
+
+    fn inner(&self) -> &P {
+        &self.port
+    }
+
+    fn inner_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
         while self.ready.is_empty() {
             let burst = match self.port.receive()? {
                 Received::Burst(burst) => burst,
@@ -298,40 +309,12 @@ impl<P: Port> Port for Faulty<P> {
     }
 
     /// Those of the port, with the frames that were handed over: what was lost did not arrive.
-    fn counters(&mut self) -> Counters {
+    fn amend(&self, port: Counters) -> Counters {
         Counters {
             frames: self.frames,
             bytes: self.bytes,
-            ..self.port.counters()
+            ..port
         }
-    }
-
-    fn name(&self) -> &str {
-        self.port.name()
-    }
-
-    fn rss_key(&self) -> Option<&[u8]> {
-        self.port.rss_key()
-    }
-
-    fn occupancy(&mut self) -> Option<usize> {
-        self.port.occupancy()
-    }
-
-    fn queue_size(&self) -> Option<usize> {
-        self.port.queue_size()
-    }
-
-    fn stamps_bursts(&self) -> bool {
-        self.port.stamps_bursts()
-    }
-
-    fn stop(&mut self) {
-        self.port.stop();
-    }
-
-    fn rss(&self) -> Option<Rss> {
-        self.port.rss()
     }
 }
 

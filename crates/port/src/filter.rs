@@ -1,7 +1,8 @@
 //! pcap-filter expressions, compiled by libpcap, before any port.
 
-use crate::frame::{Burst, Counters, Frame, Port, PortError, Received, Rss};
+use crate::frame::{Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
+use crate::wrapper::Wrapper;
 use pcap::{BpfProgram, Capture, Linktype};
 use std::fs::File;
 use std::io::{self, Write};
@@ -251,8 +252,18 @@ impl Expression {
     }
 }
 
-impl<P: Port> Port for Filtered<P> {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+impl<P: Port> Wrapper for Filtered<P> {
+    type Inner = P;
+
+    fn inner(&self) -> &P {
+        &self.port
+    }
+
+    fn inner_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
         for _ in 0..PATIENCE_BURSTS {
             let burst = match self.port.receive()? {
                 Received::Burst(burst) => burst,
@@ -297,8 +308,7 @@ impl<P: Port> Port for Filtered<P> {
     }
 
     /// Those of the port; `frames` are the matching ones, the others are `filtered`.
-    fn counters(&mut self) -> Counters {
-        let port = self.port.counters();
+    fn amend(&self, port: Counters) -> Counters {
         Counters {
             frames: self.counters.frames,
             bytes: self.counters.bytes,
@@ -307,34 +317,6 @@ impl<P: Port> Port for Filtered<P> {
             faults: port.faults + self.counters.faults,
             ..port
         }
-    }
-
-    fn name(&self) -> &str {
-        self.port.name()
-    }
-
-    fn rss_key(&self) -> Option<&[u8]> {
-        self.port.rss_key()
-    }
-
-    fn occupancy(&mut self) -> Option<usize> {
-        self.port.occupancy()
-    }
-
-    fn queue_size(&self) -> Option<usize> {
-        self.port.queue_size()
-    }
-
-    fn stamps_bursts(&self) -> bool {
-        self.port.stamps_bursts()
-    }
-
-    fn stop(&mut self) {
-        self.port.stop();
-    }
-
-    fn rss(&self) -> Option<Rss> {
-        self.port.rss()
     }
 }
 

@@ -149,7 +149,7 @@ pub enum PortError {
     Failed(String),
 }
 
-/// A source of frames.
+/// A source of frames. One around another is a [`Wrapper`](crate::Wrapper).
 pub trait Port: Send {
     /// Hands over the next frames, waiting a short time where there are none yet.
     ///
@@ -192,43 +192,5 @@ pub trait Port: Send {
     /// What the device was set up to hash, where that is known.
     fn rss(&self) -> Option<Rss> {
         None
-    }
-}
-
-impl<P: Port + ?Sized> Port for Box<P> {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
-        (**self).receive()
-    }
-
-    fn counters(&mut self) -> Counters {
-        (**self).counters()
-    }
-
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn rss_key(&self) -> Option<&[u8]> {
-        (**self).rss_key()
-    }
-
-    fn occupancy(&mut self) -> Option<usize> {
-        (**self).occupancy()
-    }
-
-    fn queue_size(&self) -> Option<usize> {
-        (**self).queue_size()
-    }
-
-    fn stamps_bursts(&self) -> bool {
-        (**self).stamps_bursts()
-    }
-
-    fn stop(&mut self) {
-        (**self).stop();
-    }
-
-    fn rss(&self) -> Option<Rss> {
-        (**self).rss()
     }
 }

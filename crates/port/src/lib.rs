@@ -18,6 +18,7 @@ pub mod null;
 pub mod pcap_writer;
 mod slot_memory;
 pub mod transmit;
+pub mod wrapper;
 
 #[cfg(target_os = "linux")]
 pub use af_packet::{AfPacket, AfPacketSender};
@@ -32,3 +33,4 @@ pub use memory_link::{MemoryReceiver, MemorySender, memory_link};
 pub use null::NullSink;
 pub use pcap_writer::PcapWriter;
 pub use transmit::{Slot, Transmit};
+pub use wrapper::Wrapper;

@@ -1,6 +1,7 @@
 //! A port that ends after a number of frames (`-c`).
 
-use crate::frame::{Burst, Counters, Port, PortError, Received, Rss};
+use crate::frame::{Burst, Counters, Port, PortError, Received};
+use crate::wrapper::Wrapper;
 
 /// Hands over the first `most` frames of another port, exactly, then ends.
 pub struct Limited<P> {
@@ -23,8 +24,18 @@ impl<P: Port> Limited<P> {
     }
 }
 
-impl<P: Port> Port for Limited<P> {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+impl<P: Port> Wrapper for Limited<P> {
+    type Inner = P;
+
+    fn inner(&self) -> &P {
+        &self.port
+    }
+
+    fn inner_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
         if self.left == 0 {
             return Ok(Received::End);
         }
@@ -48,40 +59,12 @@ impl<P: Port> Port for Limited<P> {
 
     /// Those of the port, with the frames that were handed over; the filter below, if there is one,
     /// may have looked further, to the end of the burst.
-    fn counters(&mut self) -> Counters {
+    fn amend(&self, port: Counters) -> Counters {
         Counters {
             frames: self.frames,
             bytes: self.bytes,
-            ..self.port.counters()
+            ..port
         }
-    }
-
-    fn name(&self) -> &str {
-        self.port.name()
-    }
-
-    fn rss_key(&self) -> Option<&[u8]> {
-        self.port.rss_key()
-    }
-
-    fn occupancy(&mut self) -> Option<usize> {
-        self.port.occupancy()
-    }
-
-    fn queue_size(&self) -> Option<usize> {
-        self.port.queue_size()
-    }
-
-    fn stamps_bursts(&self) -> bool {
-        self.port.stamps_bursts()
-    }
-
-    fn stop(&mut self) {
-        self.port.stop();
-    }
-
-    fn rss(&self) -> Option<Rss> {
-        self.port.rss()
     }
 }
 

@@ -12,7 +12,7 @@ use flow::statistic::Estimator;
 use generator::{FCS, FlowFields, Order, Protocol, Sizes, Source, Traffic, TrafficOptions};
 use hw::time::{TickRate, ticks};
 use port::buffer::{self, BufferPort};
-use port::{Burst, Counters, Frame, NullSink, Port, PortError, Received, Transmit};
+use port::{Burst, Frame, NullSink, Port, PortError, Received, Transmit, Wrapper};
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::plain::plain_ipv4;
@@ -132,8 +132,18 @@ struct Timed {
     told: Arc<Mutex<Spent>>,
 }
 
-impl Port for Timed {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+impl Wrapper for Timed {
+    type Inner = BufferPort;
+
+    fn inner(&self) -> &BufferPort {
+        &self.port
+    }
+
+    fn inner_mut(&mut self) -> &mut BufferPort {
+        &mut self.port
+    }
+
+    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
         let entered = ticks();
         let received = self.port.receive()?;
         let left = ticks();
@@ -149,14 +159,6 @@ impl Port for Timed {
             }
         }
         Ok(received)
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.port.counters()
-    }
-
-    fn name(&self) -> &str {
-        self.port.name()
     }
 }
 
