@@ -132,6 +132,11 @@ impl Assemblies {
         })
     }
 
+    /// Takes the memory of the places from the machine now; that of the bytes comes with them.
+    pub(super) fn populate(&mut self) {
+        self.pool.populate();
+    }
+
     /// A fresh assembly whose stream begins at `base`; 0 when all are taken.
     pub(super) fn take(&mut self, base: u32) -> u16 {
         let handle = self.pool.take();

@@ -169,6 +169,8 @@ impl Names {
         self.quic.populate();
         self.rtp.populate();
         self.texts.populate();
+        self.assemblies.populate();
+        self.resolved.populate();
     }
 
     /// Asks for the cache lines of a flow, some time before [`Names::observe`].

@@ -45,6 +45,12 @@ impl Resolved {
         })
     }
 
+    /// Takes all memory from the machine now.
+    pub(super) fn populate(&mut self) {
+        self.entries.populate();
+        self.names.populate();
+    }
+
     /// Whether no name was ever kept.
     #[inline]
     pub(super) const fn is_empty(&self) -> bool {

@@ -522,6 +522,7 @@ impl Table for Bucket {
     fn populate(&mut self) {
         self.tags.populate();
         self.entries.populate();
+        self.wide.populate();
         self.buckets = BUCKETS_POPULATED.min(self.buckets_max);
     }
 

@@ -249,12 +249,17 @@ fn open(
     observed.opened.push(at as u16);
 }
 
-/// Whole keys of flows whose table key is a digest; memory is taken as such flows come.
+/// Whole keys of flows whose table key is a digest.
 struct WideKeys(HugeSlice<[u128; 3]>);
 
 impl WideKeys {
     fn new(slots: usize) -> io::Result<Self> {
         HugeSlice::try_zeroed(slots).map(Self)
+    }
+
+    /// Takes all memory from the machine now; otherwise as such flows come.
+    fn populate(&mut self) {
+        self.0.populate();
     }
 
     /// Memory that they take when all keys are wide.

@@ -47,6 +47,12 @@ impl Nodes {
         })
     }
 
+    /// Takes all memory from the machine now.
+    pub(super) fn populate(&mut self) {
+        self.entries.populate();
+        self.wide.populate();
+    }
+
     /// Whether `slot` holds a flow.
     #[inline(always)]
     pub(super) fn is_taken(&self, slot: u32) -> bool {
@@ -169,7 +175,7 @@ macro_rules! node_table {
         }
 
         fn populate(&mut self) {
-            self.nodes.entries.populate();
+            self.nodes.populate();
         }
 
         fn slots(&self) -> u32 {
