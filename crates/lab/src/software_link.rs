@@ -28,13 +28,22 @@ pub const MEMORY_MIB: u64 = 256;
 /// Of the intended packets, the share that the generator may be short of before a trial says nothing.
 const SHORTFALL_MAX: f64 = 0.01;
 
+/// When a trial ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// After this time: what the generator could not send in it, it is short of.
+    Time(Duration),
+    /// When so many packets have been sent, however late.
+    Packets(u64),
+}
+
 /// A trial in real time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RealOptions {
     /// Packets a second.
     pub rate_pps: f64,
-    /// How long.
-    pub time: Duration,
+    /// How much.
+    pub extent: Extent,
     /// The card.
     pub nic: NicOptions,
     /// The generator's core.
@@ -149,9 +158,14 @@ impl RealTrial {
             .into_iter()
             .map(|port| Box::new(port) as Box<dyn Port>)
             .collect();
+        let (duration, count) = match options.extent {
+            Extent::Time(time) => (Some(time), None),
+            Extent::Packets(packets) => (None, Some(packets)),
+        };
         let send = SendOptions {
             pace: Pace::Rate(Rate::Packets((options.rate_pps * 1e6) as u128)),
-            duration: Some(options.time),
+            duration,
+            count,
             ..SendOptions::default()
         };
         let stop = Stop::default();

@@ -129,6 +129,8 @@ pub(crate) struct Exchange {
     pub(crate) sent: serde_json::Value,
     /// The watcher's, whose books balance.
     pub(crate) summary: Summary,
+    /// And says on standard error.
+    pub(crate) said: String,
     pub(crate) records: Flows,
     pub(crate) truth: Flows,
 }
@@ -171,6 +173,7 @@ pub(crate) fn exchange(
     Ok(Exchange {
         sent,
         summary: Summary::balanced(&outcome),
+        said: outcome.stderr,
         records: flows(&records),
         truth: flows(&truth),
     })

@@ -104,7 +104,7 @@ pub(super) fn real_trials(
     load: Load,
     conditions: &[RealCondition],
 ) -> Result<Vec<Vec<Real>>, TrialError> {
-    use crate::software_link::{RealOptions, RealTrial};
+    use crate::software_link::{Extent, RealOptions, RealTrial};
     use port::dpdk::Pools;
     use port::dpdk::software_nic::NicOptions;
 
@@ -114,7 +114,7 @@ pub(super) fn real_trials(
             let condition = &conditions[place];
             let options = RealOptions {
                 rate_pps: load.rate_pps,
-                time: load.time,
+                extent: Extent::Time(load.time),
                 core: cores().0,
                 nic: NicOptions {
                     queues: condition.card.queues,
@@ -160,10 +160,10 @@ pub(super) fn real_replay(
     monitor: &Monitor,
     look: impl FnMut(&RecordBatch) + Send,
 ) -> Result<Real, TrialError> {
-    use crate::software_link::{RealOptions, RealTrial};
+    use crate::software_link::{Extent, RealOptions, RealTrial};
     let options = RealOptions {
         rate_pps: load.rate_pps,
-        time: load.time,
+        extent: Extent::Time(load.time),
         core: cores().0,
         nic: port::dpdk::software_nic::NicOptions::default(),
     };
