@@ -1,6 +1,7 @@
 //! The trait that every way of sending implements.
 
 use crate::frame::PortError;
+use std::time::Duration;
 
 /// Room for one frame, in the memory that the link will send from.
 #[derive(Debug)]
@@ -52,6 +53,17 @@ pub trait Transmit: Send {
     /// When it cannot be.
     fn flush(&mut self) -> Result<(), PortError>;
 
+    /// Waits until the other end has left, for so long at most, where it might not survive that this
+    /// one leaves first; whether this one may leave now. Nothing may be received any more: it is the
+    /// end that still receives that does not survive.
+    ///
+    /// # Errors
+    /// When the link has gone.
+    fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
+        let _ = patience;
+        Ok(true)
+    }
+
     /// Frames and bytes that the link took, by its own count.
     fn sent(&self) -> (u64, u64);
 
@@ -74,6 +86,10 @@ impl<T: Transmit + ?Sized> Transmit for Box<T> {
 
     fn flush(&mut self) -> Result<(), PortError> {
         (**self).flush()
+    }
+
+    fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
+        (**self).see_off(patience)
     }
 
     fn sent(&self) -> (u64, u64) {

@@ -151,7 +151,8 @@ pub(crate) struct GenArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = ["replay", "receive", "echo", "write"], help_heading = "Closed loop")]
     pub(crate) clients: Option<u32>,
 
-    /// Answer TCP clients (--clients): accept, send back what they send, close.
+    /// Answer TCP clients (--clients): accept, send back what they send, close. Until it is stopped,
+    /// or, with -c, until so many connections are over.
     #[arg(long, conflicts_with_all = ["replay", "receive", "write"], help_heading = "Closed loop")]
     pub(crate) echo: bool,
 
@@ -184,7 +185,7 @@ pub(crate) struct GenArguments {
     #[arg(long, value_name = "SPEED", requires = "rate", help_heading = "Pace")]
     pub(crate) link_speed: Option<String>,
 
-    /// Stop after exactly this many packets.
+    /// Stop after exactly this many packets (in a closed loop: connections).
     #[arg(short = 'c', long, value_name = "N", value_parser = count, help_heading = "Pace")]
     pub(crate) count: Option<u64>,
 

@@ -23,6 +23,9 @@ const SCHEMA_VERSION: u32 = 1;
 /// When no more connections are begun, how long open ones may take to end.
 const DRAIN: Duration = Duration::from_secs(2);
 
+/// How long a server may take to leave when its clients are done, where it is to leave first.
+const SEE_OFF: Duration = Duration::from_secs(2);
+
 /// What clients came to.
 #[derive(Debug, Serialize)]
 struct ClientsSummary {
@@ -66,7 +69,11 @@ struct ServerSummary {
 /// One of the two ends.
 enum Peer {
     Clients(Box<Clients>),
-    Server(Box<EchoServer>),
+    Server {
+        server: Box<EchoServer>,
+        /// Those that it serves; without it any number.
+        connections: Option<u64>,
+    },
 }
 
 impl Peer {
@@ -78,7 +85,7 @@ impl Peer {
     ) -> Result<(), Failure> {
         match self {
             Self::Clients(clients) => clients.send(sink, now_ns, draining)?,
-            Self::Server(server) => server.send(sink, now_ns)?,
+            Self::Server { server, .. } => server.send(sink, now_ns)?,
         }
         Ok(())
     }
@@ -86,7 +93,13 @@ impl Peer {
     fn is_done(&self) -> bool {
         match self {
             Self::Clients(clients) => clients.is_done(),
-            Self::Server(_) => false,
+            Self::Server {
+                server,
+                connections,
+            } => {
+                let counts = server.counts();
+                connections.is_some_and(|number| counts.closed + counts.forgotten >= number)
+            }
         }
     }
 
@@ -94,14 +107,14 @@ impl Peer {
     fn over(&self) -> u64 {
         match self {
             Self::Clients(clients) => clients.counts().completed,
-            Self::Server(server) => server.counts().closed,
+            Self::Server { server, .. } => server.counts().closed,
         }
     }
 
     fn open(&self) -> usize {
         match self {
             Self::Clients(clients) => clients.open(),
-            Self::Server(server) => server.open(),
+            Self::Server { server, .. } => server.open(),
         }
     }
 }
@@ -113,7 +126,10 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
     let mut file = arguments.truth.as_deref().map(create).transpose()?;
     let mut peer = match plan.clients {
         Some(options) => Peer::Clients(Box::new(Clients::new(options)?)),
-        None => Peer::Server(Box::new(EchoServer::new(plan.server, plan.port, plan.mac)?)),
+        None => Peer::Server {
+            server: Box::new(EchoServer::new(plan.server, plan.port, plan.mac)?),
+            connections: arguments.count,
+        },
     };
     let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal)?;
     let started = Instant::now();
@@ -135,7 +151,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
             };
             (text, counts.completed == counts.started)
         }
-        Peer::Server(server) => {
+        Peer::Server { server, .. } => {
             let summary = server_summary(server, &counters, elapsed);
             let text = if is_json {
                 json(&summary)?
@@ -182,10 +198,14 @@ fn turn(
             }
         }
         peer.send(sink, now_ns(), draining.is_some())?;
+        // With their last word said clients receive nothing more: the server may leave at once.
+        if peer.is_done() {
+            break;
+        }
         match port.receive()? {
             Received::Burst(burst) => match peer {
                 Peer::Clients(clients) => clients.receive(&burst, now_ns()),
-                Peer::Server(server) => server.receive(&burst, now_ns()),
+                Peer::Server { server, .. } => server.receive(&burst, now_ns()),
             },
             Received::Idle => {}
             Received::Fault(message) => complain(&message),
@@ -195,6 +215,13 @@ fn turn(
     // The last acknowledgements.
     peer.send(sink, now_ns(), true)?;
     sink.flush()?;
+    if matches!(peer, Peer::Clients(_)) && !sink.see_off(SEE_OFF)? {
+        complain(&format!(
+            "{}: the server stays, and may not survive that its peer leaves; give --echo the -c of its clients \
+             (docs/dpdk.md)",
+            sink.name()
+        ));
+    }
     Ok(port.counters())
 }
 

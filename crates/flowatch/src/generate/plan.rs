@@ -259,8 +259,8 @@ fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
             .into());
         }
     }
-    if arguments.echo && (arguments.count.is_some() || arguments.truth.is_some()) {
-        return Err("--echo answers until it is stopped: -c and --truth are for --clients".into());
+    if arguments.echo && arguments.truth.is_some() {
+        return Err("--truth is for --clients: --echo has no line for each".into());
     }
     let port = match &arguments.dport {
         None => ECHO_PORT,

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// EAL arguments of runs that need no huge pages. (The buffers of the default pool take 21 MiB.)
 pub(crate) const NO_HUGE: &str = "-- --no-huge -m 96";
@@ -355,7 +357,6 @@ fn refused(flags: &str, part: &str) {
 }
 
 /// Clients in one process, the server that answers them in another, both through DPDK's packet driver.
-/// (Over a memif the one that stays would poll while its peer leaves.)
 #[test]
 fn a_closed_loop_between_two_devices_completes_every_connection() {
     let cable = Cable::new();
@@ -380,4 +381,75 @@ fn a_closed_loop_between_two_devices_completes_every_connection() {
     let served = Summary::parse(&served.stdout).unwrap();
     assert_eq!(served.number("/accepted"), 300);
     assert_eq!(served.number("/echoed_bytes"), 300 * 512);
+}
+
+/// The same over a memif, where the server ends by count, and the clients see it off: the one that
+/// stayed would poll while its peer leaves.
+fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let device = format!(
+        "socket={},socket-abstract=no",
+        directory.path().join("memif").display()
+    );
+    let truth = directory.path().join("truth.csv");
+    let mut echo = generate(&format!(
+        "--echo -c 500 -i dpdk:net_memif0,role=server,{device} --interval 20ms --summary json {eal}"
+    ));
+    let echoing = Running::start(&mut echo);
+    // It waits for its peer before it says anything.
+    await_file(&directory.path().join("memif"));
+    let clients = run(&mut generate(&format!(
+        "--clients 20 -c 500 -i dpdk:net_memif0,role=client,{device} --summary json --truth {} {eal}",
+        truth.display()
+    )));
+    let served = echoing.finish();
+    assert_eq!(
+        (clients.code, clients.stderr.as_str()),
+        (Some(0), ""),
+        "{clients:?} {served:?}"
+    );
+    assert_eq!(served.code, Some(0), "{served:?}");
+    let clients = Summary::parse(&clients.stdout).unwrap();
+    let served = Summary::parse(&served.stdout).unwrap();
+    let client = |name: &str| clients.number(&format!("/{name}"));
+    let server = |name: &str| served.number(&format!("/{name}"));
+    assert_eq!(
+        ["started", "completed", "failed", "open", "wrong_bytes"].map(client),
+        [500, 500, 0, 0, 0]
+    );
+    assert_eq!(
+        ["accepted", "closed", "open", "forgotten", "turned_away"].map(server),
+        [500, 500, 0, 0, 0]
+    );
+    assert_eq!(client("echoed_bytes"), 500 * 512);
+    assert_eq!(server("echoed_bytes"), 500 * 512);
+    // A memif loses nothing: each segment arrived; what answers a repetition may be for nobody.
+    assert_eq!(server("segments_received"), client("segments_sent"));
+    let astray = server("segments_sent") - client("segments_received");
+    assert!(astray <= client("repeated"), "{astray}");
+    assert_eq!(["dropped", "missed"].map(client), [0, 0]);
+    assert_eq!(["dropped", "missed"].map(server), [0, 0]);
+    let each = records::csv(&fs::read(truth).unwrap());
+    assert_eq!(each.len(), 20);
+    let completed: u64 = each
+        .iter()
+        .map(|row| records::number(row, "completed"))
+        .sum();
+    assert_eq!(completed, 500);
+}
+
+fn await_file(path: &Path) {
+    let begun = Instant::now();
+    while !path.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {path:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_closed_loop_over_a_memif_completes_every_connection() {
+    every_connection_over_a_memif_is_accounted_for(NO_HUGE);
+    if huge_pages() {
+        every_connection_over_a_memif_is_accounted_for("-- -m 64");
+    }
 }

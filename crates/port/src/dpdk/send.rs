@@ -318,6 +318,22 @@ impl Transmit for DpdkSender {
         Ok(())
     }
 
+    /// A memif's driver takes the rings away on a thread of its own when the peer leaves, be they read
+    /// at that moment or not.
+    fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
+        if !self.device.name.name().starts_with("net_memif") {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        while self.device.is_up()? != Some(false) {
+            if begun.elapsed() >= patience {
+                return Ok(false);
+            }
+            std::thread::sleep(LINK_LOOK);
+        }
+        Ok(true)
+    }
+
     fn sent(&self) -> (u64, u64) {
         (self.frames, self.bytes)
     }
