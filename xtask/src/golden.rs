@@ -5,6 +5,7 @@
 
 mod names;
 mod tcp;
+mod tshark;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

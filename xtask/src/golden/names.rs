@@ -4,12 +4,9 @@
 //! The captures stay where they are; only names, addresses and ports of their flows are committed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, bail};
-
-use crate::workspace::{self, command};
+use super::tshark::{BETWEEN, Question};
 
 /// What tshark is asked about each packet.
 const FIELDS: [&str; 20] = [
@@ -38,27 +35,24 @@ const FIELDS: [&str; 20] = [
 /// Which packets it is asked about.
 const FILTER: &str = "tls.handshake.type==1 || dns || http || quic";
 
-/// Between two values of one field.
-const BETWEEN: char = ';';
-
 /// The table: a line a flow and kind of answer.
 pub(super) fn make(_: &Path) -> anyhow::Result<String> {
-    let directory = workspace::traffic()?;
-    let manifest = std::fs::read_to_string(directory.join("MANIFEST.tsv"))?;
-    let mut table = String::from("capture\tprotocol\tendpoints\tkind\tvalue\n");
-    for line in manifest.lines().skip(1) {
-        let name = line.split('\t').next().unwrap_or_default();
-        if !is_asked(name) {
-            continue;
-        }
-        let answer = ask(&directory.join(name))?;
-        for (flow, found) in flows(&answer).with_context(|| name.to_owned())? {
+    let question = Question {
+        is_asked,
+        filter: FILTER,
+        // A request is told when its head is there, as a meter tells it.
+        preferences: &["http.desegment_body:FALSE"],
+        fields: FIELDS,
+    };
+    question.table("protocol\tendpoints\tkind\tvalue", |packets| {
+        let mut rows = Vec::new();
+        for (flow, found) in flows(packets) {
             for (kind, value) in found.rows() {
-                writeln!(table, "{name}\t{flow}\t{kind}\t{value}")?;
+                rows.push(format!("{flow}\t{kind}\t{value}"));
             }
         }
-    }
-    Ok(table)
+        rows
+    })
 }
 
 /// Whether tshark is asked about a capture: those of the protocols that are read, and all of the
@@ -69,22 +63,6 @@ fn is_asked(name: &str) -> bool {
     let (suite, file) = name.split_once('/').unwrap_or(("", name));
     suite == "pcapplusplus"
         || (!suite.is_empty() && PROTOCOLS.iter().any(|word| file.contains(word)))
-}
-
-/// tshark's answer, a line a packet. It ends with an error at a damaged capture, having said what it
-/// read until there.
-fn ask(capture: &Path) -> anyhow::Result<String> {
-    let mut tshark = command("tshark", &["-n", "-r", &capture.to_string_lossy()]);
-    tshark.args(["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]);
-    // A request is told when its head is there, as a meter tells it.
-    tshark.args(["-o", "http.desegment_body:FALSE"]);
-    tshark.args(["-Y", FILTER, "-T", "fields", "-E", "occurrence=a"]);
-    tshark.args(["-E", "separator=/t", "-E", &format!("aggregator={BETWEEN}")]);
-    for field in FIELDS {
-        tshark.args(["-e", field]);
-    }
-    let output = tshark.output().context("tshark")?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// What was found of a flow.
@@ -129,18 +107,14 @@ impl Found {
 }
 
 /// The flows in tshark's answer, by protocol and sorted endpoints.
-fn flows(answer: &str) -> anyhow::Result<BTreeMap<String, Found>> {
+fn flows(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<String, Found> {
     let mut flows: BTreeMap<String, Found> = BTreeMap::new();
-    for line in answer.lines() {
-        let values: Vec<&str> = line.split('\t').collect();
-        let Ok(values) = <[&str; FIELDS.len()]>::try_from(values) else {
-            bail!("tshark printed {line:?}");
-        };
-        if let Some(flow) = flow_of(&values) {
-            add(flows.entry(flow).or_default(), &values);
+    for values in packets {
+        if let Some(flow) = flow_of(values) {
+            add(flows.entry(flow).or_default(), values);
         }
     }
-    Ok(flows)
+    flows
 }
 
 /// Protocol and endpoints of the innermost header; `None` where that is not plain to see.
@@ -205,11 +179,16 @@ mod tests {
 
     #[test]
     fn packets_of_one_flow_come_together_in_both_directions() {
-        let query = "eth:ethertype:ip:udp:dns|2.2.2.2|1.1.1.1|||||9|53||||0|a.b|1||||||";
-        let answer = "eth:ethertype:ip:udp:dns|1.1.1.1|2.2.2.2|||||53|9||||1|a.b|1|3||||";
-        let text = format!("{query}\n{answer}").replace('|', "\t");
-        let text = text.replace("\t1\t\t\t\t\t\t", "\t1\t\t\t\t\t");
-        let flows = flows(&text).unwrap();
+        let mut query = [""; FIELDS.len()];
+        query[..3].copy_from_slice(&["eth:ethertype:ip:udp:dns", "2.2.2.2", "1.1.1.1"]);
+        query[7..9].copy_from_slice(&["9", "53"]);
+        query[12..15].copy_from_slice(&["0", "a.b", "1"]);
+        let mut answer = query;
+        answer[1..3].copy_from_slice(&["1.1.1.1", "2.2.2.2"]);
+        answer[7..9].copy_from_slice(&["53", "9"]);
+        answer[12] = "1";
+        answer[15] = "3";
+        let flows = flows(&[query, answer]);
         let (flow, found) = flows.first_key_value().unwrap();
         assert_eq!(
             (flows.len(), flow.as_str()),

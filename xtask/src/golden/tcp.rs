@@ -4,12 +4,9 @@
 //! The captures stay where they are; only addresses and ports of their flows and counts are committed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, bail};
-
-use crate::workspace::{self, command};
+use super::tshark::{BETWEEN, Question};
 
 /// What tshark is asked about each packet of TCP: who it is from and to, how much payload, then
 /// what is counted.
@@ -38,24 +35,18 @@ const COUNTED: usize = 8;
 /// was seen before.
 const OF_PAYLOAD: [&str; 3] = ["retransmission", "fast_retransmission", "out_of_order"];
 
-const BETWEEN: char = ';';
-
 /// The table: a line for each direction and kind that occurs, with how often.
 pub(super) fn make(_: &Path) -> anyhow::Result<String> {
-    let directory = workspace::traffic()?;
-    let manifest = std::fs::read_to_string(directory.join("MANIFEST.tsv"))?;
-    let mut table = String::from("capture\tsource\tdestination\tkind\tpackets\n");
-    for line in manifest.lines().skip(1) {
-        let name = line.split('\t').next().unwrap_or_default();
-        if !is_asked(name) {
-            continue;
-        }
-        let answer = ask(&directory.join(name))?;
-        for ((flow, kind), packets) in counts(&answer).with_context(|| name.to_owned())? {
-            writeln!(table, "{name}\t{flow}\t{kind}\t{packets}")?;
-        }
-    }
-    Ok(table)
+    let question = Question {
+        is_asked,
+        filter: "tcp",
+        preferences: &[],
+        fields: FIELDS,
+    };
+    question.table("source\tdestination\tkind\tpackets", |packets| {
+        let row = |((flow, kind), packets)| format!("{flow}\t{kind}\t{packets}");
+        counts(packets).into_iter().map(row).collect()
+    })
 }
 
 /// Whether tshark is asked about a capture: those of the first suite, and of the second those that
@@ -66,29 +57,11 @@ fn is_asked(name: &str) -> bool {
     suite == "pcapplusplus" || (suite == "zeek" && NAMED.iter().any(|word| file.contains(word)))
 }
 
-/// tshark's answer, a line a packet. It ends with an error at a damaged capture, having said what it
-/// read until there.
-fn ask(capture: &Path) -> anyhow::Result<String> {
-    let mut tshark = command("tshark", &["-n", "-r", &capture.to_string_lossy()]);
-    tshark.args(["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]);
-    tshark.args(["-Y", "tcp", "-T", "fields", "-E", "occurrence=a"]);
-    tshark.args(["-E", "separator=/t", "-E", &format!("aggregator={BETWEEN}")]);
-    for field in FIELDS {
-        tshark.args(["-e", field]);
-    }
-    let output = tshark.output().context("tshark")?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// How often each kind occurs in each direction (source and destination, a tab between).
-fn counts(answer: &str) -> anyhow::Result<BTreeMap<(String, &'static str), u64>> {
+fn counts(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<(String, &'static str), u64> {
     let mut counts = BTreeMap::new();
-    for line in answer.lines() {
-        let values: Vec<&str> = line.split('\t').collect();
-        let Ok(values) = <[&str; FIELDS.len()]>::try_from(values) else {
-            bail!("tshark printed {line:?}");
-        };
-        let Some(flow) = direction_of(&values) else {
+    for values in packets {
+        let Some(flow) = direction_of(values) else {
             continue;
         };
         let has_payload = values[7].split(BETWEEN).any(|bytes| bytes != "0");
@@ -100,7 +73,7 @@ fn counts(answer: &str) -> anyhow::Result<BTreeMap<(String, &'static str), u64>>
             }
         }
     }
-    Ok(counts)
+    counts
 }
 
 /// Who sent it to whom; `None` for what is wrapped in something, or quoted by ICMP.
@@ -142,10 +115,7 @@ mod tests {
         values[13] = "1";
         let mut with_payload = values;
         with_payload[7] = "5";
-        let text = [values, with_payload]
-            .map(|line| line.join("\t"))
-            .join("\n");
-        let counts = counts(&text).unwrap();
+        let counts = counts(&[values, with_payload]);
         let flow = "1.1.1.1 9\t2.2.2.2 80".to_owned();
         let found: Vec<_> = counts.into_iter().collect();
         assert_eq!(
