@@ -47,11 +47,21 @@ fn read(bytes: &[u8], at_a_time: usize) -> (u64, u64, u64, u64) {
     (counters.frames, counters.bytes, digest, counters.faults)
 }
 
-/// Reads `file` at once and in pieces of so many bytes: the packets must be the same.
+/// Reads a file at once and in pieces: the packets must be the same. The file is `input`, of which the
+/// first byte chooses the size of the pieces, and may choose one of `starts` to stand in its place:
+/// without them nearly every input would end at the magic number.
 ///
 /// # Panics
 /// When they are not, or when what was counted cannot be.
-pub fn same_in_pieces(file: &[u8], at_a_time: usize) {
+pub fn same_in_pieces(input: &[u8], starts: &[&[u8]]) {
+    let Some((first, rest)) = input.split_first() else {
+        return;
+    };
+    let file = match starts.get(usize::from(*first)) {
+        Some(start) => &[start, rest].concat(),
+        None => input,
+    };
+    let at_a_time = 1 + usize::from(first / 2);
     let (whole, pieces) = (read(file, usize::MAX), read(file, at_a_time));
     // How much a decoder gives before it finds its input damaged hangs on the pieces.
     if !is_compressed(file) {
