@@ -1,7 +1,7 @@
 //! Ethernet header (IEEE 802.3 clause 3, with an EtherType or a length).
 
 use crate::field::{bytes_at, u16_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 14;
@@ -10,24 +10,12 @@ mod field {
     pub(super) const ETHER_TYPE: usize = 12;
 }
 
-/// View of an Ethernet header.
-#[derive(Clone, Copy, Debug)]
-pub struct Ethernet<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of an Ethernet header, without preamble.
+    pub struct Ethernet(field::LENGTH);
+}
 
-impl<'a> Ethernet<'a> {
-    /// Bytes of the header, without preamble.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Ethernet<'_> {
     /// Address of the receiving station.
     #[must_use]
     pub fn destination(&self) -> [u8; 6] {

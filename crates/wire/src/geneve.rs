@@ -1,7 +1,7 @@
 //! GENEVE header (RFC 8926 section 3.4).
 
 use crate::field::{byte, u16_at, u24_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -15,23 +15,12 @@ const OPTIONS_MASK: u8 = 0x3f;
 /// Bits of the first byte below the version.
 const VERSION_SHIFT: u8 = 6;
 
-/// View of the fixed part of a GENEVE header.
-#[derive(Clone, Copy, Debug)]
-pub struct Geneve<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the fixed part of a GENEVE header; [`Geneve::options_length`] more bytes belong to it.
+    pub struct Geneve(field::LENGTH);
+}
 
-impl<'a> Geneve<'a> {
-    /// Bytes of the fixed part.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the fixed part off; [`Geneve::options_length`] more bytes belong to the header.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Geneve<'_> {
     /// Version: 0.
     #[must_use]
     pub const fn version(&self) -> u8 {

@@ -3,6 +3,7 @@
 
 use crate::field::u16_at;
 use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -28,23 +29,12 @@ mod flag {
 /// Bytes of each optional field.
 const WORD: usize = 4;
 
-/// View of the fixed part of a GRE header.
-#[derive(Clone, Copy, Debug)]
-pub struct Gre<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the fixed part of a GRE header; [`Gre::skip_optional`] drops the rest of it.
+    pub struct Gre(field::LENGTH);
+}
 
 impl<'a> Gre<'a> {
-    /// Bytes of the fixed part.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the fixed part off; [`Gre::skip_optional`] drops the rest of the header.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
     const fn has(&self, flag: u16) -> bool {
         u16_at::<{ field::FLAGS }, _>(self.0) & flag != 0
     }

@@ -2,6 +2,7 @@
 
 use crate::field::{byte, u16_at, u32_at};
 use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -41,23 +42,12 @@ impl From<Cut> for Fault {
     }
 }
 
-/// View of the fixed part of a GTP-U header.
-#[derive(Clone, Copy, Debug)]
-pub struct GtpU<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the fixed part of a GTP-U header; [`GtpU::skip_optional`] drops the rest of it.
+    pub struct GtpU(field::LENGTH);
+}
 
 impl<'a> GtpU<'a> {
-    /// Bytes of the fixed part.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the fixed part off; [`GtpU::skip_optional`] drops the rest of the header.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
     const fn flags(&self) -> u8 {
         byte::<{ field::FLAGS }, _>(self.0)
     }

@@ -1,7 +1,7 @@
 //! The start that all messages of ICMP (RFC 792) and ICMPv6 (RFC 4443 section 2.1) share.
 
 use crate::field::{byte, u16_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -10,24 +10,12 @@ mod field {
     pub(super) const CODE: usize = 1;
 }
 
-/// View of type, code and checksum.
-#[derive(Clone, Copy, Debug)]
-pub struct Icmp<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of type, code and checksum.
+    pub struct Icmp(field::LENGTH);
+}
 
-impl<'a> Icmp<'a> {
-    /// Bytes of type, code and checksum.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits them off.
-    ///
-    /// # Errors
-    /// [`Cut`] where they are not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Icmp<'_> {
     /// Message type.
     #[must_use]
     pub const fn message_type(&self) -> u8 {

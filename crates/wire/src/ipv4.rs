@@ -1,7 +1,7 @@
 //! IPv4 header (RFC 791 section 3.1).
 
 use crate::field::{byte, bytes_at, u16_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 20;
@@ -21,26 +21,14 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// Fragment field: the offset, in units of 8 bytes.
 const OFFSET_MASK: u16 = 0x1fff;
 
-/// View of the fixed part of an IPv4 header.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv4<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the fixed part of an IPv4 header; options, if any, stay in front of what follows.
+    pub struct Ipv4(field::LENGTH);
+}
 
-impl<'a> Ipv4<'a> {
-    /// Bytes of a header without options.
-    pub const LENGTH: usize = field::LENGTH;
-
+impl Ipv4<'_> {
     /// The most bytes a datagram can have.
     pub const MAX_TOTAL_LENGTH: usize = 0xffff;
-
-    /// Splits the fixed part of the header off; options, if any, stay in front of the rest.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
 
     /// Version field; 4 in a valid header.
     #[inline]

@@ -1,7 +1,7 @@
 //! IPv6 header (RFC 8200 section 3).
 
 use crate::field::{byte, bytes_at, u16_at, u32_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 40;
@@ -20,24 +20,12 @@ const TRAFFIC_CLASS_SHIFT: u32 = 20;
 /// Bits of the first word below the version.
 const VERSION_SHIFT: u32 = 28;
 
-/// View of an IPv6 header.
-#[derive(Clone, Copy, Debug)]
-pub struct Ipv6<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of an IPv6 header, without extension headers.
+    pub struct Ipv6(field::LENGTH);
+}
 
-impl<'a> Ipv6<'a> {
-    /// Bytes of the header, without extension headers.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Ipv6<'_> {
     #[inline]
     const fn first_word(&self) -> u32 {
         u32_at::<{ field::VERSION_CLASS_LABEL }, _>(self.0)

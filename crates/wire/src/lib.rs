@@ -44,6 +44,7 @@ pub mod vxlan;
 
 mod field;
 mod named;
+mod view;
 mod walk;
 
 pub use community_id::CommunityId;

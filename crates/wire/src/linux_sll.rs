@@ -1,7 +1,7 @@
 //! Linux cooked capture headers, version 1 and 2 (LINKTYPE_LINUX_SLL, LINKTYPE_LINUX_SLL2).
 
 use crate::field::u16_at;
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod sll {
     pub(super) const LENGTH: usize = 16;
@@ -36,23 +36,12 @@ pub enum Protocol {
     Other,
 }
 
-/// View of a version 1 header.
-#[derive(Clone, Copy, Debug)]
-pub struct LinuxSll<'a>(&'a [u8; sll::LENGTH]);
+view! {
+    /// View of a version 1 header.
+    pub struct LinuxSll(sll::LENGTH);
+}
 
-impl<'a> LinuxSll<'a> {
-    /// Bytes of the header.
-    pub const LENGTH: usize = sll::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl LinuxSll<'_> {
     /// What follows.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
@@ -63,23 +52,12 @@ impl<'a> LinuxSll<'a> {
     }
 }
 
-/// View of a version 2 header.
-#[derive(Clone, Copy, Debug)]
-pub struct LinuxSll2<'a>(&'a [u8; sll2::LENGTH]);
+view! {
+    /// View of a version 2 header.
+    pub struct LinuxSll2(sll2::LENGTH);
+}
 
-impl<'a> LinuxSll2<'a> {
-    /// Bytes of the header.
-    pub const LENGTH: usize = sll2::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl LinuxSll2<'_> {
     /// What follows.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {

@@ -1,7 +1,8 @@
 //! LLC header with SNAP (IEEE 802.2, RFC 1042).
 
 use crate::field::{bytes_at, u16_at};
-use crate::packet::{Cut, Packet};
+use crate::packet::Packet;
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -13,23 +14,12 @@ mod field {
 /// says that an EtherType follows (RFC 1042).
 const ETHER_TYPE_FOLLOWS: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 
-/// View of an LLC header with the SNAP extension.
-#[derive(Clone, Copy, Debug)]
-pub struct Snap<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of an LLC header and the SNAP extension together.
+    pub struct Snap(field::LENGTH);
+}
 
-impl<'a> Snap<'a> {
-    /// Bytes of LLC and SNAP together.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Snap<'_> {
     /// The EtherType, where this is SNAP with one; `None` for every other LLC.
     #[must_use]
     pub fn ether_type(&self) -> Option<u16> {

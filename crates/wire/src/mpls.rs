@@ -2,7 +2,8 @@
 
 use crate::ether_type;
 use crate::field::u32_at;
-use crate::packet::{Cut, Packet};
+use crate::packet::Packet;
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -20,24 +21,12 @@ pub const CONTROL_WORD_LENGTH: usize = 4;
 /// Where an Ethernet header has its EtherType, for the guess whether one is there.
 const ETHER_TYPE_OFFSET: usize = 12;
 
-/// View of one entry of the label stack.
-#[derive(Clone, Copy, Debug)]
-pub struct Label<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of one entry of the label stack.
+    pub struct Label(field::LENGTH);
+}
 
-impl<'a> Label<'a> {
-    /// Bytes of an entry.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits an entry off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Label<'_> {
     /// The label, 20 bits.
     #[must_use]
     pub const fn label(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! PPPoE header (RFC 2516 section 4).
 
 use crate::field::{byte, u16_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 6;
@@ -16,24 +16,12 @@ const VERSION_AND_TYPE: u8 = 0x11;
 /// Code of a packet of the session.
 const CODE_SESSION: u8 = 0;
 
-/// View of a PPPoE header.
-#[derive(Clone, Copy, Debug)]
-pub struct Pppoe<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of a PPPoE header.
+    pub struct Pppoe(field::LENGTH);
+}
 
-impl<'a> Pppoe<'a> {
-    /// Bytes of the header.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Pppoe<'_> {
     /// Whether version and type are those of RFC 2516.
     #[must_use]
     pub const fn is_known_version(&self) -> bool {

@@ -1,7 +1,7 @@
 //! SCTP common header (RFC 9260 section 3.1).
 
 use crate::field::{u16_at, u32_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 12;
@@ -10,24 +10,12 @@ mod field {
     pub(super) const VERIFICATION_TAG: usize = 4;
 }
 
-/// View of the SCTP common header.
-#[derive(Clone, Copy, Debug)]
-pub struct Sctp<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the SCTP common header.
+    pub struct Sctp(field::LENGTH);
+}
 
-impl<'a> Sctp<'a> {
-    /// Bytes of the common header.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Sctp<'_> {
     /// Source port.
     #[inline]
     #[must_use]

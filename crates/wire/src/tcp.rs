@@ -1,7 +1,7 @@
 //! TCP header (RFC 9293 section 3.1) and its options (section 3.2).
 
 use crate::field::{byte, u16_at, u32_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 20;
@@ -34,24 +34,12 @@ pub mod flag {
     pub const CWR: u8 = 0x80;
 }
 
-/// View of the fixed part of a TCP header.
-#[derive(Clone, Copy, Debug)]
-pub struct Tcp<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of the fixed part of a TCP header; options, if any, stay in front of what follows.
+    pub struct Tcp(field::LENGTH);
+}
 
-impl<'a> Tcp<'a> {
-    /// Bytes of a header without options.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the fixed part of the header off; options, if any, stay in front of the rest.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Tcp<'_> {
     /// Source port.
     #[inline]
     #[must_use]

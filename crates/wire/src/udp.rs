@@ -1,7 +1,7 @@
 //! UDP header (RFC 768).
 
 use crate::field::u16_at;
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -28,24 +28,12 @@ pub mod port {
     pub const VXLAN_LINUX: u16 = 8472;
 }
 
-/// View of a UDP header.
-#[derive(Clone, Copy, Debug)]
-pub struct Udp<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of a UDP header.
+    pub struct Udp(field::LENGTH);
+}
 
-impl<'a> Udp<'a> {
-    /// Bytes of the header.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Udp<'_> {
     /// Source port.
     #[inline]
     #[must_use]

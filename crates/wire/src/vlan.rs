@@ -1,7 +1,7 @@
 //! VLAN tag behind its EtherType (IEEE 802.1Q clause 9.6).
 
 use crate::field::u16_at;
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -14,24 +14,12 @@ const IDENTIFIER_MASK: u16 = 0x0fff;
 /// Bits of the tag control information below the priority.
 const PRIORITY_SHIFT: u16 = 13;
 
-/// View of a VLAN tag: control information, and the EtherType of what follows.
-#[derive(Clone, Copy, Debug)]
-pub struct Vlan<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of a VLAN tag: control information, and the EtherType of what follows.
+    pub struct Vlan(field::LENGTH);
+}
 
-impl<'a> Vlan<'a> {
-    /// Bytes of a tag.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits a tag off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    #[inline]
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Vlan<'_> {
     /// VLAN identifier, 12 bits; 0 in a tag that only gives a priority.
     #[inline]
     #[must_use]

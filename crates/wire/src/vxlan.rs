@@ -2,7 +2,7 @@
 //! (draft-ietf-nvo3-vxlan-gpe-12 section 3).
 
 use crate::field::{byte, u24_at};
-use crate::packet::{Cut, Packet};
+use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -29,23 +29,12 @@ pub enum Next {
     Other,
 }
 
-/// View of a VXLAN header.
-#[derive(Clone, Copy, Debug)]
-pub struct Vxlan<'a>(&'a [u8; field::LENGTH]);
+view! {
+    /// View of a VXLAN header.
+    pub struct Vxlan(field::LENGTH);
+}
 
-impl<'a> Vxlan<'a> {
-    /// Bytes of the header.
-    pub const LENGTH: usize = field::LENGTH;
-
-    /// Splits the header off.
-    ///
-    /// # Errors
-    /// [`Cut`] where it is not whole.
-    pub fn split(packet: Packet<'a>) -> Result<(Self, Packet<'a>), Cut> {
-        let (header, rest) = packet.split()?;
-        Ok((Self(header), rest))
-    }
-
+impl Vxlan<'_> {
     /// Whether the flag that every VXLAN header has is set.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
