@@ -7,7 +7,7 @@
 
 use flow::expiry::Expiry;
 use flow::hash::{FlowHash, HashKind};
-use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Table};
+use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Table, Wanted};
 use flow::{BURST, Batch, Packet, Timeouts};
 use hashbrown::HashMap;
 use std::hint::black_box;
@@ -150,8 +150,12 @@ fn main() {
                 .map(|flow| keys[flow as usize])
                 .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
-                let table = Bucket::new(flows + flows / 8, FlowHash::new(hash, SEED), false)
-                    .expect("memory");
+                let table = Bucket::new(
+                    flows + flows / 8,
+                    FlowHash::new(hash, SEED),
+                    Wanted::default(),
+                )
+                .expect("memory");
                 Box::new(Ours::new(Box::new(table), hash, burst))
             };
             let mut contenders: Vec<(String, Box<dyn Contender>)> = vec![
@@ -161,7 +165,7 @@ fn main() {
                 (
                     "double hash".into(),
                     Box::new(Ours::new(
-                        Box::new(DoubleHash::new(false).expect("memory")),
+                        Box::new(DoubleHash::new(Wanted::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
@@ -169,7 +173,7 @@ fn main() {
                 (
                     "linked list".into(),
                     Box::new(Ours::new(
-                        Box::new(LinkedList::new(flows, false).expect("memory")),
+                        Box::new(LinkedList::new(flows, Wanted::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
@@ -177,7 +181,7 @@ fn main() {
                 (
                     "combined".into(),
                     Box::new(Ours::new(
-                        Box::new(Combined::new(flows, false).expect("memory")),
+                        Box::new(Combined::new(flows, Wanted::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),

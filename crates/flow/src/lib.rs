@@ -22,5 +22,5 @@ pub use expiry::Timeouts;
 pub use garbage::GarbageSchedule;
 pub use meter::{Meter, MeterCounters, MeterOptions, RecordSink};
 pub use record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
-pub use table::TableKind;
+pub use table::{TableKind, Wanted};
 pub use view::LiveView;

@@ -169,13 +169,13 @@ impl Meter {
     /// # Errors
     /// When the machine has no room for it.
     pub fn new(options: &MeterOptions) -> io::Result<Self> {
-        let values = options.statistics.wants_previous_packet();
+        let wanted = options.statistics.wanted();
         let flows_max = options.flows_max;
         let mut table: Box<dyn Table> = match options.table {
-            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), values)?),
-            TableKind::DoubleHash => Box::new(DoubleHash::new(values)?),
-            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, values)?),
-            TableKind::Combined => Box::new(Combined::new(flows_max, values)?),
+            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), wanted)?),
+            TableKind::DoubleHash => Box::new(DoubleHash::new(wanted)?),
+            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, wanted)?),
+            TableKind::Combined => Box::new(Combined::new(flows_max, wanted)?),
         };
         let slots = table.slots_max();
         let mut openings = HugeSlice::try_zeroed(slots as usize)?;

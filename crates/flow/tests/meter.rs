@@ -244,13 +244,13 @@ proptest! {
         }
     }
 
-    /// The mean that Welford's moments keep packet by packet.
+    /// What is kept of each, alone or together, and the mean that moments keep packet by packet.
     #[test]
     fn the_mean_gap_follows_from_the_first_and_the_last_packet(
         events in events(), idle_ms in 200u64..4000, flows_max in 4usize..500, batch_size in 1usize..=BURST,
     ) {
         for table in TableKind::ALL {
-            let [kept, told] = ["gap", "gap-mean"].map(|list| {
+            let [kept, times, both, told] = ["gap", "iat", "gap,iat", "gap-mean"].map(|list| {
                 let options = MeterOptions {
                     flow: FlowDefinition::Bidirectional,
                     table,
@@ -262,6 +262,9 @@ proptest! {
                 collected(&options, &events, batch_size)
             });
             prop_assert_eq!(&kept.0, &told.0);
+            let alone = kept.1.chunks(4).zip(times.1.chunks(4)).flat_map(|(gap, time)| [gap, time].concat());
+            let alone: Vec<u64> = alone.map(f64::to_bits).collect();
+            prop_assert_eq!(alone, both.1.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
             prop_assert_eq!(told.1.len(), told.0.len());
             for (moments, mean) in kept.1.chunks(4).zip(&told.1) {
                 let alike = moments[1].is_nan() && mean.is_nan() || (moments[1] - mean).abs() <= 1e-9 * (1.0 + mean);

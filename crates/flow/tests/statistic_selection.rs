@@ -1,5 +1,6 @@
 //! The list of statistics on the command line, and the columns that it leads to.
 
+use flow::Wanted;
 use flow::statistic::{Estimator, Selection, SelectionError, Value};
 
 fn parse(list: &str) -> Result<Selection, SelectionError> {
@@ -64,7 +65,6 @@ fn the_mean_of_the_gap_costs_no_state_and_is_told_once() {
         columns(list, Estimator::LogLinear),
         ["gapMean", "gapPercentile99"]
     );
-    assert!(!parse("gap-mean").unwrap().wants_previous_packet());
     assert_eq!(parse("gap,gap-mean"), parse("gap"));
     assert_eq!(parse("gap-mean,moments"), parse("moments"));
 }
@@ -107,18 +107,20 @@ fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
 
 #[test]
 fn only_times_and_gaps_ask_for_the_previous_packet() {
-    for (list, wants) in [
-        ("count", false),
-        ("size", false),
-        ("size-percentile=50", false),
-        ("iat", true),
-        ("gap-percentile=99", true),
+    let wanted = |gaps, inter_arrival| Wanted {
+        gaps,
+        inter_arrival,
+    };
+    for (list, expected) in [
+        ("count", wanted(false, false)),
+        ("size,gap-mean", wanted(false, false)),
+        ("size-percentile=50", wanted(false, false)),
+        ("iat", wanted(false, true)),
+        ("iat-percentile=50,size", wanted(false, true)),
+        ("gap-percentile=99", wanted(true, false)),
+        ("gap,iat-percentile=50", Wanted::ALL),
     ] {
-        assert_eq!(
-            parse(list).unwrap().wants_previous_packet(),
-            wants,
-            "{list}"
-        );
+        assert_eq!(parse(list).unwrap().wanted(), expected, "{list}");
     }
 }
 

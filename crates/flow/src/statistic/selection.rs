@@ -3,6 +3,7 @@
 use super::{LogLinear, Moments, PSquare, Statistic, Value, moments};
 use crate::analysis::Level;
 use crate::record::Column;
+use crate::table::Wanted;
 use std::fmt;
 use std::str::FromStr;
 
@@ -151,14 +152,16 @@ impl Selection {
         }
     }
 
-    /// Whether a flow's previous packet is asked for: its time or its number.
+    /// What the table has to tell of each packet.
     #[must_use]
-    pub fn wants_previous_packet(&self) -> bool {
+    pub fn wanted(&self) -> Wanted {
         let percentiles = self.percentiles.iter().map(|(value, _)| value);
-        self.moments
-            .iter()
-            .chain(percentiles)
-            .any(|value| *value != Value::Size)
+        let values = self.moments.iter().chain(percentiles);
+        let wants = |wanted| values.clone().any(|value| *value == wanted);
+        Wanted {
+            gaps: wants(Value::Gap),
+            inter_arrival: wants(Value::InterArrivalTime),
+        }
     }
 
     /// The statistics, each with the value that it is fed, for `slots` flows.

@@ -17,7 +17,7 @@
 //! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
 //! few cache lines and pages however many there may be.
 
-use super::{NO_SLOT, Observed, Step, Table, WideKeys, count, open};
+use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open};
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
@@ -81,7 +81,7 @@ pub struct Bucket {
     displaced: usize,
     /// The bucket whose turn it is to let flows go.
     hand: u32,
-    values: bool,
+    wanted: Wanted,
     staged_buckets: [u32; BURST],
     staged_tags: [u16; BURST],
     staged_slots: [u32; BURST],
@@ -98,12 +98,12 @@ struct Scratch {
 }
 
 impl Bucket {
-    /// A table of at most `flows_max` flows, whose batches are hashed by `hash`. `values`: tell
-    /// gaps and inter-arrival times.
+    /// A table of at most `flows_max` flows, whose batches are hashed by `hash`. `wanted`: what to
+    /// tell of each packet.
     ///
     /// # Errors
     /// When the machine has no room for it.
-    pub fn new(flows_max: usize, hash: FlowHash, values: bool) -> io::Result<Self> {
+    pub fn new(flows_max: usize, hash: FlowHash, wanted: Wanted) -> io::Result<Self> {
         let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2);
         let buckets_max = flows_max
             .div_ceil(FLOWS_PER_BUCKET)
@@ -120,7 +120,7 @@ impl Bucket {
             flows: 0,
             flows_max,
             displaced: 0,
-            values,
+            wanted,
             staged_buckets: [0; BURST],
             staged_tags: [0; BURST],
             staged_slots: [0; BURST],
@@ -368,7 +368,7 @@ impl Bucket {
         })
     }
 
-    fn run<const VALUES: bool>(
+    fn run<const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
         start: usize,
@@ -411,7 +411,7 @@ impl Bucket {
             if let Some(reason) = expiry.ended_before(entry, packet) {
                 return Step::Ended { at, slot, reason };
             }
-            count::<VALUES>(entry, packet, at, slot, observed);
+            count::<GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
         }
         Step::Done
     }
@@ -479,10 +479,11 @@ impl Table for Bucket {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        if self.values {
-            self.run::<true>(batch, start, expiry, observed)
-        } else {
-            self.run::<false>(batch, start, expiry, observed)
+        match (self.wanted.gaps, self.wanted.inter_arrival) {
+            (false, false) => self.run::<false, false>(batch, start, expiry, observed),
+            (true, false) => self.run::<true, false>(batch, start, expiry, observed),
+            (false, true) => self.run::<false, true>(batch, start, expiry, observed),
+            (true, true) => self.run::<true, true>(batch, start, expiry, observed),
         }
     }
 

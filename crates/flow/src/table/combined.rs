@@ -3,7 +3,7 @@
 
 use super::linked_list::Chains;
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table};
+use super::{Observed, Step, Table, Wanted};
 use crate::batch::{BURST, Batch};
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -29,15 +29,15 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// Buckets for 2^17 flows, and chains for at most `flows_max` more. `values`: tell gaps and
-    /// inter-arrival times.
+    /// Buckets for 2^17 flows, and chains for at most `flows_max` more. `wanted`: what to tell
+    /// of each packet.
     ///
     /// # Errors
     /// When the machine has no room for it.
-    pub fn new(flows_max: usize, values: bool) -> io::Result<Self> {
+    pub fn new(flows_max: usize, wanted: Wanted) -> io::Result<Self> {
         let slots = CHAINED as usize + flows_max.clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            nodes: Nodes::new(slots, values)?,
+            nodes: Nodes::new(slots, wanted)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
             chains: Chains::new(CHAINED, slots as u32)?,
             staged_slots: [0; BURST],

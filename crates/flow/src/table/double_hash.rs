@@ -3,7 +3,7 @@
 //! as miscounted.
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table};
+use super::{Observed, Step, Table, Wanted};
 use crate::batch::{BURST, Batch};
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -25,13 +25,13 @@ pub struct DoubleHash {
 }
 
 impl DoubleHash {
-    /// A table of 2^16 buckets. `values`: tell gaps and inter-arrival times.
+    /// A table of 2^16 buckets. `wanted`: what to tell of each packet.
     ///
     /// # Errors
     /// When the machine has no room for it.
-    pub fn new(values: bool) -> io::Result<Self> {
+    pub fn new(wanted: Wanted) -> io::Result<Self> {
         Ok(Self {
-            nodes: Nodes::new(BUCKETS * WAYS as usize, values)?,
+            nodes: Nodes::new(BUCKETS * WAYS as usize, wanted)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
             staged_slots: [0; BURST],
             staged: 0,

@@ -2,7 +2,7 @@
 //! by the high half.
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table};
+use super::{Observed, Step, Table, Wanted};
 use crate::batch::{BURST, Batch};
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -122,14 +122,14 @@ pub struct LinkedList {
 }
 
 impl LinkedList {
-    /// Chains of at most `flows_max` flows in all. `values`: tell gaps and inter-arrival times.
+    /// Chains of at most `flows_max` flows in all. `wanted`: what to tell of each packet.
     ///
     /// # Errors
     /// When the machine has no room for it.
-    pub fn new(flows_max: usize, values: bool) -> io::Result<Self> {
+    pub fn new(flows_max: usize, wanted: Wanted) -> io::Result<Self> {
         let slots = flows_max.clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            nodes: Nodes::new(slots, values)?,
+            nodes: Nodes::new(slots, wanted)?,
             chains: Chains::new(0, slots as u32)?,
             staged_slots: [0; BURST],
             staged: 0,

@@ -28,6 +28,23 @@ pub const NO_SLOT: u32 = u32::MAX;
 /// What has no value: the gap and the inter-arrival time of a flow's first packet.
 pub const NO_VALUE: u64 = u64::MAX;
 
+/// What a table tells of each packet beside its flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The gap to the flow's previous packet.
+    pub gaps: bool,
+    /// The time since it.
+    pub inter_arrival: bool,
+}
+
+impl Wanted {
+    /// All that there is.
+    pub const ALL: Self = Self {
+        gaps: true,
+        inter_arrival: true,
+    };
+}
+
 /// What a table tells of each packet of a burst.
 #[derive(Debug)]
 pub struct Observed {
@@ -207,10 +224,10 @@ impl FromStr for TableKind {
     }
 }
 
-/// Counts a packet in its flow's entry and tells what was seen; `VALUES`: gaps and inter-arrival
-/// times are wanted.
+/// Counts a packet in its flow's entry and tells what was seen: gaps and inter-arrival times, where
+/// they are wanted.
 #[inline(always)]
-fn count<const VALUES: bool>(
+fn count<const GAPS: bool, const INTER_ARRIVAL: bool>(
     entry: &mut Entry,
     packet: &Packet,
     at: usize,
@@ -218,9 +235,11 @@ fn count<const VALUES: bool>(
     observed: &mut Observed,
 ) {
     const NUMBER: u64 = (1 << 48) - 1;
-    if VALUES {
+    if INTER_ARRIVAL {
         let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
         observed.inter_arrival_ns[at] = silence_ns.max(0).cast_unsigned();
+    }
+    if GAPS {
         observed.gaps[at] = packet
             .number
             .wrapping_sub(entry.last_number())

@@ -2,7 +2,7 @@
 //! by a hash alone. Two flows of one hash merge there, as in the paper; the key kept is the first
 //! packet's.
 
-use super::{Observed, Step, WideKeys, count, open};
+use super::{Observed, Step, Wanted, WideKeys, count, open};
 use crate::batch::{Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
@@ -33,17 +33,17 @@ pub(super) struct Nodes {
     /// Packets and bytes that found no place.
     pub(super) miscounted: [u64; 2],
     flows: usize,
-    values: bool,
+    wanted: Wanted,
 }
 
 impl Nodes {
-    pub(super) fn new(slots: usize, values: bool) -> io::Result<Self> {
+    pub(super) fn new(slots: usize, wanted: Wanted) -> io::Result<Self> {
         Ok(Self {
             entries: HugeSlice::try_zeroed(slots)?,
             wide: WideKeys::new(slots)?,
             miscounted: [0; 2],
             flows: 0,
-            values,
+            wanted,
         })
     }
 
@@ -73,10 +73,11 @@ impl Nodes {
         if let Some(reason) = expiry.ended_before(entry, packet) {
             return Some(Step::Ended { at, slot, reason });
         }
-        if self.values {
-            count::<true>(entry, packet, at, slot, observed);
-        } else {
-            count::<false>(entry, packet, at, slot, observed);
+        match (self.wanted.gaps, self.wanted.inter_arrival) {
+            (false, false) => count::<false, false>(entry, packet, at, slot, observed),
+            (true, false) => count::<true, false>(entry, packet, at, slot, observed),
+            (false, true) => count::<false, true>(entry, packet, at, slot, observed),
+            (true, true) => count::<true, true>(entry, packet, at, slot, observed),
         }
         None
     }

@@ -13,19 +13,19 @@ fn tables(flows_max: usize) -> Vec<(TableKind, Box<dyn Table>)> {
     vec![
         (
             TableKind::Bucket,
-            Box::new(Bucket::new(flows_max, hash, true).unwrap()),
+            Box::new(Bucket::new(flows_max, hash, Wanted::ALL).unwrap()),
         ),
         (
             TableKind::DoubleHash,
-            Box::new(DoubleHash::new(true).unwrap()),
+            Box::new(DoubleHash::new(Wanted::ALL).unwrap()),
         ),
         (
             TableKind::LinkedList,
-            Box::new(LinkedList::new(flows_max, true).unwrap()),
+            Box::new(LinkedList::new(flows_max, Wanted::ALL).unwrap()),
         ),
         (
             TableKind::Combined,
-            Box::new(Combined::new(flows_max, true).unwrap()),
+            Box::new(Combined::new(flows_max, Wanted::ALL).unwrap()),
         ),
     ]
 }
@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn a_bucket_table_too_small_loses_no_packet(numbers in prop::collection::vec(0u32..2000, 1..3000), flows_max in 1usize..200) {
-        let mut table = Bucket::new(flows_max, FlowHash::new(HashKind::Keyed, SEED), true).unwrap();
+        let mut table = Bucket::new(flows_max, FlowHash::new(HashKind::Keyed, SEED), Wanted::ALL).unwrap();
         let (sums, _) = run(&mut table, &numbers);
         prop_assert_eq!(sums, reference(&numbers));
     }
@@ -145,7 +145,7 @@ proptest! {
         flows_max in 1usize..100, numbers in prop::collection::vec(0u32..500, 1..2000), kind in prop::sample::select(HashKind::ALL.to_vec())
     ) {
         let hash = FlowHash::new(kind, SEED);
-        let mut table = Bucket::new(flows_max, hash.clone(), false).unwrap();
+        let mut table = Bucket::new(flows_max, hash.clone(), Wanted::default()).unwrap();
         let expiry = Expiry::new(&Timeouts::NONE, false, false);
         let mut observed = Observed::default();
         let mut packets = 0;
@@ -177,7 +177,7 @@ proptest! {
 fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
     // Under `add`, source + destination is all that counts: one hash for every one of these keys.
     let hash = FlowHash::new(HashKind::Add, 0);
-    let mut table = Bucket::new(10_000, hash.clone(), false).unwrap();
+    let mut table = Bucket::new(10_000, hash.clone(), Wanted::default()).unwrap();
     let expiry = Expiry::new(&Timeouts::NONE, false, false);
     let mut observed = Observed::default();
     let mut evicted = 0;
@@ -219,7 +219,7 @@ fn the_double_hash_counts_what_it_cannot_place() {
     // 2^16 random flows in 2^16 buckets of two: a bucket keeps two of a Poisson(1) number of flows,
     // so 1 - E[min(n, 2)] = 10.36 % are without a place (ANCHORS: 10.4 to 10.5 %).
     let numbers: Vec<u32> = (0..1 << 16).map(|number: u32| number * 7 + 1).collect();
-    let mut table = DoubleHash::new(false).unwrap();
+    let mut table = DoubleHash::new(Wanted::default()).unwrap();
     let (sums, _) = run(&mut table, &numbers);
     let [packets, bytes] = table.miscounted();
     let share = packets as f64 / numbers.len() as f64;
