@@ -2,7 +2,8 @@
 //! Zipf(1). The tables take turns within each round, so that a machine that changes speed changes
 //! it for all; the figures are medians over the rounds, of the thread's processor time.
 //!
-//! `cargo run --release -p flowatch-engine --example bench_tables [-- flows …]`
+//! `cargo run --release -p flowatch-engine --example bench_tables [-- flows … table …]`; a table is
+//! named by a part of its name, and hashbrown is always there.
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use flow::expiry::Expiry;
@@ -134,9 +135,14 @@ impl Contender for Peer {
 }
 
 fn main() {
-    let chosen: Vec<usize> = std::env::args()
-        .skip(1)
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let chosen: Vec<usize> = arguments
+        .iter()
         .filter_map(|text| text.parse().ok())
+        .collect();
+    let named: Vec<&String> = arguments
+        .iter()
+        .filter(|text| text.parse::<usize>().is_err())
         .collect();
     for flows in [1 << 16, 1_000_000, 10_000_000] {
         if !chosen.is_empty() && !chosen.contains(&flows) {
@@ -197,6 +203,10 @@ fn main() {
                     }),
                 ),
             ];
+            contenders.retain(|(name, _)| {
+                let wanted = named.iter().any(|part| name.contains(&**part));
+                named.is_empty() || wanted || name.starts_with("hashbrown")
+            });
             let mut times = vec![Vec::new(); contenders.len()];
             for (name, contender) in &mut contenders {
                 let warm_up = if is_slow(name, flows) {
