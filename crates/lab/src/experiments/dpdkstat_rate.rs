@@ -47,7 +47,7 @@ fn missing(error: impl Display) -> TrialError {
 }
 
 /// All of the analysis, of both directions.
-fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
+pub(super) fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
     let mut monitor = Monitor::counting(flows_max)
         .with_flow(FlowDefinition::Bidirectional)
         .with_statistics("full", Estimator::LogLinear)
@@ -257,7 +257,7 @@ fn replay(
 }
 
 /// The same as a wire.
-fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
+pub(super) fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
     let mut replay = replay(recorded::load(path)?, lengthened, packets)?;
     wire_of_replay(&mut replay, packets)
 }

@@ -118,7 +118,7 @@ fn testpmd(seconds: f64) -> Result<f64, TrialError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| missing("dpdk-testpmd (apt-get install dpdk)", error))?;
+        .map_err(|error| missing("dpdk-testpmd (apt-get install dpdk-dev)", error))?;
     let mut text = String::new();
     let reading = child.stdout.take().map(|mut stdout| {
         thread::spawn(move || {
