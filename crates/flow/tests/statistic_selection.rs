@@ -85,6 +85,17 @@ fn percentiles_have_the_same_columns_by_either_estimator() {
                 "gapPercentile99_9",
             ]
         );
+        assert_eq!(
+            columns(
+                "gap-percentile=99,size-percentile=50,gap-percentile=50",
+                estimator
+            ),
+            [
+                "gapPercentile99",
+                "gapPercentile50",
+                "sizePercentile50Bytes"
+            ]
+        );
     }
 }
 
@@ -120,7 +131,9 @@ fn only_times_and_gaps_ask_for_the_previous_packet() {
         ("gap-percentile=99", wanted(true, false)),
         ("gap,iat-percentile=50", Wanted::ALL),
     ] {
-        assert_eq!(parse(list).unwrap().wanted(), expected, "{list}");
+        let selection = parse(list).unwrap();
+        assert_eq!(selection.wanted(), expected, "{list}");
+        assert_eq!(selection.tells_gaps(), list.contains("gap"), "{list}");
     }
 }
 

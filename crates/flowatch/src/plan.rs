@@ -222,8 +222,8 @@ impl Plan {
             model,
             level: engine::level(&arguments)?,
             schedules: engine::schedules(&arguments),
-            acquisition: engine::acquisition(&arguments)?,
-            link_gaps: engine::link_gaps(&arguments)?,
+            acquisition: engine::acquisition(&arguments, &meter.statistics)?,
+            link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
             ring: usize::try_from(arguments.ring.unwrap_or(RING).min(RING_MAX))

@@ -85,7 +85,8 @@ pub struct Selection {
 
 impl Selection {
     /// Reads a list such as `count,moments,gap-percentile=50/99/99.9`. What is named twice is kept
-    /// once; the order of columns is that of the list, `gap-mean` and then moments first.
+    /// once; the order of columns is that of the list, `gap-mean` and then moments first, and the
+    /// percentiles of a value together.
     ///
     /// # Errors
     /// [`SelectionError`] says which word is wrong and what there is.
@@ -152,6 +153,13 @@ impl Selection {
         }
     }
 
+    /// Whether anything told of a flow counts the packets between its own: it depends on the order in
+    /// which packets are processed, and on who numbers them.
+    #[must_use]
+    pub fn tells_gaps(&self) -> bool {
+        self.gap_mean || self.wanted().gaps
+    }
+
     /// What the table has to tell of each packet.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
@@ -174,20 +182,19 @@ impl Selection {
         for &value in &self.moments {
             statistics.push((value, Box::new(Moments::new(value, slots))));
         }
-        match self.estimator {
-            Estimator::PSquare => {
-                for &(value, percentile) in &self.percentiles {
-                    statistics.push((value, Box::new(PSquare::new(value, percentile, slots))));
-                }
+        for (at, &(value, _)) in self.percentiles.iter().enumerate() {
+            if self.percentiles[..at].iter().any(|(of, _)| *of == value) {
+                continue;
             }
-            Estimator::LogLinear => {
-                for value in Value::ALL {
-                    let of_value = self.percentiles.iter().filter(|(of, _)| *of == value);
-                    let percentiles: Vec<f64> =
-                        of_value.map(|(_, percentile)| *percentile).collect();
-                    if !percentiles.is_empty() {
-                        statistics
-                            .push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
+            let of_value = self.percentiles.iter().filter(|(of, _)| *of == value);
+            let percentiles: Vec<f64> = of_value.map(|(_, percentile)| *percentile).collect();
+            match self.estimator {
+                Estimator::LogLinear => {
+                    statistics.push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
+                }
+                Estimator::PSquare => {
+                    for percentile in percentiles {
+                        statistics.push((value, Box::new(PSquare::new(value, percentile, slots))));
                     }
                 }
             }

@@ -5,6 +5,7 @@ use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
 use engine::merge::MergeOptions;
 use engine::{Acquisition, Level};
 use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
+use flow::statistic::Selection;
 use flow::{FlowDefinition, MeterOptions};
 use hw::schedule::Schedule;
 use std::time::Duration;
@@ -88,15 +89,11 @@ pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
     }
 }
 
-/// Whether gaps depend on the order in which packets are processed.
-fn asks_for_gaps(arguments: &WatchArguments) -> bool {
-    let statistics = arguments.statistics.split(',');
-    let mut names = statistics.map(|part| part.split('=').next().unwrap_or(part));
-    names.any(|name| matches!(name, "gap" | "gap-percentile" | "moments"))
-}
-
 /// Acquisition apart from processing.
-pub(super) fn acquisition(arguments: &WatchArguments) -> Result<Option<Acquisition>, String> {
+pub(super) fn acquisition(
+    arguments: &WatchArguments,
+    statistics: &Selection,
+) -> Result<Option<Acquisition>, String> {
     let flags = &arguments.engine;
     let Some(bytes) = flags.buffer else {
         return Ok(None);
@@ -108,7 +105,7 @@ pub(super) fn acquisition(arguments: &WatchArguments) -> Result<Option<Acquisiti
             bytes / 2
         ));
     }
-    if sort > 0 && asks_for_gaps(arguments) {
+    if sort > 0 && statistics.tells_gaps() {
         return Err(
             "--sort-buffer with gaps: sorting changes the order of packets, and gaps count by it; \
              leave --sort-buffer out, or ask for size and iat alone"
@@ -125,9 +122,12 @@ pub(super) fn acquisition(arguments: &WatchArguments) -> Result<Option<Acquisiti
 }
 
 /// Whether gaps count the packets of all queues.
-pub(super) fn link_gaps(arguments: &WatchArguments) -> Result<bool, String> {
+pub(super) fn link_gaps(
+    arguments: &WatchArguments,
+    statistics: &Selection,
+) -> Result<bool, String> {
     let wanted = arguments.engine.gap == GapArgument::Link;
-    if wanted && !asks_for_gaps(arguments) {
+    if wanted && !statistics.tells_gaps() {
         return Err("--gap link: no gap is asked for; add --statistics gap".into());
     }
     Ok(wanted)

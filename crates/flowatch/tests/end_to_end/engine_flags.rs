@@ -187,8 +187,12 @@ fn a_link_s_gap_wants_a_gap() {
         "{}",
         outcome.stderr
     );
-    let outcome = on_example("-q --summary json --gap link --statistics gap");
-    assert_eq!(Summary::balanced(&outcome).at("/gap_scope"), "link");
+    for statistics in ["gap", "gap-mean", "moments", "size,gap-percentile=99"] {
+        let outcome = on_example(&format!(
+            "-q --summary json --gap link --statistics {statistics}"
+        ));
+        assert_eq!(Summary::balanced(&outcome).at("/gap_scope"), "link");
+    }
 }
 
 #[test]
@@ -247,6 +251,10 @@ fn flags_of_acquisition_that_make_no_sense_are_refused() {
         ),
         (
             "--buffer 1MiB --sort-buffer 512KiB --statistics gap-percentile=99",
+            "sorting changes the order of packets",
+        ),
+        (
+            "--buffer 1MiB --sort-buffer 512KiB --statistics size,gap-mean",
             "sorting changes the order of packets",
         ),
     ] {
