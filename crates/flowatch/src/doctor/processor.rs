@@ -10,6 +10,10 @@ pub(super) struct Instructions {
     vaes: bool,
     avx512f: bool,
     avx512bw: bool,
+    avx512vbmi2: bool,
+    avx2: bool,
+    bmi1: bool,
+    gfni: bool,
     sse2: bool,
     sse42: bool,
 }
@@ -22,6 +26,10 @@ impl Instructions {
             vaes: std::arch::is_x86_feature_detected!("vaes"),
             avx512f: std::arch::is_x86_feature_detected!("avx512f"),
             avx512bw: std::arch::is_x86_feature_detected!("avx512bw"),
+            avx512vbmi2: std::arch::is_x86_feature_detected!("avx512vbmi2"),
+            avx2: std::arch::is_x86_feature_detected!("avx2"),
+            bmi1: std::arch::is_x86_feature_detected!("bmi1"),
+            gfni: std::arch::is_x86_feature_detected!("gfni"),
             sse2: true,
             sse42: std::arch::is_x86_feature_detected!("sse4.2"),
         }
@@ -33,7 +41,7 @@ impl Instructions {
     }
 }
 
-/// The same choices as those of `hw::hash`, `hw::tags` and `hw::crc32c`.
+/// The same choices as those of `hw::hash`, `hw::toeplitz`, `hw::tags` and `hw::crc32c`.
 pub(super) fn findings(system: &System, has: Instructions) -> Vec<Finding> {
     let cpuinfo = system.read("proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
@@ -55,15 +63,31 @@ pub(super) fn findings(system: &System, has: Instructions) -> Vec<Finding> {
         } else {
             Finding::note("keyed hash", "multiplications: no AES instructions here")
         },
+        if has.gfni && has.avx512f && has.avx512vbmi2 {
+            Finding::ok(
+                "Toeplitz hash",
+                "by matrices of bits (GFNI with AVX-512): sixteen flow keys at a time",
+            )
+        } else {
+            Finding::ok(
+                "Toeplitz hash",
+                "by tables, one flow key at a time (no GFNI with AVX-512)",
+            )
+        },
         if has.avx512bw {
             Finding::ok(
                 "bucket table",
                 "all tags of a bucket in one comparison (AVX-512BW)",
             )
+        } else if has.avx2 && has.bmi1 {
+            Finding::ok(
+                "bucket table",
+                "the tags of a bucket in two comparisons (AVX2, no AVX-512BW)",
+            )
         } else if has.sse2 {
             Finding::ok(
                 "bucket table",
-                "the tags of a bucket in four comparisons (SSE2, no AVX-512BW)",
+                "the tags of a bucket in four comparisons (SSE2, no AVX2)",
             )
         } else {
             Finding::note(
@@ -105,20 +129,41 @@ mod tests {
             vaes: true,
             avx512f: true,
             avx512bw: true,
+            avx512vbmi2: true,
+            avx2: true,
+            bmi1: true,
+            gfni: true,
             sse2: true,
             sse42: true,
         };
         assert_eq!(texts(all)[0], "AMD EPYC");
         assert!(texts(all)[1].contains("VAES): four"));
-        assert!(texts(all)[2].contains("AVX-512BW"));
-        let old = Instructions {
+        assert!(texts(all)[2].contains("sixteen flow keys"));
+        assert!(texts(all)[3].contains("one comparison"));
+        let newer = Instructions {
             avx512f: false,
             avx512bw: false,
+            avx512vbmi2: false,
             ..all
         };
-        assert!(texts(old)[1].contains("one flow key"));
-        assert!(texts(old)[2].contains("four comparisons"));
+        assert!(texts(newer)[1].contains("one flow key"));
+        assert!(texts(newer)[2].contains("by tables"));
+        assert!(texts(newer)[3].contains("two comparisons"));
+        let old = Instructions {
+            avx2: false,
+            ..newer
+        };
+        assert!(texts(old)[3].contains("four comparisons"));
         let none = findings(&tree.system(), Instructions::default());
-        assert!(none[1..].iter().all(|finding| finding.state == State::Note));
+        // Toeplitz by tables wants no instruction.
+        let fallbacks = none[1..]
+            .iter()
+            .filter(|finding| finding.subject != "Toeplitz hash");
+        assert!(
+            fallbacks
+                .clone()
+                .all(|finding| finding.state == State::Note)
+        );
+        assert_eq!(fallbacks.count(), 3);
     }
 }
