@@ -13,6 +13,7 @@ mod processor;
 mod system;
 mod terminal;
 
+use crate::standard_output;
 use finding::{Finding, State};
 use std::io::{self, Write};
 use system::System;
@@ -32,11 +33,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let terminal = terminal::Terminal::look();
     let width = terminal.width();
     let sections = examine(&system, &terminal);
-    let mut output = io::stdout().lock();
-    match report(&sections, width, terminal.paints(), &mut output).and_then(|()| output.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
+    let mut text = Vec::new();
+    report(&sections, width, terminal.paints(), &mut text)?;
+    Ok(standard_output::print(text)?)
 }
 
 fn examine(system: &System, terminal: &terminal::Terminal) -> Vec<Section> {

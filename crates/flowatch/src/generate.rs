@@ -10,6 +10,7 @@ mod ticker;
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::signals;
+use crate::standard_output;
 use crate::units;
 use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, complain};
 use engine::Stop;
@@ -254,7 +255,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         SummaryArgument::Text => Some(told.text()),
     };
     if let Some(text) = text {
-        say(&text, takes_standard_output(plan));
+        say(&text, takes_standard_output(plan))?;
     }
     let short = report.sent < report.intended;
     Ok(if opened.is_faulty {
@@ -272,14 +273,14 @@ fn takes_standard_output(plan: &SendPlan) -> bool {
         || plan.truth.as_deref() == Some(standard_output)
 }
 
-/// Says it on standard output, or on standard error where that is taken. A reader that has gone does
-/// not want it.
-fn say(text: &str, on_standard_error: bool) {
-    let _ = if on_standard_error {
-        io::stderr().lock().write_all(text.as_bytes())
-    } else {
-        io::stdout().lock().write_all(text.as_bytes())
-    };
+/// Says it on standard output, or on standard error where that is taken.
+fn say(text: &str, on_standard_error: bool) -> Result<(), Failure> {
+    if on_standard_error {
+        // Nobody may be listening.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        return Ok(());
+    }
+    standard_output::print(text).map_err(|error| Failure::Told(error.to_string()))
 }
 
 fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {

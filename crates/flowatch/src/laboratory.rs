@@ -1,12 +1,12 @@
 //! `flowatch lab`: the experiments are named, carried out, and reported.
 
 use crate::arguments::lab::{LabCommand, LabReportArguments, LabRunArguments};
+use crate::standard_output::print;
 use crate::watch::complain;
 use anyhow::Context;
 use lab::experiments::{self, Experiment, Extent};
 use lab::{report, results};
 use std::fs;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The page of a report, in the directory of the results.
@@ -25,13 +25,11 @@ pub(crate) fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
 }
 
 fn list() -> anyhow::Result<ExitCode> {
-    let mut output = io::stdout().lock();
     for experiment in experiments::ALL {
-        writeln!(
-            output,
-            "{:<16} {}\n{:16} {}",
+        print(format!(
+            "{:<16} {}\n{:16} {}\n",
             experiment.name, experiment.title, "", experiment.source
-        )?;
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -40,7 +38,10 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     let chosen = choose(&arguments.experiments)?;
     fs::create_dir_all(&arguments.output)
         .with_context(|| format!("--output {}", arguments.output.display()))?;
-    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let extent = Extent {
         full: arguments.full,
         seed: arguments.seed,
@@ -54,27 +55,24 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
         match experiment.run(&extent, &mut |what| complain(&format!("{of}: {what}"))) {
             Ok(outcome) => {
                 let files = results::write(&arguments.output, &outcome)?;
-                let mut output = io::stdout().lock();
                 for finding in &outcome.findings {
-                    writeln!(
-                        output,
-                        "{}: {} ({}) {}",
+                    print(format!(
+                        "{}: {} ({}) {}\n",
                         outcome.name,
                         finding.holds.word(),
                         finding.paper,
                         finding.because
-                    )?;
+                    ))?;
                 }
-                writeln!(
-                    output,
-                    "{}: {:.1} s, {} valid trials, {} invalid, {} files in {}",
+                print(format!(
+                    "{}: {:.1} s, {} valid trials, {} invalid, {} files in {}\n",
                     outcome.name,
                     outcome.seconds,
                     outcome.trials.valid,
                     outcome.trials.invalid,
                     files.len(),
                     arguments.output.display()
-                )?;
+                ))?;
             }
             // The others can go on: what one lacks (DPDK, valgrind) they may not need.
             Err(error) => {
@@ -114,11 +112,10 @@ fn write_report(arguments: &LabReportArguments) -> anyhow::Result<ExitCode> {
     let outcomes = results::read(&arguments.output)?;
     let path = arguments.output.join(PAGE);
     fs::write(&path, report::html(&outcomes)?).with_context(|| path.display().to_string())?;
-    writeln!(
-        io::stdout().lock(),
-        "{}: {} experiments",
+    print(format!(
+        "{}: {} experiments\n",
         path.display(),
         outcomes.len()
-    )?;
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ mod progress;
 mod reporter;
 mod screen;
 mod signals;
+mod standard_output;
 mod summary;
 mod summary_text;
 mod units;
@@ -19,7 +20,6 @@ mod watch;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use std::io;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -35,17 +35,17 @@ fn main() -> ExitCode {
         },
         Command::Doctor => doctor::run(),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "flowatch",
-                &mut io::stdout(),
-            );
-            Ok(())
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "flowatch", &mut text);
+            standard_output::print(text).map_err(Into::into)
         }
-        Command::Manual => clap_mangen::Man::new(Arguments::command())
-            .render(&mut io::stdout())
-            .map_err(Into::into),
+        Command::Manual => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Arguments::command())
+                .render(&mut text)
+                .and_then(|()| standard_output::print(text))
+                .map_err(Into::into)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ use crate::dpdk;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
 use crate::signals;
+use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Options, Progress, Report, Stop};
@@ -149,7 +150,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     {
         complain(fault);
     }
-    say(&plan, &report, &collected, records_lost);
+    if let Err(error) = say(&plan, &report, &collected, records_lost) {
+        return failed(&error.to_string());
+    }
     exit_code(&plan, &report, &collected, records_lost)
 }
 
@@ -231,7 +234,7 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
 }
 
 /// Says what the run came to, where it was asked to.
-fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
+fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> io::Result<()> {
     for link in &report.unknown_links {
         complain(&format!(
             "link type {link} is not read: its packets are counted, without flows"
@@ -239,16 +242,13 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
     }
     let cpu = hw::time::process_cpu();
     let text = match plan.summary {
-        SummaryArgument::None => return,
+        SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
-            match serde_json::to_string(&summary) {
-                Ok(json) => json + "\n",
-                Err(error) => return complain(&error.to_string()),
-            }
+            serde_json::to_string(&summary)? + "\n"
         }
         // Who closed the pipe has seen enough.
-        SummaryArgument::Text if plan.quiet || collected.reader_gone => return,
+        SummaryArgument::Text if plan.quiet || collected.reader_gone => return Ok(()),
         SummaryArgument::Text => SummaryText {
             plan,
             report,
@@ -258,12 +258,12 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) {
         }
         .render(),
     };
-    // A reader that has gone does not want it: nothing to complain about.
-    let _ = if plan.records_on_standard_output() {
-        io::stderr().lock().write_all(text.as_bytes())
-    } else {
-        io::stdout().lock().write_all(text.as_bytes())
-    };
+    if plan.records_on_standard_output() {
+        // Nobody may be listening.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        return Ok(());
+    }
+    standard_output::print(text)
 }
 
 fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {

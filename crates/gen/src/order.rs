@@ -62,7 +62,7 @@ impl Drawer {
             Order::Zipf(alpha) => {
                 if !(alpha.is_finite() && (0.0..=100.0).contains(&alpha)) {
                     return Err(GeneratorError::new(format!(
-                        "Zipf exponent {alpha}: give a number from 0 to 100"
+                        "Zipf exponent {alpha:?}: give a number from 0 to 100"
                     )));
                 }
                 let weights: Vec<f64> = (1..=flows)

@@ -165,7 +165,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
         say(
             &text,
             arguments.truth.as_deref() == Some(std::path::Path::new("-")),
-        );
+        )?;
     }
     Ok(if arguments.fail_on_loss && !complete {
         ExitCode::from(EXIT_LOSS)

@@ -94,10 +94,10 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
             let summary = summary(&arrivals, &counters, port.name(), elapsed);
             let json = serde_json::to_string(&summary)
                 .map_err(|error| Failure::Told(error.to_string()))?;
-            say(&(json + "\n"), false);
+            say(&(json + "\n"), false)?;
         }
         SummaryArgument::Text if arguments.quiet => {}
-        SummaryArgument::Text => say(&text(&arrivals, &counters, port.name(), elapsed), false),
+        SummaryArgument::Text => say(&text(&arrivals, &counters, port.name(), elapsed), false)?,
     }
     Ok(if is_faulty {
         ExitCode::from(EXIT_FAILED)

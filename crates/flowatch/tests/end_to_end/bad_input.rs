@@ -458,17 +458,43 @@ fn a_full_standard_output_is_a_full_disk() {
     );
 }
 
+#[test]
+fn what_cannot_be_said_is_a_failure() {
+    let example = captures::example();
+    let example = example.to_str().unwrap();
+    for arguments in [
+        &["watch", "-r", example][..],
+        &["watch", "--summary", "json", "-r", example],
+        &["gen", "-i", "null:", "-c", "10"],
+        &["gen", "-i", "null:", "-c", "10", "--summary", "json"],
+        &["lab", "list"],
+        &["doctor"],
+        &["completions", "bash"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
+        let outcome = into_full(command.args(arguments));
+        assert_eq!(
+            outcome,
+            (
+                Some(2),
+                "flowatch: standard output: No space left on device (os error 28)\n".to_owned()
+            ),
+            "{arguments:?}"
+        );
+    }
+}
+
 /// Runs over the example with standard output on a full device.
 fn run_into_full(command: &mut Command) -> (Option<i32>, String) {
+    into_full(command.arg(captures::example()))
+}
+
+fn into_full(command: &mut Command) -> (Option<i32>, String) {
     let full = fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let output = command
-        .arg(captures::example())
-        .stdout(full)
-        .output()
-        .unwrap();
+    let output = command.stdout(full).output().unwrap();
     (
         output.status.code(),
         String::from_utf8(output.stderr).unwrap(),

@@ -1,0 +1,17 @@
+//! What is said on standard output.
+
+use std::io::{self, ErrorKind, Write};
+
+/// Says it. A reader that has gone does not want it: that is no error.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_ref());
+    match written.and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result
+            .map_err(|error| io::Error::new(error.kind(), format!("standard output: {error}"))),
+    }
+}
