@@ -222,7 +222,11 @@ impl Plan {
             model,
             level: engine::level(&arguments)?,
             schedules: engine::schedules(&arguments),
-            acquisition: engine::acquisition(&arguments, &meter.statistics)?,
+            acquisition: engine::acquisition(
+                &arguments,
+                &meter.statistics,
+                receivers(&source, queues),
+            )?,
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
@@ -256,10 +260,7 @@ impl Plan {
 
     /// Receiving threads, all interfaces together.
     pub(crate) fn receivers(&self) -> usize {
-        match &self.source {
-            Source::Files(_) => self.queues,
-            Source::Live(interfaces) => interfaces.len() * self.queues,
-        }
+        receivers(&self.source, self.queues)
     }
 
     /// How records of one flow from several queues of an interface are joined, where there may be any
@@ -444,6 +445,14 @@ fn timeouts(arguments: &WatchArguments) -> Timeouts {
         idle,
         active,
         tcp_close,
+    }
+}
+
+/// Receiving threads, all interfaces together.
+fn receivers(source: &Source, queues: usize) -> usize {
+    match source {
+        Source::Files(_) => queues,
+        Source::Live(interfaces) => interfaces.len() * queues,
     }
 }
 

@@ -89,15 +89,36 @@ pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
     }
 }
 
-/// Acquisition apart from processing.
+/// The machine's memory in bytes, if it says.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Acquisition apart from processing, for so many receivers.
 pub(super) fn acquisition(
     arguments: &WatchArguments,
     statistics: &Selection,
+    receivers: usize,
 ) -> Result<Option<Acquisition>, String> {
     let flags = &arguments.engine;
     let Some(bytes) = flags.buffer else {
         return Ok(None);
     };
+    // The kernel promises more memory than there is, and ends the process that uses it.
+    if let Some(memory) = machine_memory()
+        && bytes.saturating_mul(receivers as u64) > memory
+    {
+        return Err(format!(
+            "--buffer {}MiB, one for each of {receivers} receiving threads: the machine has {} MiB of memory",
+            bytes >> 20,
+            memory >> 20
+        ));
+    }
     let sort = flags.sort_buffer.unwrap_or(0);
     if sort > bytes / 2 {
         return Err(format!(

@@ -239,6 +239,14 @@ fn flags_of_acquisition_that_make_no_sense_are_refused() {
     for (flags, words) in [
         ("--buffer 1GB", "is no size; write 256MiB"),
         ("--buffer 0", "is no size"),
+        (
+            "--buffer 999999GiB",
+            "one for each of 1 receiving threads: the machine has",
+        ),
+        (
+            "--buffer 17179869183GiB --queues 2",
+            "one for each of 2 receiving threads: the machine has",
+        ),
         ("--acquisition polled", "--buffer"),
         (
             "--buffer 1MiB --acquisition often",
