@@ -175,6 +175,7 @@ mod tests {
             prop_assert_eq!(&slots, &expected);
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi1") {
+                slots.fill(u32::MAX);
                 // SAFETY: the processor has what the function needs.
                 unsafe { candidates_avx2(&lines, &buckets, &tags, &mut slots) };
                 prop_assert_eq!(&slots, &expected);
