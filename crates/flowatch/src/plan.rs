@@ -173,6 +173,9 @@ impl Plan {
             _ => {}
         }
         let outputs = outputs(&arguments.outputs)?;
+        if arguments.rotate.is_some() && outputs.is_empty() {
+            return Err("--rotate: no file is written; add -o csv:flows.csv or the like".into());
+        }
         let anonymiser = anonymiser(&arguments)?;
         check_files(&source, &outputs)?;
         let cores = arguments

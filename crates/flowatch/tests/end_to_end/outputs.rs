@@ -121,6 +121,19 @@ fn a_key_that_is_none_is_refused() {
 }
 
 #[test]
+fn rotation_wants_a_file() {
+    for (outputs, words) in [
+        ("", "--rotate: no file is written"),
+        ("-o csv", "standard output cannot be rotated"),
+    ] {
+        let mut command = watch(&format!("--rotate 1h {outputs} -r"));
+        let outcome = run(command.arg(captures::example()));
+        assert_eq!(outcome.code, Some(2));
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn rotated_files_hold_the_same_records() {
     let plain = run(&mut example("-q --summary none --sort -o csv")).quiet_success();
     let plain = String::from_utf8(plain).unwrap();
