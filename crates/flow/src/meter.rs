@@ -2,7 +2,7 @@
 
 use crate::analysis::Analyser;
 use crate::batch::{Batch, Kept, KeyMaker, Payloads};
-use crate::entry::FlowEntry;
+use crate::entry::{Entry, FlowEntry};
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
 use crate::hash::{FlowHash, HashKind};
@@ -11,6 +11,7 @@ use crate::record::{EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use crate::statistic::{Selection, Statistic, Value};
 use crate::table::{
     Bucket, Combined, DoubleHash, LinkedList, NO_VALUE, Observed, Step, Table, TableKind,
+    WIDE_KEY_BYTES,
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
@@ -79,6 +80,15 @@ impl MeterOptions {
             statistics: self.statistics.columns(),
             analysis: self.statistics.analysis,
         }
+    }
+
+    /// Bytes for each flow that [`MeterOptions::populate`] takes, but for what an analysis and the
+    /// lists of some tables take.
+    #[must_use]
+    pub fn bytes_per_flow(&self) -> usize {
+        let statistics = self.statistics.build(0);
+        let statistics = statistics.iter().map(|(_, each)| each.bytes_per_flow());
+        size_of::<Entry>() + WIDE_KEY_BYTES + size_of::<Opening>() + statistics.sum::<usize>()
     }
 
     /// The maker of this meter's keys.

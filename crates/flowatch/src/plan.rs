@@ -215,6 +215,14 @@ impl Plan {
             populate: live,
             view_flows: 0,
         };
+        if live {
+            let receivers = receivers(&source, queues);
+            let tables = match model {
+                Model::RunToCompletion => receivers,
+                _ => receivers * arguments.monitors.map_or(1, usize::from),
+            };
+            engine::tables_fit(&meter, tables)?;
+        }
         Ok(Self {
             filter: (!arguments.filter.is_empty()).then(|| arguments.filter.join(" ")),
             count: arguments.count,

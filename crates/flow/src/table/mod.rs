@@ -268,6 +268,9 @@ fn open(
     observed.opened.push(at as u16);
 }
 
+/// Bytes of a whole key.
+pub(crate) const WIDE_KEY_BYTES: usize = size_of::<[u128; 3]>();
+
 /// Whole keys of flows whose table key is a digest.
 struct WideKeys(HugeSlice<[u128; 3]>);
 

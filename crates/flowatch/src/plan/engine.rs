@@ -99,6 +99,20 @@ fn machine_memory() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+/// Refuses tables of a link, whose memory is taken in the beginning, that the machine cannot hold.
+pub(super) fn tables_fit(meter: &MeterOptions, tables: usize) -> Result<(), String> {
+    let flows = meter.flows_max as u64;
+    let bytes = flows.saturating_mul((meter.bytes_per_flow() * tables) as u64);
+    match machine_memory() {
+        Some(memory) if bytes > memory => Err(format!(
+            "--max-flows {flows}, in each of {tables} tables: they take {} MiB, and the machine has {} MiB of memory",
+            bytes >> 20,
+            memory >> 20
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Acquisition apart from processing, for so many receivers.
 pub(super) fn acquisition(
     arguments: &WatchArguments,

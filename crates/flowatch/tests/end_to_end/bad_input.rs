@@ -288,7 +288,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 
 #[test]
 fn flags_that_contradict_each_other_are_told_apart() {
-    const CASES: [(&str, &[&str]); 25] = [
+    const CASES: [(&str, &[&str]); 27] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
@@ -323,6 +323,11 @@ fn flags_that_contradict_each_other_are_told_apart() {
             &["-c counts the packets of one queue"],
         ),
         ("-i lo@0 --queues 2", &["lo@0 is one queue"]),
+        ("-i lo@9", &["lo has 1 receive queues, numbered from 0"]),
+        (
+            "-i lo --max-flows 60000000 --queues 250",
+            &["in each of 250 tables", "MiB of memory"],
+        ),
         (
             "-r EXAMPLE --cores 99",
             &["core 99", "not available", "this process may use"],

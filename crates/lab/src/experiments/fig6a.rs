@@ -79,7 +79,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     ways.extend(HashKind::ALL.map(|kind| {
         let name = match kind {
             HashKind::Keyed => "keyed (three AES rounds)".to_owned(),
-            HashKind::Toeplitz => "toeplitz, by matrices".to_owned(),
+            HashKind::Toeplitz => "toeplitz, as it is made here".to_owned(),
             other => other.name().to_owned(),
         };
         (name, Way::Function(FlowHash::new(kind, context.seed())))
@@ -172,7 +172,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 name.replace("symmetric-toeplitz", "symm. toeplitz")
                     .replace("toeplitz, bit by bit", "toeplitz bits")
                     .replace("toeplitz, by tables", "toeplitz tables")
-                    .replace("toeplitz, by matrices", "toeplitz")
+                    .replace("toeplitz, as it is made here", "toeplitz")
                     .replace("keyed (three AES rounds)", "keyed (AES)")
             }),
         ),

@@ -119,8 +119,20 @@ pub(super) fn query(socket: BorrowedFd<'_>, name: &str, index: i32) -> io::Resul
     })
 }
 
-/// How many receive queues the interface has, where its driver says so.
+/// How many receive queues the interface has: as its driver says, or else as the kernel keeps them.
 pub(super) fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
+    channels(socket, name).or_else(|| {
+        let queues = std::fs::read_dir(format!("/sys/class/net/{name}/queues")).ok()?;
+        let receiving = queues
+            .flatten()
+            .filter(|queue| queue.file_name().to_string_lossy().starts_with("rx-"));
+        u32::try_from(receiving.count())
+            .ok()
+            .filter(|&queues| queues > 0)
+    })
+}
+
+fn channels(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
         ..Channels::default()
