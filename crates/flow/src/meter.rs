@@ -456,9 +456,7 @@ impl Meter {
             statistic.prefetch(&leaving);
         }
         for &slot in &leaving {
-            if self.table.entry(slot).key() != 0 {
-                self.end_flow(slot, EndReason::LackOfResources, sink);
-            }
+            self.end_flow(slot, EndReason::LackOfResources, sink);
         }
         self.leaving = leaving;
         self.leaving.clear();
@@ -502,8 +500,7 @@ impl Meter {
     }
 
     #[inline]
-    fn record(&self, slot: u32, reason: EndReason) -> Record {
-        let entry = self.table.entry(slot);
+    fn record(&self, slot: u32, entry: &Entry, reason: EndReason) -> Record {
         let [start_ns, rest] = self.openings[slot as usize];
         let swapped = rest >> 16 & 1 == 1;
         let turn = |[first, second]: [u64; 2]| {
@@ -538,8 +535,7 @@ impl Meter {
 
     /// The packets of other flows between the first and the last of this one, shared among its gaps;
     /// NaN where it has none.
-    fn mean_gap(&self, slot: u32) -> f64 {
-        let entry = self.table.entry(slot);
+    fn mean_gap(&self, slot: u32, entry: &Entry) -> f64 {
         let [there, back] = entry.packets();
         let gaps = there + back - 1;
         let first = self.openings[slot as usize][1] >> NUMBER;
@@ -549,9 +545,10 @@ impl Meter {
     }
 
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
-        let record = self.record(slot, reason);
+        let entry = *self.table.entry(slot);
+        let record = self.record(slot, &entry, reason);
         if self.gap_mean {
-            let mean = self.mean_gap(slot);
+            let mean = self.mean_gap(slot, &entry);
             self.records.values.push(mean);
         }
         for (_, statistic) in &mut self.statistics {
@@ -559,7 +556,7 @@ impl Meter {
             statistic.clear(slot);
         }
         if let Some(analyser) = &mut self.analyser {
-            let last_ms = self.table.entry(slot).last_clock_ms();
+            let last_ms = entry.last_clock_ms();
             if self.records.analyses.is_empty() {
                 // An analysis is long: none is to be moved while the batch fills.
                 self.records.analyses.reserve_exact(RECORDS);
@@ -589,7 +586,10 @@ impl Meter {
             let entry = self.table.entry(slot);
             let [there, back] = entry.bytes();
             if view.wants(there + back) {
-                view.insert(there + back, self.record(slot, EndReason::ActiveTimeout));
+                view.insert(
+                    there + back,
+                    self.record(slot, entry, EndReason::ActiveTimeout),
+                );
             }
             values.clear();
             match self.statistics.first() {

@@ -77,8 +77,6 @@ pub struct Bucket {
     buckets_max: u32,
     flows: usize,
     flows_max: usize,
-    /// Flows that live outside their own bucket.
-    displaced: usize,
     /// The bucket whose turn it is to let flows go.
     hand: u32,
     wanted: Wanted,
@@ -119,7 +117,6 @@ impl Bucket {
             buckets_max: buckets_max as u32,
             flows: 0,
             flows_max,
-            displaced: 0,
             wanted,
             staged_buckets: [0; BURST],
             staged_tags: [0; BURST],
@@ -211,11 +208,21 @@ impl Bucket {
         None
     }
 
+    /// The bucket of the flow in `slot`. One that lives outside its own was sent on by every bucket
+    /// in between, so the bucket before the slot's tells without a hash that it is at home.
+    fn home(&self, slot: u32) -> u32 {
+        let bucket = slot / LANES;
+        let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
+        if self.tags[before as usize].0[SENT_ON] == 0 {
+            return bucket;
+        }
+        self.bucket_of(self.hash.hash_one(self.entry(slot).key()))
+    }
+
     /// Frees a slot of a flow of bucket `home`.
     fn free_lane(&mut self, home: u32, slot: u32) {
         let bucket = slot / LANES;
         if home != bucket {
-            self.displaced -= 1;
             let mut passed = home;
             while passed != bucket {
                 self.tags[passed as usize].0[SENT_ON] -= 1;
@@ -308,7 +315,6 @@ impl Bucket {
 
     #[cold]
     fn send_on(&mut self, home: u32, to: u32) {
-        self.displaced += 1;
         let mut bucket = home;
         while bucket != to {
             self.tags[bucket as usize].0[SENT_ON] += 1;
@@ -333,15 +339,18 @@ impl Bucket {
     /// Appends the less recently seen half of the flows of a bucket, and tells how many they are.
     fn older_half(&self, bucket: u32, clock_ms: u32, leaving: &mut Vec<u32>) -> usize {
         let taken = self.taken(bucket);
+        let first = (bucket * LANES) as usize;
+        let Some(entries) = self.entries[first..].first_chunk::<{ LANES as usize }>() else {
+            return 0;
+        };
         let (mut ages_ms, mut sum) = ([0; LANES as usize], 0);
         for lane in Lanes(taken) {
-            let entry = &self.entries[(bucket * LANES + lane) as usize];
-            let age_ms = u64::from(clock_ms.wrapping_sub(entry.last_clock_ms()));
+            let age_ms = clock_ms.wrapping_sub(entries[lane as usize].last_clock_ms());
             ages_ms[lane as usize] = age_ms;
-            sum += age_ms;
+            sum += u64::from(age_ms);
         }
         let count = taken.count_ones();
-        let mean_ms = sum / u64::from(count.max(1));
+        let mean_ms = (sum / u64::from(count.max(1))) as u32;
         let old = Lanes(taken).filter(|&lane| ages_ms[lane as usize] >= mean_ms);
         let before = leaving.len();
         leaving.extend(
@@ -500,11 +509,7 @@ impl Table for Bucket {
     }
 
     fn remove(&mut self, slot: u32) {
-        let home = if self.displaced > 0 {
-            self.bucket_of(self.hash.hash_one(self.entry(slot).key()))
-        } else {
-            slot / LANES
-        };
+        let home = self.home(slot);
         self.free_lane(home, slot);
     }
 

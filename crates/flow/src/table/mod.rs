@@ -94,7 +94,7 @@ pub trait Table: Send {
     fn stage(&mut self, batch: &Batch);
 
     /// Appends the slots of flows that leave so that the staged batch finds room, where the table
-    /// is full: all at once, while nothing waits for any of them. (A slot may be named twice.)
+    /// is full: all at once, while nothing waits for any of them. No slot is named twice.
     fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
         let _ = (batch, leaving);
     }
