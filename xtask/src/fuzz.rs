@@ -98,9 +98,9 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
     fs::create_dir_all(corpus)?;
     let mut captures = Vec::new();
     list(&workspace::root().join("tests/captures"), &mut captures)?;
-    match workspace::traffic() {
-        Ok(traffic) => list(&traffic, &mut captures)?,
-        Err(missing) => println!("fuzz: seeds from tests/captures alone: {missing}"),
+    match traffic::find()? {
+        Some(traffic) => list(&traffic, &mut captures)?,
+        None => println!("fuzz: seeds from tests/captures alone; FLOWATCH_TRAFFIC names no others"),
     }
     let mut planted = 0;
     for path in captures {

@@ -18,19 +18,6 @@ pub(crate) fn target() -> PathBuf {
         .map_or_else(|| root().join("target"), |set| root().join(set))
 }
 
-/// The directory of real captures that tests and benchmarks share: `FLOWATCH_TRAFFIC`, else
-/// `../shared/traffic` beside the workspace.
-pub(crate) fn traffic() -> anyhow::Result<PathBuf> {
-    let directory = std::env::var_os("FLOWATCH_TRAFFIC")
-        .map_or_else(|| root().join("../shared/traffic"), PathBuf::from);
-    ensure!(
-        directory.is_dir(),
-        "no captures at {}: set FLOWATCH_TRAFFIC to the directory that holds them",
-        directory.display()
-    );
-    Ok(directory)
-}
-
 /// A command that starts at the root of the workspace.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);

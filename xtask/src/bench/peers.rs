@@ -90,7 +90,7 @@ pub(super) fn run(parser: lexopt::Parser) -> anyhow::Result<()> {
         if !options.traffic.is_empty() && !options.traffic.iter().any(|name| name == traffic.name) {
             continue;
         }
-        let source = traffic_mix::source();
+        let source = traffic_mix::source()?;
         let example = traffic.name == "mix" && source.ends_with("example.pcap");
         let traffic = if example {
             println!(

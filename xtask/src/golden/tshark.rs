@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, bail};
 
-use crate::workspace::{self, command};
+use crate::workspace::command;
 
 /// Between two values of one field.
 pub(super) const BETWEEN: char = ';';
@@ -28,7 +28,8 @@ impl<const N: usize> Question<N> {
         head: &str,
         rows: fn(&[[&str; N]]) -> Vec<String>,
     ) -> anyhow::Result<String> {
-        let directory = workspace::traffic()?;
+        let directory = traffic::find()?
+            .context("no captures: set FLOWATCH_TRAFFIC to the directory that holds them")?;
         let manifest = std::fs::read_to_string(directory.join("MANIFEST.tsv"))?;
         let mut table = format!("capture\t{head}\n");
         for line in manifest.lines().skip(1) {

@@ -1,35 +1,15 @@
 //! Whole captures through [`Names`], each flow from its first packet to its last.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow::names::{Cut, Names, NamesLimits, NamesRecord, Segment};
 use port::{CaptureFiles, Input, Port, Received};
 use wire::{Decapsulate, FlowKey, Fragment, dissect};
 
-/// The directory of the shared captures.
-pub(crate) fn directory() -> PathBuf {
-    let directory = std::env::var_os("FLOWATCH_TRAFFIC").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/traffic"
-            ))
-        },
-        PathBuf::from,
-    );
-    assert!(
-        directory.join("MANIFEST.tsv").is_file(),
-        "no captures in {}: name their directory in FLOWATCH_TRAFFIC",
-        directory.display()
-    );
-    directory
-}
-
 /// Names of all captures, the mixture last.
 pub(crate) fn listed() -> Vec<String> {
-    std::fs::read_to_string(directory().join("MANIFEST.tsv"))
+    std::fs::read_to_string(traffic::directory().join("MANIFEST.tsv"))
         .unwrap()
         .lines()
         .skip(1)
@@ -45,7 +25,7 @@ pub(crate) fn read(name: &str) -> Vec<(FlowKey, NamesRecord)> {
 }
 
 fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, NamesRecord)> {
-    let input = Input::from_argument(directory().join(name).as_os_str());
+    let input = Input::from_argument(traffic::directory().join(name).as_os_str());
     let mut names = Names::new(slots, limits, Arc::default()).unwrap();
     let mut flows: HashMap<FlowKey, u32> = HashMap::new();
     let mut keys: Vec<FlowKey> = Vec::new();
@@ -103,6 +83,9 @@ fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, Na
 /// No capture makes it panic or hang, whatever its limits, and less memory never makes up a name.
 #[test]
 fn every_capture_is_read_within_any_limits() {
+    if !traffic::present() {
+        return;
+    }
     let tight = NamesLimits {
         assemblies_max: 2,
         assembly_bytes: 2000,

@@ -288,13 +288,13 @@ impl Random {
     }
 }
 
-/// Every packet of the mix, with bytes changed, cut off or added: in the headers, in the payload.
+/// Packets with bytes changed, cut off or added: in the headers, in the payload.
 #[test]
 fn packets_that_were_tampered_with_are_all_accounted_for() {
     const PACKETS: usize = 60_000;
     let mut random = Random(0x5eed);
-    let mix = captures::read(&fs::read(captures::mix()).unwrap());
-    let frames: Vec<Frame> = mix
+    let frames = captures::read(&fs::read(&captures::busy().path).unwrap());
+    let frames: Vec<Frame> = frames
         .into_iter()
         .take(PACKETS)
         .map(|mut frame| {

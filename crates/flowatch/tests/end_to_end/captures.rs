@@ -14,6 +14,18 @@ pub(crate) const RAW_IP: u32 = 101;
 /// bytes that the captures' README counts.
 const MIX_BYTES: u64 = 24 + 200_000 * 16 + 72_644_696;
 
+/// Flows of the mix by the 5-tuple, as its README counts them.
+pub(crate) const MIX_FLOWS: usize = 17_699;
+
+/// Flows of the example by the 5-tuple, as the golden table lists them.
+const EXAMPLE_FLOWS: usize = 222;
+
+/// Copies of the example that stand in for the mix: 60,280 packets.
+const COPIES: u32 = 110;
+
+/// Between the beginnings of two copies.
+const BETWEEN_COPIES_NS: i64 = 10_000_000;
+
 /// A capture of the repository.
 pub(crate) fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -26,46 +38,76 @@ pub(crate) fn example() -> PathBuf {
     shipped("example.pcap")
 }
 
-/// The directory of the captures that are not shipped.
-pub(crate) fn traffic() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic");
-    let directory = std::env::var_os("FLOWATCH_TRAFFIC").map_or_else(beside, PathBuf::from);
-    assert!(
-        directory.join("MANIFEST.tsv").is_file(),
-        "no captures in {}: set FLOWATCH_TRAFFIC to the directory that holds MANIFEST.tsv",
-        directory.display()
-    );
-    directory
-}
-
-/// The mix, compressed as it is shared.
-pub(crate) fn mix_zst() -> PathBuf {
-    traffic().join("mix-200k.pcap.zst")
-}
-
 /// The mix, uncompressed; kept among the build's files from one run of the tests to the next.
 pub(crate) fn mix() -> &'static Path {
     static MIX: OnceLock<PathBuf> = OnceLock::new();
     MIX.get_or_init(|| {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let path = directory.join("mix-200k.pcap");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mix-200k.pcap");
         if fs::metadata(&path).is_ok_and(|found| found.len() == MIX_BYTES) {
             return path;
         }
-        // Another process may be at it too: whoever is done last puts the same file there.
-        let unfinished = directory.join(format!("mix-200k.{}", std::process::id()));
-        let status = Command::new("zstd")
-            .args(["-dcq"])
-            .arg(mix_zst())
-            .stdout(File::create(&unfinished).unwrap())
-            .stdin(Stdio::null())
-            .status()
-            .expect("this test needs zstd: run ./setup");
-        assert!(status.success(), "zstd");
-        fs::rename(&unfinished, &path).unwrap();
+        put(&path, |unfinished| {
+            let status = Command::new("zstd")
+                .args(["-dcq"])
+                .arg(traffic::directory().join("mix-200k.pcap.zst"))
+                .stdout(File::create(unfinished).unwrap())
+                .stdin(Stdio::null())
+                .status()
+                .expect("this test needs zstd: run ./setup");
+            assert!(status.success(), "zstd");
+        });
         assert_eq!(fs::metadata(&path).unwrap().len(), MIX_BYTES);
         path
     })
+}
+
+/// Makes a file. Another process may be at it too: whoever is done last puts the same file there.
+fn put(path: &Path, make: impl FnOnce(&Path)) {
+    let unfinished = path.with_extension(std::process::id().to_string());
+    make(&unfinished);
+    fs::rename(&unfinished, path).unwrap();
+}
+
+/// A capture of many packets and flows, for tests that count none of them beforehand.
+pub(crate) struct Busy {
+    pub(crate) path: PathBuf,
+    /// Whole flows, by the 5-tuple.
+    pub(crate) flows: usize,
+}
+
+/// The mix, or where it is not, copies of the example side by side.
+pub(crate) fn busy() -> &'static Busy {
+    static BUSY: OnceLock<Busy> = OnceLock::new();
+    BUSY.get_or_init(|| {
+        if traffic::find().unwrap().is_some() {
+            return Busy {
+                path: mix().to_owned(),
+                flows: MIX_FLOWS,
+            };
+        }
+        let frames = copies_of_the_example();
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("copies.pcap");
+        put(&path, |unfinished| write(unfinished, ETHERNET, &frames));
+        Busy {
+            path,
+            flows: COPIES as usize * EXAMPLE_FLOWS,
+        }
+    })
+}
+
+/// Copies of the example with addresses of their own, each begun before the one before it ends.
+fn copies_of_the_example() -> Vec<Frame> {
+    let example = read(&fs::read(example()).unwrap());
+    let mut frames = Vec::with_capacity(example.len() * COPIES as usize);
+    for copy in 0..COPIES {
+        frames.extend(example.iter().cloned().map(|mut frame| {
+            traffic::shift(&mut frame.bytes, copy);
+            frame.time_ns += i64::from(copy) * BETWEEN_COPIES_NS;
+            frame
+        }));
+    }
+    frames.sort_by_key(|frame| frame.time_ns);
+    frames
 }
 
 /// A frame of a capture.

@@ -160,8 +160,8 @@ fn vlan_tags_arrive_on_their_frames() {
 }
 
 #[test]
-fn a_replayed_slice_of_the_mix_gives_the_records_of_the_file() {
-    let frames = captures::read(&fs::read(captures::mix()).unwrap());
+fn a_replayed_slice_of_busy_traffic_gives_the_records_of_the_file() {
+    let frames = captures::read(&fs::read(&captures::busy().path).unwrap());
     let frames = carried(frames[..60_000].to_vec());
     assert!(frames.len() > 58_000, "{}", frames.len());
     assert_live_equals_file(

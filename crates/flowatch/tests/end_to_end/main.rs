@@ -1,8 +1,7 @@
 //! The whole command from the outside: captures, flags, signals and real links go in; records,
 //! books, messages and exit statuses come out. Each file is named after what it pins.
 //!
-//! Captures that are not shipped are found in the directory that FLOWATCH_TRAFFIC names, else
-//! beside the repository. Tests of live capture need root: they make network namespaces.
+//! Tests of live capture need root: they make network namespaces.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -13,6 +12,7 @@ mod command;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod engine_flags;
+mod every_flow;
 mod filters;
 mod generate;
 mod hostile;
@@ -21,7 +21,6 @@ mod identity;
 mod laboratory;
 mod live_veth;
 mod manifest;
-mod mix_reference;
 mod models;
 mod namespace;
 mod outputs;

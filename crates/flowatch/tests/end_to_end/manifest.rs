@@ -1,7 +1,6 @@
 //! Every shared capture, read by the command: the packets and bytes that capinfos counts, books
 //! that balance, no panic, no hang, and a line that says why where one is refused.
 
-use crate::captures::traffic;
 use crate::command::{Outcome, run_within, watch};
 use crate::summary::Summary;
 use std::fs;
@@ -27,7 +26,7 @@ struct Capture {
 }
 
 fn manifest() -> Vec<Capture> {
-    let text = fs::read_to_string(traffic().join("MANIFEST.tsv")).unwrap();
+    let text = fs::read_to_string(traffic::directory().join("MANIFEST.tsv")).unwrap();
     text.lines()
         .skip(1)
         .map(|line| {
@@ -86,7 +85,7 @@ fn judge(capture: &Capture, outcome: Option<&Outcome>) -> Result<(), String> {
 
 /// Runs the command with `flags` over each capture that `wanted` picks; what was wrong.
 fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
-    let directory = traffic();
+    let directory = traffic::directory();
     let captures: Vec<Capture> = manifest();
     assert_eq!(captures.len(), FILES);
     let chosen: Vec<&Capture> = captures
@@ -127,11 +126,17 @@ fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
 
 #[test]
 fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
+    if !traffic::present() {
+        return;
+    }
     assert_eq!(check("-q --summary json", |_| true), FILES);
 }
 
 #[test]
 fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
+    if !traffic::present() {
+        return;
+    }
     let flags = "-q --summary json --decapsulate --flow bidirectional --vlan \
                  --statistics moments,gap-percentile=99 --model pipeline --monitors 2";
     assert_eq!(check(flags, |index| index % 4 == 0), FILES.div_ceil(4));
@@ -140,13 +145,19 @@ fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
 /// Many of these captures are what fuzzers have found against other programs.
 #[test]
 fn a_full_analysis_changes_neither_totals_nor_books() {
+    if !traffic::present() {
+        return;
+    }
     let flags = "-q --summary json --statistics full --decapsulate";
     assert_eq!(check(flags, |_| true), FILES);
 }
 
 #[test]
 fn a_run_over_all_captures_in_turn_is_the_sum_of_them() {
-    let directory = traffic();
+    if !traffic::present() {
+        return;
+    }
+    let directory = traffic::directory();
     let readable: Vec<Capture> = manifest()
         .into_iter()
         .filter(|capture| capture.expected.is_some())

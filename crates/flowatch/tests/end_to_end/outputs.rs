@@ -212,7 +212,7 @@ fn a_disk_that_fills_is_told_once_and_everything_else_counted() {
         let mut command = watch(&format!(
             "-q --summary json --flow bidirectional -o {spec} -r"
         ));
-        let outcome = run(command.arg(captures::mix()));
+        let outcome = run(command.arg(&captures::busy().path));
         assert_eq!(outcome.code, Some(2), "{spec}: {}", outcome.stderr);
         // Three logs of Tstat each say it for themselves.
         let said = outcome.stderr.matches("no space left").count();
@@ -255,16 +255,16 @@ fn a_directory_that_vanishes_is_told_and_the_run_goes_on() {
         ));
         let mut running = Running::start(command.stdin(Stdio::piped()));
         let mut stdin = running.stdin();
-        let mix = fs::read(captures::mix()).unwrap();
-        let half = mix.len() / 2;
-        stdin.write_all(&mix[..half]).unwrap();
+        let capture = fs::read(&captures::busy().path).unwrap();
+        let half = capture.len() / 2;
+        stdin.write_all(&capture[..half]).unwrap();
         await_that("records in the file", || bytes_in(&place) > 1_000_000);
         if place.is_dir() {
             fs::remove_dir_all(&place).unwrap();
         } else {
             fs::remove_file(&place).unwrap();
         }
-        stdin.write_all(&mix[half..]).unwrap();
+        stdin.write_all(&capture[half..]).unwrap();
         drop(stdin);
         let outcome = running.finish();
         assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
@@ -312,7 +312,7 @@ fn a_slow_reader_of_one_output_loses_nothing_of_a_capture() {
         fifo.display(),
         file.display()
     ));
-    let running = Running::start(command.arg(captures::mix()));
+    let running = Running::start(command.arg(&captures::busy().path));
     let mut reader = BufReader::new(fs::File::open(&fifo).unwrap());
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();

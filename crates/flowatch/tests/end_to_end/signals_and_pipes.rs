@@ -35,7 +35,7 @@ fn listen(namespace: &Namespace, flags: &str) -> Running {
 fn a_reader_who_has_had_enough_ends_it_quietly() {
     for format in ["json", "csv"] {
         let mut command = watch(&format!("-o {format} -r"));
-        let mut running = Running::start(command.arg(captures::mix()).arg("--summary=none"));
+        let mut running = Running::start(command.arg(&captures::busy().path).arg("--summary=none"));
         let mut line = String::new();
         let mut reader = BufReader::new(running.stdout());
         reader.read_line(&mut line).unwrap();
@@ -56,13 +56,13 @@ fn a_reader_who_has_gone_stops_the_reading_of_endless_input() {
     assert!(line.starts_with("flowStartNanoseconds,"), "{line}");
     drop(reader);
     let mut stdin = running.stdin();
-    let mix = fs::read(captures::mix()).unwrap();
+    let capture = fs::read(&captures::busy().path).unwrap();
     // The same packets without end; writing fails when nobody reads any more.
-    let mut result = stdin.write_all(&mix[..24]);
+    let mut result = stdin.write_all(&capture[..24]);
     let deadline = Instant::now() + Duration::from_secs(60);
     while result.is_ok() {
         assert!(Instant::now() < deadline, "it goes on reading");
-        result = stdin.write_all(&mix[24..]);
+        result = stdin.write_all(&capture[24..]);
     }
     let outcome = running.finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
@@ -94,8 +94,8 @@ fn a_reader_of_the_summary_who_has_gone_is_nothing_to_complain_about() {
 
 #[test]
 fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
-    let mix = fs::read(captures::mix()).unwrap();
-    let frames = captures::read(&mix);
+    let capture = fs::read(&captures::busy().path).unwrap();
+    let frames = captures::read(&capture);
     // A thousand packets, and a pipe that stays open behind them.
     let frames = &frames[..1000];
     let bytes: usize = frames.iter().map(|frame| 16 + frame.bytes.len()).sum();
@@ -111,7 +111,7 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
         );
         let mut running = Running::start(watch(&flags).stdin(Stdio::piped()));
         let mut stdin = running.stdin();
-        stdin.write_all(&mix[..24 + bytes]).unwrap();
+        stdin.write_all(&capture[..24 + bytes]).unwrap();
         running.await_packets(1000);
         running.signal(signal);
         let outcome = running.finish();
@@ -186,7 +186,8 @@ fn records_of_a_live_run_come_while_it_lasts() {
 #[test]
 fn a_second_signal_leaves_at_once() {
     // Its reader does not read: the run cannot end in order.
-    let mut running = Running::start(watch("-q --summary none -o json -r").arg(captures::mix()));
+    let mut running =
+        Running::start(watch("-q --summary none -o json -r").arg(&captures::busy().path));
     let mut stdout = running.stdout();
     let mut byte = [0];
     stdout.read_exact(&mut byte).unwrap();

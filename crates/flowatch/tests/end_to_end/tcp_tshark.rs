@@ -4,7 +4,6 @@
 //! Where the two differ, the difference is one of the kinds that docs/analysis.md explains, and is
 //! listed in `tests/golden/tcp_differences.tsv`: a difference more, or one less, fails.
 
-use crate::captures::traffic;
 use crate::command::{run, watch};
 use crate::records::{self, Row};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +66,7 @@ fn golden() -> BTreeMap<String, Counts> {
 /// Ours of a capture.
 fn ours(capture: &str) -> Counts {
     let flags = "-q --summary none --statistics tcp --whole-flows -o csv -r";
-    let outcome = run(watch(flags).arg(traffic().join(capture)));
+    let outcome = run(watch(flags).arg(traffic::directory().join(capture)));
     let mut counts = Counts::new();
     for row in records::csv(&outcome.stdout) {
         for reverse in [false, true] {
@@ -110,6 +109,9 @@ fn direction(row: &Row, reverse: bool) -> String {
 
 #[test]
 fn counts_are_tsharks_but_for_the_differences_that_are_explained() {
+    if !traffic::present() {
+        return;
+    }
     let golden = golden();
     assert!(golden.len() >= CAPTURES_MIN, "{}", golden.len());
     let mut equal: BTreeMap<&str, usize> = BTreeMap::new();

@@ -2,7 +2,6 @@
 //! apart from the `port` crate, so that neither can hide a fault of the other.
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use wire::LinkType;
 
@@ -11,25 +10,6 @@ pub(crate) struct Record {
     pub(crate) link: LinkType,
     pub(crate) bytes: Vec<u8>,
     pub(crate) wire_length: u32,
-}
-
-/// The directory of the shared captures.
-pub(crate) fn directory() -> PathBuf {
-    let directory = std::env::var_os("FLOWATCH_TRAFFIC").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/traffic"
-            ))
-        },
-        PathBuf::from,
-    );
-    assert!(
-        directory.join("MANIFEST.tsv").is_file(),
-        "no captures in {}: name their directory in FLOWATCH_TRAFFIC",
-        directory.display()
-    );
-    directory
 }
 
 /// A line of the manifest.
@@ -41,7 +21,7 @@ pub(crate) struct Listed {
 
 /// Every capture that capinfos could read.
 pub(crate) fn listed() -> Vec<Listed> {
-    std::fs::read_to_string(directory().join("MANIFEST.tsv"))
+    std::fs::read_to_string(traffic::directory().join("MANIFEST.tsv"))
         .unwrap()
         .lines()
         .skip(1)
@@ -58,7 +38,7 @@ pub(crate) fn listed() -> Vec<Listed> {
 
 /// The records of a capture, up to its end or to where it is damaged.
 pub(crate) fn read(name: &str) -> Vec<Record> {
-    let path = directory().join(name);
+    let path = traffic::directory().join(name);
     let raw = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let raw = if name.ends_with(".zst") {
         let mut plain = Vec::new();
