@@ -104,8 +104,9 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// What `source` means for `target`.
-    pub(crate) fn from_io(target: &str, source: io::Error) -> Self {
+    /// What `source` means for `target`, something that is written.
+    #[must_use]
+    pub fn from_io(target: &str, source: io::Error) -> Self {
         let target = target.to_owned();
         match source.kind() {
             ErrorKind::BrokenPipe => Self::BrokenPipe { target },

@@ -274,9 +274,9 @@ pub(crate) struct WatchArguments {
     #[arg(long, help_heading = "Input")]
     pub(crate) promiscuous: bool,
 
-    /// Memory of each receive ring, in MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Input")]
-    pub(crate) ring_memory: u32,
+    /// Memory of each receive ring of the kernel, in MiB [default: 64].
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Input")]
+    pub(crate) ring_memory: Option<u32>,
 
     /// Exit with 1 when packets or records were lost.
     #[arg(long, help_heading = "Reports")]

@@ -14,6 +14,7 @@ use crate::standard_output;
 use crate::units;
 use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, complain};
 use engine::Stop;
+use export::ExportError;
 use generator::{
     Control, Pace, Recording, Replay, ReplayOptions, SendOptions, SendReport, Source, Time,
     Traffic, Truth, WhenFull, WhenLate, send,
@@ -60,6 +61,16 @@ impl From<PortError> for Failure {
             PortError::Permission(message) => Self::Permission(message),
             PortError::ReaderGone(_) => Self::ReaderGone,
             PortError::Failed(message) => Self::Told(message),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Permission { .. } => Self::Permission(error.to_string()),
+            ExportError::BrokenPipe { .. } => Self::ReaderGone,
+            _ => Self::Told(error.to_string()),
         }
     }
 }
@@ -124,7 +135,7 @@ fn open(content: &Content) -> Result<Opened, Failure> {
             Ok(Opened {
                 link: LinkType::Ethernet,
                 content: format!(
-                    "{} {} flows, {} B with check sequence",
+                    "{} {} flows, frame size {} (bytes, check sequence included)",
                     units::count(u64::from(options.flows)),
                     options.order,
                     options.sizes
@@ -154,7 +165,7 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
     }
     if recording.cut() > 0 {
         complain(&format!(
-            "{name}: {} packets were cut by the snap length; they are sent as they were captured",
+            "{name}: the snap length has cut {} of its packets; they are sent as they were captured",
             units::count(recording.cut())
         ));
     }
@@ -215,10 +226,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         let result = truth.write_csv(&mut file, |flow| source.key(flow));
         if let Err(error) = result {
             let name = plan.truth.as_deref().unwrap_or(Path::new("")).display();
-            if error.kind() == io::ErrorKind::BrokenPipe {
-                return Err(Failure::ReaderGone);
-            }
-            return Err(Failure::Told(format!("{name}: cannot be written: {error}")));
+            return Err(ExportError::from_io(&name.to_string(), error).into());
         }
     }
     let rate = match plan.options.pace {
@@ -289,10 +297,7 @@ fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {
     }
     match File::create(path) {
         Ok(file) => Ok(Box::new(BufWriter::new(file))),
-        Err(error) => Err(Failure::Told(format!(
-            "{}: cannot be written: {error}",
-            path.display()
-        ))),
+        Err(error) => Err(ExportError::from_io(&path.display().to_string(), error).into()),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::arguments::lab::{LabCommand, LabReportArguments, LabRunArguments};
 use crate::standard_output::print;
 use crate::watch::complain;
 use anyhow::Context;
+use export::ExportError;
 use lab::experiments::{self, Experiment, Extent};
 use lab::{report, results};
 use std::fs;
@@ -37,7 +38,8 @@ fn list() -> anyhow::Result<ExitCode> {
 fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     let chosen = choose(&arguments.experiments)?;
     fs::create_dir_all(&arguments.output)
-        .with_context(|| format!("--output {}", arguments.output.display()))?;
+        .map_err(|error| ExportError::from_io(&arguments.output.display().to_string(), error))
+        .context("--output")?;
     let command: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())

@@ -17,7 +17,7 @@ use hw::schedule::Schedule;
 use port::Input;
 use std::fmt::Display;
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,9 @@ use wire::Decapsulate;
 
 /// Packets that the ring before a monitor holds, as a receive ring of the papers.
 const RING: u64 = 4096;
+
+/// Memory of a receive ring of the kernel, unless it is given.
+const RING_MEMORY_MIB: u32 = 64;
 
 /// The least bytes that a packet of a flow takes in a capture file: a record header of pcap and an
 /// IPv4 header.
@@ -59,7 +62,10 @@ fn applications(
     let fault = |error: &dyn Display| format!("--applications {}: {error}", path.display());
     let mut text = String::new();
     File::open(path)
-        .map_err(|error| fault(&error))?
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => fault(&"no such file; check the path"),
+            _ => fault(&error),
+        })?
         .take(APPLICATIONS_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| fault(&error))?;
@@ -153,6 +159,9 @@ impl Plan {
             Source::Files(_) if arguments.promiscuous => {
                 return Err("--promiscuous is for interfaces (-i), not for files".into());
             }
+            Source::Files(_) if arguments.ring_memory.is_some() => {
+                return Err("--ring-memory is for interfaces (-i), not for files".into());
+            }
             Source::Files(inputs) if queues > 1 => {
                 if model != Model::RunToCompletion {
                     return Err("--queues with files is for run to completion; the other models read them with one \
@@ -228,7 +237,7 @@ impl Plan {
             count: arguments.count,
             duration: arguments.duration,
             promiscuous: arguments.promiscuous,
-            ring_memory_mib: arguments.ring_memory,
+            ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB),
             dpdk,
             model,
             level: engine::level(&arguments)?,
@@ -241,8 +250,7 @@ impl Plan {
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
             monitors: arguments.monitors.map_or(1, usize::from),
-            ring: usize::try_from(arguments.ring.unwrap_or(RING).min(RING_MAX))
-                .map_err(|error| format!("--ring: {error}"))?,
+            ring: ring(arguments.ring)?,
             cores,
             meter,
             decapsulate: match arguments.decapsulate {
@@ -465,6 +473,15 @@ fn receivers(source: &Source, queues: usize) -> usize {
         Source::Files(_) => queues,
         Source::Live(interfaces) => interfaces.len() * queues,
     }
+}
+
+/// Packets that the ring before a monitor holds.
+fn ring(given: Option<u64>) -> Result<usize, String> {
+    let packets = given.unwrap_or(RING);
+    usize::try_from(packets)
+        .ok()
+        .filter(|_| packets <= RING_MAX)
+        .ok_or_else(|| format!("--ring {packets}: at most {RING_MAX} packets before a monitor"))
 }
 
 /// The bound of the table: a plain capture file cannot hold more flows than packets, so a small

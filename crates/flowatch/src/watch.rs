@@ -90,6 +90,10 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         // Its reader had gone before it began: as quiet an end as later.
         Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,
+        Err(error @ ExportError::Permission { .. }) => {
+            complain(&error.to_string());
+            return ExitCode::from(EXIT_PERMISSION);
+        }
         Err(error) => return failed(&error.to_string()),
     };
     let watched = collector.watched();

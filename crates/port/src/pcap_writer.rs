@@ -44,9 +44,13 @@ impl PcapWriter {
                     "{name}: no permission to write it; choose another directory, or: sudo touch {name} && sudo chown $USER {name}"
                 )))
             }
-            Err(error) => Err(PortError::Failed(format!(
-                "{name}: cannot be written: {error}"
-            ))),
+            Err(error) => Err(PortError::Failed(match error.kind() {
+                ErrorKind::NotFound => {
+                    format!("{name}: no such directory; create the directory that it lies in")
+                }
+                ErrorKind::IsADirectory => format!("{name} is a directory; name a file in it"),
+                _ => format!("{name}: cannot be written: {error}"),
+            })),
         }
     }
 
@@ -86,6 +90,9 @@ impl PcapWriter {
     fn failure(&self, error: &io::Error) -> PortError {
         match error.kind() {
             ErrorKind::BrokenPipe => PortError::ReaderGone(self.name.clone()),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                PortError::Failed(format!("{}: no space left on the device", self.name))
+            }
             _ => PortError::Failed(format!("{}: cannot be written: {error}", self.name)),
         }
     }

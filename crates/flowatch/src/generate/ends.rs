@@ -32,7 +32,7 @@ pub(crate) fn sink(
 pub(crate) fn source(name: &String, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
     if name == NULL {
         return Err(PortError::Failed(format!(
-            "{NULL}: nothing ever comes from it"
+            "{NULL} leads nowhere, nothing ever comes from it"
         )));
     }
     if dpdk::is_device(name) {
@@ -46,7 +46,7 @@ pub(crate) fn source(name: &String, eal: &[String]) -> Result<Box<dyn Port>, Por
 pub(crate) fn both(name: &String, eal: &[String]) -> Result<BothWays, PortError> {
     if name == NULL {
         return Err(PortError::Failed(format!(
-            "{NULL}: nobody answers there; a closed loop needs an interface"
+            "{NULL} leads nowhere, nobody answers; a closed loop needs an interface"
         )));
     }
     if dpdk::is_device(name) {

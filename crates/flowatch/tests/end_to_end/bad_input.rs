@@ -265,7 +265,7 @@ fn an_output_in_a_place_without_rights_is_refused() {
     let outcome = run(command.stdin(fs::File::open(captures::example()).unwrap()));
     assert_fails(
         &outcome,
-        2,
+        77,
         &["flows.csv: permission denied; choose another target"],
     );
 }
@@ -288,7 +288,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 
 #[test]
 fn flags_that_contradict_each_other_are_told_apart() {
-    const CASES: [(&str, &[&str]); 27] = [
+    const CASES: [(&str, &[&str]); 30] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
@@ -323,7 +323,7 @@ fn flags_that_contradict_each_other_are_told_apart() {
             &["-c counts the packets of one queue"],
         ),
         ("-i lo@0 --queues 2", &["lo@0 is one queue"]),
-        ("-i lo@9", &["lo has 1 receive queues, numbered from 0"]),
+        ("-i lo@9", &["lo has one receive queue, number 0"]),
         (
             "-i lo --max-flows 60000000 --queues 250",
             &["in each of 250 tables", "MiB of memory"],
@@ -366,6 +366,18 @@ fn flags_that_contradict_each_other_are_told_apart() {
         (
             "-r EXAMPLE --max-flows 999999999999999",
             &["--max-flows 999999999999999: at most "],
+        ),
+        (
+            "-r EXAMPLE --model pipeline --ring 100000000000",
+            &["--ring 100000000000: at most 67108864 packets"],
+        ),
+        (
+            "-r EXAMPLE --ring-memory 8",
+            &["--ring-memory is for interfaces"],
+        ),
+        (
+            "-r EXAMPLE --statistics full --applications /nowhere",
+            &["--applications /nowhere: no such file"],
         ),
     ];
     let example = captures::example().display().to_string();

@@ -341,6 +341,15 @@ fn bad_input_is_one_line_that_says_what() {
         ),
         ("--receive", "nothing to receive from"),
         ("-i null: --replay /nowhere.pcap", "/nowhere.pcap"),
+        (
+            "-w /nowhere/x.pcap -c 1",
+            "no such directory; create the directory",
+        ),
+        ("-w / -c 1", "/ is a directory; name a file in it"),
+        (
+            "-i null: -c 1 --truth /nowhere/truth.csv",
+            "no such directory; create the directory",
+        ),
         ("-i null: -c 1 -- --no-huge", "EAL arguments"),
         ("-i null: -c 1 --cores 9999", "9999"),
     ] {
@@ -380,7 +389,9 @@ fn null_takes_all_and_a_truth_on_standard_output_keeps_it_clean() {
     let outcome = run(&mut generate("-w /dev/full --count 100000"));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(
-        outcome.stderr.contains("/dev/full: cannot be written"),
+        outcome
+            .stderr
+            .contains("/dev/full: no space left on the device"),
         "{}",
         outcome.stderr
     );

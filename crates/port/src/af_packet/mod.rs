@@ -441,9 +441,15 @@ fn first_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<Stri
 /// Refuses a queue that the device does not have, where its driver says how many it has.
 fn check_queue(socket: &Socket, name: &str, queue: u16) -> Result<(), PortError> {
     match interface::receive_queues(socket.as_fd(), name) {
-        Some(queues) if u32::from(queue) >= queues => Err(PortError::Failed(format!(
-            "{name}@{queue}: {name} has {queues} receive queues, numbered from 0 (ethtool -l {name})"
-        ))),
+        Some(queues) if u32::from(queue) >= queues => {
+            let has = match queues {
+                0 | 1 => "one receive queue, number 0".to_owned(),
+                _ => format!("receive queues 0 to {}", queues - 1),
+            };
+            Err(PortError::Failed(format!(
+                "{name}@{queue}: {name} has {has} (ethtool -l {name})"
+            )))
+        }
         _ => Ok(()),
     }
 }
