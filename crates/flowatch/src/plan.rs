@@ -224,13 +224,16 @@ impl Plan {
             populate: live,
             view_flows: 0,
         };
+        let level = engine::level(&arguments)?;
         if live {
             let receivers = receivers(&source, queues);
             let tables = match model {
                 Model::RunToCompletion => receivers,
                 _ => receivers * arguments.monitors.map_or(1, usize::from),
             };
-            engine::tables_fit(&meter, tables)?;
+            if level == Level::Flow {
+                engine::tables_fit(&meter, tables)?;
+            }
         }
         Ok(Self {
             filter: (!arguments.filter.is_empty()).then(|| arguments.filter.join(" ")),
@@ -240,7 +243,7 @@ impl Plan {
             ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB),
             dpdk,
             model,
-            level: engine::level(&arguments)?,
+            level,
             schedules: engine::schedules(&arguments),
             acquisition: engine::acquisition(
                 &arguments,

@@ -6,6 +6,7 @@ use engine::merge::MergeOptions;
 use engine::{Acquisition, Level};
 use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
 use flow::statistic::Selection;
+use flow::table::TableKind;
 use flow::{FlowDefinition, MeterOptions};
 use hw::schedule::Schedule;
 use std::time::Duration;
@@ -101,6 +102,10 @@ fn machine_memory() -> Option<u64> {
 
 /// Refuses tables of a link, whose memory is taken in the beginning, that the machine cannot hold.
 pub(super) fn tables_fit(meter: &MeterOptions, tables: usize) -> Result<(), String> {
+    if meter.table == TableKind::DoubleHash {
+        // Of one size, whatever the bound.
+        return Ok(());
+    }
     let flows = meter.flows_max as u64;
     let bytes = flows.saturating_mul((meter.bytes_per_flow() * tables) as u64);
     match machine_memory() {
