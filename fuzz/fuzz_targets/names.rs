@@ -19,9 +19,8 @@ fuzz_target!(|input: &[u8]| {
     let limits = NamesLimits {
         assemblies_max: 3,
         assembly_bytes: 1000,
-        text_blocks_max: 20,
+        text_bytes: 20 * 68,
         resolved_max: 4,
-        ..NamesLimits::default()
     };
     let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS)) else {
         return;

@@ -6,7 +6,7 @@ use std::io;
 
 /// States whose memory is taken in the beginning, where it is asked for: all of a million flows' would
 /// be a gibibyte and more that most links never need. The first states are those that are taken first.
-const POPULATED: usize = 1 << 17;
+pub(crate) const POPULATED: usize = 1 << 17;
 
 /// Up to a fixed number of states. Memory is reserved whole and taken from the machine as flows
 /// come; a place that was given back last is taken first, since it is still in the cache.
@@ -71,11 +71,6 @@ impl<T: Default> Pool<T> {
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.states.get_mut(number as usize)
-    }
-
-    /// States that are taken now.
-    pub(crate) fn taken(&self) -> usize {
-        self.states.len() - self.free.len()
     }
 
     /// Memory that they take when all are in use, in bytes.

@@ -3,18 +3,41 @@
 use flow::analysis::{Anomalies, FLOW_BYTES, TCP_BYTES};
 use flow::names::{Names, NamesLimits};
 
+const DOCS: &str = include_str!("../../../docs/analysis.md");
+
 #[test]
 fn the_state_of_a_flow_is_what_the_docs_say() {
-    let docs = include_str!("../../../docs/analysis.md");
     let anomalies = size_of::<[Anomalies; 2]>();
-    let [names_of_tcp, names_of_udp] = Names::bytes_per_flow_max(&NamesLimits::default());
+    let names = Names::BYTES_PER_FLOW;
+    let texts = NamesLimits::TEXT_BYTES;
+    let udp = FLOW_BYTES + names + texts;
+    let tcp = udp + TCP_BYTES;
     for line in [
         format!("| any flow | {FLOW_BYTES} |"),
         format!("| TCP, besides | {TCP_BYTES} |"),
         format!("| TCP with anomalies, besides | {anomalies} |"),
-        format!("| names of a TCP flow, at most | {names_of_tcp} |"),
-        format!("| names of a UDP flow, at most | {names_of_udp} |"),
+        format!("| names, besides | {names} |"),
+        format!("| texts of names, a flow of the table on average | {texts} |"),
+        format!("| a UDP flow, all names and the share of texts included | {udp} |"),
+        format!("| a TCP flow, likewise | {tcp} |"),
+        // With the number in the slot, and one in each list of free places.
+        format!(": {} and 1,{} in all.", udp + 8, tcp + 12 - 1000),
     ] {
-        assert!(docs.contains(&line), "docs/analysis.md lacks {line:?}");
+        assert!(DOCS.contains(&line), "docs/analysis.md lacks {line:?}");
     }
+    assert!(udp + 8 <= 512, "the goal of a UDP flow: {udp}");
+}
+
+/// The memory that a table's names are said to take grows by what a flow takes.
+#[test]
+fn a_flow_more_is_that_many_bytes_more() {
+    let memory = |flows| {
+        let names = Names::new(flows, &NamesLimits::default(), std::sync::Arc::default());
+        names.unwrap().memory_bytes()
+    };
+    let (few, many) = (1 << 20, 1 << 21);
+    let grown = memory(many) - memory(few);
+    let expected = (many - few) * (Names::BYTES_PER_FLOW + NamesLimits::TEXT_BYTES);
+    // The pool of texts is a whole number of blocks.
+    assert!(grown.abs_diff(expected) < 128, "{grown}, not {expected}");
 }

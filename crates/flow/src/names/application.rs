@@ -9,11 +9,12 @@
 //! SSH      bytes  "SSH-"                        the first bytes of either side; \xHH for any byte
 //! ```
 
-use super::record::FoundBy;
+use super::record::{FoundBy, NamesRecord};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use thiserror::Error;
+use wire::FlowKey;
 
 /// The table that is built in.
 const BUILT_IN: &str = include_str!("applications.txt");
@@ -254,6 +255,53 @@ impl Applications {
             name: self.name(class)?.clone(),
             found_by,
         })
+    }
+
+    /// Finds the class of application, by the surest way that tells one.
+    pub(super) fn classify(&self, key: &FlowKey, record: &mut NamesRecord) {
+        let protocols = self.protocols;
+        let by_sni = || {
+            let name = record.tls.as_ref()?.server_name.as_ref()?;
+            Some((self.by_name(name)?, FoundBy::Sni))
+        };
+        let by_host = || {
+            let host = record.http.as_ref()?.host.as_ref()?;
+            let host = host.rsplit_once(':').map_or(&**host, |(host, _)| host);
+            Some((self.by_name(host)?, FoundBy::Host))
+        };
+        let by_protocol = || {
+            let has_rtp = record.rtp.iter().any(Option::is_some);
+            let class = match record {
+                _ if has_rtp => protocols.rtp,
+                NamesRecord { dns: Some(_), .. } => protocols.dns,
+                _ => return None,
+            };
+            Some((class, FoundBy::Bytes))
+        };
+        let by_dns = || {
+            let name = &record.resolved.as_ref()?.name;
+            Some((self.by_name(name)?, FoundBy::Dns))
+        };
+        // What carries anything says less than whom it is carried for.
+        let by_carrier = || {
+            let class = match record {
+                NamesRecord { quic: Some(_), .. } => protocols.quic,
+                NamesRecord { tls: Some(_), .. } => protocols.tls,
+                NamesRecord { http: Some(_), .. } => protocols.http,
+                _ => return None,
+            };
+            Some((class, FoundBy::Bytes))
+        };
+        let by_port = || {
+            let class = self.by_port(key.protocol, key.source_port, key.destination_port)?;
+            Some((class, FoundBy::Port))
+        };
+        let found = by_sni().or_else(by_host).or_else(by_protocol);
+        let found = match (found, &record.application) {
+            (None, Some(_)) => return,
+            (found, _) => found.or_else(by_dns).or_else(by_carrier).or_else(by_port),
+        };
+        record.application = found.and_then(|(class, by)| self.application(class, by));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Streams that are put together: the pieces of a handshake that spans packets, in any order.
 
-use super::slab::Slab;
+use super::slab::{Linked, Slab};
 use std::io;
 
 /// The most pieces with gaps between them that are kept.
@@ -22,6 +22,12 @@ pub(super) struct Assembly {
     /// Sorted, apart from each other.
     pieces: [Piece; PIECES_MAX],
     count: usize,
+}
+
+impl Linked for Assembly {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.base
+    }
 }
 
 /// A piece that did not fit.

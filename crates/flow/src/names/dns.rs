@@ -1,9 +1,10 @@
 //! DNS messages: the first question and its answer, and whose name an address is.
 
-use super::record::DnsRecord;
-use super::state::{DnsState, Flow, Protocol};
+use super::Segment;
+use super::reader::Reader;
+use super::record::{Cut, DnsRecord};
+use super::state::{DnsState, Nanoseconds};
 use super::tcp_stream::Verdict;
-use super::{Names, Segment};
 use std::io::Write as _;
 use std::net::IpAddr;
 use wire::app::dns::{Header, Message};
@@ -42,11 +43,12 @@ pub(super) fn address_number(address: &IpAddr) -> u128 {
     }
 }
 
-impl Names {
+impl Reader {
     /// Reads the messages at the beginning of a TCP stream.
     pub(super) fn read_dns_stream(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
+        state: &mut DnsState,
         segment: &Segment<'_>,
         bytes: &[u8],
     ) -> Verdict {
@@ -57,7 +59,7 @@ impl Names {
         let Some(message) = rest.get(..length) else {
             return Verdict::More;
         };
-        if length >= Header::LENGTH && !self.read_dns(flow, segment, message) {
+        if length >= Header::LENGTH && !self.read_dns(cut, state, segment, message) {
             return Verdict::Close;
         }
         Verdict::Used(2 + length)
@@ -66,40 +68,34 @@ impl Names {
     /// Reads a message; false where it is none.
     pub(super) fn read_dns(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
+        state: &mut DnsState,
         segment: &Segment<'_>,
         bytes: &[u8],
     ) -> bool {
-        let Some(&state) = self.dns.get(flow.other) else {
-            return false;
-        };
-        let mut state = state;
         let Some(header) = Header::read(bytes) else {
             return false;
         };
         if header.is_response {
-            self.note_dns_response(flow, &mut state, segment, bytes);
+            self.note_dns_response(cut, state, segment, bytes);
         } else {
             if state.queries == 0 {
-                state.time_ns = segment.time_ns;
+                state.time = Nanoseconds::new(segment.time_ns);
                 state.id = header.id;
                 if let Some(message) = Message::read(bytes) {
-                    self.note_question(flow, &mut state, &message);
+                    self.note_question(cut, state, &message);
                 }
             }
             state.queries = state.queries.saturating_add(1);
         }
-        if let Some(place) = self.dns.get_mut(flow.other) {
-            *place = state;
-        }
         true
     }
 
-    fn note_question(&mut self, flow: &mut Flow, state: &mut DnsState, message: &Message) {
+    fn note_question(&mut self, cut: &mut Cut, state: &mut DnsState, message: &Message) {
         if let Some((name, kind)) = &message.question
             && !state.has_query
         {
-            state.query = self.keep(flow, name.as_str().as_bytes());
+            state.query = self.keep(cut, name.as_str().as_bytes());
             state.query_type = *kind;
             state.has_query = true;
         }
@@ -107,7 +103,7 @@ impl Names {
 
     fn note_dns_response(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
         state: &mut DnsState,
         segment: &Segment<'_>,
         bytes: &[u8],
@@ -116,11 +112,11 @@ impl Names {
             return;
         };
         if !state.has_latency && state.queries > 0 && state.id == message.header.id {
-            state.time_ns = segment.time_ns.saturating_sub(state.time_ns).max(0);
+            state.time = state.time.until(segment.time_ns);
             state.has_latency = true;
         }
         if state.responses == 0 {
-            self.note_question(flow, state, &message);
+            self.note_question(cut, state, &message);
             state.response_code = message.response_code;
             state.answers = message.header.counts[1];
             state.has_ttl = message.ttl_s.is_some();
@@ -131,7 +127,7 @@ impl Names {
                 let comma = if list.is_empty() { "" } else { "," };
                 let _ = write!(list, "{comma}{address}");
             }
-            state.addresses = self.keep(flow, &list);
+            state.addresses = self.keep(cut, &list);
             self.list = list;
         }
         state.responses = state.responses.saturating_add(1);
@@ -158,38 +154,22 @@ impl Names {
         }
     }
 
-    /// The state for a DNS flow over UDP, or 0 when all are taken.
-    pub(super) fn open_dns(&mut self, flow: &mut Flow) -> bool {
-        flow.other = self.dns.take();
-        flow.kind = Protocol::Dns;
-        flow.protocol = Protocol::Dns;
-        flow.other != 0
-    }
-
     /// The record of the messages; their texts are given back.
-    pub(super) fn dns_record(&mut self, handle: u32) -> Option<Box<DnsRecord>> {
-        let state = *self.dns.get(handle)?;
-        let record = DnsRecord {
-            query: self.texts.string(state.query),
+    pub(super) fn dns_record(&mut self, state: &DnsState) -> Option<Box<DnsRecord>> {
+        let responded = state.responses > 0;
+        if state.queries == 0 && !responded {
+            return None;
+        }
+        Some(Box::new(DnsRecord {
+            query: self.texts.take(state.query),
             query_type: state.has_query.then_some(state.query_type),
-            response_code: (state.responses > 0).then_some(state.response_code),
-            answers: (state.responses > 0).then_some(state.answers),
-            addresses: self.texts.string(state.addresses),
+            response_code: responded.then_some(state.response_code),
+            answers: responded.then_some(state.answers),
+            addresses: self.texts.take(state.addresses),
             ttl_s: state.has_ttl.then_some(state.ttl_s),
-            latency_ns: state.has_latency.then_some(state.time_ns.cast_unsigned()),
+            latency_ns: state.has_latency.then_some(state.time.span()),
             queries: state.queries,
             responses: state.responses,
-        };
-        self.release_dns(handle);
-        let known = record.queries > 0 || record.responses > 0;
-        known.then(|| Box::new(record))
-    }
-
-    pub(super) fn release_dns(&mut self, handle: u32) {
-        if let Some(&state) = self.dns.get(handle) {
-            self.texts.release(state.query);
-            self.texts.release(state.addresses);
-            self.dns.release(handle);
-        }
+        }))
     }
 }

@@ -7,14 +7,29 @@ pub struct NamesLimits {
     pub assemblies_max: u16,
     /// Bytes of one such handshake, in each direction.
     pub assembly_bytes: u32,
-    /// Blocks of 28 bytes of text for a TCP flow.
-    pub tcp_text_blocks: u8,
-    /// Blocks of 28 bytes of text for a UDP flow.
-    pub udp_text_blocks: u8,
-    /// Blocks of text for all flows; 0: four for each flow of the table.
-    pub text_blocks_max: usize,
+    /// Bytes of the texts of all flows, with their index; 0: [`TEXT_BYTES`](Self::TEXT_BYTES) for
+    /// each flow of the table, and no less than [`TEXT_BYTES_LEAST`](Self::TEXT_BYTES_LEAST).
+    pub text_bytes: usize,
     /// Pairs of client and server address whose name is remembered from DNS.
     pub resolved_max: usize,
+}
+
+impl NamesLimits {
+    /// Bytes of texts for a flow of the table, on average: a text that several flows have is kept
+    /// once.
+    pub const TEXT_BYTES: usize = 32;
+    /// Bytes of texts for a small table.
+    pub const TEXT_BYTES_LEAST: usize = 8 << 20;
+
+    /// Bytes of texts for a table of so many flows.
+    pub(super) fn text_bytes(&self, flows: usize) -> usize {
+        match self.text_bytes {
+            0 => flows
+                .saturating_mul(Self::TEXT_BYTES)
+                .max(Self::TEXT_BYTES_LEAST),
+            bytes => bytes,
+        }
+    }
 }
 
 impl Default for NamesLimits {
@@ -22,9 +37,7 @@ impl Default for NamesLimits {
         Self {
             assemblies_max: 1024,
             assembly_bytes: 16 << 10,
-            tcp_text_blocks: 18,
-            udp_text_blocks: 6,
-            text_blocks_max: 0,
+            text_bytes: 0,
             resolved_max: 1 << 16,
         }
     }

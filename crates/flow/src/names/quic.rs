@@ -1,9 +1,10 @@
 //! QUIC connections: the ClientHello inside the client's Initial packets, connection ids, and round
 //! trips by the handshake and by the spin bit.
 
+use super::Segment;
+use super::reader::Reader;
 use super::record::{Cut, QuicRecord};
-use super::state::{ConnectionId, Flow, QuicState, TlsState};
-use super::{Names, Segment};
+use super::state::{ConnectionId, Nanoseconds, QuicState, mark};
 use std::fmt::Write as _;
 use wire::app::quic::initial::Sender;
 use wire::app::quic::{self, InitialKeys, Kind, LongPacket, Version, crypto_frames};
@@ -18,17 +19,18 @@ const FAILURES_MAX: u8 = 8;
 /// The spin bit of a short header (RFC 9000 section 17.3.1).
 const SPIN: u8 = 0x20;
 
-impl Names {
+impl Reader {
     /// Reads a datagram; false where the flow is given up.
-    pub(super) fn read_quic(&mut self, flow: &mut Flow, segment: &Segment<'_>) -> bool {
-        let Some(&state) = self.quic.get(flow.other) else {
-            return false;
-        };
-        let mut state = state;
+    pub(super) fn read_quic(
+        &mut self,
+        cut: &mut Cut,
+        state: &mut QuicState,
+        segment: &Segment<'_>,
+    ) -> bool {
         let first = segment.payload.first().copied().unwrap_or(0);
         if first & 0xc0 == 0x40 {
-            if state.has_client {
-                spin(&mut state, segment, first);
+            if state.marks.has(mark::CLIENT) {
+                follow_spin(state, segment, first);
             }
         } else {
             let mut rest = segment.payload;
@@ -36,48 +38,47 @@ impl Names {
                 let Some((packet, after)) = quic::long_packet(rest) else {
                     break;
                 };
-                self.read_long(flow, &mut state, segment, &packet);
+                self.read_long(cut, state, segment, &packet);
                 rest = after;
             }
-            if segment.payload.len() < segment.payload_length as usize && !state.has_hello {
-                flow.cut.add(Cut::SNAP_LENGTH);
+            let is_cut = segment.payload.len() < segment.payload_length as usize;
+            if is_cut && !state.marks.has(mark::HELLO) {
+                cut.add(Cut::SNAP_LENGTH);
             }
         }
-        let on = state.failures < FAILURES_MAX || state.has_client;
-        if let Some(place) = self.quic.get_mut(flow.other) {
-            *place = state;
-        }
-        on
+        state.failures < FAILURES_MAX || state.marks.has(mark::CLIENT)
     }
 
     fn read_long(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
         state: &mut QuicState,
         segment: &Segment<'_>,
         packet: &LongPacket<'_>,
     ) {
-        let direction = segment.direction & 1;
-        let from_client = !state.has_client || direction == state.client;
+        let has_client = state.marks.has(mark::CLIENT);
+        let from_client = !has_client || segment.direction & 1 == state.marks.client();
         match packet.kind {
-            Kind::Initial if from_client && !state.has_hello => {
-                self.read_client_initial(flow, state, segment, packet);
-                if state.has_client || state.failures > 0 {
+            Kind::Initial if from_client && !state.marks.has(mark::HELLO) => {
+                self.read_client_initial(cut, state, segment, packet);
+                if state.marks.has(mark::CLIENT) || state.failures > 0 {
                     return;
                 }
                 state.version = packet.version;
             }
-            Kind::Initial if from_client && !state.has_rtt => state.time_ns = segment.time_ns,
-            Kind::Initial | Kind::Handshake if state.has_client && !from_client => {
+            Kind::Initial if from_client && !state.marks.has(mark::RTT) => {
+                state.time = Nanoseconds::new(segment.time_ns);
+            }
+            Kind::Initial | Kind::Handshake if has_client && !from_client => {
                 state.server_id = ConnectionId::new(packet.source_id);
-                if !state.has_rtt {
-                    state.time_ns = segment.time_ns.saturating_sub(state.time_ns).max(0);
-                    state.has_rtt = true;
+                if !state.marks.has(mark::RTT) {
+                    state.time = state.time.until(segment.time_ns);
+                    state.marks.set(mark::RTT);
                 }
             }
-            Kind::ZeroRtt if from_client => state.zero_rtt = true,
-            Kind::Retry if !from_client => state.retry = true,
-            Kind::VersionNegotiation if !from_client => state.negotiation = true,
+            Kind::ZeroRtt if from_client => state.marks.set(mark::ZERO_RTT),
+            Kind::Retry if !from_client => state.marks.set(mark::RETRY),
+            Kind::VersionNegotiation if !from_client => state.marks.set(mark::NEGOTIATION),
             _ => {}
         }
         if state.version == 0 {
@@ -87,7 +88,7 @@ impl Names {
 
     fn read_client_initial(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
         state: &mut QuicState,
         segment: &Segment<'_>,
         packet: &LongPacket<'_>,
@@ -99,9 +100,8 @@ impl Names {
         // All Initial packets of a client are under the keys of its first destination id; after a
         // Retry, or with the first packet unseen, under those of the packet's own.
         let own = packet.destination_id;
-        let known = state.original;
-        let first_try = if state.has_client && !state.retried {
-            known.as_bytes()
+        let first_try = if state.marks.has(mark::CLIENT) && !state.marks.has(mark::RETRIED) {
+            state.original.as_bytes()
         } else {
             own
         };
@@ -110,25 +110,27 @@ impl Names {
             if !packet.whole {
                 break;
             }
-            let keys = self.initial_keys.of(flow.other, version, id);
+            let keys = self.initial_keys.of(state.keys, version, id);
             opened = keys.open(packet.packet, packet.number_at, &mut buffer);
             if opened.is_some() || id == own {
                 break;
             }
         }
         if let Some(at) = opened {
-            if !state.has_client {
-                state.has_client = true;
-                state.client = segment.direction & 1;
+            if !state.marks.has(mark::CLIENT) {
+                state.marks.set(mark::CLIENT);
+                let from_responder = segment.direction & 1 == 1;
+                state.marks.put(mark::CLIENT_IS_1, from_responder);
                 state.original = ConnectionId::new(own);
                 state.client_id = ConnectionId::new(packet.source_id);
             }
-            state.retried = state.retry;
+            let retried = state.marks.has(mark::RETRY);
+            state.marks.put(mark::RETRIED, retried);
             state.version = packet.version;
-            if !state.has_rtt {
-                state.time_ns = segment.time_ns;
+            if !state.marks.has(mark::RTT) {
+                state.time = Nanoseconds::new(segment.time_ns);
             }
-            self.read_crypto(flow, state, &buffer[at..]);
+            self.read_crypto(cut, state, &buffer[at..]);
         } else {
             state.failures = state.failures.saturating_add(1);
         }
@@ -136,18 +138,13 @@ impl Names {
     }
 
     /// Puts the CRYPTO frames of a packet together, and reads the ClientHello once it is whole.
-    fn read_crypto(&mut self, flow: &mut Flow, state: &mut QuicState, payload: &[u8]) {
-        let mut assembly = flow.sides[0].assembly;
-        if assembly == 0 {
-            assembly = self.assemblies.take(0);
-            if assembly == 0 {
-                flow.cut.add(Cut::ASSEMBLY);
-                return;
-            }
-            flow.sides[0].assembly = assembly;
+    fn read_crypto(&mut self, cut: &mut Cut, state: &mut QuicState, payload: &[u8]) {
+        if state.assembly == 0 {
+            state.assembly = self.assemblies.take(0);
         }
         let most = self.assemblies.bytes_max;
-        let Some(stream) = self.assemblies.get_mut(assembly) else {
+        let Some(stream) = self.assemblies.get_mut(state.assembly) else {
+            cut.add(Cut::ASSEMBLY);
             return;
         };
         for frame in crypto_frames(payload) {
@@ -156,74 +153,75 @@ impl Names {
                 Err(_) => false,
             };
             if !inserted {
-                flow.cut.add(Cut::ASSEMBLY);
+                cut.add(Cut::ASSEMBLY);
             }
         }
-        let Some(message) = tls::messages(stream.contiguous()).next() else {
-            return;
+        let more = match tls::messages(stream.contiguous()).next() {
+            None => true,
+            Some(message) => !message.whole && message.kind == handshake::CLIENT_HELLO,
         };
-        if !message.whole && message.kind == handshake::CLIENT_HELLO {
-            return;
+        if !more {
+            self.finish_hello(cut, state);
         }
-        let bytes = message.body.to_vec();
-        let is_hello = message.kind == handshake::CLIENT_HELLO;
-        self.finish_hello(flow, state, is_hello.then_some(&bytes[..]));
     }
 
-    /// Keeps what a ClientHello says, and lets the buffer go.
-    fn finish_hello(&mut self, flow: &mut Flow, state: &mut QuicState, body: Option<&[u8]>) {
-        state.has_hello = true;
-        if let Some(hello) = body.and_then(ClientHello::read) {
-            flow.tls = self.tls.take();
-            if flow.tls == 0 {
-                flow.cut.add(Cut::STATES);
-            } else {
-                let mut tls = TlsState::default();
-                self.note_client_hello(flow, &mut tls, &hello, Transport::Quic);
-                if let Some(place) = self.tls.get_mut(flow.tls) {
-                    *place = tls;
-                }
-            }
+    /// Keeps what there is of a ClientHello, and lets the buffer go.
+    fn finish_hello(&mut self, cut: &mut Cut, state: &mut QuicState) {
+        state.marks.set(mark::HELLO);
+        // Who keeps it needs all of `self`: the bytes are lent out and put back.
+        let mut buffer = std::mem::take(&mut self.stream_buffer);
+        buffer.clear();
+        if let Some(stream) = self.assemblies.get(state.assembly) {
+            buffer.extend_from_slice(stream.contiguous());
         }
-        self.assemblies.release(&mut flow.sides[0].assembly);
+        if let Some(message) = tls::messages(&buffer).next()
+            && message.kind == handshake::CLIENT_HELLO
+            && let Some(hello) = ClientHello::read(message.body)
+        {
+            let QuicState {
+                hello: texts,
+                marks,
+                ..
+            } = state;
+            self.note_client_hello(cut, texts, marks, &hello, Transport::Quic);
+        }
+        self.stream_buffer = buffer;
+        self.assemblies.release(&mut state.assembly);
     }
 
     /// Reads what there is of a ClientHello when the flow ends.
-    pub(super) fn finish_quic(&mut self, flow: &mut Flow) {
-        let Some(stream) = self.assemblies.get(flow.sides[0].assembly) else {
-            return;
-        };
-        let body = tls::messages(stream.contiguous())
-            .next()
-            .filter(|message| message.kind == handshake::CLIENT_HELLO)
-            .map(|message| message.body.to_vec());
-        flow.cut.add(Cut::GAP);
-        let mut state = self.quic.get(flow.other).copied().unwrap_or_default();
-        self.finish_hello(flow, &mut state, body.as_deref());
-    }
-
-    /// The record of the connection.
-    pub(super) fn quic_record(&mut self, handle: u32) -> Option<Box<QuicRecord>> {
-        let state = *self.quic.get(handle)?;
-        self.quic.release(handle);
-        if !state.has_client && state.version == 0 {
-            return None;
+    pub(super) fn finish_quic(&mut self, cut: &mut Cut, state: &mut QuicState) {
+        if state.assembly != 0 {
+            cut.add(Cut::GAP);
+            self.finish_hello(cut, state);
         }
-        let rounds = u64::from(state.spin_count);
-        Some(Box::new(QuicRecord {
-            version: state.version,
-            original_destination_id: hexadecimal(&state.original),
-            client_id: hexadecimal(&state.client_id),
-            server_id: hexadecimal(&state.server_id),
-            zero_rtt: state.zero_rtt,
-            retry: state.retry,
-            version_negotiation: state.negotiation,
-            handshake_rtt_ns: state.has_rtt.then_some(state.time_ns.cast_unsigned()),
-            spin_count: state.spin_count,
-            spin_min_ns: u64::from(state.spin_min_ns),
-            spin_mean_ns: state.spin_sum_ns.checked_div(rounds).unwrap_or(0),
-        }))
     }
+}
+
+/// The record of a connection.
+pub(super) fn record(state: &QuicState) -> Option<Box<QuicRecord>> {
+    let marks = state.marks;
+    if !marks.has(mark::CLIENT) && state.version == 0 {
+        return None;
+    }
+    let spin = &state.spin;
+    Some(Box::new(QuicRecord {
+        version: state.version,
+        original_destination_id: hexadecimal(&state.original),
+        client_id: hexadecimal(&state.client_id),
+        server_id: hexadecimal(&state.server_id),
+        zero_rtt: marks.has(mark::ZERO_RTT),
+        retry: marks.has(mark::RETRY),
+        version_negotiation: marks.has(mark::NEGOTIATION),
+        handshake_rtt_ns: marks.has(mark::RTT).then_some(state.time.span()),
+        spin_count: spin.count,
+        spin_min_ns: u64::from(spin.min_ns),
+        spin_mean_ns: spin
+            .sum
+            .span()
+            .checked_div(u64::from(spin.count))
+            .unwrap_or(0),
+    }))
 }
 
 /// For how many connections keys are kept.
@@ -233,8 +231,9 @@ const KEYS_KEPT: usize = 64;
 /// what one costs.
 #[derive(Debug, Default)]
 pub(super) struct KeptKeys {
-    /// By the number of the connection's state; empty until the first.
+    /// Empty until the first connection.
     places: Vec<Option<Kept>>,
+    next: u8,
 }
 
 #[derive(Debug)]
@@ -248,12 +247,18 @@ impl KeptKeys {
     /// The most memory that they take, in bytes.
     pub(super) const MEMORY_BYTES: usize = KEYS_KEPT * size_of::<Option<Kept>>();
 
-    /// The client's keys by a connection id that is no longer than one may be.
-    fn of(&mut self, state: u32, version: &'static Version, id: &[u8]) -> &InitialKeys {
+    /// A place for another connection's keys: that of the one which began longest ago.
+    pub(super) fn place(&mut self) -> u8 {
+        self.next = (self.next + 1) % KEYS_KEPT as u8;
+        self.next
+    }
+
+    /// The client's keys by a connection id that is no longer than one may be, kept in a place.
+    fn of(&mut self, place: u8, version: &'static Version, id: &[u8]) -> &InitialKeys {
         if self.places.is_empty() {
             self.places.resize_with(KEYS_KEPT, || None);
         }
-        let place = &mut self.places[state as usize % KEYS_KEPT];
+        let place = &mut self.places[usize::from(place) % KEYS_KEPT];
         let is_kept =
             |kept: &mut Kept| core::ptr::eq(kept.version, version) && kept.id.as_bytes() == id;
         if !place.as_mut().is_some_and(is_kept) {
@@ -268,33 +273,32 @@ impl KeptKeys {
     }
 }
 
-/// Follows the spin bit in one direction: from one edge to the next is a round trip (RFC 9312
-/// section 3.8.2). The first edge only begins a round.
-fn spin(state: &mut QuicState, segment: &Segment<'_>, first: u8) {
-    let direction = (segment.direction & 1) + 1;
-    if state.spin_direction == 0 {
-        state.spin_direction = direction;
-    }
-    if state.spin_direction != direction {
+/// Follows the spin bit in the direction whose short header came first: from one edge to the next
+/// is a round trip (RFC 9312 section 3.8.2). The first edge only begins a round.
+fn follow_spin(state: &mut QuicState, segment: &Segment<'_>, first: u8) {
+    let direction = segment.direction & 1;
+    let value = u8::from(first & SPIN != 0);
+    let before = state.spin_bit.checked_sub(1);
+    if before.is_some_and(|before| before >> 1 != direction) {
         return;
     }
-    let value = 1 + u8::from(first & SPIN != 0);
-    if state.spin_value != 0 && state.spin_value != value {
-        if state.edges > 0 {
-            let round = segment.time_ns.saturating_sub(state.edge_ns).max(0);
+    if before.is_some_and(|before| before & 1 != value) {
+        let spin = &mut state.spin;
+        if state.marks.has(mark::SPIN) {
+            let round = spin.edge.until(segment.time_ns).span();
             let round = u32::try_from(round).unwrap_or(u32::MAX);
-            state.spin_min_ns = if state.spin_count == 0 {
+            spin.min_ns = if spin.count == 0 {
                 round
             } else {
-                state.spin_min_ns.min(round)
+                spin.min_ns.min(round)
             };
-            state.spin_sum_ns = state.spin_sum_ns.saturating_add(u64::from(round));
-            state.spin_count = state.spin_count.saturating_add(1);
+            spin.sum = Nanoseconds::new(spin.sum.get().saturating_add(i64::from(round)));
+            spin.count = spin.count.saturating_add(1);
         }
-        state.edges = 1;
-        state.edge_ns = segment.time_ns;
+        state.marks.set(mark::SPIN);
+        spin.edge = Nanoseconds::new(segment.time_ns);
     }
-    state.spin_value = value;
+    state.spin_bit = 1 + (direction << 1 | value);
 }
 
 fn hexadecimal(id: &ConnectionId) -> Box<str> {

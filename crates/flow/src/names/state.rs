@@ -2,87 +2,112 @@
 
 use super::Segment;
 use super::record::Cut;
+use super::slab::Linked;
 use super::text_pool::Text;
-use wire::ip_protocol;
 use wire::tcp::flag;
 
-/// What a flow is read as.
+/// A time or a span in nanoseconds, anywhere in memory: states are packed close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// Not known yet.
-    #[default]
-    Unknown,
-    /// TLS over TCP, from the start or after another protocol.
-    Tls,
-    /// HTTP/1.
-    Http,
-    /// DNS.
-    Dns,
-    /// QUIC.
-    Quic,
-    /// RTP, perhaps.
-    Rtp,
+pub(super) struct Nanoseconds([u8; 8]);
+
+impl Nanoseconds {
+    pub(super) const fn new(nanoseconds: i64) -> Self {
+        Self(nanoseconds.to_ne_bytes())
+    }
+
+    pub(super) const fn get(self) -> i64 {
+        i64::from_ne_bytes(self.0)
+    }
+
+    /// From this time to `later`; nothing where the clock went back.
+    pub(super) fn until(self, later: i64) -> Self {
+        Self::new(later.saturating_sub(self.get()).max(0))
+    }
+
+    /// A span, which is never less than nothing.
+    pub(super) const fn span(self) -> u64 {
+        self.get().cast_unsigned()
+    }
 }
 
-/// One direction of a TCP stream.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Side {
-    /// Sequence number of the next byte to read.
-    pub(super) expected: u32,
-    /// Bytes from there on that are of no interest.
-    pub(super) skip: u32,
-    /// Stream that is put together, 0 for none.
-    pub(super) assembly: u16,
-    /// Packets for which a gap has been waited out.
-    pub(super) waited: u8,
-    /// Whether `expected` is known.
-    pub(super) known: bool,
-    /// Whether it is known from a SYN.
-    pub(super) from_syn: bool,
-    /// Whether nothing more is to be read.
-    pub(super) closed: bool,
-    /// Whether the first bytes have been compared with the table of applications.
-    pub(super) compared: bool,
+/// Bits that say yes or no.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks(u16);
+
+impl Marks {
+    #[inline]
+    pub(super) const fn has(self, mark: u16) -> bool {
+        self.0 & mark != 0
+    }
+
+    #[inline]
+    pub(super) const fn set(&mut self, mark: u16) {
+        self.0 |= mark;
+    }
+
+    #[inline]
+    pub(super) const fn put(&mut self, mark: u16, yes: bool) {
+        self.0 = self.0 & !mark | if yes { mark } else { 0 };
+    }
 }
 
-/// A flow.
-#[derive(Clone, Copy, Debug, Default)]
+/// A flow: one place for all that names keep of it.
+#[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Flow {
+    pub(super) common: Common,
+    pub(super) state: State,
+}
+
+impl Linked for Flow {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.common.resolved_age_us
+    }
+}
+
+/// What any flow has.
+#[derive(Debug, Default)]
+pub(super) struct Common {
     /// Name that the initiator had resolved, and its age.
     pub(super) resolved: Text,
     pub(super) resolved_age_us: u32,
-    /// State of TLS, 0 for none.
-    pub(super) tls: u32,
-    /// State of the protocol that `kind` names, 0 for none.
-    pub(super) other: u32,
-    pub(super) sides: [Side; 2],
-    /// What its next bytes are read as.
-    pub(super) protocol: Protocol,
-    /// What `other` is the state of.
-    pub(super) kind: Protocol,
-    /// Packets with payload, up to 255.
-    pub(super) packets: u8,
-    /// Blocks of text that it may still take.
-    pub(super) blocks: u8,
-    /// What a limit cut.
-    pub(super) cut: Cut,
     /// Class of application by the first bytes, counted from 1; 0 for none.
     pub(super) class: u16,
+    /// Packets with payload, up to 255.
+    pub(super) packets: u8,
+    /// What a limit cut.
+    pub(super) cut: Cut,
+}
+
+/// What a flow has besides, by what it is.
+#[derive(Debug, Default)]
+pub(super) enum State {
+    /// Not known, and no TCP.
+    #[default]
+    Unknown,
+    /// TCP.
+    Tcp(TcpState),
+    /// DNS over UDP.
+    Dns(DnsState),
+    /// QUIC.
+    Quic(QuicState),
+    /// RTP, perhaps.
+    Rtp(RtpState),
 }
 
 impl Flow {
     /// Counts a segment with payload none of which is to be read; false if some may be.
     #[inline]
     pub(super) fn pass_over(&mut self, segment: &Segment<'_>) -> bool {
-        if segment.protocol != ip_protocol::TCP
-            || segment.tcp_flags & flag::SYN != 0
-            || self.protocol == Protocol::Unknown
-        {
+        let State::Tcp(tcp) = &mut self.state else {
+            return false;
+        };
+        if segment.tcp_flags & flag::SYN != 0 || tcp.protocol == Protocol::Unknown {
             return false;
         }
-        let side = &mut self.sides[usize::from(segment.direction & 1)];
-        if !side.closed {
-            let skipped = side.known
+        let side = &mut tcp.sides[usize::from(segment.direction & 1)];
+        if !side.is(side::CLOSED) {
+            let skipped = side.is(side::KNOWN)
                 && side.assembly == 0
                 && side.expected == segment.sequence
                 && side.skip >= segment.payload_length;
@@ -92,66 +117,218 @@ impl Flow {
             side.expected = side.expected.wrapping_add(segment.payload_length);
             side.skip -= segment.payload_length;
         }
-        self.packets = self.packets.saturating_add(1);
+        self.common.packets = self.common.packets.saturating_add(1);
         true
     }
 }
 
-/// A TLS handshake.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TlsState {
+/// What a TCP stream is read as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    /// TLS, from the start or after another protocol.
+    Tls,
+    /// HTTP/1.
+    Http,
+    /// DNS.
+    Dns,
+}
+
+/// Bits of a [`Side`].
+pub(super) mod side {
+    /// `expected` is known.
+    pub(in crate::names) const KNOWN: u8 = 1;
+    /// It is known from a SYN.
+    pub(in crate::names) const FROM_SYN: u8 = 2;
+    /// Nothing more is to be read.
+    pub(in crate::names) const CLOSED: u8 = 4;
+    /// The first bytes have been compared with the table of applications.
+    pub(in crate::names) const COMPARED: u8 = 8;
+}
+
+/// One direction of a TCP stream.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    /// Sequence number of the next byte to read.
+    pub(super) expected: u32,
+    /// Bytes from there on that are of no interest.
+    pub(super) skip: u32,
+    /// Stream that is put together, 0 for none.
+    pub(super) assembly: u16,
+    /// Packets for which a gap has been waited out.
+    pub(super) waited: u8,
+    /// Bits of [`side`].
+    marks: u8,
+}
+
+impl Side {
+    #[inline]
+    pub(super) const fn is(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    #[inline]
+    pub(super) const fn set(&mut self, mark: u8) {
+        self.marks |= mark;
+    }
+
+    /// Notes the sequence number behind a SYN.
+    pub(super) const fn begin(&mut self, expected: u32) {
+        self.expected = expected;
+        self.marks |= side::KNOWN | side::FROM_SYN;
+    }
+}
+
+/// A TCP flow: its streams, TLS, and the protocol besides (HTTP before TLS, through a proxy).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct TcpState {
+    pub(super) sides: [Side; 2],
+    pub(super) tls: TlsState,
+    pub(super) messages: Messages,
+    /// What the next bytes are read as.
+    pub(super) protocol: Protocol,
+}
+
+/// Messages in a TCP stream.
+#[derive(Debug, Default)]
+pub(super) enum Messages {
+    /// None that are read.
+    #[default]
+    None,
+    /// HTTP/1.
+    Http(HttpState),
+    /// DNS.
+    Dns(DnsState),
+}
+
+/// Bits of TLS and QUIC.
+pub(super) mod mark {
+    /// The client offers Encrypted Client Hello.
+    pub(in crate::names) const ECH_OFFERED: u16 = 1;
+    /// The client offers to resume a session.
+    pub(in crate::names) const RESUMPTION_OFFERED: u16 = 1 << 1;
+    /// The initiator's packets are the server's.
+    pub(in crate::names) const CLIENT_IS_1: u16 = 1 << 2;
+    /// A ClientHello was read.
+    pub(in crate::names) const CLIENT_HELLO: u16 = 1 << 3;
+    /// A ServerHello was read (TLS).
+    pub(in crate::names) const SERVER_HELLO: u16 = 1 << 4;
+    /// The set-up time is known (TLS).
+    pub(in crate::names) const SETUP: u16 = 1 << 5;
+    /// The server took a session up (TLS).
+    pub(in crate::names) const RESUMED: u16 = 1 << 6;
+    /// An Initial packet of the client was opened (QUIC).
+    pub(in crate::names) const CLIENT: u16 = 1 << 7;
+    /// The client's handshake message was read, whatever it was (QUIC).
+    pub(in crate::names) const HELLO: u16 = 1 << 8;
+    /// The handshake's round trip is known (QUIC).
+    pub(in crate::names) const RTT: u16 = 1 << 9;
+    /// 0-RTT packets (QUIC).
+    pub(in crate::names) const ZERO_RTT: u16 = 1 << 10;
+    /// A Retry packet (QUIC).
+    pub(in crate::names) const RETRY: u16 = 1 << 11;
+    /// Keys are derived from another connection id than the original one (QUIC).
+    pub(in crate::names) const RETRIED: u16 = 1 << 12;
+    /// Version Negotiation (QUIC).
+    pub(in crate::names) const NEGOTIATION: u16 = 1 << 13;
+    /// An edge of the spin bit was seen (QUIC).
+    pub(in crate::names) const SPIN: u16 = 1 << 14;
+}
+
+impl Marks {
+    /// The direction of the client's packets.
+    #[inline]
+    pub(super) fn client(self) -> u8 {
+        u8::from(self.has(mark::CLIENT_IS_1))
+    }
+}
+
+/// Texts of a ClientHello.
+#[derive(Debug, Default)]
+pub(super) struct Hello {
     pub(super) server_name: Text,
     pub(super) alpn_offered: Text,
+    pub(super) versions_offered: Text,
+    pub(super) ja4: Text,
+}
+
+impl Hello {
+    pub(super) const fn texts(&self) -> [Text; 4] {
+        [
+            self.server_name,
+            self.alpn_offered,
+            self.versions_offered,
+            self.ja4,
+        ]
+    }
+}
+
+/// A TLS handshake.
+#[derive(Debug, Default)]
+pub(super) struct TlsState {
+    pub(super) hello: Hello,
     pub(super) alpn_chosen: Text,
     pub(super) subject: Text,
     pub(super) issuer: Text,
-    /// Time of the ClientHello, then, with `has_setup`, how long the set-up took.
-    pub(super) time_ns: i64,
-    /// Versions offered, 0 behind the last.
-    pub(super) versions: [u16; 6],
-    /// The first part of JA4, and the bytes of the two others; zeroes without.
-    pub(super) ja4: [u8; 22],
-    pub(super) version: u16,
-    pub(super) cipher: u16,
     /// Digest of the session id that the client offers, 0 for none.
     pub(super) session: u32,
-    pub(super) client: u8,
-    pub(super) has_client_hello: bool,
-    pub(super) has_server_hello: bool,
-    pub(super) has_setup: bool,
-    pub(super) ech_offered: bool,
-    pub(super) resumption_offered: bool,
-    pub(super) resumed: bool,
+    pub(super) version: u16,
+    pub(super) cipher: u16,
+    /// Bits of [`mark`].
+    pub(super) marks: Marks,
+    /// Time of the ClientHello, then, with [`mark::SETUP`], how long the set-up took.
+    pub(super) time: Nanoseconds,
+}
+
+impl TlsState {
+    pub(super) const fn texts(&self) -> [Text; 3] {
+        [self.alpn_chosen, self.subject, self.issuer]
+    }
 }
 
 /// HTTP/1 messages.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct HttpState {
     pub(super) method: Text,
     pub(super) host: Text,
     pub(super) target: Text,
     pub(super) user_agent: Text,
     pub(super) content_type: Text,
-    /// Time of the first request, then, with `has_first_byte`, how long the response took.
-    pub(super) time_ns: i64,
     pub(super) requests: u32,
     pub(super) responses: u32,
+    /// Time of the first request, then, with `has_first_byte`, how long the response took.
+    pub(super) time: Nanoseconds,
     pub(super) status: u16,
     pub(super) has_first_byte: bool,
     /// Whether the last request was HEAD or CONNECT, whose response has no body.
     pub(super) bodiless: bool,
 }
 
+impl HttpState {
+    pub(super) const fn texts(&self) -> [Text; 5] {
+        [
+            self.method,
+            self.host,
+            self.target,
+            self.user_agent,
+            self.content_type,
+        ]
+    }
+}
+
 /// DNS messages.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct DnsState {
     pub(super) query: Text,
     pub(super) addresses: Text,
-    /// Time of the first query, then, with `has_latency`, how long its response took.
-    pub(super) time_ns: i64,
     pub(super) queries: u32,
     pub(super) responses: u32,
     pub(super) ttl_s: u32,
+    /// Time of the first query, then, with `has_latency`, how long its response took.
+    pub(super) time: Nanoseconds,
     pub(super) query_type: u16,
     pub(super) response_code: u16,
     pub(super) answers: u16,
@@ -159,6 +336,12 @@ pub(super) struct DnsState {
     pub(super) has_query: bool,
     pub(super) has_ttl: bool,
     pub(super) has_latency: bool,
+}
+
+impl DnsState {
+    pub(super) const fn texts(&self) -> [Text; 2] {
+        [self.query, self.addresses]
+    }
 }
 
 /// A connection id of QUIC.
@@ -184,61 +367,66 @@ impl ConnectionId {
 }
 
 /// A QUIC connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct QuicState {
+    pub(super) hello: Hello,
+    pub(super) version: u32,
+    /// CRYPTO frames of the client that are put together, 0 for none.
+    pub(super) assembly: u16,
+    /// Bits of [`mark`].
+    pub(super) marks: Marks,
+    /// Time of the client's last Initial packet, then, with [`mark::RTT`], the handshake's round
+    /// trip.
+    pub(super) time: Nanoseconds,
+    pub(super) spin: Spin,
     /// Destination connection id of the client's first Initial packet.
     pub(super) original: ConnectionId,
     pub(super) client_id: ConnectionId,
     pub(super) server_id: ConnectionId,
-    pub(super) version: u32,
-    /// Time of the client's last Initial packet, then, with `has_rtt`, the handshake's round trip.
-    pub(super) time_ns: i64,
-    /// Time of the last edge of the spin bit.
-    pub(super) edge_ns: i64,
-    pub(super) spin_sum_ns: u64,
-    pub(super) spin_min_ns: u32,
-    pub(super) spin_count: u32,
-    /// Connection id from which the keys are derived, where it is not the original one.
-    pub(super) retried: bool,
-    /// Direction of the client's packets, once one was opened.
-    pub(super) client: u8,
-    pub(super) has_client: bool,
-    pub(super) has_hello: bool,
-    pub(super) has_rtt: bool,
-    pub(super) zero_rtt: bool,
-    pub(super) retry: bool,
-    pub(super) negotiation: bool,
+    /// The spin bit's last value and, in the bit above it, the direction that is followed, plus
+    /// one; 0 before any.
+    pub(super) spin_bit: u8,
     /// Packets that could not be opened.
     pub(super) failures: u8,
-    /// Direction whose spin bit is followed, and the last value of the bit, each plus one.
-    pub(super) spin_direction: u8,
-    pub(super) spin_value: u8,
-    /// Edges seen, up to 2.
-    pub(super) edges: u8,
+    /// Where its keys are kept.
+    pub(super) keys: u8,
+}
+
+/// Round trips by QUIC's spin bit.
+#[derive(Debug, Default)]
+pub(super) struct Spin {
+    pub(super) min_ns: u32,
+    pub(super) count: u32,
+    pub(super) sum: Nanoseconds,
+    /// Time of the last edge.
+    pub(super) edge: Nanoseconds,
 }
 
 /// One direction of RTP.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct RtpSide {
     pub(super) ssrc: u32,
     pub(super) packets: u32,
     /// Highest sequence number, with the number of times that it wrapped in the upper half.
     pub(super) highest: u32,
-    /// The first sequence number.
-    pub(super) first: u16,
-    pub(super) out_of_order: u16,
     /// Jitter in nanoseconds, times 16.
     pub(super) jitter_16_ns: u32,
     pub(super) timestamp: u32,
-    pub(super) arrival_ns: i64,
-    pub(super) payload_type: u8,
+    pub(super) arrival: Nanoseconds,
+    /// The first sequence number.
+    pub(super) first: u16,
+    pub(super) out_of_order: u16,
     pub(super) rtcp: u16,
+    pub(super) payload_type: u8,
     /// Consecutive packets so far, up to the number that makes it RTP.
     pub(super) run: u8,
 }
 
 /// RTP in both directions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct RtpState {
     pub(super) sides: [RtpSide; 2],
 }
+
+/// The most texts that one flow holds: the name resolved, and those of HTTP and TLS behind it.
+pub(super) const TEXTS_MAX: usize = 1 + 4 + 3 + 5;

@@ -3,9 +3,10 @@
 //! A segment that comes in order and holds all of a message is read where it lies. Others are put
 //! together in a buffer out of a bounded pool, which is given back as soon as it has been read.
 
+use super::Segment;
+use super::reader::Reader;
 use super::record::Cut;
-use super::state::{Flow, Protocol};
-use super::{Names, Segment};
+use super::state::{Common, DnsState, HttpState, Messages, Protocol, TcpState, side};
 use std::ops::ControlFlow;
 use wire::app::{http, tls};
 
@@ -26,20 +27,26 @@ pub(super) enum Verdict {
     Close,
 }
 
-impl Names {
+impl Reader {
     /// Takes in a segment with payload.
-    pub(super) fn read_segment(&mut self, flow: &mut Flow, segment: &Segment<'_>, sequence: u32) {
+    pub(super) fn read_segment(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        sequence: u32,
+    ) {
         let direction = usize::from(segment.direction & 1);
-        let side = &mut flow.sides[direction];
-        if side.closed {
+        let side = &mut tcp.sides[direction];
+        if side.is(side::CLOSED) {
             return;
         }
-        if !side.known {
-            side.known = true;
+        if !side.is(side::KNOWN) {
+            side.set(side::KNOWN);
             side.expected = sequence;
         }
         if side.assembly != 0 {
-            self.join_segment(flow, segment, sequence);
+            self.join_segment(common, tcp, segment, sequence);
             return;
         }
         let length = segment.payload_length;
@@ -48,86 +55,105 @@ impl Names {
             let behind = ahead.wrapping_neg();
             if behind >= length {
                 // Without a SYN the first packet seen need not be the stream's first.
-                if !side.from_syn
-                    && flow.protocol == Protocol::Unknown
+                if !side.is(side::FROM_SYN)
+                    && tcp.protocol == Protocol::Unknown
                     && begins_something(segment.payload)
                 {
                     side.expected = sequence;
-                    self.read_in_order(flow, segment, segment.payload, length);
+                    self.read_in_order(common, tcp, segment, segment.payload, length);
                 }
                 return;
             }
             let rest = segment.payload.get(behind as usize..).unwrap_or_default();
-            self.read_in_order(flow, segment, rest, length - behind);
+            self.read_in_order(common, tcp, segment, rest, length - behind);
         } else if ahead == 0 {
-            self.read_in_order(flow, segment, segment.payload, length);
+            self.read_in_order(common, tcp, segment, segment.payload, length);
         } else if ahead <= side.skip {
             side.skip -= ahead;
             side.expected = sequence;
-            self.read_in_order(flow, segment, segment.payload, length);
+            self.read_in_order(common, tcp, segment, segment.payload, length);
         } else if ahead > GAP_MAX
             || segment.payload.len() < length as usize
-            || (flow.protocol == Protocol::Http && begins_message(segment.payload))
+            || (tcp.protocol == Protocol::Http && begins_message(segment.payload))
         {
             // Between messages of HTTP nothing is wanted but where the next begins.
-            self.resynchronise(flow, segment, sequence);
+            self.resynchronise(common, tcp, segment, sequence);
         } else {
             // What is between is wanted: what follows it waits.
             let skip = std::mem::take(&mut side.skip);
             side.assembly = self.assemblies.take(side.expected.wrapping_add(skip));
             if side.assembly == 0 {
-                flow.cut.add(Cut::ASSEMBLY);
-                self.resynchronise(flow, segment, sequence);
+                common.cut.add(Cut::ASSEMBLY);
+                self.resynchronise(common, tcp, segment, sequence);
             } else {
-                self.join_segment(flow, segment, sequence);
+                self.join_segment(common, tcp, segment, sequence);
             }
         }
     }
 
     /// Gives up what is missing before this segment, and goes on with it.
-    fn resynchronise(&mut self, flow: &mut Flow, segment: &Segment<'_>, sequence: u32) {
+    fn resynchronise(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        sequence: u32,
+    ) {
         let direction = usize::from(segment.direction & 1);
-        self.drop_assembly(flow, segment, direction);
-        let side = &mut flow.sides[direction];
-        if side.closed {
+        self.drop_assembly(common, tcp, segment, direction);
+        let side = &mut tcp.sides[direction];
+        if side.is(side::CLOSED) {
             return;
         }
-        if flow.protocol != Protocol::Unknown {
-            flow.cut.add(Cut::GAP);
+        if tcp.protocol != Protocol::Unknown {
+            common.cut.add(Cut::GAP);
         }
         side.expected = sequence;
         side.skip = 0;
-        self.read_in_order(flow, segment, segment.payload, segment.payload_length);
+        self.read_in_order(
+            common,
+            tcp,
+            segment,
+            segment.payload,
+            segment.payload_length,
+        );
     }
 
     /// Reads bytes that are next in the stream; `length` of them were on the wire.
-    fn read_in_order(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8], length: u32) {
+    fn read_in_order(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+        length: u32,
+    ) {
         let direction = usize::from(segment.direction & 1);
-        let side = &mut flow.sides[direction];
+        let side = &mut tcp.sides[direction];
         let start = side.expected;
         side.expected = start.wrapping_add(length);
         let skipped = side.skip.min(length);
         side.skip -= skipped;
         let mut at = skipped as usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            match self.read(flow, segment, rest) {
+            match self.read(common, tcp, segment, rest) {
                 Verdict::Used(used) => {
                     let used = used.max(1);
                     if used > rest.len() {
                         // What was not captured of this segment is skipped already.
                         let beyond = (at + used).saturating_sub(length as usize);
-                        flow.sides[direction].skip = u32::try_from(beyond).unwrap_or(u32::MAX);
+                        tcp.sides[direction].skip = u32::try_from(beyond).unwrap_or(u32::MAX);
                     }
                     at += used;
                 }
                 Verdict::Close => {
-                    flow.sides[direction].closed = true;
+                    tcp.sides[direction].set(side::CLOSED);
                     return;
                 }
                 Verdict::More if bytes.len() < length as usize => {
                     // The capture has not the rest of this segment: nothing can be appended.
-                    flow.cut.add(Cut::SNAP_LENGTH);
-                    self.read_what_there_is(flow, segment, rest);
+                    common.cut.add(Cut::SNAP_LENGTH);
+                    self.read_what_there_is(common, tcp, segment, rest);
                     return;
                 }
                 Verdict::More => {
@@ -138,27 +164,33 @@ impl Names {
                         .get_mut(assembly)
                         .map(|stream| stream.insert(0, rest, most));
                     if kept == Some(Ok(())) {
-                        flow.sides[direction].assembly = assembly;
-                        flow.sides[direction].waited = 0;
+                        tcp.sides[direction].assembly = assembly;
+                        tcp.sides[direction].waited = 0;
                     } else {
                         let mut assembly = assembly;
                         self.assemblies.release(&mut assembly);
-                        flow.cut.add(Cut::ASSEMBLY);
-                        self.read_what_there_is(flow, segment, rest);
+                        common.cut.add(Cut::ASSEMBLY);
+                        self.read_what_there_is(common, tcp, segment, rest);
                     }
                     return;
                 }
             }
         }
-        if bytes.len() < length as usize && flow.protocol == Protocol::Unknown && at == 0 {
-            flow.cut.add(Cut::SNAP_LENGTH);
+        if bytes.len() < length as usize && tcp.protocol == Protocol::Unknown && at == 0 {
+            common.cut.add(Cut::SNAP_LENGTH);
         }
     }
 
     /// Adds a segment to the stream that is put together, and reads what is whole by that.
-    fn join_segment(&mut self, flow: &mut Flow, segment: &Segment<'_>, sequence: u32) {
+    fn join_segment(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        sequence: u32,
+    ) {
         let direction = usize::from(segment.direction & 1);
-        let handle = flow.sides[direction].assembly;
+        let handle = tcp.sides[direction].assembly;
         let most = self.assemblies.bytes_max;
         let Some(stream) = self.assemblies.get_mut(handle) else {
             return;
@@ -174,29 +206,34 @@ impl Names {
         };
         let grew = stream.contiguous().len() > before;
         if grew {
-            flow.sides[direction].waited = 0;
-            if self.read_joined(flow, segment).is_break() {
+            tcp.sides[direction].waited = 0;
+            if self.read_joined(common, tcp, segment).is_break() {
                 return;
             }
         }
-        let side = &mut flow.sides[direction];
+        let side = &mut tcp.sides[direction];
         side.waited = side.waited.saturating_add(1);
         if inserted.is_err() {
-            flow.cut.add(Cut::ASSEMBLY);
-            self.resynchronise(flow, segment, sequence);
+            common.cut.add(Cut::ASSEMBLY);
+            self.resynchronise(common, tcp, segment, sequence);
         } else if !whole || side.waited > WAIT_PACKETS {
             if !whole {
-                flow.cut.add(Cut::SNAP_LENGTH);
+                common.cut.add(Cut::SNAP_LENGTH);
             }
-            self.drop_assembly(flow, segment, direction);
-            flow.sides[direction].expected = sequence.wrapping_add(segment.payload_length);
+            self.drop_assembly(common, tcp, segment, direction);
+            tcp.sides[direction].expected = sequence.wrapping_add(segment.payload_length);
         }
     }
 
     /// Reads what is contiguous; breaks when the stream needs no assembly any more.
-    fn read_joined(&mut self, flow: &mut Flow, segment: &Segment<'_>) -> ControlFlow<()> {
+    fn read_joined(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+    ) -> ControlFlow<()> {
         let direction = usize::from(segment.direction & 1);
-        let handle = flow.sides[direction].assembly;
+        let handle = tcp.sides[direction].assembly;
         // Readers need all of `self`: the bytes are lent to them and put back.
         let mut buffer = std::mem::take(&mut self.stream_buffer);
         let flow_on = loop {
@@ -208,15 +245,15 @@ impl Names {
             if buffer.is_empty() {
                 break ControlFlow::Continue(());
             }
-            let verdict = self.read(flow, segment, &buffer);
+            let verdict = self.read(common, tcp, segment, &buffer);
             let Some(stream) = self.assemblies.get_mut(handle) else {
                 break ControlFlow::Break(());
             };
-            let side = &mut flow.sides[direction];
+            let side = &mut tcp.sides[direction];
             match verdict {
                 Verdict::More => break ControlFlow::Continue(()),
                 Verdict::Close => {
-                    side.closed = true;
+                    side.set(side::CLOSED);
                     self.assemblies.release(&mut side.assembly);
                     break ControlFlow::Break(());
                 }
@@ -240,64 +277,74 @@ impl Names {
     /// Reads what there is of a stream that will not become whole, and lets its buffer go.
     pub(super) fn drop_assembly(
         &mut self,
-        flow: &mut Flow,
+        common: &mut Common,
+        tcp: &mut TcpState,
         segment: &Segment<'_>,
         direction: usize,
     ) {
-        let handle = flow.sides[direction].assembly;
+        let handle = tcp.sides[direction].assembly;
         if let Some(stream) = self.assemblies.get(handle) {
-            let bytes = stream.contiguous().to_vec();
+            let mut buffer = std::mem::take(&mut self.stream_buffer);
+            buffer.clear();
+            buffer.extend_from_slice(stream.contiguous());
             let segment = Segment {
                 direction: direction as u8,
                 ..*segment
             };
-            if !bytes.is_empty() {
-                self.read_what_there_is(flow, &segment, &bytes);
+            if !buffer.is_empty() {
+                self.read_what_there_is(common, tcp, &segment, &buffer);
             }
+            self.stream_buffer = buffer;
         }
-        self.assemblies.release(&mut flow.sides[direction].assembly);
+        self.assemblies.release(&mut tcp.sides[direction].assembly);
     }
 
     /// Shows the next bytes of a stream to whoever reads it.
-    fn read(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) -> Verdict {
-        match flow.protocol {
-            Protocol::Unknown => self.identify(flow, segment, bytes),
-            Protocol::Tls => self.read_tls(flow, segment, bytes),
-            Protocol::Http => self.read_http(flow, segment, bytes),
-            Protocol::Dns => self.read_dns_stream(flow, segment, bytes),
-            Protocol::Quic | Protocol::Rtp => Verdict::Close,
+    fn read(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) -> Verdict {
+        match tcp.protocol {
+            Protocol::Unknown => self.identify(common, tcp, segment, bytes),
+            Protocol::Tls => self.read_tls(common, tcp, segment, bytes),
+            Protocol::Http => self.read_http(common, tcp, segment, bytes),
+            Protocol::Dns => match &mut tcp.messages {
+                Messages::Dns(dns) => self.read_dns_stream(&mut common.cut, dns, segment, bytes),
+                _ => Verdict::Close,
+            },
         }
     }
 
     /// Finds out what a stream is by its first bytes, or by those after another protocol's
     /// (STARTTLS).
-    fn identify(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) -> Verdict {
+    fn identify(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) -> Verdict {
         let direction = usize::from(segment.direction & 1);
         match tls::begins(bytes) {
             tls::Begins::Hello(_) => {
-                flow.tls = self.tls.take();
-                if flow.tls == 0 {
-                    flow.cut.add(Cut::STATES);
-                    return Verdict::Close;
-                }
-                flow.protocol = Protocol::Tls;
-                return self.read_tls(flow, segment, bytes);
+                tcp.protocol = Protocol::Tls;
+                return self.read_tls(common, tcp, segment, bytes);
             }
             tls::Begins::Perhaps => return Verdict::More,
             tls::Begins::No => {}
         }
         match http::begins(bytes) {
             http::Begins::Request | http::Begins::Response => {
-                flow.other = self.http.take();
-                if flow.other == 0 {
-                    flow.cut.add(Cut::STATES);
-                    return Verdict::Close;
-                }
-                flow.protocol = Protocol::Http;
-                flow.kind = Protocol::Http;
-                return self.read_http(flow, segment, bytes);
+                tcp.messages = Messages::Http(HttpState::default());
+                tcp.protocol = Protocol::Http;
+                return self.read_http(common, tcp, segment, bytes);
             }
-            http::Begins::Perhaps if !flow.sides[direction].compared && bytes.len() < 4 => {
+            http::Begins::Perhaps
+                if !tcp.sides[direction].is(side::COMPARED) && bytes.len() < 4 =>
+            {
                 return Verdict::More;
             }
             http::Begins::Perhaps | http::Begins::No => {}
@@ -305,35 +352,39 @@ impl Names {
         if segment.source_port == super::dns::PORT || segment.destination_port == super::dns::PORT {
             match super::dns::begins_stream(bytes) {
                 Some(true) => {
-                    flow.other = self.dns.take();
-                    if flow.other == 0 {
-                        flow.cut.add(Cut::STATES);
-                        return Verdict::Close;
-                    }
-                    flow.protocol = Protocol::Dns;
-                    flow.kind = Protocol::Dns;
-                    return self.read_dns_stream(flow, segment, bytes);
+                    tcp.messages = Messages::Dns(DnsState::default());
+                    tcp.protocol = Protocol::Dns;
+                    return self.read(common, tcp, segment, bytes);
                 }
                 None => return Verdict::More,
                 Some(false) => {}
             }
         }
-        if !flow.sides[direction].compared {
-            flow.sides[direction].compared = true;
-            if flow.class == 0
+        if !tcp.sides[direction].is(side::COMPARED) {
+            tcp.sides[direction].set(side::COMPARED);
+            if common.class == 0
                 && let Some(class) = self.applications.by_bytes(bytes)
             {
-                flow.class = class + 1;
+                common.class = class + 1;
             }
         }
         Verdict::Used(bytes.len())
     }
 
     /// Reads of bytes that will not become a whole message what can be read.
-    fn read_what_there_is(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) {
-        match flow.protocol {
-            Protocol::Tls => self.read_cut_hello(flow, segment, bytes),
-            Protocol::Http => self.read_cut_head(flow, segment, bytes),
+    fn read_what_there_is(
+        &mut self,
+        common: &mut Common,
+        tcp: &mut TcpState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) {
+        let cut = &mut common.cut;
+        match (tcp.protocol, &mut tcp.messages) {
+            (Protocol::Tls, _) => self.read_cut_hello(cut, &mut tcp.tls, segment, bytes),
+            (Protocol::Http, Messages::Http(http)) => {
+                self.read_cut_head(cut, http, segment, bytes);
+            }
             _ => {}
         }
     }

@@ -458,9 +458,8 @@ proptest! {
             NamesLimits {
                 assemblies_max: 1,
                 assembly_bytes: 600,
-                text_blocks_max: 3,
+                text_bytes: 3 * 68,
                 resolved_max: 1,
-                ..NamesLimits::default()
             }
         } else {
             NamesLimits::default()

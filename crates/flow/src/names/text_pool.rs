@@ -1,30 +1,65 @@
-//! Texts of flows, in blocks of 32 bytes out of one bounded pool: names are short and many, and
-//! a flow's share of them is counted in blocks.
+//! Texts of flows, each distinct one kept once: many flows have the same server names, clients and
+//! certificates. They lie in blocks of a cache line out of one bounded pool, are found by a keyed
+//! hash and compared whole, and go with the last flow that has them.
 
-use super::slab::Slab;
+use super::slab::{Linked, Slab};
+use hw::hash::KeyedHash;
+use hw::memory::HugeSlice;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
-/// Bytes of text in a block.
-pub(super) const BLOCK_TEXT: usize = 28;
+/// The longest text that is kept whole, in bytes: longer than any host name, and than nearly all
+/// names in certificates.
+pub(super) const TEXT_MAX: usize = 320;
 
-/// A piece of a text and the handle of the next piece.
-#[derive(Clone, Copy, Debug, Default)]
+/// Bytes of text in a block.
+const BLOCK_TEXT: usize = 46;
+
+/// A piece of a text; what is said of the text is in its first one.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 struct Block {
+    /// Handle of the next piece.
     next: u32,
+    /// Handle of the next text whose hash has the same chain.
+    chain: u32,
+    /// How often the text is held.
+    count: u32,
+    /// Hash of the text.
+    hash: u32,
+    length: u16,
     bytes: [u8; BLOCK_TEXT],
+}
+
+const _: () = assert!(size_of::<Block>() == 64);
+
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            chain: 0,
+            count: 0,
+            hash: 0,
+            length: 0,
+            bytes: [0; BLOCK_TEXT],
+        }
+    }
+}
+
+impl Linked for Block {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.next
+    }
 }
 
 /// A text in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text {
-    first: u32,
-    length: u16,
-}
+pub(super) struct Text(u32);
 
 impl Text {
     /// Whether there is none. (A text of no bytes is none.)
     pub(super) const fn is_none(self) -> bool {
-        self.first == 0
+        self.0 == 0
     }
 }
 
@@ -32,79 +67,170 @@ impl Text {
 #[derive(Debug)]
 pub(super) struct TextPool {
     blocks: Slab<Block>,
+    /// Handles of the first texts of each chain. There are as many chains as blocks, so that they
+    /// stay short however full the pool is.
+    chains: HugeSlice<u32>,
+    /// Under a secret of this process, so that nobody can send texts that share a chain.
+    hash: KeyedHash,
 }
 
 impl TextPool {
-    pub(super) fn new(blocks_max: usize) -> io::Result<Self> {
+    /// A pool that takes `bytes` when it is full.
+    pub(super) fn new(bytes: usize) -> io::Result<Self> {
+        let blocks =
+            (bytes / (size_of::<Block>() + size_of::<u32>())).clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            blocks: Slab::new(blocks_max)?,
+            blocks: Slab::new(blocks)?,
+            chains: HugeSlice::try_zeroed(blocks)?,
+            hash: KeyedHash::new(RandomState::new().build_hasher().finish()),
         })
     }
 
     /// Takes the memory of the first blocks from the machine now.
     pub(super) fn populate(&mut self) {
         self.blocks.populate();
+        self.chains.populate();
     }
 
-    /// Keeps as much of `text` as `blocks` blocks hold, and subtracts what it took of them. The
-    /// second value is whether some was cut.
-    pub(super) fn keep(&mut self, text: &[u8], blocks: &mut u8) -> (Text, bool) {
-        let mut kept = Text::default();
-        let mut last = 0;
-        for piece in text.chunks(BLOCK_TEXT) {
-            if *blocks == 0 {
-                return (kept, true);
-            }
-            let handle = self.blocks.take();
-            let Some(block) = self.blocks.get_mut(handle) else {
-                return (kept, true);
-            };
-            // A copy of a length that is known is a few moves, any other one a call.
-            match piece.first_chunk::<BLOCK_TEXT>() {
-                Some(whole) => block.bytes = *whole,
-                None => block.bytes[..piece.len()].copy_from_slice(piece),
-            }
-            *blocks -= 1;
-            kept.length += piece.len() as u16;
-            match self.blocks.get_mut(last) {
-                Some(before) => before.next = handle,
-                None => kept.first = handle,
-            }
-            last = handle;
+    /// Holds a text, or as much of it as may be kept. The second value is whether some was cut.
+    pub(super) fn keep(&mut self, text: &[u8]) -> (Text, bool) {
+        if text.is_empty() {
+            return (Text::default(), false);
         }
-        (kept, false)
+        let kept = &text[..text.len().min(TEXT_MAX)];
+        let hash = self.hash.text(kept) as u32;
+        let handle = match self.find(kept, hash) {
+            0 => self.insert(kept, hash),
+            handle => handle,
+        };
+        let held = self.blocks.get_mut(handle).is_some_and(|block| {
+            let more = block.count.checked_add(1);
+            block.count = more.unwrap_or(block.count);
+            more.is_some()
+        });
+        if held {
+            (Text(handle), kept.len() < text.len())
+        } else {
+            (Text::default(), true)
+        }
     }
 
-    /// Appends the text's bytes to `out`.
-    pub(super) fn read(&self, text: Text, out: &mut Vec<u8>) {
-        let (mut handle, mut left) = (text.first, usize::from(text.length));
+    #[inline]
+    fn chain_of(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.chains.len() as u64) >> 32) as usize
+    }
+
+    /// The handle of a text that is there, or 0.
+    #[inline]
+    fn find(&self, text: &[u8], hash: u32) -> u32 {
+        let mut handle = self.chains[self.chain_of(hash)];
         while let Some(block) = self.blocks.get(handle) {
-            if left < BLOCK_TEXT {
-                out.extend_from_slice(&block.bytes[..left]);
-                return;
+            if block.hash == hash && self.is(block, text) {
+                return handle;
             }
-            out.extend_from_slice(&block.bytes);
-            left -= BLOCK_TEXT;
-            handle = block.next;
+            handle = block.chain;
         }
+        0
     }
 
-    /// The text as a string; bytes that are not UTF-8 are replaced.
-    pub(super) fn string(&self, text: Text) -> Option<Box<str>> {
-        if text.is_none() {
-            return None;
+    #[inline]
+    fn is(&self, first: &Block, text: &[u8]) -> bool {
+        usize::from(first.length) == text.len()
+            && match first.bytes.get(..text.len()) {
+                Some(bytes) => bytes == text,
+                None => self.pieces(first).eq(text.chunks(BLOCK_TEXT)),
+            }
+    }
+
+    /// Puts a text in that is not there, held by nobody yet: its handle, or 0 where there is no room.
+    fn insert(&mut self, text: &[u8], hash: u32) -> u32 {
+        let pieces = text.chunks(BLOCK_TEXT);
+        if self.blocks.left() < pieces.len() {
+            return 0;
         }
-        let mut bytes = Vec::with_capacity(usize::from(text.length));
-        self.read(text, &mut bytes);
-        Some(match String::from_utf8(bytes) {
-            Ok(string) => string.into_boxed_str(),
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into(),
+        let mut next = 0;
+        for piece in pieces.rev() {
+            let handle = self.blocks.take();
+            if let Some(block) = self.blocks.get_mut(handle) {
+                block.next = next;
+                block.bytes[..piece.len()].copy_from_slice(piece);
+            }
+            next = handle;
+        }
+        let chain = self.chain_of(hash);
+        if let Some(first) = self.blocks.get_mut(next) {
+            first.hash = hash;
+            first.length = text.len() as u16;
+            first.chain = std::mem::replace(&mut self.chains[chain], next);
+        }
+        next
+    }
+
+    /// The pieces of a text by its first block.
+    #[inline]
+    fn pieces<'a>(&'a self, first: &'a Block) -> impl Iterator<Item = &'a [u8]> {
+        let mut block = Some(first);
+        let mut left = usize::from(first.length);
+        std::iter::from_fn(move || {
+            let piece = &block?.bytes[..left.min(BLOCK_TEXT)];
+            left -= piece.len();
+            block = match left {
+                0 => None,
+                _ => self.blocks.get(block?.next),
+            };
+            Some(piece)
         })
     }
 
-    /// Gives a text's blocks back.
+    /// Lets a text go that was held, and gives it as a string; bytes that are not UTF-8 are replaced.
+    pub(super) fn take(&mut self, text: Text) -> Option<Box<str>> {
+        let first = self.blocks.get(text.0)?;
+        let length = usize::from(first.length);
+        let string = match first.bytes.get(..length) {
+            Some(bytes) => string(bytes),
+            None => {
+                let mut bytes = [0; TEXT_MAX];
+                let mut at = 0;
+                for piece in self.pieces(first) {
+                    bytes[at..at + piece.len()].copy_from_slice(piece);
+                    at += piece.len();
+                }
+                string(&bytes[..length])
+            }
+        };
+        self.release(text);
+        Some(string)
+    }
+
+    /// Lets a text go that was held.
     pub(super) fn release(&mut self, text: Text) {
-        let mut handle = text.first;
+        if let Some(first) = self.blocks.get_mut(text.0) {
+            first.count = first.count.saturating_sub(1);
+            if first.count == 0 {
+                self.forget(text.0);
+            }
+        }
+    }
+
+    /// Takes a text out that nobody holds.
+    fn forget(&mut self, handle: u32) {
+        let Some(&first) = self.blocks.get(handle) else {
+            return;
+        };
+        let chain = self.chain_of(first.hash);
+        if self.chains[chain] == handle {
+            self.chains[chain] = first.chain;
+        } else {
+            let mut before = self.chains[chain];
+            while let Some(block) = self.blocks.get_mut(before) {
+                if block.chain == handle {
+                    block.chain = first.chain;
+                    break;
+                }
+                before = block.chain;
+            }
+        }
+        let mut handle = handle;
         while let Some(block) = self.blocks.get(handle) {
             let next = block.next;
             self.blocks.release(handle);
@@ -119,7 +245,14 @@ impl TextPool {
 
     /// Memory when all blocks are taken, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.blocks.memory_bytes()
+        self.blocks.memory_bytes() + self.chains.len() * size_of::<u32>()
+    }
+}
+
+fn string(bytes: &[u8]) -> Box<str> {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes).into(),
     }
 }
 
@@ -127,29 +260,90 @@ impl TextPool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const BLOCKS: usize = 24;
+
+    fn pool(blocks: usize) -> TextPool {
+        TextPool::new(blocks * (size_of::<Block>() + size_of::<u32>())).unwrap()
+    }
+
+    fn bytes_of(pool: &TextPool, text: Text) -> Vec<u8> {
+        let first = pool.blocks.get(text.0).unwrap();
+        pool.pieces(first).flatten().copied().collect()
+    }
 
     proptest! {
+        /// Beside a plain map from texts to how often they are held: texts are whole or marked,
+        /// equal ones share a place, and a text is refused when its blocks are not there, only then.
         #[test]
-        fn texts_come_back_whole_or_marked(texts in prop::collection::vec("[a-zé.]{0,90}", 0..20)) {
-            let mut pool = TextPool::new(40).unwrap();
-            let mut kept = Vec::new();
-            for text in &texts {
-                let mut blocks = 3;
-                let (handle, cut) = pool.keep(text.as_bytes(), &mut blocks);
-                let mut back = Vec::new();
-                pool.read(handle, &mut back);
-                prop_assert!(text.as_bytes().starts_with(&back));
-                prop_assert_eq!(cut, back.len() < text.len());
-                if !cut && !text.is_empty() {
-                    let string = pool.string(handle);
-                    prop_assert_eq!(string.as_deref(), Some(text.as_str()));
+        fn it_does_as_a_map_does(
+            steps in prop::collection::vec((0usize..12, any::<bool>(), any::<prop::sample::Index>()), 1..200),
+            lengths in prop::collection::vec(prop_oneof![0usize..60, 40usize..400], 12),
+            alike: bool,
+        ) {
+            let texts: Vec<Vec<u8>> = lengths
+                .iter()
+                .enumerate()
+                .map(|(index, &length)| {
+                    let mut text = vec![b'a' + if alike { 0 } else { index as u8 }; length];
+                    if let Some(last) = text.iter_mut().take(TEXT_MAX).next_back() {
+                        *last = b'a' + index as u8;
+                    }
+                    text
+                })
+                .collect();
+            let mut pool = pool(BLOCKS);
+            let mut map: HashMap<Vec<u8>, (Text, usize)> = HashMap::new();
+            let mut held: Vec<(Text, Vec<u8>)> = Vec::new();
+            let blocks_of = |text: &[u8]| text.len().div_ceil(BLOCK_TEXT);
+            for (which, let_go, index) in steps {
+                if let_go && !held.is_empty() {
+                    let (text, expected) = held.swap_remove(index.index(held.len()));
+                    let string = pool.take(text);
+                    prop_assert_eq!(string.as_deref().map(str::as_bytes), Some(&*expected));
+                    let (_, count) = map.get_mut(&expected).unwrap();
+                    *count -= 1;
+                    if *count == 0 {
+                        map.remove(&expected);
+                    }
+                } else {
+                    let text = &texts[which];
+                    let expected = &text[..text.len().min(TEXT_MAX)];
+                    let used: usize = map.keys().map(|text| blocks_of(text)).sum();
+                    let fits = map.contains_key(expected) || used + blocks_of(expected) <= BLOCKS;
+                    let (handle, cut) = pool.keep(text);
+                    prop_assert_eq!(handle.is_none(), expected.is_empty() || !fits);
+                    prop_assert_eq!(cut, !fits || expected.len() < text.len());
+                    if !handle.is_none() {
+                        prop_assert_eq!(bytes_of(&pool, handle), expected);
+                        let (place, count) = map.entry(expected.to_vec()).or_insert((handle, 0));
+                        prop_assert_eq!(*place, handle);
+                        *count += 1;
+                        held.push((handle, expected.to_vec()));
+                    }
                 }
-                kept.push(handle);
+                let used: usize = map.keys().map(|text| blocks_of(text)).sum();
+                prop_assert_eq!(pool.taken(), used);
             }
-            for handle in kept {
-                pool.release(handle);
+            for (text, expected) in held {
+                prop_assert_eq!(bytes_of(&pool, text), expected);
+                pool.release(text);
             }
             prop_assert_eq!(pool.taken(), 0);
+            prop_assert!(pool.chains.iter().all(|&first| first == 0));
         }
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_replaced_whatever_its_length() {
+        let mut pool = pool(BLOCKS);
+        for length in [1, BLOCK_TEXT, BLOCK_TEXT + 1, TEXT_MAX] {
+            let (text, cut) = pool.keep(&vec![0xff; length]);
+            assert!(!cut);
+            let string = pool.take(text).unwrap();
+            assert_eq!(*string, *"\u{fffd}".repeat(length));
+        }
+        assert_eq!(pool.taken(), 0);
     }
 }

@@ -1,10 +1,10 @@
 //! TLS handshakes: what the two hellos and the certificate say, and how long the set-up takes.
 
+use super::Segment;
+use super::reader::Reader;
 use super::record::{Cut, TlsRecord};
-use super::state::{Flow, TlsState};
+use super::state::{Common, Hello, Marks, Nanoseconds, QuicState, TcpState, TlsState, mark, side};
 use super::tcp_stream::Verdict;
-use super::text_pool::Text;
-use super::{Names, Segment};
 use wire::app::tls::{
     ClientHello, End, Ja4, NotTls, RECORD_HEADER, RecordHeader, ServerHello, Transport,
     certificate, content, handshake, messages, stream_length,
@@ -13,51 +13,47 @@ use wire::app::tls::{
 /// Packets with payload after which a handshake is given up.
 const PACKETS_MAX: u8 = 200;
 
-impl Names {
+impl Reader {
     /// Reads the records of a stream from the beginning of one on.
     pub(super) fn read_tls(
         &mut self,
-        flow: &mut Flow,
+        common: &mut Common,
+        tcp: &mut TcpState,
         segment: &Segment<'_>,
         bytes: &[u8],
     ) -> Verdict {
-        if flow.packets >= PACKETS_MAX {
+        if common.packets >= PACKETS_MAX {
             return Verdict::Close;
         }
-        let Some(&state) = self.tls.get(flow.tls) else {
-            return Verdict::Close;
-        };
-        let mut joined = std::mem::take(&mut self.joined);
-        let mut state = state;
-        let from_client = segment.direction & 1 == state.client;
-        let verdict = if state.has_client_hello && from_client {
-            after_client_hello(&mut state, segment, bytes)
+        let state = &mut tcp.tls;
+        let from_client = segment.direction & 1 == state.marks.client();
+        let verdict = if state.marks.has(mark::CLIENT_HELLO) && from_client {
+            after_client_hello(state, segment, bytes)
         } else if let Some(Ok(header)) = RecordHeader::read(bytes)
             && header.content != content::HANDSHAKE
         {
             // Of a server: ChangeCipherSpec, or what is encrypted.
-            if state.has_server_hello {
+            if state.marks.has(mark::SERVER_HELLO) {
                 Verdict::Close
             } else {
                 Verdict::Used(RECORD_HEADER + header.length)
             }
         } else {
-            self.read_handshake(flow, &mut state, segment, bytes, &mut joined)
+            let mut joined = std::mem::take(&mut self.joined);
+            let verdict = self.read_handshake(&mut common.cut, state, segment, bytes, &mut joined);
+            self.joined = joined;
+            verdict
         };
-        self.joined = joined;
-        if let Some(place) = self.tls.get_mut(flow.tls) {
-            *place = state;
-        }
         // Set-up time needs a server's hello; without one nothing more will be known.
-        if state.has_setup {
-            flow.sides[usize::from(state.client & 1)].closed = true;
+        if state.marks.has(mark::SETUP) {
+            tcp.sides[usize::from(state.marks.client())].set(side::CLOSED);
         }
         verdict
     }
 
     fn read_handshake(
         &mut self,
-        flow: &mut Flow,
+        cut: &mut Cut,
         state: &mut TlsState,
         segment: &Segment<'_>,
         bytes: &[u8],
@@ -67,27 +63,28 @@ impl Names {
         let mut ended = 0;
         for message in messages(read.bytes) {
             match message.kind {
-                handshake::CLIENT_HELLO if !state.has_client_hello => {
+                handshake::CLIENT_HELLO if !state.marks.has(mark::CLIENT_HELLO) => {
                     if !message.whole && read.end == End::Open {
                         return Verdict::More;
                     }
                     let Some(hello) = ClientHello::read(message.body) else {
                         return Verdict::Close;
                     };
-                    self.note_client_hello(flow, state, &hello, Transport::Tcp);
-                    state.client = segment.direction & 1;
-                    state.time_ns = segment.time_ns;
+                    self.begin_handshake(cut, state, segment, &hello);
                     return match stream_length(bytes, message.length) {
                         Some(length) => Verdict::Used(length),
                         None => Verdict::Close,
                     };
                 }
-                handshake::SERVER_HELLO if !state.has_server_hello && message.whole => {
+                handshake::SERVER_HELLO
+                    if !state.marks.has(mark::SERVER_HELLO) && message.whole =>
+                {
                     let Some(hello) = ServerHello::read(message.body) else {
                         return Verdict::Close;
                     };
-                    if !state.has_client_hello {
-                        state.client = 1 - (segment.direction & 1);
+                    if !state.marks.has(mark::CLIENT_HELLO) {
+                        let from_initiator = segment.direction & 1 == 0;
+                        state.marks.put(mark::CLIENT_IS_1, from_initiator);
                     }
                     if hello.is_retry {
                         return match stream_length(bytes, message.length) {
@@ -95,15 +92,17 @@ impl Names {
                             None => Verdict::Close,
                         };
                     }
-                    self.note_server_hello(flow, state, &hello);
+                    self.note_server_hello(cut, state, &hello);
                     if state.version > 0x0303 {
                         return Verdict::Close;
                     }
                 }
-                handshake::CERTIFICATE if state.has_server_hello => {
+                handshake::CERTIFICATE if state.marks.has(mark::SERVER_HELLO) => {
                     if let Some(names) = certificate::names(message.body) {
-                        state.subject = self.keep(flow, names.subject.as_bytes());
-                        state.issuer = self.keep(flow, names.issuer.as_bytes());
+                        self.texts.release(state.subject);
+                        self.texts.release(state.issuer);
+                        state.subject = self.keep(cut, names.subject.as_bytes());
+                        state.issuer = self.keep(cut, names.issuer.as_bytes());
                         return Verdict::Close;
                     } else if message.whole {
                         return Verdict::Close;
@@ -124,41 +123,54 @@ impl Names {
     }
 
     /// Reads of a ClientHello that will not become whole what there is.
-    pub(super) fn read_cut_hello(&mut self, flow: &mut Flow, segment: &Segment<'_>, bytes: &[u8]) {
-        let Some(&state) = self.tls.get(flow.tls) else {
-            return;
-        };
-        if state.has_client_hello {
+    pub(super) fn read_cut_hello(
+        &mut self,
+        cut: &mut Cut,
+        state: &mut TlsState,
+        segment: &Segment<'_>,
+        bytes: &[u8],
+    ) {
+        if state.marks.has(mark::CLIENT_HELLO) {
             return;
         }
-        let mut state = state;
         let mut joined = std::mem::take(&mut self.joined);
         let read = handshake(bytes, &mut joined);
         if let Some(message) = messages(read.bytes).next()
             && message.kind == handshake::CLIENT_HELLO
             && let Some(hello) = ClientHello::read(message.body)
         {
-            self.note_client_hello(flow, &mut state, &hello, Transport::Tcp);
-            state.client = segment.direction & 1;
-            state.time_ns = segment.time_ns;
+            self.begin_handshake(cut, state, segment, &hello);
         }
         self.joined = joined;
-        if let Some(place) = self.tls.get_mut(flow.tls) {
-            *place = state;
-        }
+    }
+
+    fn begin_handshake(
+        &mut self,
+        cut: &mut Cut,
+        state: &mut TlsState,
+        segment: &Segment<'_>,
+        hello: &ClientHello<'_>,
+    ) {
+        let TlsState { hello: texts, .. } = state;
+        self.note_client_hello(cut, texts, &mut state.marks, hello, Transport::Tcp);
+        state.session = digest(hello.session_id);
+        let from_responder = segment.direction & 1 == 1;
+        state.marks.put(mark::CLIENT_IS_1, from_responder);
+        state.time = Nanoseconds::new(segment.time_ns);
     }
 
     /// Keeps what a ClientHello says.
     pub(super) fn note_client_hello(
         &mut self,
-        flow: &mut Flow,
-        state: &mut TlsState,
+        cut: &mut Cut,
+        texts: &mut Hello,
+        marks: &mut Marks,
         hello: &ClientHello<'_>,
         transport: Transport,
     ) {
-        state.has_client_hello = true;
+        marks.set(mark::CLIENT_HELLO);
         if let Some(name) = hello.server_name() {
-            state.server_name = self.keep(flow, name);
+            texts.server_name = self.keep(cut, name);
         }
         let mut list = std::mem::take(&mut self.list);
         list.clear();
@@ -168,96 +180,71 @@ impl Names {
             }
             list.extend_from_slice(protocol);
         }
-        if !list.is_empty() {
-            state.alpn_offered = self.keep(flow, &list);
+        texts.alpn_offered = self.keep(cut, &list);
+        list.clear();
+        for version in hello.supported_versions() {
+            push_version(&mut list, version);
         }
+        if list.is_empty() {
+            push_version(&mut list, hello.legacy_version);
+        }
+        texts.versions_offered = self.keep(cut, &list);
         self.list = list;
-        let mut versions = hello.supported_versions().peekable();
-        if versions.peek().is_none() {
-            state.versions[0] = hello.legacy_version;
-        } else {
-            for (place, version) in state.versions.iter_mut().zip(versions) {
-                *place = version;
-            }
-        }
         if let Some(ja4) = Ja4::remembering(hello, transport, &mut self.ja4_hashes) {
-            state.ja4 = ja4.pack();
+            texts.ja4 = self.keep(cut, ja4.as_str().as_bytes());
         }
-        state.ech_offered = hello.offers_ech();
-        state.resumption_offered = hello.offers_resumption();
-        state.session = digest(hello.session_id);
+        marks.put(mark::ECH_OFFERED, hello.offers_ech());
+        marks.put(mark::RESUMPTION_OFFERED, hello.offers_resumption());
     }
 
-    fn note_server_hello(
-        &mut self,
-        flow: &mut Flow,
-        state: &mut TlsState,
-        hello: &ServerHello<'_>,
-    ) {
-        state.has_server_hello = true;
+    fn note_server_hello(&mut self, cut: &mut Cut, state: &mut TlsState, hello: &ServerHello<'_>) {
+        state.marks.set(mark::SERVER_HELLO);
         state.version = hello.version;
         state.cipher = hello.cipher_suite;
         if let Some(protocol) = hello.alpn {
-            state.alpn_chosen = self.keep(flow, protocol);
+            state.alpn_chosen = self.keep(cut, protocol);
         }
-        state.resumed = if hello.version <= 0x0303 {
+        let resumed = if hello.version <= 0x0303 {
             state.session != 0 && digest(hello.session_id) == state.session
         } else {
             hello.pre_shared_key
         };
+        state.marks.put(mark::RESUMED, resumed);
     }
 
-    /// Keeps a text within the flow's share; notes what was cut.
-    pub(super) fn keep(&mut self, flow: &mut Flow, text: &[u8]) -> Text {
-        let (text, cut) = self.texts.keep(text, &mut flow.blocks);
-        if cut {
-            flow.cut.add(Cut::TEXT);
+    /// The record of a handshake over TCP; its texts are given back.
+    pub(super) fn tls_record(&mut self, state: &TlsState) -> Option<Box<TlsRecord>> {
+        let has_server_hello = state.marks.has(mark::SERVER_HELLO);
+        if !has_server_hello && !state.marks.has(mark::CLIENT_HELLO) {
+            return None;
         }
-        text
+        Some(Box::new(TlsRecord {
+            alpn_chosen: self.texts.take(state.alpn_chosen),
+            version: has_server_hello.then_some(state.version),
+            cipher: has_server_hello.then_some(state.cipher),
+            resumed: state.marks.has(mark::RESUMED),
+            setup_ns: state.marks.has(mark::SETUP).then_some(state.time.span()),
+            subject: self.texts.take(state.subject),
+            issuer: self.texts.take(state.issuer),
+            ..self.hello_record(&state.hello, state.marks)
+        }))
     }
 
-    /// The record of a handshake; its texts are given back.
-    pub(super) fn tls_record(&mut self, handle: u32, quic: bool) -> Option<Box<TlsRecord>> {
-        let state = *self.tls.get(handle)?;
-        let known = state.has_client_hello || state.has_server_hello;
-        let record = TlsRecord {
-            server_name: self.texts.string(state.server_name),
-            alpn_offered: self.texts.string(state.alpn_offered),
-            alpn_chosen: self.texts.string(state.alpn_chosen),
-            versions_offered: versions(&state.versions),
-            version: state.has_server_hello.then_some(state.version),
-            cipher: state.has_server_hello.then_some(state.cipher),
-            ja4: (state.ja4[0] != 0).then(|| {
-                let transport = if quic {
-                    Transport::Quic
-                } else {
-                    Transport::Tcp
-                };
-                Ja4::unpack(&state.ja4, transport).as_str().into()
-            }),
-            ech_offered: state.ech_offered,
-            resumption_offered: state.resumption_offered,
-            resumed: state.resumed,
-            setup_ns: state.has_setup.then_some(state.time_ns.cast_unsigned()),
-            subject: self.texts.string(state.subject),
-            issuer: self.texts.string(state.issuer),
-        };
-        self.release_tls(handle);
-        known.then(|| Box::new(record))
+    /// The record of a ClientHello inside QUIC; its texts are given back.
+    pub(super) fn quic_hello_record(&mut self, state: &QuicState) -> Option<Box<TlsRecord>> {
+        let known = state.marks.has(mark::CLIENT_HELLO);
+        known.then(|| Box::new(self.hello_record(&state.hello, state.marks)))
     }
 
-    pub(super) fn release_tls(&mut self, handle: u32) {
-        if let Some(&state) = self.tls.get(handle) {
-            for text in [
-                state.server_name,
-                state.alpn_offered,
-                state.alpn_chosen,
-                state.subject,
-                state.issuer,
-            ] {
-                self.texts.release(text);
-            }
-            self.tls.release(handle);
+    fn hello_record(&mut self, texts: &Hello, marks: Marks) -> TlsRecord {
+        TlsRecord {
+            server_name: self.texts.take(texts.server_name),
+            alpn_offered: self.texts.take(texts.alpn_offered),
+            versions_offered: self.texts.take(texts.versions_offered),
+            ja4: self.texts.take(texts.ja4),
+            ech_offered: marks.has(mark::ECH_OFFERED),
+            resumption_offered: marks.has(mark::RESUMPTION_OFFERED),
+            ..TlsRecord::default()
         }
     }
 }
@@ -269,10 +256,9 @@ fn after_client_hello(state: &mut TlsState, segment: &Segment<'_>, bytes: &[u8])
         None => Verdict::More,
         Some(Err(NotTls)) => Verdict::Close,
         Some(Ok(header)) => {
-            if header.content == content::APPLICATION_DATA && state.has_server_hello {
-                let setup = segment.time_ns.saturating_sub(state.time_ns).max(0);
-                state.time_ns = setup;
-                state.has_setup = true;
+            if header.content == content::APPLICATION_DATA && state.marks.has(mark::SERVER_HELLO) {
+                state.time = state.time.until(segment.time_ns);
+                state.marks.set(mark::SETUP);
                 return Verdict::Close;
             }
             Verdict::Used(RECORD_HEADER + header.length)
@@ -291,15 +277,11 @@ fn digest(session_id: &[u8]) -> u32 {
     hash.max(1)
 }
 
-fn versions(offered: &[u16]) -> Option<Box<str>> {
-    let mut text = String::with_capacity(5 * offered.len());
-    for version in offered.iter().take_while(|&&version| version != 0) {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        for shift in [12, 8, 4, 0] {
-            text.extend(char::from_digit(u32::from(version >> shift & 15), 16));
-        }
+/// Appends a version in hexadecimal, with a comma before all but the first.
+fn push_version(list: &mut Vec<u8>, version: u16) {
+    if !list.is_empty() {
+        list.push(b',');
     }
-    (!text.is_empty()).then(|| text.into())
+    let digit = |shift: u32| b"0123456789abcdef"[usize::from(version >> shift & 15)];
+    list.extend([12, 8, 4, 0].map(digit));
 }

@@ -89,9 +89,7 @@ fn every_capture_is_read_within_any_limits() {
     let tight = NamesLimits {
         assemblies_max: 2,
         assembly_bytes: 2000,
-        tcp_text_blocks: 2,
-        udp_text_blocks: 1,
-        text_blocks_max: 50,
+        text_bytes: 50 * 68,
         resolved_max: 4,
     };
     let (mut flows, mut with_names, mut cut) = (0, 0, 0);

@@ -78,36 +78,6 @@ impl Ja4 {
         Some(Self(text))
     }
 
-    /// The fingerprint in 22 bytes: what it offers as it is, the hashes as numbers. The first byte
-    /// is never 0.
-    #[must_use]
-    pub fn pack(&self) -> [u8; 22] {
-        let mut packed = [0; 22];
-        packed[..10].copy_from_slice(&self.0[..10]);
-        let digits = self.0[11..23]
-            .chunks_exact(2)
-            .chain(self.0[24..].chunks_exact(2));
-        for (byte, pair) in packed[10..].iter_mut().zip(digits) {
-            let value = |digit: u8| (digit as char).to_digit(16).unwrap_or(0) as u8;
-            *byte = value(pair[0]) << 4 | value(pair[1]);
-        }
-        packed
-    }
-
-    /// The fingerprint that [`Ja4::pack`] packed.
-    #[must_use]
-    pub fn unpack(packed: &[u8; 22], transport: Transport) -> Self {
-        let mut text = [b'_'; Self::LENGTH];
-        text[..10].copy_from_slice(&packed[..10]);
-        text[0] = transport.letter();
-        for (index, byte) in packed[10..].iter().enumerate() {
-            let at = if index < 6 { 11 } else { 12 } + 2 * index;
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 15)];
-        }
-        Self(text)
-    }
-
     /// The fingerprint as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -318,7 +288,6 @@ mod tests {
             let again = Ja4::remembering(&hello, Transport::Quic, &mut hashes);
             assert_eq!(again, Some(ja4));
         }
-        assert_eq!(Ja4::unpack(&ja4.pack(), Transport::Quic), ja4);
         let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
         assert_eq!(cut.server_name(), Some(&b"a.b"[..]));
         assert_eq!(Ja4::new(&cut, Transport::Tcp), None);

@@ -1,0 +1,289 @@
+//! What reads payloads for flows: the pools and buffers that flows share, apart from their states,
+//! so that a state is read and written in its place.
+
+use super::assembly::Assemblies;
+use super::quic::KeptKeys;
+use super::record::{Cut, FoundBy, NamesRecord, ResolvedName};
+use super::resolved::Resolved;
+use super::state::{
+    Common, DnsState, Flow, Messages, Protocol, QuicState, RtpState, State, TcpState, side,
+};
+use super::text_pool::{Text, TextPool};
+use super::{Applications, NamesLimits, Segment, TCP_TRIES, UDP_TRIES, dns};
+use std::io;
+use std::sync::Arc;
+use wire::FlowKey;
+use wire::app::rtp::Rtp;
+use wire::app::tls::Ja4Hashes;
+use wire::ip_protocol;
+use wire::tcp::flag;
+
+/// What all flows share.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) texts: TextPool,
+    pub(super) assemblies: Assemblies,
+    pub(super) resolved: Resolved,
+    pub(super) applications: Arc<Applications>,
+    /// Buffers that are lent out while a packet is read, so that none is made for it.
+    pub(super) stream_buffer: Vec<u8>,
+    pub(super) packet_buffer: Vec<u8>,
+    pub(super) joined: Vec<u8>,
+    pub(super) list: Vec<u8>,
+    pub(super) ja4_hashes: Ja4Hashes,
+    pub(super) initial_keys: KeptKeys,
+    /// Addresses that a DNS response told, with the place and length of the name.
+    pub(super) answers: Vec<(u128, u64, usize)>,
+}
+
+impl Reader {
+    /// For a table of `flows` flows.
+    pub(super) fn new(
+        flows: usize,
+        limits: &NamesLimits,
+        applications: Arc<Applications>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            texts: TextPool::new(limits.text_bytes(flows))?,
+            assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes)?,
+            resolved: Resolved::new(limits.resolved_max)?,
+            applications,
+            stream_buffer: Vec::new(),
+            packet_buffer: Vec::new(),
+            joined: Vec::new(),
+            list: Vec::new(),
+            ja4_hashes: Ja4Hashes::default(),
+            initial_keys: KeptKeys::default(),
+            answers: Vec::new(),
+        })
+    }
+
+    /// Takes the memory that is needed in the beginning now.
+    pub(super) fn populate(&mut self) {
+        self.texts.populate();
+        self.assemblies.populate();
+        self.resolved.populate();
+    }
+
+    /// Whether nothing that flows hold is taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.texts.taken() + self.assemblies.taken() == 0
+    }
+
+    /// Memory when everything is full, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.texts.memory_bytes()
+            + self.assemblies.memory_bytes()
+            + self.resolved.memory_bytes()
+            + Ja4Hashes::MEMORY_BYTES
+            + KeptKeys::MEMORY_BYTES
+    }
+
+    /// Whether any name was resolved yet.
+    #[inline]
+    pub(super) const fn has_resolved(&self) -> bool {
+        !self.resolved.is_empty()
+    }
+
+    /// Whether the packet at hand told addresses of a name.
+    #[inline]
+    pub(super) const fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Holds a text for a flow; notes what was cut.
+    pub(super) fn keep(&mut self, cut: &mut Cut, text: &[u8]) -> Text {
+        let (text, was_cut) = self.texts.keep(text);
+        if was_cut {
+            cut.add(Cut::TEXT);
+        }
+        text
+    }
+
+    /// Notes the name that the initiator had resolved for the responder.
+    pub(super) fn look_up(&mut self, common: &mut Common, key: &FlowKey, time_ns: i64) {
+        let client = u128::from_le_bytes(key.source);
+        let server = u128::from_le_bytes(key.destination);
+        let Some((name, told_ns)) = self.resolved.find(client, server) else {
+            return;
+        };
+        let (text, cut) = self.texts.keep(name);
+        common.resolved = text;
+        if cut {
+            common.cut.add(Cut::TEXT);
+        }
+        let age = time_ns.saturating_sub(told_ns).max(0) / 1000;
+        common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
+    }
+
+    /// Takes in a TCP segment; false where there is nothing more to learn.
+    pub(super) fn read_tcp(&mut self, flow: &mut Flow, segment: &Segment<'_>) -> bool {
+        let Flow { common, state } = flow;
+        if matches!(state, State::Unknown) {
+            *state = State::Tcp(TcpState::default());
+        }
+        let State::Tcp(tcp) = state else {
+            return false;
+        };
+        let syn = segment.tcp_flags & flag::SYN != 0;
+        let sequence = segment.sequence.wrapping_add(u32::from(syn));
+        if syn {
+            let side = &mut tcp.sides[usize::from(segment.direction & 1)];
+            if !side.is(side::KNOWN) {
+                side.begin(sequence);
+            }
+        }
+        if segment.payload_length == 0 {
+            return true;
+        }
+        common.packets = common.packets.saturating_add(1);
+        self.read_segment(common, tcp, segment, sequence);
+        let closed = tcp.sides.iter().all(|it| it.is(side::CLOSED));
+        let given_up = tcp.protocol == Protocol::Unknown && common.packets >= TCP_TRIES;
+        if given_up {
+            for direction in 0..2 {
+                self.drop_assembly(common, tcp, segment, direction);
+            }
+        }
+        !closed && !given_up
+    }
+
+    /// Takes in a datagram; false where there is nothing more to learn.
+    pub(super) fn read_udp(&mut self, flow: &mut Flow, segment: &Segment<'_>) -> bool {
+        if segment.payload_length == 0 {
+            return true;
+        }
+        let Flow { common, state } = flow;
+        common.packets = common.packets.saturating_add(1);
+        let payload = segment.payload;
+        if matches!(state, State::Unknown) {
+            if dns::is_port(segment.source_port, segment.destination_port) {
+                if wire::app::dns::Header::read(payload).is_some() {
+                    *state = State::Dns(DnsState::default());
+                }
+            } else if wire::app::quic::begins(payload) {
+                *state = State::Quic(QuicState {
+                    keys: self.initial_keys.place(),
+                    ..QuicState::default()
+                });
+            } else if Rtp::plausible(payload).is_some() || wire::app::rtp::is_rtcp(payload) {
+                *state = State::Rtp(RtpState::default());
+            } else if common.class == 0
+                && let Some(class) = self.applications.by_bytes(payload)
+            {
+                common.class = class + 1;
+            }
+        }
+        match state {
+            State::Dns(dns) => {
+                self.read_dns(&mut common.cut, dns, segment, payload);
+                true
+            }
+            State::Quic(quic) => self.read_quic(&mut common.cut, quic, segment),
+            State::Rtp(rtp) => {
+                let on = super::rtp::read(rtp, common.packets, segment);
+                if !on {
+                    *state = State::Unknown;
+                }
+                on || common.packets < UDP_TRIES
+            }
+            State::Unknown | State::Tcp(_) => common.packets < UDP_TRIES,
+        }
+    }
+
+    /// Moves what is known of a flow to its record.
+    pub(super) fn describe(&mut self, flow: &mut Flow, record: &mut NamesRecord) {
+        let Flow { common, state } = flow;
+        match state {
+            State::Unknown => {}
+            State::Tcp(tcp) => {
+                let end = Segment {
+                    time_ns: 0,
+                    direction: 0,
+                    protocol: ip_protocol::TCP,
+                    tcp_flags: 0,
+                    sequence: 0,
+                    source_port: 0,
+                    destination_port: 0,
+                    payload: &[],
+                    payload_length: 0,
+                };
+                for direction in 0..2 {
+                    if tcp.sides[direction].assembly != 0 {
+                        common.cut.add(Cut::GAP);
+                        self.drop_assembly(common, tcp, &end, direction);
+                    }
+                }
+                record.tls = self.tls_record(&tcp.tls);
+                match &tcp.messages {
+                    Messages::None => {}
+                    Messages::Http(http) => record.http = self.http_record(http),
+                    Messages::Dns(dns) => record.dns = self.dns_record(dns),
+                }
+            }
+            State::Dns(dns) => record.dns = self.dns_record(dns),
+            State::Quic(quic) => {
+                self.finish_quic(&mut common.cut, quic);
+                record.tls = self.quic_hello_record(quic);
+                record.quic = super::quic::record(quic);
+            }
+            State::Rtp(rtp) => record.rtp = super::rtp::records(rtp),
+        }
+        if let Some(name) = self.texts.take(common.resolved) {
+            record.resolved = Some(ResolvedName {
+                name,
+                age_ns: u64::from(common.resolved_age_us) * 1000,
+            });
+        }
+        record.cut.add(common.cut);
+        if common.class != 0 {
+            record.application = self
+                .applications
+                .application(common.class - 1, FoundBy::Bytes);
+        }
+    }
+
+    /// Gives back the buffers of a flow.
+    pub(super) fn release_assemblies(&mut self, flow: &mut Flow) {
+        match &mut flow.state {
+            State::Tcp(tcp) => {
+                for side in &mut tcp.sides {
+                    self.assemblies.release(&mut side.assembly);
+                }
+            }
+            State::Quic(quic) => self.assemblies.release(&mut quic.assembly),
+            State::Unknown | State::Dns(_) | State::Rtp(_) => {}
+        }
+    }
+
+    /// Gives back what a flow has of the shared pools whatever it is.
+    pub(super) fn release_common(&mut self, common: &Common) {
+        self.texts.release(common.resolved);
+    }
+
+    /// Gives back all that a flow has of the shared pools.
+    pub(super) fn release(&mut self, flow: &mut Flow) {
+        self.release_assemblies(flow);
+        self.release_common(&flow.common);
+        match &flow.state {
+            State::Unknown | State::Rtp(_) => {}
+            State::Tcp(tcp) => {
+                self.release_texts(tcp.tls.hello.texts());
+                self.release_texts(tcp.tls.texts());
+                match &tcp.messages {
+                    Messages::None => {}
+                    Messages::Http(http) => self.release_texts(http.texts()),
+                    Messages::Dns(dns) => self.release_texts(dns.texts()),
+                }
+            }
+            State::Dns(dns) => self.release_texts(dns.texts()),
+            State::Quic(quic) => self.release_texts(quic.hello.texts()),
+        }
+    }
+
+    fn release_texts<const N: usize>(&mut self, texts: [Text; N]) {
+        for text in texts {
+            self.texts.release(text);
+        }
+    }
+}
