@@ -292,6 +292,48 @@ fn a_tunnel_through_a_proxy_keeps_both_names() {
     assert_eq!(record.tls.unwrap().version, Some(0x0304));
 }
 
+/// A request whose texts are the method, a host and a target.
+fn request(host: &str) -> Vec<u8> {
+    format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn flows_share_their_texts_and_a_full_pool_is_told() {
+    let limits = NamesLimits {
+        // Room for the method, the target and two hosts.
+        text_bytes: 4 * 68,
+        ..NamesLimits::default()
+    };
+    let mut names = Names::new(100, &limits, Arc::default()).unwrap();
+    let web = key(6, 80);
+    let ask = |names: &mut Names, slot: u32, host: &str| {
+        let bytes = request(host);
+        names.observe(slot, &segment(&web, 0, 0, 1, &bytes), || web);
+    };
+    let told = |names: &mut Names, slot: u32| {
+        let record = names.take(slot, &web);
+        let host = record.http.and_then(|http| http.host);
+        (host.map(String::from), record.cut.holds(Cut::TEXT))
+    };
+    for slot in 0..40 {
+        ask(&mut names, slot, "a.example");
+        ask(&mut names, 40 + slot, "b.example");
+    }
+    ask(&mut names, 80, "c.example");
+    assert_eq!(told(&mut names, 80), (None, true));
+    ask(&mut names, 80, "a.example");
+    assert_eq!(told(&mut names, 80), (Some("a.example".into()), false));
+    for slot in 0..40 {
+        assert_eq!(told(&mut names, slot), (Some("a.example".into()), false));
+    }
+    ask(&mut names, 80, "c.example");
+    assert_eq!(told(&mut names, 80), (Some("c.example".into()), false));
+    for slot in 40..80 {
+        assert_eq!(told(&mut names, slot), (Some("b.example".into()), false));
+    }
+    check_nothing_is_held(&names);
+}
+
 fn dns(response: bool, id: u16) -> Vec<u8> {
     let mut bytes = id.to_be_bytes().to_vec();
     bytes.extend([
