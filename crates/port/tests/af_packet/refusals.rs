@@ -38,7 +38,7 @@ fn a_queue_that_is_none_is_refused() {
     let line = refusal("right@if7");
     assert!(line.contains("number of a receive queue"), "{line}");
     let line = refusal("right@1");
-    assert!(line.contains("1 receive queues"), "{line}");
+    assert!(line.contains("one receive queue, number 0"), "{line}");
     assert!(refusal("right@70000").contains("number of a receive queue"));
     AfPacket::open(&Options::from_source("right@0").unwrap()).unwrap();
 }
