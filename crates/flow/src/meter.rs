@@ -10,7 +10,7 @@ use crate::names::Applications;
 use crate::record::{EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use crate::statistic::{Selection, Statistic, Value};
 use crate::table::{
-    Bucket, Combined, DoubleHash, LinkedList, NO_VALUE, Observed, Step, Table, TableKind,
+    Bucket, Combined, DoubleHash, LinkedList, NO_SLOT, NO_VALUE, Observed, Step, Table, TableKind,
     WIDE_KEY_BYTES,
 };
 use crate::view::{LiveView, ViewBuilder};
@@ -149,6 +149,12 @@ type Opening = [u64; 2];
 
 /// Where the number of the first packet is in the second word.
 const NUMBER: u32 = 17;
+
+/// Whether a flow has had gaps and inter-arrival times: its first packet has none.
+fn has_intervals(entry: &Entry) -> bool {
+    let [there, back] = entry.packets();
+    there + back > 1
+}
 
 /// Counts packets in flows.
 pub struct Meter {
@@ -452,8 +458,16 @@ impl Meter {
         for &slot in &leaving {
             prefetch::read(&self.openings, slot as usize);
         }
-        for (_, statistic) in &self.statistics {
-            statistic.prefetch(&leaving);
+        for (value, statistic) in &self.statistics {
+            if *value == Value::Size {
+                statistic.prefetch(&leaving);
+                continue;
+            }
+            for slot in &leaving {
+                if has_intervals(self.table.entry(*slot)) {
+                    statistic.prefetch(std::slice::from_ref(slot));
+                }
+            }
         }
         for &slot in &leaving {
             self.end_flow(slot, EndReason::LackOfResources, sink);
@@ -551,9 +565,15 @@ impl Meter {
             let mean = self.mean_gap(slot, &entry);
             self.records.values.push(mean);
         }
-        for (_, statistic) in &mut self.statistics {
-            statistic.summarise(slot, &mut self.records.values);
-            statistic.clear(slot);
+        let has_intervals = has_intervals(&entry);
+        for (value, statistic) in &mut self.statistics {
+            if has_intervals || *value == Value::Size {
+                statistic.summarise(slot, &mut self.records.values);
+                statistic.clear(slot);
+            } else {
+                // What is nowhere has nothing either: the memory of the slot was never touched.
+                statistic.summarise(NO_SLOT, &mut self.records.values);
+            }
         }
         if let Some(analyser) = &mut self.analyser {
             let last_ms = entry.last_clock_ms();

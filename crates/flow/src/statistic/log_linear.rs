@@ -35,7 +35,7 @@ mod estimate;
 mod histogram;
 mod window;
 
-use super::{Statistic, Value, percentile_column};
+use super::{NO_VALUE, Statistic, Value, percentile_column};
 use crate::record::Column;
 use estimate::Snapshot;
 use histogram::{Ends, State};
@@ -109,6 +109,9 @@ impl Statistic for LogLinear {
         let ends = self.ends;
         let states = &mut self.states[..];
         for (&slot, &value) in slots.iter().zip(values) {
+            if value == NO_VALUE {
+                continue;
+            }
             if let Some(line) = states.get_mut(slot as usize) {
                 histogram::add(line, value, &ends);
             }
@@ -116,14 +119,13 @@ impl Statistic for LogLinear {
     }
 
     fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
-        let snapshot = self
-            .states
-            .get(slot as usize)
-            .map(|line| Snapshot::new(line, &self.ends));
+        let Some(line) = self.states.get(slot as usize) else {
+            out.extend(std::iter::repeat_n(f64::NAN, self.percentiles.len()));
+            return;
+        };
+        let snapshot = Snapshot::new(line, &self.ends);
         out.extend(self.percentiles.iter().map(|&percentile| {
-            let estimate = snapshot
-                .as_ref()
-                .and_then(|snapshot| snapshot.estimate(percentile));
+            let estimate = snapshot.estimate(percentile);
             estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor())
         }));
     }
