@@ -1,9 +1,9 @@
 //! What is kept of a flow while it may still tell something.
 
-use super::Segment;
 use super::record::Cut;
 use super::slab::Linked;
 use super::text_pool::Text;
+use super::{Segment, TCP_TRIES, tcp_stream};
 use wire::tcp::flag;
 
 /// A time or a span in nanoseconds, anywhere in memory: states are packed close.
@@ -102,20 +102,28 @@ impl Flow {
         let State::Tcp(tcp) = &mut self.state else {
             return false;
         };
-        if segment.tcp_flags & flag::SYN != 0 || tcp.protocol == Protocol::Unknown {
+        if segment.tcp_flags & flag::SYN != 0 {
             return false;
         }
         let side = &mut tcp.sides[usize::from(segment.direction & 1)];
         if !side.is(side::CLOSED) {
-            let skipped = side.is(side::KNOWN)
+            let next = side.is(side::KNOWN)
                 && side.assembly == 0
-                && side.expected == segment.sequence
-                && side.skip >= segment.payload_length;
-            if !skipped {
+                && side.expected == segment.sequence;
+            if !next {
                 return false;
             }
+            if tcp.protocol == Protocol::Unknown {
+                let last_try = self.common.packets >= TCP_TRIES - 1;
+                if last_try || !side.is(side::COMPARED) || tcp_stream::may_begin(segment) {
+                    return false;
+                }
+            } else if side.skip < segment.payload_length {
+                return false;
+            } else {
+                side.skip -= segment.payload_length;
+            }
             side.expected = side.expected.wrapping_add(segment.payload_length);
-            side.skip -= segment.payload_length;
         }
         self.common.packets = self.common.packets.saturating_add(1);
         true

@@ -349,7 +349,7 @@ impl Reader {
             }
             http::Begins::Perhaps | http::Begins::No => {}
         }
-        if segment.source_port == super::dns::PORT || segment.destination_port == super::dns::PORT {
+        if is_dns(segment) {
             match super::dns::begins_stream(bytes) {
                 Some(true) => {
                     tcp.messages = Messages::Dns(DnsState::default());
@@ -388,6 +388,21 @@ impl Reader {
             _ => {}
         }
     }
+}
+
+/// Whether a segment of a stream that nothing is known of may begin something, by a look at as
+/// little as may be.
+#[inline]
+pub(super) fn may_begin(segment: &Segment<'_>) -> bool {
+    let Some(&first) = segment.payload.first() else {
+        return true;
+    };
+    tls::may_begin(first) || http::may_begin(first) || is_dns(segment)
+}
+
+/// Whether a segment goes to or from the port of DNS.
+const fn is_dns(segment: &Segment<'_>) -> bool {
+    segment.source_port == super::dns::PORT || segment.destination_port == super::dns::PORT
 }
 
 /// Whether bytes begin a message of HTTP.

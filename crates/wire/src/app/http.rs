@@ -50,6 +50,14 @@ const fn methods(first: u8) -> &'static [&'static [u8]] {
 /// What begins a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
+/// Whether a message may begin with this byte.
+#[inline]
+#[must_use]
+pub const fn may_begin(first: u8) -> bool {
+    // A method begins as a response does.
+    !methods(first).is_empty()
+}
+
 /// What the beginning of bytes can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
@@ -278,6 +286,9 @@ mod tests {
         assert_eq!(begins(b"HT"), Begins::Perhaps);
         assert_eq!(begins(b"GETS"), Begins::No);
         assert_eq!(begins(&[0x16, 3]), Begins::No);
+        for first in 0..=255 {
+            assert_eq!(may_begin(first), begins(&[first]) != Begins::No, "{first}");
+        }
     }
 
     proptest! {

@@ -92,11 +92,18 @@ pub enum Begins {
     No,
 }
 
+/// Whether a stream that begins with this byte may begin with a hello.
+#[inline]
+#[must_use]
+pub const fn may_begin(first: u8) -> bool {
+    first == content::HANDSHAKE
+}
+
 /// Whether a stream begins with a ClientHello or ServerHello.
 #[must_use]
 pub fn begins(stream: &[u8]) -> Begins {
     let fits = |at: usize, test: fn(u8) -> bool| stream.get(at).is_none_or(|&byte| test(byte));
-    let plausible = fits(0, |byte| byte == content::HANDSHAKE)
+    let plausible = fits(0, may_begin)
         && fits(1, |byte| byte == 3)
         && fits(2, |byte| byte <= 4)
         && fits(3, |byte| usize::from(byte) << 8 <= RECORD_MAX)
