@@ -48,12 +48,10 @@ impl Ja4 {
         if !hello.whole {
             return None;
         }
-        let mut ciphers: Vec<u16> = hello.cipher_suites().filter(|&c| !is_grease(c)).collect();
-        let mut extensions: Vec<u16> = hello
-            .extensions()
-            .map(|(kind, _)| kind)
-            .filter(|&kind| !is_grease(kind))
-            .collect();
+        let [mut ciphers, mut extensions, mut algorithms] = std::mem::take(&mut hashes.lists);
+        fill(&mut ciphers, hello.cipher_suites());
+        fill(&mut extensions, hello.extensions().map(|(kind, _)| kind));
+        fill(&mut algorithms, hello.signature_algorithms());
         let mut text = [b'_'; Self::LENGTH];
         text[0] = transport.letter();
         let version = hello.supported_versions().max();
@@ -70,11 +68,8 @@ impl Ja4 {
         text[11..23].copy_from_slice(&hashes.hash(&ciphers, &[]));
         extensions.retain(|kind| ![extension::SERVER_NAME, extension::ALPN].contains(kind));
         extensions.sort_unstable();
-        let algorithms: Vec<u16> = hello
-            .signature_algorithms()
-            .filter(|&algorithm| !is_grease(algorithm))
-            .collect();
         text[24..36].copy_from_slice(&hashes.hash(&extensions, &algorithms));
+        hashes.lists = [ciphers, extensions, algorithms];
         Some(Self(text))
     }
 
@@ -89,6 +84,12 @@ impl fmt::Debug for Ja4 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Fills a list with the numbers that are no GREASE.
+fn fill(list: &mut Vec<u16>, numbers: impl Iterator<Item = u16>) {
+    list.clear();
+    list.extend(numbers.filter(|&number| !is_grease(number)));
 }
 
 const fn version_text(version: u16) -> &'static [u8; 2] {
@@ -139,6 +140,8 @@ pub struct Ja4Hashes {
     /// By a digest of the text; empty until the first hash.
     places: Vec<Remembered>,
     text: Vec<u8>,
+    /// What a hello lists, so that no memory is asked for each.
+    lists: [Vec<u16>; 3],
 }
 
 #[derive(Clone, Debug, Default)]
