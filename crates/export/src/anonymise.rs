@@ -11,7 +11,7 @@ pub use crypto_pan::{CryptoPan, KEY_BYTES, KeyError};
 
 use cache::Cache;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use flow::names::NamesRecord;
+use flow::names::{NameText, NamesRecord};
 use flow::{Record, RecordBatch};
 use std::fs::File;
 use std::io::Read;
@@ -213,7 +213,7 @@ impl Anonymiser {
         }
     }
 
-    fn replace(&mut self, name: &mut Option<Box<str>>) {
+    fn replace(&mut self, name: &mut Option<NameText>) {
         if let Some(text) = name
             && let Some(ours) = self.name(text)
         {

@@ -52,19 +52,22 @@ impl Assembly {
         if first == last && self.count == PIECES_MAX {
             return Err(Full);
         }
-        if self.bytes.len() < end as usize {
-            self.bytes.resize(end as usize, 0);
-        }
-        let mut at = offset;
-        for piece in &pieces[first..last] {
-            if at < piece.start {
-                let upto = piece.start.min(end);
-                copy(&mut self.bytes, at, upto, offset, bytes);
+        if self.bytes.len() == offset as usize {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            let there = self.bytes.len().max(end as usize);
+            self.bytes.resize(there, 0);
+            let mut at = offset;
+            for piece in &pieces[first..last] {
+                if at < piece.start {
+                    let upto = piece.start.min(end);
+                    copy(&mut self.bytes, at, upto, offset, bytes);
+                }
+                at = at.max(piece.end);
             }
-            at = at.max(piece.end);
-        }
-        if at < end {
-            copy(&mut self.bytes, at, end, offset, bytes);
+            if at < end {
+                copy(&mut self.bytes, at, end, offset, bytes);
+            }
         }
         let mut merged = Piece { start: offset, end };
         if first < last {
@@ -87,6 +90,17 @@ impl Assembly {
             Some(piece) if self.count > 0 && piece.start == 0 => &self.bytes[..piece.end as usize],
             _ => &[],
         }
+    }
+
+    /// Lends all bytes out, of which [`Assembly::contiguous`] told how many are contiguous: who
+    /// reads them needs the pool that this assembly is in.
+    pub(super) fn lend(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn take_back(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
     }
 
     /// Takes the first `length` bytes out, whether there or not: the base moves behind them.
@@ -150,10 +164,6 @@ impl Assemblies {
             assembly.base = base;
         }
         handle as u16
-    }
-
-    pub(super) fn get(&self, handle: u16) -> Option<&Assembly> {
-        self.pool.get(u32::from(handle))
     }
 
     pub(super) fn get_mut(&mut self, handle: u16) -> Option<&mut Assembly> {

@@ -1,6 +1,6 @@
 //! The columns of [`NamesRecord`]: names, units, definitions, and how a value is got.
 
-use super::record::{NamesRecord, QuicRecord, RtpRecord};
+use super::record::{NameText, NamesRecord, QuicRecord, RtpRecord};
 
 /// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,7 +86,7 @@ pub struct NameColumn {
     pub value: for<'a> fn(&'a NamesRecord) -> NameValue<'a>,
 }
 
-fn text<'a>(value: Option<&'a Option<Box<str>>>) -> NameValue<'a> {
+fn text<'a>(value: Option<&'a Option<NameText>>) -> NameValue<'a> {
     match value {
         Some(Some(text)) => NameValue::Text(text),
         _ => NameValue::None,

@@ -28,8 +28,8 @@ pub use application::{Applications, ApplicationsError};
 pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
 pub use limits::NamesLimits;
 pub use record::{
-    Application, Cut, DnsRecord, FoundBy, HttpRecord, NamesRecord, QuicRecord, ResolvedName,
-    RtpRecord, TlsRecord,
+    Application, Cut, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
+    ResolvedName, RtpRecord, TlsRecord,
 };
 
 use hw::memory::HugeSlice;
@@ -151,33 +151,30 @@ impl Names {
     /// Takes in a packet of the flow in `slot`. Every packet of the flow is to be shown, also those
     /// without payload; `key` gives the flow's key as its initiator sent it, and is called seldom.
     #[inline]
-    pub fn observe(&mut self, slot: u32, segment: &Segment<'_>, key: impl FnOnce() -> FlowKey) {
+    pub fn observe(&mut self, slot: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
         let Some(&word) = self.words.get(slot as usize) else {
             return;
         };
         if !self.wants(slot, segment.payload_length) {
             return;
         }
-        if word >> 32 == stage::WATCHED
-            && let Some(flow) = self.flows.get_mut(word as u32)
-            && flow.pass_over(segment)
+        let handle = word as u32;
+        if word >> 32 != stage::WATCHED {
+            self.begin(slot, word, segment, key);
+        } else if let Some(flow) = self.flows.get_mut(handle)
+            && !flow.pass_over(segment)
         {
-            return;
+            self.look(slot, handle, segment, key);
         }
-        self.look(slot, word, segment, key);
     }
 
+    /// Gives a flow a state for this packet, unless a number says all that is to be kept of it.
     #[inline(never)]
-    fn look(&mut self, slot: u32, old: u64, segment: &Segment<'_>, key: impl FnOnce() -> FlowKey) {
+    fn begin(&mut self, slot: u32, old: u64, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
         let (stage, number) = (old >> 32, old as u32);
-        let mut key = Some(key);
-        let mut known_key = None;
         let mut begun = Common::default();
         if stage == stage::NEW && self.reader.has_resolved() {
-            known_key = key.take().map(|key| key());
-            if let Some(key) = &known_key {
-                self.reader.look_up(&mut begun, key, segment.time_ns);
-            }
+            self.reader.look_up(&mut begun, &key(), segment.time_ns);
         }
         if stage <= stage::SYN
             && is_first_syn(segment)
@@ -188,10 +185,7 @@ impl Names {
             self.words[slot as usize] = word(stage::SYN, behind);
             return;
         }
-        let handle = match stage {
-            stage::WATCHED => number,
-            _ => self.flows.take(),
-        };
+        let handle = self.flows.take();
         let Some(flow) = self.flows.get_mut(handle) else {
             self.reader.release_common(&begun);
             self.words[slot as usize] = word(stage::LOST, 0);
@@ -204,9 +198,17 @@ impl Names {
                 tcp.sides[0].begin(number);
                 flow.state = State::Tcp(tcp);
             }
-            stage::TRIED => flow.common.packets = number as u8,
-            _ => {}
+            _ => flow.common.packets = number as u8,
         }
+        self.look(slot, handle, segment, key);
+    }
+
+    /// Reads a packet of a flow that has a state.
+    #[inline(never)]
+    fn look(&mut self, slot: u32, handle: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
+        let Some(flow) = self.flows.get_mut(handle) else {
+            return;
+        };
         let on = match segment.protocol {
             ip_protocol::TCP => self.reader.read_tcp(flow, segment),
             ip_protocol::UDP => self.reader.read_udp(flow, segment),
@@ -217,19 +219,15 @@ impl Names {
             }
         };
         if self.reader.has_answers() {
-            if known_key.is_none() {
-                known_key = key.take().map(|key| key());
-            }
-            if let Some(key) = &known_key {
-                // A response goes to the client: to the initiator, unless the query was not seen.
-                let client = if segment.direction == 0 {
-                    key.destination
-                } else {
-                    key.source
-                };
-                self.reader
-                    .note_answers(u128::from_le_bytes(client), segment.time_ns);
-            }
+            let key = key();
+            // A response goes to the client: to the initiator, unless the query was not seen.
+            let client = if segment.direction == 0 {
+                key.destination
+            } else {
+                key.source
+            };
+            self.reader
+                .note_answers(u128::from_le_bytes(client), segment.time_ns);
         }
         if !on {
             self.reader.release_assemblies(flow);

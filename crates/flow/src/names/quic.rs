@@ -3,9 +3,9 @@
 
 use super::Segment;
 use super::reader::Reader;
-use super::record::{Cut, QuicRecord};
+use super::record::{Cut, NameText, QuicRecord};
 use super::state::{ConnectionId, Nanoseconds, QuicState, mark};
-use std::fmt::Write as _;
+use super::text_pool::string;
 use wire::app::quic::initial::Sender;
 use wire::app::quic::{self, InitialKeys, Kind, LongPacket, Version, crypto_frames};
 use wire::app::tls::{self, ClientHello, Transport, handshake};
@@ -168,13 +168,12 @@ impl Reader {
     /// Keeps what there is of a ClientHello, and lets the buffer go.
     fn finish_hello(&mut self, cut: &mut Cut, state: &mut QuicState) {
         state.marks.set(mark::HELLO);
-        // Who keeps it needs all of `self`: the bytes are lent out and put back.
-        let mut buffer = std::mem::take(&mut self.stream_buffer);
-        buffer.clear();
-        if let Some(stream) = self.assemblies.get(state.assembly) {
-            buffer.extend_from_slice(stream.contiguous());
-        }
-        if let Some(message) = tls::messages(&buffer).next()
+        let Some(stream) = self.assemblies.get_mut(state.assembly) else {
+            return;
+        };
+        let there = stream.contiguous().len();
+        let bytes = stream.lend();
+        if let Some(message) = tls::messages(&bytes[..there]).next()
             && message.kind == handshake::CLIENT_HELLO
             && let Some(hello) = ClientHello::read(message.body)
         {
@@ -185,7 +184,6 @@ impl Reader {
             } = state;
             self.note_client_hello(cut, texts, marks, &hello, Transport::Quic);
         }
-        self.stream_buffer = buffer;
         self.assemblies.release(&mut state.assembly);
     }
 
@@ -301,10 +299,12 @@ fn follow_spin(state: &mut QuicState, segment: &Segment<'_>, first: u8) {
     state.spin_bit = 1 + (direction << 1 | value);
 }
 
-fn hexadecimal(id: &ConnectionId) -> Box<str> {
-    let mut text = String::with_capacity(40);
-    for byte in id.as_bytes() {
-        let _ = write!(text, "{byte:02x}");
+fn hexadecimal(id: &ConnectionId) -> NameText {
+    let mut text = [0; 2 * quic::CONNECTION_ID_MAX];
+    let bytes = id.as_bytes();
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        digits.copy_from_slice(&[digit(byte >> 4), digit(*byte)]);
     }
-    text.into()
+    string(&text[..2 * bytes.len()])
 }

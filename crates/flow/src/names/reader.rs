@@ -26,7 +26,6 @@ pub(super) struct Reader {
     pub(super) resolved: Resolved,
     pub(super) applications: Arc<Applications>,
     /// Buffers that are lent out while a packet is read, so that none is made for it.
-    pub(super) stream_buffer: Vec<u8>,
     pub(super) packet_buffer: Vec<u8>,
     pub(super) joined: Vec<u8>,
     pub(super) list: Vec<u8>,
@@ -48,7 +47,6 @@ impl Reader {
             assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes)?,
             resolved: Resolved::new(limits.resolved_max)?,
             applications,
-            stream_buffer: Vec::new(),
             packet_buffer: Vec::new(),
             joined: Vec::new(),
             list: Vec::new(),

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+/// A text of a record. Up to 24 bytes, as most have, lie in the record: memory is asked for by the
+/// meter, and given back by who writes records, for the longer ones alone.
+pub type NameText = compact_str::CompactString;
+
 /// How the class of application was found; the surer ways come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FoundBy {
@@ -44,7 +48,7 @@ pub struct Application {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedName {
     /// The name that was asked for.
-    pub name: Box<str>,
+    pub name: NameText,
     /// Time from the answer to the flow's first packet, in nanoseconds.
     pub age_ns: u64,
 }
@@ -53,19 +57,19 @@ pub struct ResolvedName {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsRecord {
     /// Server name of the ClientHello (RFC 6066 section 3).
-    pub server_name: Option<Box<str>>,
+    pub server_name: Option<NameText>,
     /// Protocols that the client offers (RFC 7301), a comma between two.
-    pub alpn_offered: Option<Box<str>>,
+    pub alpn_offered: Option<NameText>,
     /// The protocol that the server chose, where it is not encrypted (up to TLS 1.2).
-    pub alpn_chosen: Option<Box<str>>,
+    pub alpn_chosen: Option<NameText>,
     /// Versions that the client offers, best first, a comma between two; GREASE left out.
-    pub versions_offered: Option<Box<str>>,
+    pub versions_offered: Option<NameText>,
     /// The version that the server chose, as on the wire (0x0303 is TLS 1.2).
     pub version: Option<u16>,
     /// The cipher suite that the server chose.
     pub cipher: Option<u16>,
     /// JA4 fingerprint of the ClientHello.
-    pub ja4: Option<Box<str>>,
+    pub ja4: Option<NameText>,
     /// Whether the client offers Encrypted Client Hello (or GREASE of it: the two look alike).
     pub ech_offered: bool,
     /// Whether the client offers to resume a session.
@@ -75,9 +79,9 @@ pub struct TlsRecord {
     /// From the ClientHello to the client's first application data after the ServerHello.
     pub setup_ns: Option<u64>,
     /// Subject of the server's certificate (up to TLS 1.2).
-    pub subject: Option<Box<str>>,
+    pub subject: Option<NameText>,
     /// Issuer of the server's certificate.
-    pub issuer: Option<Box<str>>,
+    pub issuer: Option<NameText>,
 }
 
 /// A QUIC connection.
@@ -86,11 +90,11 @@ pub struct QuicRecord {
     /// Version of the last Initial packet of the client.
     pub version: u32,
     /// Destination connection id of the client's first Initial packet, in hexadecimal.
-    pub original_destination_id: Box<str>,
+    pub original_destination_id: NameText,
     /// Connection id that the client chose for itself.
-    pub client_id: Box<str>,
+    pub client_id: NameText,
     /// Connection id that the server chose for itself.
-    pub server_id: Box<str>,
+    pub server_id: NameText,
     /// Whether the client sent 0-RTT packets.
     pub zero_rtt: bool,
     /// Whether the server asked for address validation by a Retry packet.
@@ -111,7 +115,7 @@ pub struct QuicRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsRecord {
     /// Name of the first question.
-    pub query: Option<Box<str>>,
+    pub query: Option<NameText>,
     /// Its type.
     pub query_type: Option<u16>,
     /// Response code of the first response (with the bits of EDNS).
@@ -119,7 +123,7 @@ pub struct DnsRecord {
     /// Answers in the first response.
     pub answers: Option<u16>,
     /// Addresses in the first response, a comma between two.
-    pub addresses: Option<Box<str>>,
+    pub addresses: Option<NameText>,
     /// The least time to live of the answers of the first response, in seconds.
     pub ttl_s: Option<u32>,
     /// From the first query to its response.
@@ -134,17 +138,17 @@ pub struct DnsRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRecord {
     /// Method of the first request.
-    pub method: Option<Box<str>>,
+    pub method: Option<NameText>,
     /// Host of the first request.
-    pub host: Option<Box<str>>,
+    pub host: Option<NameText>,
     /// Target of the first request.
-    pub target: Option<Box<str>>,
+    pub target: Option<NameText>,
     /// User agent of the first request.
-    pub user_agent: Option<Box<str>>,
+    pub user_agent: Option<NameText>,
     /// Status of the first response.
     pub status: Option<u16>,
     /// Content type of the first response.
-    pub content_type: Option<Box<str>>,
+    pub content_type: Option<NameText>,
     /// Requests in the flow.
     pub requests: u32,
     /// Responses in the flow.

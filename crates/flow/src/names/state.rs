@@ -107,9 +107,8 @@ impl Flow {
         }
         let side = &mut tcp.sides[usize::from(segment.direction & 1)];
         if !side.is(side::CLOSED) {
-            let next = side.is(side::KNOWN)
-                && side.assembly == 0
-                && side.expected == segment.sequence;
+            let next =
+                side.is(side::KNOWN) && side.assembly == 0 && side.expected == segment.sequence;
             if !next {
                 return false;
             }

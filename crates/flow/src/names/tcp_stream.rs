@@ -234,44 +234,41 @@ impl Reader {
     ) -> ControlFlow<()> {
         let direction = usize::from(segment.direction & 1);
         let handle = tcp.sides[direction].assembly;
-        // Readers need all of `self`: the bytes are lent to them and put back.
-        let mut buffer = std::mem::take(&mut self.stream_buffer);
-        let flow_on = loop {
-            buffer.clear();
-            let Some(stream) = self.assemblies.get(handle) else {
-                break ControlFlow::Break(());
-            };
-            buffer.extend_from_slice(stream.contiguous());
-            if buffer.is_empty() {
-                break ControlFlow::Continue(());
-            }
-            let verdict = self.read(common, tcp, segment, &buffer);
+        loop {
             let Some(stream) = self.assemblies.get_mut(handle) else {
-                break ControlFlow::Break(());
+                return ControlFlow::Break(());
             };
+            let there = stream.contiguous().len();
+            if there == 0 {
+                return ControlFlow::Continue(());
+            }
+            let bytes = stream.lend();
+            let verdict = self.read(common, tcp, segment, &bytes[..there]);
+            let Some(stream) = self.assemblies.get_mut(handle) else {
+                return ControlFlow::Break(());
+            };
+            stream.take_back(bytes);
             let side = &mut tcp.sides[direction];
             match verdict {
-                Verdict::More => break ControlFlow::Continue(()),
+                Verdict::More => return ControlFlow::Continue(()),
                 Verdict::Close => {
                     side.set(side::CLOSED);
                     self.assemblies.release(&mut side.assembly);
-                    break ControlFlow::Break(());
+                    return ControlFlow::Break(());
                 }
                 Verdict::Used(used) => {
                     let used = u32::try_from(used.max(1)).unwrap_or(u32::MAX);
-                    let there = buffer.len() as u32;
+                    let there = there as u32;
                     if used >= there && stream.is_only(there) {
                         side.expected = stream.base.wrapping_add(there);
                         side.skip = used - there;
                         self.assemblies.release(&mut side.assembly);
-                        break ControlFlow::Break(());
+                        return ControlFlow::Break(());
                     }
                     stream.advance(used);
                 }
             }
-        };
-        self.stream_buffer = buffer;
-        flow_on
+        }
     }
 
     /// Reads what there is of a stream that will not become whole, and lets its buffer go.
@@ -283,18 +280,16 @@ impl Reader {
         direction: usize,
     ) {
         let handle = tcp.sides[direction].assembly;
-        if let Some(stream) = self.assemblies.get(handle) {
-            let mut buffer = std::mem::take(&mut self.stream_buffer);
-            buffer.clear();
-            buffer.extend_from_slice(stream.contiguous());
+        if let Some(stream) = self.assemblies.get_mut(handle) {
+            let there = stream.contiguous().len();
+            let bytes = stream.lend();
             let segment = Segment {
                 direction: direction as u8,
                 ..*segment
             };
-            if !buffer.is_empty() {
-                self.read_what_there_is(common, tcp, &segment, &buffer);
+            if there > 0 {
+                self.read_what_there_is(common, tcp, &segment, &bytes[..there]);
             }
-            self.stream_buffer = buffer;
         }
         self.assemblies.release(&mut tcp.sides[direction].assembly);
     }

@@ -2,6 +2,7 @@
 //! certificates. They lie in blocks of a cache line out of one bounded pool, are found by a keyed
 //! hash and compared whole, and go with the last flow that has them.
 
+use super::record::NameText;
 use super::slab::{Linked, Slab};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
@@ -183,7 +184,7 @@ impl TextPool {
     }
 
     /// Lets a text go that was held, and gives it as a string; bytes that are not UTF-8 are replaced.
-    pub(super) fn take(&mut self, text: Text) -> Option<Box<str>> {
+    pub(super) fn take(&mut self, text: Text) -> Option<NameText> {
         let first = self.blocks.get(text.0)?;
         let length = usize::from(first.length);
         let string = match first.bytes.get(..length) {
@@ -249,10 +250,11 @@ impl TextPool {
     }
 }
 
-fn string(bytes: &[u8]) -> Box<str> {
+/// Bytes as a string; those that are not UTF-8 are replaced.
+pub(super) fn string(bytes: &[u8]) -> NameText {
     match str::from_utf8(bytes) {
         Ok(text) => text.into(),
-        Err(_) => String::from_utf8_lossy(bytes).into(),
+        Err(_) => NameText::from_utf8_lossy(bytes),
     }
 }
 

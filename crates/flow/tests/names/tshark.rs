@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flow::names::{Cut, NamesRecord};
+use flow::names::{Cut, NameText, NamesRecord};
 use wire::FlowKey;
 
 use crate::captures;
@@ -53,7 +53,7 @@ fn flow_name(key: &FlowKey) -> String {
 fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
     let mut answers = Answers::new();
     let mut add = |kind: &str, value: String| answers.insert(kind.to_owned(), value);
-    let text = |value: &Option<Box<str>>| value.as_deref().unwrap_or_default().to_owned();
+    let text = |value: &Option<NameText>| value.as_deref().unwrap_or_default().to_owned();
     if let Some(tls) = &record.tls
         && tls.versions_offered.is_some()
     {
