@@ -231,7 +231,7 @@ fn what_the_analyser_found_is_in_its_columns() {
         }),
         ..flow::Analysis::default()
     };
-    analysis.anomalies[1].classes = [1, 2, 3, 4, 5, 6, 7, 8];
+    analysis.rare[1].anomalies.classes = [1, 2, 3, 4, 5, 6, 7, 8];
     let batch = RecordBatch {
         analyses: vec![analysis],
         ..batch(&records()[..1])

@@ -1,4 +1,4 @@
-//! Places for the state of flows, taken and given back by number.
+//! Places for the state of flows, and for parts of it, taken and given back by handle.
 
 use hw::memory::HugeVec;
 use hw::prefetch;
@@ -6,76 +6,111 @@ use std::io;
 
 /// States whose memory is taken in the beginning, where it is asked for: all of a million flows' would
 /// be a gibibyte and more that most links never need. The first states are those that are taken first.
-pub(crate) const POPULATED: usize = 1 << 17;
+const POPULATED: usize = 1 << 17;
 
-/// Up to a fixed number of states. Memory is reserved whole and taken from the machine as flows
-/// come; a place that was given back last is taken first, since it is still in the cache.
-#[derive(Debug)]
-pub(crate) struct Pool<T> {
-    states: HugeVec<T>,
-    free: HugeVec<u32>,
+/// A handle that is none.
+pub(crate) const NONE: u32 = 0;
+
+/// A value that lends a number of its own to the pool while nobody has its place.
+pub(crate) trait Linked: Default {
+    /// The number, which is 0 in a default value.
+    fn link(&mut self) -> &mut u32;
 }
 
-impl<T: Default> Pool<T> {
-    /// Room for `max` states.
+/// A pool of at most a given number of values. Memory is reserved whole and taken from the machine as
+/// flows come. Free places are chained by the numbers that they lend, so that they cost nothing
+/// besides; the one that was given back last is taken first, since it is still in the cache.
+#[derive(Debug)]
+pub(crate) struct Pool<T> {
+    places: HugeVec<T>,
+    /// Handle of the first free place, or [`NONE`].
+    free: u32,
+    free_count: usize,
+}
+
+impl<T: Linked> Pool<T> {
+    /// A pool of at most `places_max` values.
     ///
     /// # Errors
-    /// When the machine has none.
-    pub(crate) fn new(max: usize) -> io::Result<Self> {
+    /// When the machine has no room for them.
+    pub(crate) fn new(places_max: usize) -> io::Result<Self> {
         Ok(Self {
-            states: HugeVec::try_with_capacity(max)?,
-            free: HugeVec::try_with_capacity(max)?,
+            places: HugeVec::try_with_capacity(places_max.min(u32::MAX as usize - 1))?,
+            free: NONE,
+            free_count: 0,
         })
     }
 
-    /// Takes the memory of the first states from the machine now.
+    /// Takes the memory of the first values from the machine now.
     pub(crate) fn populate(&mut self) {
-        self.states.populate_first(POPULATED);
-        self.free.populate_first(POPULATED);
+        self.places.populate_first(POPULATED);
     }
 
-    /// A fresh state, if there is room for one.
+    /// A place with a default value in it, or [`NONE`] when all are taken.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        if let Some(number) = self.free.pop() {
-            return Some(number);
+    pub(crate) fn take(&mut self) -> u32 {
+        let handle = self.free;
+        if let Some(place) = self.get_mut(handle) {
+            self.free = std::mem::take(place.link());
+            self.free_count -= 1;
+            return handle;
         }
-        let number = self.states.len() as u32;
-        self.states.push(T::default()).ok().map(|()| number)
-    }
-
-    /// Gives a state back.
-    #[inline]
-    pub(crate) fn give_back(&mut self, number: u32) {
-        if let Some(state) = self.states.get_mut(number as usize) {
-            *state = T::default();
-            let kept = self.free.push(number);
-            debug_assert!(kept.is_ok(), "a state given back twice");
+        match self.places.push(T::default()) {
+            Ok(()) => self.places.len() as u32,
+            Err(_) => NONE,
         }
     }
 
-    /// Brings cache lines of a state near, by their numbers.
+    /// Gives a place back, its value made the default one.
+    #[inline]
+    pub(crate) fn release(&mut self, handle: u32) {
+        let free = self.free;
+        if let Some(place) = self.get_mut(handle) {
+            *place = T::default();
+            *place.link() = free;
+            self.free = handle;
+            self.free_count += 1;
+        }
+    }
+
+    /// Brings cache lines of a value near, by their numbers.
     #[inline(always)]
-    pub(crate) fn prefetch<const N: usize>(&self, number: u32, lines: [usize; N]) {
-        let start = self.states.as_ptr().wrapping_add(number as usize);
+    pub(crate) fn prefetch<const N: usize>(&self, handle: u32, lines: [usize; N]) {
+        let start = self
+            .places
+            .as_ptr()
+            .wrapping_add(handle.wrapping_sub(1) as usize);
         for line in lines {
             prefetch::address(start.cast::<u8>().wrapping_add(64 * line));
         }
     }
 
+    /// The value, if `handle` is that of one.
     #[inline(always)]
-    pub(crate) fn get(&self, number: u32) -> Option<&T> {
-        self.states.get(number as usize)
+    pub(crate) fn get(&self, handle: u32) -> Option<&T> {
+        self.places.get(handle.wrapping_sub(1) as usize)
     }
 
+    /// The value, if `handle` is that of one.
     #[inline(always)]
-    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        self.states.get_mut(number as usize)
+    pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        self.places.get_mut(handle.wrapping_sub(1) as usize)
     }
 
-    /// Memory that they take when all are in use, in bytes.
+    /// Values that are taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.places.len() - self.free_count
+    }
+
+    /// Values that may yet be taken.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.places.capacity() - self.taken()
+    }
+
+    /// Memory when all places are taken, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.states.capacity() * (size_of::<T>() + size_of::<u32>())
+        self.places.capacity() * size_of::<T>()
     }
 }
 
@@ -83,15 +118,31 @@ impl<T: Default> Pool<T> {
 mod tests {
     use super::*;
 
+    #[derive(Debug, Default, PartialEq)]
+    struct Value(u32, u64);
+
+    impl Linked for Value {
+        fn link(&mut self) -> &mut u32 {
+            &mut self.0
+        }
+    }
+
     #[test]
-    fn a_place_given_back_is_taken_again_and_no_more_than_there_are() {
-        let mut pool = Pool::<u64>::new(2).unwrap();
-        let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
-        assert_ne!(first, second);
-        assert_eq!(pool.take(), None);
-        *pool.get_mut(first).unwrap() = 7;
-        pool.give_back(first);
-        assert_eq!(pool.take(), Some(first));
-        assert_eq!(pool.get(first), Some(&0));
+    fn places_are_bounded_and_used_again() {
+        let mut pool = Pool::<Value>::new(700).unwrap();
+        let handles: Vec<u32> = (0..700).map(|_| pool.take()).collect();
+        assert!(handles.iter().all(|&handle| handle != 0));
+        assert_eq!(pool.take(), 0);
+        *pool.get_mut(handles[699]).unwrap() = Value(6, 7);
+        assert_eq!(pool.get(handles[699]), Some(&Value(6, 7)));
+        assert_eq!(pool.get(0), None);
+        pool.release(handles[699]);
+        pool.release(handles[3]);
+        pool.release(0);
+        assert_eq!((pool.taken(), pool.left()), (698, 2));
+        assert_eq!(pool.take(), handles[3]);
+        assert_eq!(pool.take(), handles[699]);
+        assert_eq!(pool.get(handles[699]), Some(&Value::default()));
+        assert_eq!(pool.take(), 0);
     }
 }

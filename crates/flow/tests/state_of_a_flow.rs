@@ -1,13 +1,12 @@
 //! What docs/analysis.md says of the memory of a flow is what its types take.
 
-use flow::analysis::{Anomalies, FLOW_BYTES, TCP_BYTES};
+use flow::analysis::{FLOW_BYTES, RARE_BYTES, TCP_BYTES};
 use flow::names::{Names, NamesLimits};
 
 const DOCS: &str = include_str!("../../../docs/analysis.md");
 
 #[test]
 fn the_state_of_a_flow_is_what_the_docs_say() {
-    let anomalies = size_of::<[Anomalies; 2]>();
     let names = Names::BYTES_PER_FLOW;
     let texts = NamesLimits::TEXT_BYTES;
     let udp = FLOW_BYTES + names + texts;
@@ -15,17 +14,18 @@ fn the_state_of_a_flow_is_what_the_docs_say() {
     for line in [
         format!("| any flow | {FLOW_BYTES} |"),
         format!("| TCP, besides | {TCP_BYTES} |"),
-        format!("| TCP with anomalies, besides | {anomalies} |"),
+        format!("| what is rare, of a side of TCP that shows it, besides | {RARE_BYTES} |"),
         format!("| names, besides | {names} |"),
         format!("| texts of names, a flow of the table on average | {texts} |"),
         format!("| a UDP flow, all names and the share of texts included | {udp} |"),
         format!("| a TCP flow, likewise | {tcp} |"),
-        // With the number in the slot, and one in each list of free places.
-        format!(": {} and 1,{} in all.", udp + 8, tcp + 12 - 1000),
+        // With the handle in the slot.
+        format!(": {} and 1,{:03} in all.", udp + 4, tcp + 4 - 1000),
     ] {
         assert!(DOCS.contains(&line), "docs/analysis.md lacks {line:?}");
     }
-    assert!(udp + 8 <= 512, "the goal of a UDP flow: {udp}");
+    assert!(udp + 4 <= 512, "the goal of a UDP flow: {udp}");
+    assert!(tcp + 4 <= 1024, "the goal of a TCP flow: {tcp}");
 }
 
 /// The memory that a table's names are said to take grows by what a flow takes.

@@ -272,9 +272,9 @@ mod tests {
         let mut without_count = Analysis::unseen();
         let mut repeated = Analysis::unseen();
         if let Some(tcp) = &mut without_count.tcp {
-            tcp.limits = limit::ANOMALIES;
+            tcp.sides[0].limits = limit::RARE;
         }
-        repeated.anomalies[1].retransmitted = 1;
+        repeated.rare[1].anomalies.retransmitted = 1;
         let unseen = Analysis::unseen();
         let runs = Run::all(measures(&schema), |measure| measure);
         for analysis in [&Analysis::default(), &unseen, &without_count, &repeated] {

@@ -3,8 +3,9 @@
 use super::{Connection, Names, Rtt, Side};
 use flow::analysis::tcp::mark;
 use flow::analysis::volume::{self, Volume};
-use flow::analysis::{Analysis, Anomalies, Tcp};
+use flow::analysis::{Analysis, Rare, Tcp};
 use flow::names::NamesRecord;
+use wire::tcp::flag::{FIN, RST, SYN};
 
 /// Tstat's numbers of connection types, as bits.
 mod connection_type {
@@ -40,7 +41,7 @@ impl<'a> Connection<'a> {
         for (which, side) in self.sides.iter_mut().enumerate() {
             add_volume(side, &analysis.volume, which);
             if let Some(tcp) = &analysis.tcp {
-                add_tcp(side, tcp, &analysis.anomalies[which], which);
+                add_tcp(side, tcp, &analysis.rare[which], which);
             }
         }
         if let Some(names) = &analysis.names {
@@ -70,13 +71,14 @@ fn add_volume(side: &mut Side, volume: &Volume, which: usize) {
     side.ttl_max = found.ttl_max;
 }
 
-fn add_tcp(side: &mut Side, tcp: &Tcp, anomalies: &Anomalies, which: usize) {
+fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &Rare, which: usize) {
     let found = &tcp.sides[which];
+    let anomalies = &rare.anomalies;
     side.acks = found.acks.into();
     side.pure_acks = found.pure_acks.into();
-    side.syns = found.syns.into();
-    side.fins = found.fins.into();
-    side.resets = found.resets.into();
+    side.syns = found.flag_count(SYN, rare).into();
+    side.fins = found.flag_count(FIN, rare).into();
+    side.resets = found.flag_count(RST, rare).into();
     side.pushes = found.pushes.into();
     side.unique_bytes = side.payload_bytes.saturating_sub(anomalies.repeated_bytes);
     side.retransmitted_packets = anomalies.retransmitted.into();
@@ -106,17 +108,17 @@ fn add_tcp(side: &mut Side, tcp: &Tcp, anomalies: &Anomalies, which: usize) {
     side.window_scale = marked(mark::WINDOW_SCALE).then_some(found.window_scale);
     side.timestamps = marked(mark::TIMESTAMPS);
     side.sack = marked(mark::SACK_PERMITTED);
-    side.sacks = found.sack_blocks.into();
+    side.sacks = rare.sack_blocks.into();
     side.mss = found.segment_size.into();
     side.segment_max = found.segment_max.into();
     side.segment_min = found.segment_min().map_or(0, u64::from);
     side.window_max = found.window_max().map_or(0, u64::from);
     side.window_min = found.window_min().map_or(0, u64::from);
-    side.window_zeros = found.zero_windows.into();
+    side.window_zeros = rare.zero_windows.into();
     side.flight_max = found.in_flight_max.into();
     side.flight_initial = found.in_flight_initial.into();
     // A SYN with another number is that of another connection on the same ports.
-    side.other_syn = tcp.connections > 1 && found.syns > 1;
+    side.other_syn = tcp.connections() > 1 && side.syns > 1;
     if let (Some(min_ns), Some(max_ns)) = (found.rtt.min_ns(), found.rtt.max_ns()) {
         side.rtt = Rtt {
             mean_ns: found.rtt.mean_ns(),

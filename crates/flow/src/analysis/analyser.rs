@@ -1,13 +1,12 @@
 //! Feeds packets to the states of their flows, and lets them go with their flows.
 
 use super::continued::{CONTINUED_MAX, Continued};
-use super::tcp::AnomalyPool;
-use super::volume::NO_STATE;
+use super::tcp::RarePool;
 use super::{Analysis, Level, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
 use crate::names::{self, Applications, Names, NamesLimits};
-use crate::pool::Pool;
+use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
 use hw::hash::KeyedHash;
@@ -23,24 +22,21 @@ const AHEAD: usize = 6;
 /// Cache lines of a flow's state that a packet may touch: all but that of the first packets.
 const VOLUME_LINES: [usize; 4] = [0, 1, 2, 3];
 
-/// In place of a number: none.
-const NO_FLOW: u32 = u32::MAX;
-
 /// Any number: flow ids are to be the same in every run.
 const FLOW_ID_SEED: u64 = 0x666c_6f77_6174_6368;
 
 /// Analyses the flows of one table.
 pub(crate) struct Analyser {
-    /// Of each slot of the table the number of its flow plus one.
-    numbers: HugeSlice<u32>,
+    /// Of each slot of the table the handle of its flow.
+    handles: HugeSlice<u32>,
     volumes: Pool<Volume>,
     tcp: Option<Pool<Tcp>>,
-    anomalies: AnomalyPool,
+    rare: RarePool,
     names: Option<Names>,
     continued: Continued,
     idle_ms: u32,
     digest: KeyedHash,
-    /// Numbers of the flows of the burst at hand.
+    /// Handles of the flows of the burst at hand.
     burst: [u32; BURST],
 }
 
@@ -62,19 +58,23 @@ impl Analyser {
         };
         let states = flows_max + waiting;
         Ok(Self {
-            numbers: HugeSlice::try_zeroed(slots)?,
+            handles: HugeSlice::try_zeroed(slots)?,
             volumes: Pool::new(states)?,
             tcp: match level.has_tcp() {
                 true => Some(Pool::new(states)?),
                 false => None,
             },
-            anomalies: Pool::new(if level.has_tcp() {
-                states.div_ceil(ANOMALOUS).max(states.min(ANOMALOUS_LEAST))
+            rare: Pool::new(if level.has_tcp() {
+                states.div_ceil(RARE_SHARE).max(states.min(RARE_LEAST))
             } else {
                 0
             })?,
             names: match level.has_applications() {
-                true => Some(Names::new(states, &NamesLimits::default(), applications)?),
+                true => Some(Names::new(
+                    states + 1,
+                    &NamesLimits::default(),
+                    applications,
+                )?),
                 false => None,
             },
             continued: Continued::default(),
@@ -82,18 +82,18 @@ impl Analyser {
                 .idle
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
-            burst: [NO_FLOW; BURST],
+            burst: [NONE; BURST],
         })
     }
 
     /// Takes the memory of the first flows from the machine now.
     pub(crate) fn populate(&mut self) {
-        self.numbers.populate();
+        self.handles.populate();
         self.volumes.populate();
         if let Some(tcp) = &mut self.tcp {
             tcp.populate();
         }
-        self.anomalies.populate();
+        self.rare.populate();
         if let Some(names) = &mut self.names {
             names.populate();
         }
@@ -101,23 +101,23 @@ impl Analyser {
 
     /// Memory that it takes with a full table, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.numbers.len() * size_of::<u32>()
+        self.handles.len() * size_of::<u32>()
             + self.volumes.memory_bytes()
             + self.tcp.as_ref().map_or(0, Pool::memory_bytes)
-            + self.anomalies.memory_bytes()
+            + self.rare.memory_bytes()
             + self.names.as_ref().map_or(0, Names::memory_bytes)
     }
 
-    /// Asks for the numbers of the flows in these slots.
+    /// Asks for the handles of the flows in these slots.
     pub(crate) fn stage(&self, slots: &[u32]) {
         for &slot in slots {
-            prefetch::read(&self.numbers, slot as usize);
+            prefetch::read(&self.handles, slot as usize);
         }
     }
 
     /// Moves a flow to another slot.
     pub(crate) fn relocate(&mut self, from: u32, to: u32) {
-        self.numbers[to as usize] = std::mem::take(&mut self.numbers[from as usize]);
+        self.handles[to as usize] = std::mem::take(&mut self.handles[from as usize]);
     }
 
     /// Takes packets `start..end` in, whose slots are `observed`.
@@ -137,13 +137,13 @@ impl Analyser {
             self.open(observed.slots[at], batch, at);
         }
         for at in start..end {
-            let number = self.numbers.get(observed.slots[at] as usize);
             // A packet without a place in the table has a slot beyond them all.
-            let number = number.map_or(NO_FLOW, |number| number.wrapping_sub(1));
-            self.burst[at] = number;
-            self.volumes.prefetch(number, VOLUME_LINES);
+            let slot = observed.slots[at] as usize;
+            let handle = self.handles.get(slot).copied().unwrap_or(NONE);
+            self.burst[at] = handle;
+            self.volumes.prefetch(handle, VOLUME_LINES);
             if let Some(names) = &self.names {
-                names.prefetch(number);
+                names.prefetch(handle);
             }
         }
         if self.names.is_some() {
@@ -166,14 +166,14 @@ impl Analyser {
             if at + AHEAD < end
                 && let Some(ahead) = self.volumes.get(self.burst[at + AHEAD])
                 && let Some(tcp) = &self.tcp
-                && ahead.tcp != NO_STATE
+                && ahead.tcp != NONE
             {
                 let direction = batch.packets()[at + AHEAD].direction;
                 let side = usize::from(direction ^ ahead.initiator);
                 tcp.prefetch(ahead.tcp, Tcp::lines(side, &batch.segments()[at + AHEAD]));
             }
-            let number = self.burst[at];
-            let Some(volume) = self.volumes.get_mut(number) else {
+            let handle = self.burst[at];
+            let Some(volume) = self.volumes.get_mut(handle) else {
                 continue;
             };
             let side = usize::from(packet.direction ^ volume.initiator);
@@ -181,22 +181,22 @@ impl Analyser {
             if segment.transport == ip_protocol::TCP
                 && let Some(pool) = &mut self.tcp
             {
-                if volume.tcp == NO_STATE {
-                    volume.tcp = pool.take().unwrap_or(NO_STATE);
+                if volume.tcp == NONE {
+                    volume.tcp = pool.take();
                 }
                 if let Some(tcp) = pool.get_mut(volume.tcp) {
-                    tcp.count(side, packet.time_ns, segment, &mut self.anomalies);
+                    tcp.count(side, packet.time_ns, segment, &mut self.rare);
                 }
             }
             if NAMES
                 && let Some(names) = &mut self.names
-                && names.wants(number, segment.payload_length)
+                && names.wants(handle, segment.payload_length)
             {
                 let flipped = volume.initiator == 1;
                 let segment = names_segment(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)
                 });
-                names.observe(number, &segment, || {
+                names.observe(handle, &segment, || {
                     let key = batch.flow_key(at);
                     if flipped { key.reversed() } else { key }
                 });
@@ -212,21 +212,20 @@ impl Analyser {
                 .continued
                 .take(&batch.flow_key(at), packet.clock_ms, self.idle_ms);
             match before {
-                Some((number, true)) => {
-                    self.numbers[slot as usize] = number + 1;
+                Some((handle, true)) => {
+                    self.handles[slot as usize] = handle;
                     return;
                 }
-                Some((number, false)) => self.forget(number),
+                Some((handle, false)) => self.forget(handle),
                 None => {}
             }
-            if let Some(number) = self.continued.idle(packet.clock_ms, self.idle_ms) {
-                self.forget(number);
+            if let Some(handle) = self.continued.idle(packet.clock_ms, self.idle_ms) {
+                self.forget(handle);
             }
         }
-        if let Some(number) = self.volumes.take()
-            && let Some(volume) = self.volumes.get_mut(number)
-        {
-            self.numbers[slot as usize] = number + 1;
+        let handle = self.volumes.take();
+        if let Some(volume) = self.volumes.get_mut(handle) {
+            self.handles[slot as usize] = handle;
             volume.open(packet, &batch.segments()[at]);
         } else {
             debug_assert!(false, "more flows than the table may have");
@@ -236,8 +235,8 @@ impl Analyser {
     /// The direction, by the table's key, of the initiator of the flow in `slot`: of a flow that goes
     /// on after its active time-out that of its first record.
     pub(crate) fn initiator(&self, slot: u32) -> Option<u8> {
-        let number = self.numbers.get(slot as usize)?.wrapping_sub(1);
-        Some(self.volumes.get(number)?.initiator)
+        let handle = *self.handles.get(slot as usize)?;
+        Some(self.volumes.get(handle)?.initiator)
     }
 
     /// Ends the flow in `slot`, of which this is the record: what is known of it goes to `analyses`.
@@ -249,37 +248,30 @@ impl Analyser {
         last_ms: u32,
         analyses: &mut Vec<Analysis>,
     ) {
-        let number = std::mem::take(&mut self.numbers[slot as usize]).wrapping_sub(1);
-        let Some(volume) = self.volumes.get_mut(number) else {
+        let handle = std::mem::take(&mut self.handles[slot as usize]);
+        let Some(volume) = self.volumes.get_mut(handle) else {
             analyses.push(Analysis::default());
             return;
         };
         let (tcp, initiator) = (volume.tcp, volume.initiator);
-        let state = self.tcp.as_mut().and_then(|pool| pool.get_mut(tcp));
+        let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
         // Put together where it stays: it is more than a kilobyte.
         let analysis = analyses.push_mut(Analysis {
             flow_id: flow_id(&self.digest, &record.key, volume.origin_ns),
             volume: *volume,
-            tcp: state.as_deref().copied(),
-            anomalies: Default::default(),
+            tcp: state.copied(),
+            rare: state.map_or_else(Default::default, |state| state.rare(&self.rare)),
             names: None,
         });
-        if let Some(state) = state
-            && let Some(anomalies) = self.anomalies.get(state.anomalies)
-        {
-            analysis.anomalies = *anomalies;
-            self.anomalies.give_back(state.anomalies);
-            state.anomalies = u32::MAX;
-        }
         if let Some(names) = &mut self.names {
-            analysis.names = Some(names.take(number, &record.key));
-            self.continued.complete(number, analysis.names.as_mut());
+            analysis.names = Some(names.take(handle, &record.key));
+            self.continued.complete(handle, analysis.names.as_mut());
         }
         if record.end_reason != EndReason::ActiveTimeout {
-            return self.forget(number);
+            return self.forget(handle);
         }
         if let Some(state) = self.tcp.as_mut().and_then(|pool| pool.get_mut(tcp)) {
-            state.next_record();
+            state.next_record(&mut self.rare);
         }
         volume.next_record();
         let key = if initiator == 1 {
@@ -287,29 +279,28 @@ impl Analyser {
         } else {
             record.key
         };
-        if let Some(given_up) = self.continued.wait(key, number, last_ms, analysis) {
+        if let Some(given_up) = self.continued.wait(key, handle, last_ms, analysis) {
             self.forget(given_up);
         }
     }
 
     /// Gives the state of a flow back.
-    fn forget(&mut self, number: u32) {
-        if let Some(volume) = self.volumes.get(number) {
-            if let Some(pool) = &mut self.tcp
-                && let Some(state) = pool.get(volume.tcp)
-            {
-                self.anomalies.give_back(state.anomalies);
-                pool.give_back(volume.tcp);
-            }
-            self.volumes.give_back(number);
+    fn forget(&mut self, handle: u32) {
+        if let Some(volume) = self.volumes.get(handle)
+            && let Some(pool) = &mut self.tcp
+            && let Some(state) = pool.get(volume.tcp)
+        {
+            state.release(&mut self.rare);
+            pool.release(volume.tcp);
         }
+        self.volumes.release(handle);
     }
 }
 
-/// One flow in so many has a place for its anomalies.
-const ANOMALOUS: usize = 8;
-/// As long as there are but so many flows, all have.
-const ANOMALOUS_LEAST: usize = 1 << 16;
+/// For so many flows there is a place for what is rare of a side.
+const RARE_SHARE: usize = 8;
+/// There are at least so many places, or as many as flows.
+const RARE_LEAST: usize = 1 << 16;
 
 #[inline(always)]
 fn names_segment<'a>(

@@ -1,10 +1,11 @@
 //! The columns of an [`Analysis`]: names, units, definitions, and how a value is got. Each measure
 //! that both sides have is two columns, the responder's with `reverse` before its name (RFC 5103).
 
-use super::tcp::{TcpSide, limit};
+use super::tcp::{Anomalies, TcpSide, limit};
 use super::volume::{FIRST_PACKETS, First};
-use super::{Analysis, Anomalies, Tcp};
+use super::{Analysis, Rare, Tcp};
 use std::sync::LazyLock;
+use wire::tcp::flag::{CWR, ECE, URG};
 use wire::{FlowKey, Outline, Tunnel};
 
 mod tcp;
@@ -108,6 +109,12 @@ impl Analysis {
             let tcp = self.tcp.as_ref()?;
             Some(tcp.sides.iter().all(unseen))
         };
+        let rare_known = |tcp: &&Tcp| tcp.limits() & limit::RARE == 0;
+        let of_rare = |unseen: fn(&TcpSide, &Rare) -> bool| {
+            let tcp = self.tcp.as_ref().filter(rare_known)?;
+            let mut sides = tcp.sides.iter().zip(&self.rare);
+            Some(sides.all(|(side, rare)| unseen(side, rare)))
+        };
         let unseen = match part {
             Part::Flow => Some(false),
             Part::Marks => Some(
@@ -118,17 +125,13 @@ impl Analysis {
             Part::Gaps => Some(sides.iter().all(|side| side.gaps() == 0)),
             Part::Responses => Some(self.volume.responses == 0),
             Part::Tcp => of_tcp(|_| false),
-            Part::RareFlags => {
-                of_tcp(|side| side.urgent | side.ecn_echoes | side.windows_reduced == 0)
+            Part::RareFlags => of_rare(|side, _| side.never_had(URG | ECE | CWR)),
+            Part::Sacks => {
+                of_rare(|_, rare| rare.sack_blocks == 0 && rare.duplicates_reported == 0)
             }
-            Part::Sacks => of_tcp(|side| side.sack_blocks == 0 && side.duplicates_reported == 0),
             Part::RoundTrips => of_tcp(|side| side.rtt.count() == 0),
             Part::TimestampRoundTrips => of_tcp(|side| side.timestamp_rtt.count() == 0),
-            Part::Anomalies => {
-                let counted = |tcp: &&Tcp| tcp.limits & limit::ANOMALIES == 0;
-                let tcp = self.tcp.as_ref().filter(counted);
-                tcp.map(|_| self.anomalies == [Anomalies::default(); 2])
-            }
+            Part::Anomalies => of_rare(|_, rare| rare.anomalies == Anomalies::default()),
         };
         match unseen {
             None => Filling::Nothing,

@@ -1,8 +1,8 @@
 //! The analyser: what is known of a flow beyond its counts, for `--statistics tcp`, `app` and `full`.
 //!
-//! State lies apart from the table's entries, in pools by number: a slot of the table keeps its
-//! flow's number alone, so a flow that moves takes four bytes with it. Of each packet of a batch the
-//! number is looked up and the state asked for, then all are counted in their order.
+//! State lies apart from the table's entries, in pools by handle: a slot of the table keeps its
+//! flow's handle alone, so a flow that moves takes four bytes with it. Of each packet of a batch the
+//! handle is looked up and the state asked for, then all are counted in their order.
 
 mod analyser;
 pub mod column;
@@ -14,7 +14,7 @@ pub mod volume;
 pub(crate) use analyser::Analyser;
 pub use column::{AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Filling, Part, Source};
 pub use level::Level;
-pub use tcp::{Anomalies, Tcp};
+pub use tcp::{Rare, Tcp};
 pub use volume::{FIRST_PACKETS, Volume};
 
 use crate::names::NamesRecord;
@@ -29,8 +29,8 @@ pub struct Analysis {
     pub volume: Volume,
     /// TCP, if the flow is that and it was asked for.
     pub tcp: Option<Tcp>,
-    /// What was out of sequence on each side.
-    pub anomalies: [Anomalies; 2],
+    /// What is rare in TCP, on each side.
+    pub rare: [Rare; 2],
     /// What the application layer said, if that was asked for.
     pub names: Option<NamesRecord>,
 }
@@ -41,5 +41,5 @@ pub const FLOW_BYTES: usize = size_of::<Volume>();
 /// Bytes of state that a TCP flow has besides.
 pub const TCP_BYTES: usize = size_of::<Tcp>();
 
-// Of a kibibyte a TCP flow and half of one any other flow, names get the rest.
-const _: () = assert!(FLOW_BYTES <= 512 - 64 && FLOW_BYTES + TCP_BYTES <= 1024);
+/// Bytes of what is rare of a side, once it was seen.
+pub const RARE_BYTES: usize = size_of::<Rare>();

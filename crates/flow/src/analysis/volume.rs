@@ -1,18 +1,16 @@
 //! Volume and timing of a flow, each measure for each side.
 
 use crate::batch::Packet;
+use crate::pool::Linked;
 use wire::segment::seen;
 use wire::{Segment, Tunnel};
 
 /// Of how many of a flow's first packets size, direction and gap are kept.
 pub const FIRST_PACKETS: usize = 10;
 
-/// In place of a TCP state's number: none.
-pub(crate) const NO_STATE: u32 = u32::MAX;
-
 /// What is kept of every flow whatever its protocol: five cache lines, the last one touched by the
 /// first packets alone. Side 0 is the initiator, the sender of the first packet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct Volume {
     /// Time of the first packet of the flow: of its first record, where time-outs cut it into several.
@@ -25,7 +23,7 @@ pub struct Volume {
     pub response_first_ns: u64,
     /// How often the responder's payload followed the initiator's.
     pub responses: u32,
-    /// Number of the TCP state, or [`NO_STATE`].
+    /// Handle of the TCP state.
     pub(crate) tcp: u32,
     /// Outer and inner VLAN tag of the first packet, as in [`FlowKey`](wire::FlowKey).
     pub vlan: [u16; 2],
@@ -103,26 +101,9 @@ pub struct First {
     pub directions: u16,
 }
 
-impl Default for Volume {
-    fn default() -> Self {
-        Self {
-            origin_ns: 0,
-            response_sum_ns: 0,
-            response_max_ns: 0,
-            response_first_ns: 0,
-            responses: 0,
-            tcp: NO_STATE,
-            vlan: [0; 2],
-            mpls_label: 0,
-            record: 0,
-            initiator: 0,
-            transport: 0,
-            tunnel: Tunnel::None,
-            spoke: 0,
-            first_count: 0,
-            sides: [Side::default(); 2],
-            first: First::default(),
-        }
+impl Linked for Volume {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.tcp
     }
 }
 

@@ -1,6 +1,6 @@
 //! Streams that are put together: the pieces of a handshake that spans packets, in any order.
 
-use super::slab::{Linked, Slab};
+use crate::pool::{Linked, Pool};
 use std::io;
 
 /// The most pieces with gaps between them that are kept.
@@ -138,7 +138,7 @@ fn copy(to: &mut [u8], start: u32, end: u32, offset: u32, from: &[u8]) {
 /// The assemblies of all flows, bounded in number and each in bytes.
 #[derive(Debug)]
 pub(super) struct Assemblies {
-    pool: Slab<Assembly>,
+    pool: Pool<Assembly>,
     pub(super) bytes_max: u32,
     count_max: usize,
 }
@@ -146,7 +146,7 @@ pub(super) struct Assemblies {
 impl Assemblies {
     pub(super) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
         Ok(Self {
-            pool: Slab::new(usize::from(count_max))?,
+            pool: Pool::new(usize::from(count_max))?,
             bytes_max,
             count_max: usize::from(count_max),
         })

@@ -16,7 +16,6 @@ mod reader;
 mod record;
 mod resolved;
 mod rtp;
-mod slab;
 mod state;
 mod tcp_stream;
 #[cfg(test)]
@@ -32,10 +31,11 @@ pub use record::{
     ResolvedName, RtpRecord, TlsRecord,
 };
 
+use crate::pool::Pool;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use reader::Reader;
-use slab::Slab;
+
 use state::{Common, Flow, Protocol, State, TEXTS_MAX, TcpState, side};
 use std::io;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ const TCP_TRIES: u8 = 40;
 #[derive(Debug)]
 pub struct Names {
     words: HugeSlice<u64>,
-    flows: Slab<Flow>,
+    flows: Pool<Flow>,
     reader: Reader,
 }
 
@@ -121,7 +121,7 @@ impl Names {
     ) -> io::Result<Self> {
         Ok(Self {
             words: HugeSlice::try_zeroed(slots)?,
-            flows: Slab::new(slots)?,
+            flows: Pool::new(slots)?,
             reader: Reader::new(slots, limits, applications)?,
         })
     }

@@ -1,9 +1,9 @@
 //! What is kept of a flow while it may still tell something.
 
 use super::record::Cut;
-use super::slab::Linked;
 use super::text_pool::Text;
 use super::{Segment, TCP_TRIES, tcp_stream};
+use crate::pool::Linked;
 use wire::tcp::flag;
 
 /// A time or a span in nanoseconds, anywhere in memory: states are packed close.

@@ -3,7 +3,7 @@
 //! hash and compared whole, and go with the last flow that has them.
 
 use super::record::NameText;
-use super::slab::{Linked, Slab};
+use crate::pool::{Linked, Pool};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -67,7 +67,7 @@ impl Text {
 /// The pool.
 #[derive(Debug)]
 pub(super) struct TextPool {
-    blocks: Slab<Block>,
+    blocks: Pool<Block>,
     /// Handles of the first texts of each chain. There are as many chains as blocks, so that they
     /// stay short however full the pool is.
     chains: HugeSlice<u32>,
@@ -81,7 +81,7 @@ impl TextPool {
         let blocks =
             (bytes / (size_of::<Block>() + size_of::<u32>())).clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            blocks: Slab::new(blocks)?,
+            blocks: Pool::new(blocks)?,
             chains: HugeSlice::try_zeroed(blocks)?,
             hash: KeyedHash::new(RandomState::new().build_hasher().finish()),
         })

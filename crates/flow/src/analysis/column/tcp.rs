@@ -2,7 +2,8 @@
 
 use super::{AnalysisValue, Part, Table, about, number, seconds};
 use crate::analysis::Analysis;
-use crate::analysis::tcp::{Class, Tcp, TcpSide, limit, mark};
+use crate::analysis::tcp::{Class, Rare, Tcp, TcpSide, limit, mark};
+use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
 
 /// The side's measures, if the flow is TCP.
 fn of<'v>(
@@ -26,19 +27,28 @@ fn flow<'v>(
     }
 }
 
-/// A count of anomalies; none where a limit has cut them.
-fn anomaly(analysis: &Analysis, value: u64) -> AnalysisValue<'static> {
+/// A number by what is rare; none where a limit has cut that.
+fn rare(
+    analysis: &Analysis,
+    side: usize,
+    value: impl FnOnce(&TcpSide, &Rare) -> u64,
+) -> AnalysisValue<'static> {
     match &analysis.tcp {
-        Some(tcp) if tcp.limits & limit::ANOMALIES == 0 => AnalysisValue::Number(value),
+        Some(tcp) if tcp.limits() & limit::RARE == 0 => {
+            number(value(&tcp.sides[side], &analysis.rare[side]))
+        }
         _ => AnalysisValue::None,
     }
 }
 
+fn flags_of(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
+    rare(analysis, side, |it, rare| it.flag_count(flag, rare).into())
+}
+
 fn class(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
-    anomaly(
-        analysis,
-        analysis.anomalies[side].classes[class as usize].into(),
-    )
+    rare(analysis, side, |_, rare| {
+        rare.anomalies.classes[class as usize].into()
+    })
 }
 
 fn marked(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
@@ -77,7 +87,7 @@ pub(super) fn tcp(table: &mut Table) {
 
 fn connection(table: &mut Table) {
     table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
-    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections)));
+    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections())));
     table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
     table.flow(
         about!(
@@ -90,7 +100,7 @@ fn connection(table: &mut Table) {
         ),
         |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
     );
-    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place to count anomalies, 8 a sequence number too far away to be of the connection."), |it, _| flow(it, |tcp| number(tcp.limits)));
+    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection."), |it, _| flow(it, |tcp| number(tcp.limits())));
 }
 
 fn flags(table: &mut Table) {
@@ -103,7 +113,7 @@ fn flags(table: &mut Table) {
             "syn_cnt",
             "Packets with SYN, at most 65,535 counted (as for the rarer flags below)."
         ),
-        |it, side| of(it, side, |it| number(it.syns)),
+        |it, side| flags_of(it, side, SYN),
     );
     table.sides(
         about!(
@@ -114,7 +124,7 @@ fn flags(table: &mut Table) {
             "fin_cnt",
             "Packets with FIN."
         ),
-        |it, side| of(it, side, |it| number(it.fins)),
+        |it, side| flags_of(it, side, FIN),
     );
     table.sides(
         about!(
@@ -125,7 +135,7 @@ fn flags(table: &mut Table) {
             "rst_cnt",
             "Packets with RST."
         ),
-        |it, side| of(it, side, |it| number(it.resets)),
+        |it, side| flags_of(it, side, RST),
     );
     table.sides(
         about!(
@@ -159,7 +169,7 @@ fn flags(table: &mut Table) {
             "",
             "Packets with URG."
         ),
-        |it, side| of(it, side, |it| number(it.urgent)),
+        |it, side| flags_of(it, side, URG),
     );
     table.sides(
         about!(
@@ -170,7 +180,7 @@ fn flags(table: &mut Table) {
             "",
             "Packets with ECE (RFC 3168)."
         ),
-        |it, side| of(it, side, |it| number(it.ecn_echoes)),
+        |it, side| flags_of(it, side, ECE),
     );
     table.sides(
         about!(
@@ -181,7 +191,7 @@ fn flags(table: &mut Table) {
             "",
             "Packets with CWR (RFC 3168)."
         ),
-        |it, side| of(it, side, |it| number(it.windows_reduced)),
+        |it, side| flags_of(it, side, CWR),
     );
     table.part = Part::Tcp;
     table.sides(
@@ -263,7 +273,7 @@ fn options(table: &mut Table) {
             "sack_cnt",
             "SACK blocks sent (Tstat counts packets that have some)."
         ),
-        |it, side| of(it, side, |it| number(it.sack_blocks)),
+        |it, side| rare(it, side, |_, rare| rare.sack_blocks.into()),
     );
     table.sides(
         about!(
@@ -274,7 +284,7 @@ fn options(table: &mut Table) {
             "",
             "SACK blocks that report data received twice (RFC 2883)."
         ),
-        |it, side| of(it, side, |it| number(it.duplicates_reported)),
+        |it, side| rare(it, side, |_, rare| rare.duplicates_reported.into()),
     );
     table.part = Part::Tcp;
     table.sides(
@@ -308,7 +318,7 @@ fn options(table: &mut Table) {
             "win_0",
             "Packets that told a window of zero."
         ),
-        |it, side| of(it, side, |it| number(it.zero_windows)),
+        |it, side| rare(it, side, |_, rare| rare.zero_windows.into()),
     );
 }
 
@@ -431,15 +441,13 @@ fn data(table: &mut Table) {
             "Bytes of payload seen for the first time."
         ),
         |it, side| {
-            anomaly(
-                it,
-                it.volume.sides[side]
-                    .payload_bytes
-                    .saturating_sub(it.anomalies[side].repeated_bytes),
-            )
+            let payload_bytes = it.volume.sides[side].payload_bytes;
+            rare(it, side, |_, rare| {
+                payload_bytes.saturating_sub(rare.anomalies.repeated_bytes)
+            })
         },
     );
-    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them."), |it, side| of(it, side, |tcp| number(tcp.missed_bytes(&it.anomalies[side]))));
+    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them."), |it, side| rare(it, side, |tcp, rare| tcp.missed_bytes(rare)));
     table.sides(
         about!(
             "tcpSegmentMinimumBytes",
@@ -482,7 +490,7 @@ fn data(table: &mut Table) {
 }
 
 fn anomalies(table: &mut Table) {
-    table.sides(about!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload some of which was seen before; not those that the network copied, and not probes."), |it, side| anomaly(it, it.anomalies[side].retransmitted.into()));
+    table.sides(about!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload some of which was seen before; not those that the network copied, and not probes."), |it, side| rare(it, side, |_, rare| rare.anomalies.retransmitted.into()));
     table.sides(
         about!(
             "tcpRetransmittedBytes",
@@ -492,7 +500,7 @@ fn anomalies(table: &mut Table) {
             "bytes_retx",
             "Bytes seen before in them."
         ),
-        |it, side| anomaly(it, it.anomalies[side].retransmitted_bytes),
+        |it, side| rare(it, side, |_, rare| rare.anomalies.retransmitted_bytes),
     );
     table.sides(
         about!(
@@ -503,7 +511,7 @@ fn anomalies(table: &mut Table) {
             "pkts_ooo",
             "Packets with payload below the highest sequence number, none of which was seen before."
         ),
-        |it, side| anomaly(it, it.anomalies[side].out_of_order.into()),
+        |it, side| rare(it, side, |_, rare| rare.anomalies.out_of_order.into()),
     );
     table.sides(
         about!(

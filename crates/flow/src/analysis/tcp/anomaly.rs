@@ -60,8 +60,7 @@ impl Class {
     }
 }
 
-/// What is counted of the segments of one side that were out of sequence. Kept apart, since most
-/// flows have none.
+/// What is counted of the segments of one side that were out of sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Anomalies {
@@ -77,6 +76,13 @@ pub struct Anomalies {
     pub repeated_bytes: u64,
     /// Bytes of gaps that were given up, since there was no place for more of them.
     pub given_up_bytes: u64,
+}
+
+impl Anomalies {
+    /// Counts a segment of `class`.
+    pub(super) fn count(&mut self, class: Class) {
+        self.classes[class as usize] += 1;
+    }
 }
 
 /// What the judgement of a segment rests on.
@@ -151,5 +157,3 @@ impl Evidence {
         }
     }
 }
-
-const _: () = assert!(size_of::<[Anomalies; 2]>() == 128);

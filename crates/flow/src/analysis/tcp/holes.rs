@@ -6,7 +6,7 @@ use super::sent::after;
 pub(super) const HOLES: usize = 3;
 
 /// Gaps in the order of their sequence numbers: from, and behind the last byte.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Holes([[u32; 2]; HOLES]);
 

@@ -9,19 +9,24 @@ mod conversation;
 #[cfg(test)]
 mod faulty_path;
 mod holes;
+mod rare;
 mod rtt;
 mod sent;
+mod side;
+mod span;
 #[cfg(test)]
 mod tests;
 
 pub use anomaly::{Anomalies, CLASSES, Class};
+pub use rare::Rare;
+pub(crate) use rare::RarePool;
 pub use rtt::RoundTrips;
 
-use crate::pool::Pool;
+use crate::pool::Linked;
 use anomaly::Evidence;
-use holes::Holes;
 use rtt::Smoothed;
 use sent::{SentList, after};
+use span::Nanoseconds;
 use wire::Segment;
 use wire::segment::seen;
 use wire::tcp::flag::{ACK, FIN, PSH, RST, SYN};
@@ -48,9 +53,17 @@ pub mod mark {
     pub const WINDOW: u16 = 0x100;
     /// Its SYN was answered, and the answer is yet to be acknowledged.
     pub(super) const ANSWERED: u16 = 0x200;
+    /// It sent the SYN that opens the connection.
+    pub(super) const CLIENT: u16 = 0x400;
+    /// How long the answer to its SYN took is known.
+    pub(super) const HANDSHAKE: u16 = 0x800;
+    /// A value of its time stamps is yet to be echoed.
+    pub(super) const STAMPED: u16 = 0x1000;
+    /// What holds of a side whatever its sequence numbers are.
+    pub(super) const LASTING: u16 = TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE;
 }
 
-/// What a limit cut: bits of [`Tcp::limits`].
+/// What a limit cut: bits of [`TcpSide::limits`].
 pub mod limit {
     /// More segments were under way than the list of one side holds: not all round trips were
     /// measured, and a retransmission may be in the wrong class.
@@ -58,14 +71,12 @@ pub mod limit {
     /// A gap was given up that had not been acknowledged: its bytes, should they have come, count as
     /// retransmitted.
     pub const GAPS: u8 = 0x02;
-    /// There was no place to count anomalies: none are known.
-    pub const ANOMALIES: u8 = 0x04;
+    /// There was no place for what is rare: anomalies, gaps and what else [`Rare`](super::Rare) has
+    /// are not known.
+    pub const RARE: u8 = 0x04;
     /// A sequence number was so far away that counting began anew.
     pub const JUMP: u8 = 0x08;
 }
-
-/// In place of a place for anomalies: none yet.
-const NO_PLACE: u32 = u32::MAX;
 
 /// Further than this from what is expected, a sequence number is of something else: no window is
 /// larger (RFC 7323 section 2.3).
@@ -75,32 +86,21 @@ const JUMP: i32 = 1 << 30;
 const DUPLICATES: u8 = 3;
 
 /// What is kept of a TCP flow beside its [`Volume`](super::Volume). Side 0 is the initiator.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Tcp {
     /// Each side.
     pub sides: [TcpSide; 2],
-    /// Time of the last SYN, then of the last SYN-ACK.
-    waiting_ns: i64,
-    /// From the SYN to the SYN-ACK, as far as `steps` says that it is known.
-    server_ns: u64,
-    /// From the SYN-ACK to the ACK that ends the handshake.
-    client_ns: u64,
-    /// Place of the anomalies.
-    pub(crate) anomalies: u32,
-    /// Connections that were opened on the ports of the flow.
-    pub connections: u16,
-    /// What a limit cut: see [`limit`].
-    pub limits: u8,
-    /// How far the handshake came: 1 SYN, 2 SYN-ACK, 3 ACK.
-    steps: u8,
-    /// The side that sent the SYN.
-    client: u8,
 }
 
-/// What is kept of one side: five cache lines, in the order of how often a packet touches them. The
-/// first is every packet's; then the segments under way, time stamps and round trips; the last one
-/// has what is rare.
+impl Linked for Tcp {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.sides[0].next
+    }
+}
+
+/// What is kept of one side: four cache lines, in the order of how often a packet touches them. The
+/// first is every packet's; then the segments under way, time stamps, and round trips.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct TcpSide {
@@ -117,10 +117,6 @@ pub struct TcpSide {
     pub window_scale: u8,
     window_min: u32,
     window_max: u32,
-    /// Its last window, not scaled.
-    window: u16,
-    /// Packets that told a window of zero.
-    pub zero_windows: u16,
     /// The most bytes under way, sent and not acknowledged, that the probe saw.
     pub in_flight_max: u32,
     /// Bytes that were sent before the first of them was acknowledged.
@@ -135,36 +131,30 @@ pub struct TcpSide {
     pub segment_max: u16,
     /// The least payload of a packet that has any, subtracted from 65,535.
     segment_min: u16,
-    /// A loss is repaired when this is acknowledged.
-    recovery: u32,
+    /// Its last window, not scaled.
+    window: u16,
+    /// Maximum segment size of its SYN, 0 if it told none.
+    pub segment_size: u16,
+    /// Handle of what is rare.
+    pub(crate) rare: u32,
     sent: SentList,
-    stamped_ns: i64,
     stamp: u32,
     last_stamp: u32,
+    /// When `stamp` was sent.
+    stamped: Nanoseconds,
+    /// Time of its last SYN, then, with [`mark::HANDSHAKE`], how long the answer took.
+    handshake: Nanoseconds,
+    /// What a limit cut: see [`limit`].
+    pub limits: u8,
+    /// Flags that it sent at least once.
+    flags_seen: u8,
+    /// Connections that it opened on the ports of the flow.
+    connections: u16,
     smoothed: Smoothed,
     /// Round trips of its data: from the probe to the other host and back.
     pub rtt: RoundTrips,
     /// The same by time stamps.
     pub timestamp_rtt: RoundTrips,
-    holes: Holes,
-    /// SACK blocks.
-    pub sack_blocks: u32,
-    /// Packets with SYN.
-    pub syns: u16,
-    /// Packets with FIN.
-    pub fins: u16,
-    /// Packets with RST.
-    pub resets: u16,
-    /// Packets with URG.
-    pub urgent: u16,
-    /// Packets with ECE.
-    pub ecn_echoes: u16,
-    /// Packets with CWR.
-    pub windows_reduced: u16,
-    /// Maximum segment size of its SYN, 0 if it told none.
-    pub segment_size: u16,
-    /// SACK blocks that report a duplicate (RFC 2883).
-    pub duplicates_reported: u16,
 }
 
 /// Cache lines of a side.
@@ -172,29 +162,11 @@ const SIDE_LINES: usize = size_of::<TcpSide>() / 64;
 
 // What `Tcp::lines` says of them.
 const _: () = {
-    assert!(std::mem::offset_of!(TcpSide, sent) == 56 && SIDE_LINES == 5);
-    assert!(std::mem::offset_of!(TcpSide, stamped_ns) / 64 == 2);
+    assert!(std::mem::offset_of!(TcpSide, sent) == 56 && SIDE_LINES == 4);
     assert!(std::mem::offset_of!(TcpSide, last_stamp) / 64 == 2);
+    assert!(std::mem::offset_of!(TcpSide, stamped) / 64 == 2);
+    assert!(std::mem::offset_of!(TcpSide, rtt) / 64 == 3);
 };
-
-impl Default for Tcp {
-    fn default() -> Self {
-        Self {
-            sides: [TcpSide::default(); 2],
-            waiting_ns: 0,
-            server_ns: 0,
-            client_ns: 0,
-            anomalies: NO_PLACE,
-            connections: 0,
-            limits: 0,
-            steps: 0,
-            client: 0,
-        }
-    }
-}
-
-/// The places for anomalies of both sides.
-pub(crate) type AnomalyPool = Pool<[Anomalies; 2]>;
 
 impl Tcp {
     /// The cache lines of a state that such a packet of `side` will most likely touch.
@@ -217,320 +189,54 @@ impl Tcp {
         side: usize,
         time_ns: i64,
         segment: &Segment,
-        pool: &mut AnomalyPool,
+        pool: &mut RarePool,
     ) {
+        let (this, peer) = both(&mut self.sides, side);
         let flags = segment.tcp_flags;
         if flags & (SYN | RST) != 0 {
-            return self.open_or_reset(side, time_ns, segment, pool);
+            return open_or_reset(this, peer, time_ns, segment, pool);
         }
-        self.steady(side, time_ns, segment, pool);
-    }
-
-    /// A packet with neither SYN nor RST, or what goes with a SYN.
-    #[inline(always)]
-    fn steady(&mut self, side: usize, time_ns: i64, segment: &Segment, pool: &mut AnomalyPool) {
-        let flags = segment.tcp_flags;
-        if self.sides[side].marks & mark::ANSWERED != 0 && flags & ACK != 0 {
-            self.end_handshake(side, time_ns, segment);
-        }
-        let (this, peer) = both(&mut self.sides, side);
-        this.acks += u32::from(flags & ACK != 0);
-        this.pushes += u32::from(flags & PSH != 0);
-        if flags & !(ACK | PSH) != 0 {
-            this.count_rare(flags);
-        }
-        let same_window = this.window == segment.window;
-        if flags & SYN == 0 {
-            this.tell_window(segment.window, peer.marks);
-        }
-        let start = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
-        let length = segment.payload_length;
-        if this.marks & mark::STARTED == 0 {
-            this.begin(start);
-        }
-        let mut in_sequence = true;
-        if start == this.next {
-            if length > 0 {
-                this.add(start, length, time_ns, segment, &mut self.limits);
-            }
-        } else {
-            in_sequence = false;
-        }
-        let pure = length == 0 && flags & (SYN | FIN) == 0;
-        this.pure_acks += u32::from(pure && flags & ACK != 0);
-        if flags & ACK != 0 {
-            let news = peer.acknowledge(segment.acknowledgement, time_ns, pure && same_window);
-            if news != 0 {
-                self.limit_gap(side ^ 1, news, pool);
-            }
-        }
-        if segment.has(seen::TIMESTAMPS) {
-            let (this, peer) = both(&mut self.sides, side);
-            this.stamp(peer, time_ns, segment);
-        }
-        if segment.sack_blocks > 0 {
-            self.sides[side].count_sack(segment);
-        }
-        if !in_sequence {
-            self.out_of_sequence(side, start, time_ns, segment, pool);
-        }
-    }
-
-    #[inline(never)]
-    fn end_handshake(&mut self, side: usize, time_ns: i64, segment: &Segment) {
-        if segment.acknowledgement == self.sides[side ^ 1].start {
-            self.client_ns = interval(self.waiting_ns, time_ns);
-            self.sides[side ^ 1].smoothed.add(self.client_ns);
-            self.sides[side].marks &= !mark::ANSWERED;
-            self.steps = 3;
-        }
-    }
-
-    #[inline(never)]
-    fn open_or_reset(
-        &mut self,
-        side: usize,
-        time_ns: i64,
-        segment: &Segment,
-        pool: &mut AnomalyPool,
-    ) {
-        let flags = segment.tcp_flags;
-        if flags & RST != 0 {
-            let this = &mut self.sides[side];
-            this.acks += u32::from(flags & ACK != 0);
-            this.pushes += u32::from(flags & PSH != 0);
-            this.count_rare(flags);
-            return;
-        }
-        let start = segment.sequence.wrapping_add(1);
-        let known = self.sides[side].marks;
-        // Sent again, or late, where what it begins is known.
-        let again = known & mark::STARTED != 0 && self.sides[side].start == start;
-        if again {
-            let late = known & mark::SYN == 0 && flags & ACK == 0;
-            self.connections = self.connections.saturating_add(u16::from(late));
-        } else {
-            if flags & ACK == 0 {
-                // A new connection: of both sides nothing that was known holds.
-                self.restart(side, pool);
-                self.restart(side ^ 1, pool);
-                self.connections = self.connections.saturating_add(1);
-                self.sides
-                    .iter_mut()
-                    .for_each(|it| it.marks &= !mark::ANSWERED);
-                self.steps = 0;
-            } else if known & mark::STARTED != 0 {
-                self.restart(side, pool);
-            }
-            self.sides[side].begin(start);
-        }
-        if flags & ACK == 0 {
-            if self.steps <= 1 {
-                (self.waiting_ns, self.steps, self.client) = (time_ns, 1, side as u8);
-            }
-        } else if self.steps == 1 && side != usize::from(self.client) {
-            self.server_ns = interval(self.waiting_ns, time_ns);
-            let client = &mut self.sides[usize::from(self.client)];
-            client.smoothed.add(self.server_ns);
-            client.marks |= mark::ANSWERED;
-            (self.waiting_ns, self.steps) = (time_ns, 2);
-        } else if self.steps == 2 {
-            self.waiting_ns = time_ns;
-        }
-        self.sides[side].take_options(segment);
-        self.steady(side, time_ns, segment, pool);
-    }
-
-    /// Forgets the sequence numbers of a side; its measures stay.
-    fn restart(&mut self, side: usize, pool: &mut AnomalyPool) {
-        let missed = self.sides[side].missed_in_gaps();
-        if missed > 0 {
-            self.anomalies(pool, side, |it| it.given_up_bytes += missed);
-        }
-        let this = &mut self.sides[side];
-        this.holes = Holes::default();
-        this.marks &= mark::TIMESTAMPS | mark::WINDOW | mark::ANSWERED;
-        this.duplicates = 0;
-        this.smoothed = Smoothed::default();
-        this.stamped_ns = 0;
-    }
-
-    /// A segment that does not begin where the one before has ended.
-    #[inline(never)]
-    fn out_of_sequence(
-        &mut self,
-        side: usize,
-        start: u32,
-        time_ns: i64,
-        segment: &Segment,
-        pool: &mut AnomalyPool,
-    ) {
-        let length = segment.payload_length;
-        let flags = segment.tcp_flags;
-        let (this, peer) = both(&mut self.sides, side);
-        let ahead = start.wrapping_sub(this.next).cast_signed();
-        // A FIN takes a sequence number and is no data.
-        if ahead == 1 && length == 0 && this.marks & mark::FIN != 0 {
-            return;
-        }
-        if !(-JUMP..=JUMP).contains(&ahead) {
-            self.limits |= limit::JUMP;
-            self.restart(side, pool);
-            let this = &mut self.sides[side];
-            this.begin(start);
-            if length > 0 {
-                this.add(start, length, time_ns, segment, &mut self.limits);
-            }
-            return;
-        }
-        if ahead > 0 {
-            let given_up = this.holes.add(this.next, start);
-            this.next = start;
-            if length > 0 {
-                this.add(start, length, time_ns, segment, &mut self.limits);
-            }
-            return self.give_up(side, given_up, pool);
-        }
-        if length == 0 {
-            // The byte before the next one, without it: is the other host alive? (RFC 9293 3.8.4.)
-            if ahead == -1 && flags & (SYN | FIN) == 0 && this.acknowledged == this.next {
-                self.anomalies(pool, side, |it| {
-                    it.classes[Class::FlowControl as usize] += 1;
-                });
-            }
-            return;
-        }
-        let end = start.wrapping_add(length);
-        if after(this.start, start) && this.marks & mark::SYN == 0 {
-            // Before the first that was seen, and so not a byte that was.
-            let gap = if after(this.start, end) {
-                Some([end, this.start])
-            } else {
-                None
-            };
-            let overlap = end
-                .wrapping_sub(this.start)
-                .cast_signed()
-                .max(0)
-                .cast_unsigned();
-            this.start = start;
-            let given_up = gap.and_then(|[from, to]| this.holes.add(from, to));
-            self.give_up(side, given_up, pool);
-            self.anomalies(pool, side, |it| {
-                it.out_of_order += 1;
-                it.repeated_bytes += u64::from(overlap);
-                it.classes[Class::Unknown as usize] += 1;
-            });
-            return;
-        }
-        let (filled, given_up) = this.holes.fill(start, end);
-        let beyond = end
-            .wrapping_sub(this.next)
-            .cast_signed()
-            .max(0)
-            .cast_unsigned();
-        let repeated = length.saturating_sub(filled + beyond);
-        let probe = length == 1
-            && end == this.next
-            && repeated == 1
-            && (peer.is_closed() || this.acknowledged == this.next);
-        let evidence = Evidence {
-            seen: repeated > 0,
-            acknowledged: this.marks & mark::ACKNOWLEDGED != 0 && !after(end, this.acknowledged),
-            identification: segment.identification,
-            known: this.sent.find(start, time_ns),
-            rtt_ns: this.smoothed.together_ns(&peer.smoothed),
-            timeout_ns: this.smoothed.timeout_ns(&peer.smoothed),
-            asked_for: this.duplicates >= DUPLICATES || this.marks & mark::RECOVERS != 0,
-        };
-        let class = if probe {
-            Class::FlowControl
-        } else {
-            evidence.judge()
-        };
-        match class {
-            Class::Duplicate | Class::FlowControl => {}
-            _ if repeated > 0 => {
-                this.sent
-                    .send_again(start, end, time_ns, segment.identification);
-            }
-            _ => {
-                let again = class != Class::Reordering;
-                let identification = segment.identification;
-                let acknowledged = evidence.acknowledged;
-                if !this
-                    .sent
-                    .insert(end, time_ns, identification, again, acknowledged)
-                {
-                    this.sent
-                        .send_again(start, end, time_ns, segment.identification);
-                }
-            }
-        }
-        if beyond > 0 {
-            let from = this.next;
-            this.add(from, beyond, time_ns, segment, &mut self.limits);
-        }
-        self.give_up(side, given_up, pool);
-        self.anomalies(pool, side, |it| {
-            it.classes[class as usize] += 1;
-            it.repeated_bytes += u64::from(repeated);
-            if repeated == 0 {
-                it.out_of_order += 1;
-            } else if !matches!(class, Class::Duplicate | Class::FlowControl) {
-                it.retransmitted += 1;
-                it.retransmitted_bytes += u64::from(repeated);
-            }
-        });
-    }
-
-    /// Counts what was missed of `side` and cannot be kept as a gap.
-    #[inline(never)]
-    fn limit_gap(&mut self, side: usize, from: u32, pool: &mut AnomalyPool) {
-        let this = &mut self.sides[side];
-        let to = this.next;
-        let given_up = this.holes.add(to.wrapping_sub(from), to);
-        self.give_up(side, given_up, pool);
-    }
-
-    fn give_up(&mut self, side: usize, gap: Option<[u32; 2]>, pool: &mut AnomalyPool) {
-        let Some([from, to]) = gap else {
-            return;
-        };
-        let this = &self.sides[side];
-        if this.marks & mark::ACKNOWLEDGED == 0 || after(to, this.acknowledged) {
-            self.limits |= limit::GAPS;
-        }
-        let bytes = u64::from(to.wrapping_sub(from));
-        self.anomalies(pool, side, |it| it.given_up_bytes += bytes);
-    }
-
-    fn anomalies(
-        &mut self,
-        pool: &mut AnomalyPool,
-        side: usize,
-        note: impl FnOnce(&mut Anomalies),
-    ) {
-        if self.anomalies == NO_PLACE {
-            self.anomalies = pool.take().unwrap_or(NO_PLACE);
-        }
-        match pool.get_mut(self.anomalies) {
-            Some(sides) => note(&mut sides[side]),
-            None => self.limits |= limit::ANOMALIES,
-        }
+        steady(this, peer, time_ns, segment, pool);
     }
 
     /// From the SYN to the SYN-ACK: the way from the probe to the server and back. Of a SYN that was
     /// sent again the last one counts.
     #[must_use]
     pub fn server_handshake_ns(&self) -> Option<u64> {
-        (self.steps >= 2).then_some(self.server_ns)
+        let [client, _] = self.client_and_server()?;
+        client.handshake_ns()
     }
 
     /// From the SYN-ACK to the ACK that answers it: the way from the probe to the client and back.
     #[must_use]
     pub fn client_handshake_ns(&self) -> Option<u64> {
-        (self.steps >= 3).then_some(self.client_ns)
+        let [_, server] = self.client_and_server()?;
+        server.handshake_ns()
+    }
+
+    fn client_and_server(&self) -> Option<[&TcpSide; 2]> {
+        let [first, second] = &self.sides;
+        if first.marks & mark::CLIENT != 0 {
+            Some([first, second])
+        } else if second.marks & mark::CLIENT != 0 {
+            Some([second, first])
+        } else {
+            None
+        }
+    }
+
+    /// Connections that were opened on the ports of the flow.
+    #[must_use]
+    pub const fn connections(&self) -> u16 {
+        let [first, second] = &self.sides;
+        first.connections.saturating_add(second.connections)
+    }
+
+    /// What a limit cut of either side: see [`limit`].
+    #[must_use]
+    pub const fn limits(&self) -> u8 {
+        let [first, second] = &self.sides;
+        first.limits | second.limits
     }
 
     /// Whether the flow was seen from its beginning: with the SYN of a side.
@@ -539,36 +245,45 @@ impl Tcp {
         self.sides.iter().any(|side| side.marks & mark::SYN != 0)
     }
 
+    /// What is rare, of each side.
+    pub(crate) fn rare(&self, pool: &RarePool) -> [Rare; 2] {
+        self.sides
+            .each_ref()
+            .map(|side| pool.get(side.rare).copied().unwrap_or_default())
+    }
+
+    /// Gives the places of what is rare back.
+    pub(crate) fn release(&self, pool: &mut RarePool) {
+        for side in &self.sides {
+            pool.release(side.rare);
+        }
+    }
+
     /// Begins another record of the same flow: what was counted goes, what is known of the
     /// connection stays.
-    pub(crate) fn next_record(&mut self) {
+    pub(crate) fn next_record(&mut self, pool: &mut RarePool) {
         for side in &mut self.sides {
-            if side.missed_in_gaps() > 0 {
-                side.holes = Holes::default();
-            }
-        }
-        for side in &mut self.sides {
+            side.next_rare(pool);
             *side = TcpSide {
                 next: side.next,
                 acknowledged: side.acknowledged,
                 start: side.start,
-                recovery: side.recovery,
-                holes: side.holes,
+                rare: side.rare,
                 sent: side.sent,
                 marks: side.marks & !mark::WINDOW,
                 duplicates: side.duplicates,
                 window_scale: side.window_scale,
                 window: side.window,
+                handshake: side.handshake,
+                connections: side.connections,
                 smoothed: side.smoothed,
-                stamped_ns: side.stamped_ns,
+                stamped: side.stamped,
                 stamp: side.stamp,
                 last_stamp: side.last_stamp,
                 segment_size: side.segment_size,
                 ..TcpSide::default()
             };
         }
-        self.limits = 0;
-        self.anomalies = NO_PLACE;
     }
 }
 
@@ -583,11 +298,213 @@ fn both(sides: &mut [TcpSide; 2], side: usize) -> (&mut TcpSide, &mut TcpSide) {
     }
 }
 
-/// From `from` to `to`, 0 if the clock went back.
-fn interval(from: i64, to: i64) -> u64 {
-    to.saturating_sub(from).max(0).cast_unsigned()
+/// A packet of `this` with neither SYN nor RST, or what goes with a SYN.
+#[inline(always)]
+fn steady(
+    this: &mut TcpSide,
+    peer: &mut TcpSide,
+    time_ns: i64,
+    segment: &Segment,
+    pool: &mut RarePool,
+) {
+    let flags = segment.tcp_flags;
+    if this.marks & mark::ANSWERED != 0 && flags & ACK != 0 {
+        this.end_handshake(peer, time_ns, segment);
+    }
+    this.acks += u32::from(flags & ACK != 0);
+    this.pushes += u32::from(flags & PSH != 0);
+    if flags & !(ACK | PSH) != 0 {
+        this.count_flags(flags, pool);
+    }
+    let same_window = this.window == segment.window;
+    if flags & SYN == 0 {
+        this.tell_window(segment.window, peer.marks);
+        if segment.window == 0 {
+            this.count_zero_window(pool);
+        }
+    }
+    let start = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
+    let length = segment.payload_length;
+    if this.marks & mark::STARTED == 0 {
+        this.begin(start);
+    }
+    let in_sequence = start == this.next;
+    if in_sequence && length > 0 {
+        this.add(start, length, time_ns, segment);
+    }
+    let pure = length == 0 && flags & (SYN | FIN) == 0;
+    this.pure_acks += u32::from(pure && flags & ACK != 0);
+    if flags & ACK != 0 {
+        let number = segment.acknowledgement;
+        peer.acknowledge(number, time_ns, pure && same_window, pool);
+    }
+    if segment.has(seen::TIMESTAMPS) {
+        this.stamp(peer, time_ns, segment);
+    }
+    if segment.sack_blocks > 0 {
+        this.count_sack(segment, pool);
+    }
+    if !in_sequence {
+        out_of_sequence(this, peer, start, time_ns, segment, pool);
+    }
 }
 
-mod side;
+#[inline(never)]
+fn open_or_reset(
+    this: &mut TcpSide,
+    peer: &mut TcpSide,
+    time_ns: i64,
+    segment: &Segment,
+    pool: &mut RarePool,
+) {
+    let flags = segment.tcp_flags;
+    if flags & RST != 0 {
+        this.acks += u32::from(flags & ACK != 0);
+        this.pushes += u32::from(flags & PSH != 0);
+        return this.count_flags(flags, pool);
+    }
+    let start = segment.sequence.wrapping_add(1);
+    // Sent again, or late, where what it begins is known.
+    let again = this.marks & mark::STARTED != 0 && this.start == start;
+    if again {
+        let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
+        this.connections = this.connections.saturating_add(u16::from(late));
+    } else {
+        if flags & ACK == 0 {
+            // A new connection: of both sides nothing that was known holds.
+            for side in [&mut *this, &mut *peer] {
+                side.restart(pool);
+                side.marks &= !(mark::ANSWERED | mark::CLIENT | mark::HANDSHAKE);
+            }
+            this.connections = this.connections.saturating_add(1);
+        } else if this.marks & mark::STARTED != 0 {
+            this.restart(pool);
+        }
+        this.begin(start);
+    }
+    if flags & ACK == 0 {
+        this.ask(peer, time_ns);
+    } else {
+        this.answer(peer, time_ns);
+    }
+    this.take_options(segment);
+    steady(this, peer, time_ns, segment, pool);
+}
 
-const _: () = assert!(size_of::<Tcp>() <= 704);
+/// A segment that does not begin where the one before has ended.
+#[inline(never)]
+fn out_of_sequence(
+    this: &mut TcpSide,
+    peer: &TcpSide,
+    start: u32,
+    time_ns: i64,
+    segment: &Segment,
+    pool: &mut RarePool,
+) {
+    let length = segment.payload_length;
+    let flags = segment.tcp_flags;
+    let ahead = start.wrapping_sub(this.next).cast_signed();
+    // A FIN takes a sequence number and is no data.
+    if ahead == 1 && length == 0 && this.marks & mark::FIN != 0 {
+        return;
+    }
+    if !(-JUMP..=JUMP).contains(&ahead) {
+        this.limits |= limit::JUMP;
+        this.restart(pool);
+        this.begin(start);
+        if length > 0 {
+            this.add(start, length, time_ns, segment);
+        }
+        return;
+    }
+    if ahead > 0 {
+        let from = std::mem::replace(&mut this.next, start);
+        this.add_gap(from, start, pool);
+        if length > 0 {
+            this.add(start, length, time_ns, segment);
+        }
+        return;
+    }
+    if length == 0 {
+        // The byte before the next one, without it: is the other host alive? (RFC 9293 3.8.4.)
+        if ahead == -1 && flags & (SYN | FIN) == 0 && this.acknowledged == this.next {
+            this.note(pool, |rare| rare.anomalies.count(Class::FlowControl));
+        }
+        return;
+    }
+    let end = start.wrapping_add(length);
+    if after(this.start, start) && this.marks & mark::SYN == 0 {
+        // Before the first that was seen, and so not a byte that was.
+        let first = std::mem::replace(&mut this.start, start);
+        let overlap = end.wrapping_sub(first).cast_signed().max(0).cast_unsigned();
+        if after(first, end) {
+            this.add_gap(end, first, pool);
+        }
+        this.note(pool, |rare| {
+            rare.anomalies.out_of_order += 1;
+            rare.anomalies.repeated_bytes += u64::from(overlap);
+            rare.anomalies.count(Class::Unknown);
+        });
+        return;
+    }
+    let filled = this.fill_gaps(start, end, pool);
+    let beyond = end
+        .wrapping_sub(this.next)
+        .cast_signed()
+        .max(0)
+        .cast_unsigned();
+    let repeated = length.saturating_sub(filled + beyond);
+    let probe = length == 1
+        && end == this.next
+        && repeated == 1
+        && (peer.is_closed() || this.acknowledged == this.next);
+    let evidence = Evidence {
+        seen: repeated > 0,
+        acknowledged: this.marks & mark::ACKNOWLEDGED != 0 && !after(end, this.acknowledged),
+        identification: segment.identification,
+        known: this.sent.find(start, time_ns),
+        rtt_ns: this.smoothed.together_ns(&peer.smoothed),
+        timeout_ns: this.smoothed.timeout_ns(&peer.smoothed),
+        asked_for: this.duplicates >= DUPLICATES || this.marks & mark::RECOVERS != 0,
+    };
+    let class = if probe {
+        Class::FlowControl
+    } else {
+        evidence.judge()
+    };
+    match class {
+        Class::Duplicate | Class::FlowControl => {}
+        _ if repeated > 0 => {
+            this.sent
+                .send_again(start, end, time_ns, segment.identification);
+        }
+        _ => {
+            let again = class != Class::Reordering;
+            let identification = segment.identification;
+            let acknowledged = evidence.acknowledged;
+            if !this
+                .sent
+                .insert(end, time_ns, identification, again, acknowledged)
+            {
+                this.sent
+                    .send_again(start, end, time_ns, segment.identification);
+            }
+        }
+    }
+    if beyond > 0 {
+        let from = this.next;
+        this.add(from, beyond, time_ns, segment);
+    }
+    this.note(pool, |rare| {
+        rare.anomalies.count(class);
+        rare.anomalies.repeated_bytes += u64::from(repeated);
+        if repeated == 0 {
+            rare.anomalies.out_of_order += 1;
+        } else if !matches!(class, Class::Duplicate | Class::FlowControl) {
+            rare.anomalies.retransmitted += 1;
+            rare.anomalies.retransmitted_bytes += u64::from(repeated);
+        }
+    });
+}
+
+const _: () = assert!(size_of::<Tcp>() == 512);

@@ -1,27 +1,30 @@
 //! Round trips from the probe to one host and back.
 
+use super::span::Nanoseconds;
+
 /// Samples of a round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct RoundTrips {
     /// Their sum in nanoseconds.
     sum_ns: u64,
-    /// The least, subtracted from the largest number there is.
-    min: u64,
-    /// The greatest.
-    max_ns: u64,
     /// The sum of their squares, less what rounding takes: squares of less than 95 ms are exact.
     squares: f64,
     /// How many.
     count: u32,
+    /// The least, subtracted from the greatest span there is.
+    min: Nanoseconds,
+    /// The greatest.
+    max: Nanoseconds,
 }
 
 impl RoundTrips {
     #[inline]
     pub(super) fn add(&mut self, sample_ns: u64) {
         self.sum_ns += sample_ns;
-        self.min = self.min.max(u64::MAX - sample_ns);
-        self.max_ns = self.max_ns.max(sample_ns);
+        let complement_ns = Nanoseconds::of(sample_ns).complement();
+        self.min = Nanoseconds::of(self.min.span_ns().max(complement_ns));
+        self.max = Nanoseconds::of(self.max.span_ns().max(sample_ns));
         self.squares += sample_ns as f64 * sample_ns as f64;
         self.count = self.count.saturating_add(1);
     }
@@ -35,13 +38,13 @@ impl RoundTrips {
     /// The shortest, if there is one.
     #[must_use]
     pub fn min_ns(&self) -> Option<u64> {
-        (self.count > 0).then(|| u64::MAX - self.min)
+        (self.count > 0).then(|| self.min.complement())
     }
 
     /// The longest, if there is one.
     #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max_ns)
+        (self.count > 0).then(|| self.max.span_ns())
     }
 
     /// Their sum.

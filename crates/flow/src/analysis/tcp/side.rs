@@ -1,31 +1,67 @@
 //! What one side of a TCP flow does.
 
-use super::rtt::RoundTrips;
+use super::rare::RarePool;
+use super::rtt::{RoundTrips, Smoothed};
 use super::sent::{SentList, after};
-use super::{DUPLICATES, TcpSide, interval, limit, mark};
+use super::span::Nanoseconds;
+use super::{DUPLICATES, TcpSide, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
-use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
+use wire::tcp::flag::SYN;
 
 /// The largest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
 impl TcpSide {
+    /// Sends the SYN that opens a connection. One that was answered counts no more.
+    pub(super) fn ask(&mut self, peer: &mut Self, time_ns: i64) {
+        if (self.marks | peer.marks) & mark::HANDSHAKE == 0 {
+            self.handshake = Nanoseconds::at(time_ns);
+            self.marks |= mark::CLIENT;
+            peer.marks &= !mark::CLIENT;
+        }
+    }
+
+    /// Answers the SYN of the other side with its own.
+    pub(super) fn answer(&mut self, peer: &mut Self, time_ns: i64) {
+        if peer.marks & mark::CLIENT == 0 || self.marks & mark::HANDSHAKE != 0 {
+            return;
+        }
+        if peer.marks & mark::HANDSHAKE == 0 {
+            peer.answered(time_ns);
+            peer.marks |= mark::ANSWERED;
+        }
+        self.handshake = Nanoseconds::at(time_ns);
+    }
+
+    /// Ends the handshake, if it acknowledges the SYN that answered its own.
     #[inline(never)]
-    pub(super) fn count_rare(&mut self, flags: u8) {
-        for (flag, count) in [
-            (SYN, &mut self.syns),
-            (FIN, &mut self.fins),
-            (RST, &mut self.resets),
-            (URG, &mut self.urgent),
-            (ECE, &mut self.ecn_echoes),
-            (CWR, &mut self.windows_reduced),
-        ] {
-            *count = count.saturating_add(u16::from(flags & flag != 0));
+    pub(super) fn end_handshake(&mut self, peer: &mut Self, time_ns: i64, segment: &Segment) {
+        if segment.acknowledgement == peer.start {
+            peer.answered(time_ns);
+            self.marks &= !mark::ANSWERED;
         }
-        if flags & FIN != 0 {
-            self.marks |= mark::FIN;
-        }
+    }
+
+    /// Its SYN was answered.
+    fn answered(&mut self, time_ns: i64) {
+        let took_ns = self.handshake.until(time_ns);
+        self.smoothed.add(took_ns);
+        self.handshake = Nanoseconds::of(took_ns);
+        self.marks |= mark::HANDSHAKE;
+    }
+
+    /// How long the answer to its SYN took.
+    pub(super) fn handshake_ns(&self) -> Option<u64> {
+        (self.marks & mark::HANDSHAKE != 0).then(|| self.handshake.span_ns())
+    }
+
+    /// Forgets the sequence numbers; what was measured stays.
+    pub(super) fn restart(&mut self, pool: &mut RarePool) {
+        self.forget_gaps(pool);
+        self.marks &= mark::LASTING;
+        self.duplicates = 0;
+        self.smoothed = Smoothed::default();
     }
 
     /// Takes the options of its SYN.
@@ -48,7 +84,6 @@ impl TcpSide {
         self.start = start;
         self.next = start;
         self.acknowledged = start;
-        self.recovery = start;
         self.sent = SentList::beginning(start);
         self.marks |= mark::STARTED;
     }
@@ -65,7 +100,6 @@ impl TcpSide {
         }
         self.window_min = self.window_min.min(scaled);
         self.window_max = self.window_max.max(scaled);
-        self.zero_windows = self.zero_windows.saturating_add(u16::from(window == 0));
     }
 
     /// Whether its window is closed.
@@ -75,18 +109,11 @@ impl TcpSide {
 
     /// Adds data that were expected.
     #[inline(always)]
-    pub(super) fn add(
-        &mut self,
-        start: u32,
-        length: u32,
-        time_ns: i64,
-        segment: &Segment,
-        limits: &mut u8,
-    ) {
+    pub(super) fn add(&mut self, start: u32, length: u32, time_ns: i64, segment: &Segment) {
         let end = start.wrapping_add(length);
         self.next = end;
         if !self.sent.push(end, time_ns, segment.identification) {
-            *limits |= limit::SEGMENTS;
+            self.limits |= limit::SEGMENTS;
         }
         let in_flight = end.wrapping_sub(self.acknowledged);
         self.in_flight_max = self.in_flight_max.max(in_flight);
@@ -95,57 +122,70 @@ impl TcpSide {
         self.segment_min = self.segment_min.max(u16::MAX - payload);
     }
 
-    /// Takes an acknowledgement of its data in. The result is the number of bytes that were
-    /// acknowledged and never seen. `repeats`: the packet says nothing else.
+    /// Takes an acknowledgement of its data in. `repeats`: the packet says nothing else.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, number: u32, time_ns: i64, repeats: bool) -> u32 {
+    pub(super) fn acknowledge(
+        &mut self,
+        mut number: u32,
+        time_ns: i64,
+        repeats: bool,
+        pool: &mut RarePool,
+    ) {
         if self.marks & mark::STARTED == 0 {
             self.begin(number);
             self.marks |= mark::ACKNOWLEDGED;
-            return 0;
+            return;
         }
-        let mut number = number;
         if self.marks & mark::FIN != 0 && number == self.next.wrapping_add(1) {
             number = self.next;
         }
         if number == self.acknowledged {
             self.marks |= mark::ACKNOWLEDGED;
             if repeats && self.next != self.acknowledged {
-                self.repeat();
+                self.repeat(pool);
             }
-            return 0;
+            return;
         }
         let step = number.wrapping_sub(self.acknowledged).cast_signed();
         if !(0..super::JUMP).contains(&step) {
-            return 0;
+            return;
         }
         if self.in_flight_initial == 0 && self.acknowledged == self.start {
             self.in_flight_initial = self.next.wrapping_sub(self.start);
         }
-        let mut unseen = 0;
-        if after(number, self.next) {
-            unseen = number.wrapping_sub(self.next);
-            self.next = number;
-        }
         self.marks |= mark::ACKNOWLEDGED;
         self.acknowledged = number;
         self.duplicates = 0;
-        if self.marks & mark::RECOVERS != 0 && !after(self.recovery, number) {
-            self.marks &= !mark::RECOVERS;
-        }
         if let Some(rtt_ns) = self.sent.acknowledge(number, time_ns) {
             self.rtt.add(rtt_ns);
             self.smoothed.add(rtt_ns);
         }
-        unseen
+        if after(number, self.next) {
+            // Never seen, and delivered: a gap that stays.
+            let from = std::mem::replace(&mut self.next, number);
+            self.add_gap(from, number, pool);
+        }
+        if self.marks & mark::RECOVERS != 0 {
+            self.recover(pool);
+        }
     }
 
     #[inline(never)]
-    fn repeat(&mut self) {
+    fn repeat(&mut self, pool: &mut RarePool) {
         self.duplicates = self.duplicates.saturating_add(1);
         if self.duplicates == DUPLICATES {
-            self.recovery = self.next;
+            let recovery = self.next;
+            self.note(pool, |rare| rare.recovery = recovery);
             self.marks |= mark::RECOVERS;
+        }
+    }
+
+    /// Whether the loss is repaired.
+    #[inline(never)]
+    fn recover(&mut self, pool: &RarePool) {
+        let until = pool.get(self.rare).map(|rare| rare.recovery);
+        if until.is_none_or(|until| !after(until, self.acknowledged)) {
+            self.marks &= !mark::RECOVERS;
         }
     }
 
@@ -154,17 +194,18 @@ impl TcpSide {
     #[inline(always)]
     pub(super) fn stamp(&mut self, peer: &mut Self, time_ns: i64, segment: &Segment) {
         let [value, echo] = segment.timestamps;
-        if peer.stamped_ns != 0 && echo == peer.stamp {
-            peer.timestamp_rtt.add(interval(peer.stamped_ns, time_ns));
-            peer.stamped_ns = 0;
+        if peer.marks & mark::STAMPED != 0 && echo == peer.stamp {
+            peer.timestamp_rtt.add(peer.stamped.until(time_ns));
+            peer.marks &= !mark::STAMPED;
         }
         let first = self.marks & mark::TIMESTAMPS == 0;
         if first || after(value, self.last_stamp) {
             self.marks |= mark::TIMESTAMPS;
             self.last_stamp = value;
-            if self.stamped_ns == 0 && segment.payload_length > 0 {
+            if self.marks & mark::STAMPED == 0 && segment.payload_length > 0 {
+                self.marks |= mark::STAMPED;
                 self.stamp = value;
-                self.stamped_ns = time_ns;
+                self.stamped = Nanoseconds::at(time_ns);
             }
         }
     }
@@ -172,25 +213,13 @@ impl TcpSide {
     /// Counts the SACK blocks that it sends. (A duplicate is reported in the first one, below what
     /// is acknowledged.)
     #[inline(never)]
-    pub(super) fn count_sack(&mut self, segment: &Segment) {
-        self.sack_blocks = self.sack_blocks.saturating_add(segment.sack_blocks.into());
+    pub(super) fn count_sack(&mut self, segment: &Segment, pool: &mut RarePool) {
         let [_, right] = segment.sack;
         let duplicate = segment.tcp_flags & SYN == 0 && !after(right, segment.acknowledgement);
-        self.duplicates_reported = self.duplicates_reported.saturating_add(duplicate.into());
-    }
-
-    /// Bytes that were acknowledged, lie in a gap, and so were missed by the probe.
-    pub(super) fn missed_in_gaps(&self) -> u64 {
-        if self.marks & mark::ACKNOWLEDGED == 0 || self.holes.is_empty() {
-            return 0;
-        }
-        self.holes.before(self.acknowledged)
-    }
-
-    /// Bytes missed by the probe: acknowledged and never seen.
-    #[must_use]
-    pub fn missed_bytes(&self, anomalies: &super::Anomalies) -> u64 {
-        self.missed_in_gaps() + anomalies.given_up_bytes
+        self.note(pool, |rare| {
+            rare.sack_blocks = rare.sack_blocks.saturating_add(segment.sack_blocks.into());
+            rare.duplicates_reported = rare.duplicates_reported.saturating_add(duplicate.into());
+        });
     }
 
     /// The smallest window that it told, in bytes, if it told any.

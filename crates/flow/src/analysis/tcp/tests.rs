@@ -2,7 +2,7 @@
 
 use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, MS, Random};
-use super::{Anomalies, AnomalyPool, Class, Tcp};
+use super::{Anomalies, Class, Rare, RarePool, Tcp};
 use wire::Segment;
 use wire::tcp::flag::{ACK, FIN, SYN};
 
@@ -11,7 +11,7 @@ type Confusion = [[u64; CLASSES]; CLASSES];
 
 struct Judged {
     tcp: Tcp,
-    anomalies: Anomalies,
+    rare: Rare,
     confusion: Confusion,
     payload_bytes: u64,
 }
@@ -33,26 +33,24 @@ fn conversation(random: &mut Random, faults: Faults, identified: bool) -> Conver
 
 fn judge(conversation: &Conversation, random: &mut Random) -> (Judged, super::conversation::Truth) {
     let (seen, truth) = conversation.run(random);
-    let mut pool = AnomalyPool::new(4).unwrap();
+    let mut pool = RarePool::new(4).unwrap();
     let mut judged = Judged {
         tcp: Tcp::default(),
-        anomalies: Anomalies::default(),
+        rare: Rare::default(),
         confusion: Confusion::default(),
         payload_bytes: 0,
     };
     for packet in &seen {
-        let before = judged.anomalies;
+        let before = judged.rare.anomalies;
         judged
             .tcp
             .count(packet.side, packet.time_ns, &packet.segment, &mut pool);
-        judged.anomalies = pool
-            .get(judged.tcp.anomalies)
-            .map_or(Anomalies::default(), |sides| sides[0]);
+        [judged.rare, _] = judged.tcp.rare(&pool);
         if packet.side == 0 {
             judged.payload_bytes += u64::from(packet.segment.payload_length);
         }
         let class = Class::ALL.into_iter().find(|&class| {
-            before.classes[class as usize] != judged.anomalies.classes[class as usize]
+            before.classes[class as usize] != judged.rare.anomalies.classes[class as usize]
         });
         assert_eq!(class.is_some(), packet.class.is_some(), "{packet:?}");
         if let (Some(is), Some(as_judged)) = (packet.class, class) {
@@ -109,7 +107,7 @@ fn counts_bytes_and_round_trips_are_exact() {
         for number in 0..30 {
             let conversation = conversation(&mut random, faults, number % 3 != 0);
             let (judged, truth) = judge(&conversation, &mut random);
-            let anomalies = &judged.anomalies;
+            let anomalies = &judged.rare.anomalies;
             let unique_bytes = judged.payload_bytes - anomalies.repeated_bytes;
             // Without identifications copies are told by time, which may fail: then they count as
             // sent again.
@@ -119,7 +117,7 @@ fn counts_bytes_and_round_trips_are_exact() {
             }
             assert_eq!(anomalies.out_of_order, truth.out_of_order, "{faults:?}");
             assert_eq!(unique_bytes, truth.unique_bytes, "{faults:?}");
-            if judged.tcp.limits == 0 && conversation.identified {
+            if judged.tcp.limits() == 0 && conversation.identified {
                 let rtt = &judged.tcp.sides[0].rtt;
                 assert_eq!(rtt.count() as usize, truth.rtt_ns.len(), "{faults:?}");
                 assert_eq!(rtt.sum_ns(), truth.rtt_ns.iter().sum::<u64>());
@@ -148,7 +146,7 @@ fn bytes_that_the_probe_missed_are_known_from_their_acknowledgement() {
         };
         let conversation = conversation(&mut random, faults, true);
         let (judged, truth) = judge(&conversation, &mut random);
-        let missed = judged.tcp.sides[0].missed_bytes(&judged.anomalies);
+        let missed = judged.tcp.sides[0].missed_bytes(&judged.rare);
         assert_eq!(missed, truth.missed_bytes);
     }
 }
@@ -226,7 +224,7 @@ fn segment(
 
 #[test]
 fn probes_of_a_closed_window_and_keep_alives_are_flow_control() {
-    let mut pool = AnomalyPool::new(1).unwrap();
+    let mut pool = RarePool::new(2).unwrap();
     let mut tcp = Tcp::default();
     let packets = [
         (0, 0, segment(9, 0, SYN, 0, 1000)),
@@ -243,17 +241,17 @@ fn probes_of_a_closed_window_and_keep_alives_are_flow_control() {
     for (side, at_ms, segment) in packets {
         tcp.count(side, at_ms * MS, &segment, &mut pool);
     }
-    let anomalies = pool.get(tcp.anomalies).unwrap()[0];
+    let [Rare { anomalies, .. }, rare] = tcp.rare(&pool);
     assert_eq!(anomalies.classes[Class::FlowControl as usize], 2);
     assert_eq!((anomalies.retransmitted, anomalies.repeated_bytes), (0, 1));
-    assert_eq!(tcp.sides[1].zero_windows, 2);
+    assert_eq!(rare.zero_windows, 2);
     assert_eq!(tcp.sides[1].window_min(), Some(0));
     assert_eq!(tcp.sides[0].in_flight_max, 100);
 }
 
 #[test]
 fn another_connection_on_the_same_ports_begins_anew() {
-    let mut pool = AnomalyPool::new(1).unwrap();
+    let mut pool = RarePool::new(2).unwrap();
     let mut tcp = Tcp::default();
     for start in [1000u32, 3_000_000_000] {
         for (side, at_ms, segment) in [
@@ -271,17 +269,19 @@ fn another_connection_on_the_same_ports_begins_anew() {
             );
         }
     }
-    assert_eq!(tcp.connections, 2);
-    assert_eq!(pool.get(tcp.anomalies), None);
+    assert_eq!(tcp.connections(), 2);
+    let [rare, _] = tcp.rare(&pool);
+    assert_eq!(rare.anomalies, Anomalies::default());
+    let side = &tcp.sides[0];
     assert_eq!(
-        (tcp.limits, tcp.sides[0].rtt.count(), tcp.sides[0].syns),
+        (tcp.limits(), side.rtt.count(), side.flag_count(SYN, &rare)),
         (0, 2, 2)
     );
 }
 
 #[test]
 fn a_closed_connection_has_missed_nothing() {
-    let mut pool = AnomalyPool::new(1).unwrap();
+    let mut pool = RarePool::new(2).unwrap();
     let mut tcp = Tcp::default();
     for (side, at_ms, segment) in [
         (0, 0, segment(9, 0, SYN, 0, 1000)),
@@ -295,9 +295,9 @@ fn a_closed_connection_has_missed_nothing() {
     ] {
         tcp.count(side, at_ms * MS, &segment, &mut pool);
     }
-    assert_eq!(pool.get(tcp.anomalies), None);
-    for side in &tcp.sides {
-        assert_eq!(side.missed_bytes(&Anomalies::default()), 0);
+    for (side, rare) in tcp.sides.iter().zip(tcp.rare(&pool)) {
+        assert_eq!(rare.anomalies, Anomalies::default());
+        assert_eq!(side.missed_bytes(&rare), 0);
         assert!(side.rtt.count() > 0);
     }
 }

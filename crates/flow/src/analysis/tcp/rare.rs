@@ -1,0 +1,158 @@
+//! What is kept of a side only once it was seen: of most it never is.
+
+use super::TcpSide;
+use super::anomaly::Anomalies;
+use super::holes::Holes;
+use super::{limit, mark};
+use crate::pool::{Linked, Pool};
+use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
+
+/// Flags that few packets have.
+const FLAGS: [u8; 6] = [SYN, FIN, RST, URG, ECE, CWR];
+
+/// What is rare, of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Rare {
+    /// What was out of sequence.
+    pub anomalies: Anomalies,
+    pub(super) holes: Holes,
+    /// A loss is repaired when this is acknowledged.
+    pub(super) recovery: u32,
+    /// SACK blocks.
+    pub sack_blocks: u32,
+    /// Packets that told a window of zero.
+    pub zero_windows: u16,
+    /// SACK blocks that report a duplicate (RFC 2883).
+    pub duplicates_reported: u16,
+    /// Of each of [`FLAGS`] the packets with it but for the first.
+    again: [u16; FLAGS.len()],
+}
+
+impl Linked for Rare {
+    fn link(&mut self) -> &mut u32 {
+        &mut self.sack_blocks
+    }
+}
+
+/// The places for what is rare.
+pub(crate) type RarePool = Pool<Rare>;
+
+impl TcpSide {
+    /// Notes something rare of this side, if there is a place for it.
+    pub(super) fn note(&mut self, pool: &mut RarePool, note: impl FnOnce(&mut Rare)) {
+        if pool.get(self.rare).is_none() {
+            self.rare = pool.take();
+        }
+        match pool.get_mut(self.rare) {
+            Some(rare) => note(rare),
+            None => self.limits |= limit::RARE,
+        }
+    }
+
+    /// Counts flags that are rare.
+    #[inline(never)]
+    pub(super) fn count_flags(&mut self, flags: u8, pool: &mut RarePool) {
+        let again = flags & self.flags_seen;
+        self.flags_seen |= flags;
+        if flags & FIN != 0 {
+            self.marks |= mark::FIN;
+        }
+        if FLAGS.iter().any(|flag| again & flag != 0) {
+            self.note(pool, |rare| {
+                for (flag, count) in FLAGS.iter().zip(&mut rare.again) {
+                    *count = count.saturating_add(u16::from(again & flag != 0));
+                }
+            });
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn count_zero_window(&mut self, pool: &mut RarePool) {
+        self.note(pool, |rare| {
+            rare.zero_windows = rare.zero_windows.saturating_add(1);
+        });
+    }
+
+    /// Packets with `flag`, one of the rare ones, at most 65,535.
+    #[must_use]
+    pub fn flag_count(&self, flag: u8, rare: &Rare) -> u16 {
+        let first = u16::from(self.flags_seen & flag != 0);
+        let place = FLAGS.iter().position(|&it| it == flag);
+        first.saturating_add(place.map_or(0, |place| rare.again[place]))
+    }
+
+    /// Whether no packet had any of `flags`.
+    #[must_use]
+    pub const fn never_had(&self, flags: u8) -> bool {
+        self.flags_seen & flags == 0
+    }
+
+    /// Adds a gap; one for which there is no place is given up.
+    pub(super) fn add_gap(&mut self, from: u32, to: u32, pool: &mut RarePool) {
+        let mut given_up = None;
+        self.note(pool, |rare| given_up = rare.holes.add(from, to));
+        self.give_up(given_up, pool);
+    }
+
+    /// Takes bytes out of the gaps: how many of them were in one.
+    pub(super) fn fill_gaps(&mut self, from: u32, to: u32, pool: &mut RarePool) -> u32 {
+        let Some(rare) = pool.get_mut(self.rare) else {
+            return 0;
+        };
+        let (filled, given_up) = rare.holes.fill(from, to);
+        self.give_up(given_up, pool);
+        filled
+    }
+
+    fn give_up(&mut self, gap: Option<[u32; 2]>, pool: &mut RarePool) {
+        let Some([from, to]) = gap else {
+            return;
+        };
+        if self.marks & mark::ACKNOWLEDGED == 0 || super::after(to, self.acknowledged) {
+            self.limits |= limit::GAPS;
+        }
+        let bytes = u64::from(to.wrapping_sub(from));
+        self.note(pool, |rare| rare.anomalies.given_up_bytes += bytes);
+    }
+
+    /// Forgets the gaps; what was missed in them stays counted.
+    pub(super) fn forget_gaps(&self, pool: &mut RarePool) {
+        if let Some(rare) = pool.get_mut(self.rare) {
+            rare.anomalies.given_up_bytes += self.missed_in_gaps(rare);
+            rare.holes = Holes::default();
+        }
+    }
+
+    /// Begins another record: what was counted goes, gaps that nothing was missed in stay.
+    pub(super) fn next_rare(&mut self, pool: &mut RarePool) {
+        let Some(rare) = pool.get_mut(self.rare) else {
+            return;
+        };
+        let missed = self.missed_in_gaps(rare) > 0;
+        *rare = Rare {
+            holes: if missed { Holes::default() } else { rare.holes },
+            recovery: rare.recovery,
+            ..Rare::default()
+        };
+        if rare.holes.is_empty() && self.marks & mark::RECOVERS == 0 {
+            pool.release(std::mem::take(&mut self.rare));
+        }
+    }
+
+    /// Bytes that were acknowledged, lie in a gap, and so were missed by the probe.
+    fn missed_in_gaps(&self, rare: &Rare) -> u64 {
+        if self.marks & mark::ACKNOWLEDGED == 0 || rare.holes.is_empty() {
+            return 0;
+        }
+        rare.holes.before(self.acknowledged)
+    }
+
+    /// Bytes missed by the probe: acknowledged and never seen.
+    #[must_use]
+    pub fn missed_bytes(&self, rare: &Rare) -> u64 {
+        self.missed_in_gaps(rare) + rare.anomalies.given_up_bytes
+    }
+}
+
+const _: () = assert!(size_of::<Rare>() == 112);
