@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use flow::names::{Applications, Names, NamesLimits, Segment};
+use flow::names::{Applications, Names, NamesLimits, Progress, Segment};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use wire::FlowKey;
@@ -25,6 +25,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS)) else {
         return;
     };
+    let mut flows = [Progress::default(); 4];
     let mut rest = input;
     let mut time_ns = 0;
     while let Some((&[what, high, low, more, less], after)) = rest.split_first_chunk::<5>() {
@@ -32,10 +33,10 @@ fuzz_target!(|input: &[u8]| {
         let (payload, after) = after.split_at(length);
         rest = after;
         time_ns += 1000;
-        let slot = u32::from(what & 3);
+        let flow = usize::from(what & 3);
         let direction = what >> 2 & 1;
         let protocol = if what & 8 == 0 { 6 } else { 17 };
-        let port = PORTS[slot as usize];
+        let port = PORTS[flow];
         let key = FlowKey {
             version: 4,
             protocol,
@@ -54,10 +55,10 @@ fuzz_target!(|input: &[u8]| {
             payload,
             payload_length: payload.len() as u32 + u32::from(what >> 6),
         };
-        names.observe(slot, &segment, || key);
+        names.observe(&mut flows[flow], &segment, || key);
     }
-    for slot in 0..4 {
-        let _ = names.take(slot, &FlowKey::default());
+    for flow in &mut flows {
+        let _ = names.take(flow, &FlowKey::default());
     }
     assert!(names.is_idle(), "something was not given back");
 });

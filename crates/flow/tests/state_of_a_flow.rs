@@ -1,6 +1,6 @@
 //! What docs/analysis.md says of the memory of a flow is what its types take.
 
-use flow::analysis::{FLOW_BYTES, RARE_BYTES, TCP_BYTES};
+use flow::analysis::{FLOW_BYTES, RARE_BYTES, RARE_SHARE, TCP_BYTES};
 use flow::names::{Names, NamesLimits};
 
 const DOCS: &str = include_str!("../../../docs/analysis.md");
@@ -10,14 +10,17 @@ fn the_state_of_a_flow_is_what_the_docs_say() {
     let names = Names::BYTES_PER_FLOW;
     let texts = NamesLimits::TEXT_BYTES;
     let udp = FLOW_BYTES + names + texts;
-    let tcp = udp + TCP_BYTES;
+    let rare = RARE_BYTES / RARE_SHARE;
+    let tcp = udp + TCP_BYTES + rare;
     for line in [
         format!("| any flow | {FLOW_BYTES} |"),
         format!("| TCP, besides | {TCP_BYTES} |"),
-        format!("| what is rare, of a side of TCP that shows it, besides | {RARE_BYTES} |"),
+        format!(
+            "| places of {RARE_BYTES} bytes for what is rare of a side of TCP, a flow of the table on average | {rare} |"
+        ),
         format!("| names, besides | {names} |"),
         format!("| texts of names, a flow of the table on average | {texts} |"),
-        format!("| a UDP flow, all names and the share of texts included | {udp} |"),
+        format!("| a UDP flow, all names and the shares included | {udp} |"),
         format!("| a TCP flow, likewise | {tcp} |"),
         // With the handle in the slot.
         format!(": {} and 1,{:03} in all.", udp + 4, tcp + 4 - 1000),

@@ -2,7 +2,7 @@
 
 use super::continued::{CONTINUED_MAX, Continued};
 use super::tcp::RarePool;
-use super::{Analysis, Level, Tcp, Volume};
+use super::{Analysis, Level, RARE_SHARE, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
 use crate::names::{self, Applications, Names, NamesLimits};
@@ -70,11 +70,7 @@ impl Analyser {
                 0
             })?,
             names: match level.has_applications() {
-                true => Some(Names::new(
-                    states + 1,
-                    &NamesLimits::default(),
-                    applications,
-                )?),
+                true => Some(Names::new(states, &NamesLimits::default(), applications)?),
                 false => None,
             },
             continued: Continued::default(),
@@ -142,9 +138,6 @@ impl Analyser {
             let handle = self.handles.get(slot).copied().unwrap_or(NONE);
             self.burst[at] = handle;
             self.volumes.prefetch(handle, VOLUME_LINES);
-            if let Some(names) = &self.names {
-                names.prefetch(handle);
-            }
         }
         if self.names.is_some() {
             self.count::<true>(batch, [start, end], payloads);
@@ -190,13 +183,13 @@ impl Analyser {
             }
             if NAMES
                 && let Some(names) = &mut self.names
-                && names.wants(handle, segment.payload_length)
+                && volume.names.wants(segment.payload_length)
             {
                 let flipped = volume.initiator == 1;
                 let segment = names_segment(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)
                 });
-                names.observe(handle, &segment, || {
+                names.observe(&mut volume.names, &segment, || {
                     let key = batch.flow_key(at);
                     if flipped { key.reversed() } else { key }
                 });
@@ -264,7 +257,7 @@ impl Analyser {
             names: None,
         });
         if let Some(names) = &mut self.names {
-            analysis.names = Some(names.take(handle, &record.key));
+            analysis.names = Some(names.take(&mut volume.names, &record.key));
             self.continued.complete(handle, analysis.names.as_mut());
         }
         if record.end_reason != EndReason::ActiveTimeout {
@@ -297,9 +290,7 @@ impl Analyser {
     }
 }
 
-/// For so many flows there is a place for what is rare of a side.
-const RARE_SHARE: usize = 8;
-/// There are at least so many places, or as many as flows.
+/// There are at least so many places for what is rare, or as many as flows.
 const RARE_LEAST: usize = 1 << 16;
 
 #[inline(always)]

@@ -43,3 +43,6 @@ pub const TCP_BYTES: usize = size_of::<Tcp>();
 
 /// Bytes of what is rare of a side, once it was seen.
 pub const RARE_BYTES: usize = size_of::<Rare>();
+
+/// For so many flows there is a place for what is rare of a side.
+pub const RARE_SHARE: usize = 8;

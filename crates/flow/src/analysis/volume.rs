@@ -1,6 +1,7 @@
 //! Volume and timing of a flow, each measure for each side.
 
 use crate::batch::Packet;
+use crate::names::Progress;
 use crate::pool::Linked;
 use wire::segment::seen;
 use wire::{Segment, Tunnel};
@@ -25,6 +26,8 @@ pub struct Volume {
     pub responses: u32,
     /// Handle of the TCP state.
     pub(crate) tcp: u32,
+    /// How far the names of its application are.
+    pub(crate) names: Progress,
     /// Outer and inner VLAN tag of the first packet, as in [`FlowKey`](wire::FlowKey).
     pub vlan: [u16; 2],
     /// The first packet's MPLS label, as in [`Outline`](wire::Outline).

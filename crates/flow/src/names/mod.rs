@@ -32,8 +32,6 @@ pub use record::{
 };
 
 use crate::pool::Pool;
-use hw::memory::HugeSlice;
-use hw::prefetch;
 use reader::Reader;
 
 use state::{Common, Flow, Protocol, State, TEXTS_MAX, TcpState, side};
@@ -67,7 +65,7 @@ pub struct Segment<'a> {
     pub payload_length: u32,
 }
 
-/// What a slot's word says of its flow, in bits 32 to 39; the low half is a number.
+/// Stages of a flow; each has a number.
 mod stage {
     /// No packet yet.
     pub(super) const NEW: u64 = 0;
@@ -83,8 +81,33 @@ mod stage {
     pub(super) const LOST: u64 = 5;
 }
 
-const fn word(stage: u64, number: u32) -> u64 {
-    stage << 32 | number as u64
+/// How far the names of a flow are: what its own state keeps of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress(u64);
+
+impl Progress {
+    const fn new(stage: u64, number: u32) -> Self {
+        Self(stage << 32 | number as u64)
+    }
+
+    #[inline(always)]
+    const fn stage(self) -> u64 {
+        self.0 >> 32
+    }
+
+    #[inline(always)]
+    const fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Whether a packet of the flow with so many bytes of payload is to be shown to
+    /// [`Names::observe`], which would do nothing otherwise.
+    #[inline(always)]
+    #[must_use]
+    pub const fn wants(self, payload_length: u32) -> bool {
+        let stage = self.stage();
+        stage < stage::TRIED || (stage < stage::QUIET && payload_length > 0)
+    }
 }
 
 /// Datagrams of a UDP flow in which a protocol is looked for.
@@ -97,81 +120,69 @@ const TCP_TRIES: u8 = 40;
 /// The names of many flows.
 #[derive(Debug)]
 pub struct Names {
-    words: HugeSlice<u64>,
     flows: Pool<Flow>,
     reader: Reader,
 }
 
 impl Names {
-    /// Bytes of a flow that names are kept of, whatever it is: a word, and a state once it may tell
-    /// something. Its texts are in the pool that all flows share, its streams in buffers.
-    pub const BYTES_PER_FLOW: usize = size_of::<u64>() + size_of::<Flow>();
+    /// Bytes of a flow that names are kept of, whatever it is, once it may tell something. Its texts are in the pool that all flows share, its streams in buffers.
+    pub const BYTES_PER_FLOW: usize = size_of::<Flow>();
 
     /// The most bytes of text that one flow holds, with nobody to share them.
     pub const TEXT_BYTES_PER_FLOW_MAX: usize = TEXTS_MAX * TEXT_MAX;
 
-    /// For `slots` flows. Memory is taken as flows come, up to [`Names::memory_bytes`].
+    /// For so many flows. Memory is taken as flows come, up to [`Names::memory_bytes`].
     ///
     /// # Errors
     /// When the machine has no room for them.
     pub fn new(
-        slots: usize,
+        flows: usize,
         limits: &NamesLimits,
         applications: Arc<Applications>,
     ) -> io::Result<Self> {
         Ok(Self {
-            words: HugeSlice::try_zeroed(slots)?,
-            flows: Pool::new(slots)?,
-            reader: Reader::new(slots, limits, applications)?,
+            flows: Pool::new(flows)?,
+            reader: Reader::new(flows, limits, applications)?,
         })
     }
 
     /// Takes the memory of the first flows now.
     pub(crate) fn populate(&mut self) {
-        self.words.populate();
         self.flows.populate();
         self.reader.populate();
     }
 
-    /// Asks for the cache lines of a flow, some time before [`Names::observe`].
+    /// Takes in a packet of the flow whose names are in `progress`. Every packet of the flow is to be
+    /// shown, also those without payload; `key` gives the flow's key as its initiator sent it, and is
+    /// called seldom.
     #[inline]
-    pub fn prefetch(&self, slot: u32) {
-        prefetch::read(&self.words, slot as usize);
-    }
-
-    /// Whether a packet of the flow in `slot` with so many bytes of payload is to be shown to
-    /// [`Names::observe`], which would do nothing otherwise.
-    #[inline(always)]
-    #[must_use]
-    pub fn wants(&self, slot: u32, payload_length: u32) -> bool {
-        let stage = self.words.get(slot as usize).copied().unwrap_or(u64::MAX) >> 32;
-        stage < stage::TRIED || (stage < stage::QUIET && payload_length > 0)
-    }
-
-    /// Takes in a packet of the flow in `slot`. Every packet of the flow is to be shown, also those
-    /// without payload; `key` gives the flow's key as its initiator sent it, and is called seldom.
-    #[inline]
-    pub fn observe(&mut self, slot: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
-        let Some(&word) = self.words.get(slot as usize) else {
-            return;
-        };
-        if !self.wants(slot, segment.payload_length) {
+    pub fn observe(
+        &mut self,
+        progress: &mut Progress,
+        segment: &Segment<'_>,
+        key: impl Fn() -> FlowKey,
+    ) {
+        if !progress.wants(segment.payload_length) {
             return;
         }
-        let handle = word as u32;
-        if word >> 32 != stage::WATCHED {
-            self.begin(slot, word, segment, key);
-        } else if let Some(flow) = self.flows.get_mut(handle)
+        if progress.stage() != stage::WATCHED {
+            *progress = self.begin(*progress, segment, key);
+        } else if let Some(flow) = self.flows.get_mut(progress.number())
             && !flow.pass_over(segment)
         {
-            self.look(slot, handle, segment, key);
+            *progress = self.look(progress.number(), segment, key);
         }
     }
 
     /// Gives a flow a state for this packet, unless a number says all that is to be kept of it.
     #[inline(never)]
-    fn begin(&mut self, slot: u32, old: u64, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
-        let (stage, number) = (old >> 32, old as u32);
+    fn begin(
+        &mut self,
+        progress: Progress,
+        segment: &Segment<'_>,
+        key: impl Fn() -> FlowKey,
+    ) -> Progress {
+        let (stage, number) = (progress.stage(), progress.number());
         let mut begun = Common::default();
         if stage == stage::NEW && self.reader.has_resolved() {
             self.reader.look_up(&mut begun, &key(), segment.time_ns);
@@ -182,14 +193,12 @@ impl Names {
             && begun.cut == Cut::default()
         {
             let behind = segment.sequence.wrapping_add(1);
-            self.words[slot as usize] = word(stage::SYN, behind);
-            return;
+            return Progress::new(stage::SYN, behind);
         }
         let handle = self.flows.take();
         let Some(flow) = self.flows.get_mut(handle) else {
             self.reader.release_common(&begun);
-            self.words[slot as usize] = word(stage::LOST, 0);
-            return;
+            return Progress::new(stage::LOST, 0);
         };
         match stage {
             stage::NEW => flow.common = begun,
@@ -200,14 +209,14 @@ impl Names {
             }
             _ => flow.common.packets = number as u8,
         }
-        self.look(slot, handle, segment, key);
+        self.look(handle, segment, key)
     }
 
     /// Reads a packet of a flow that has a state.
     #[inline(never)]
-    fn look(&mut self, slot: u32, handle: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) {
+    fn look(&mut self, handle: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) -> Progress {
         let Some(flow) = self.flows.get_mut(handle) else {
-            return;
+            return Progress::default();
         };
         let on = match segment.protocol {
             ip_protocol::TCP => self.reader.read_tcp(flow, segment),
@@ -232,63 +241,35 @@ impl Names {
         if !on {
             self.reader.release_assemblies(flow);
         }
-        self.words[slot as usize] = if flow.is_worth_keeping(on) {
-            word(if on { stage::WATCHED } else { stage::QUIET }, handle)
+        if flow.is_worth_keeping(on) {
+            return Progress::new(if on { stage::WATCHED } else { stage::QUIET }, handle);
+        }
+        let packets = flow.common.packets;
+        self.flows.release(handle);
+        if on {
+            Progress::new(stage::TRIED, u32::from(packets))
         } else {
-            let packets = flow.common.packets;
-            self.flows.release(handle);
-            if on {
-                word(stage::TRIED, u32::from(packets))
-            } else {
-                word(stage::QUIET, 0)
-            }
-        };
+            Progress::new(stage::QUIET, 0)
+        }
     }
 
-    /// Takes out what is known of the flow in `slot`, whose key (as its initiator sent it) is
-    /// `key`, and forgets it.
+    /// Takes out what is known of the flow whose names are in `progress` and whose key (as its
+    /// initiator sent it) is `key`, and forgets it.
     #[must_use]
-    pub fn take(&mut self, slot: u32, key: &FlowKey) -> NamesRecord {
-        let word = self.forget(slot);
+    pub fn take(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
+        let progress = std::mem::take(progress);
         let mut record = NamesRecord::default();
-        if word >> 32 == stage::LOST {
+        if progress.stage() == stage::LOST {
             record.cut.add(Cut::STATES);
         }
-        if word >> 32 >= stage::WATCHED
-            && let Some(flow) = self.flows.get_mut(word as u32)
+        if progress.stage() >= stage::WATCHED
+            && let Some(flow) = self.flows.get_mut(progress.number())
         {
             self.reader.describe(flow, &mut record);
-            self.flows.release(word as u32);
+            self.flows.release(progress.number());
         }
         self.reader.applications.classify(key, &mut record);
         record
-    }
-
-    /// Forgets the flow in `slot`.
-    pub fn clear(&mut self, slot: u32) {
-        let word = self.forget(slot);
-        if word >> 32 >= stage::WATCHED
-            && let Some(flow) = self.flows.get_mut(word as u32)
-        {
-            self.reader.release(flow);
-            self.flows.release(word as u32);
-        }
-    }
-
-    /// The word of a slot, which is a new flow's from then on.
-    fn forget(&mut self, slot: u32) -> u64 {
-        self.words.get_mut(slot as usize).map_or(0, std::mem::take)
-    }
-
-    /// Moves the flow in slot `from` to the free slot `to`.
-    pub fn relocate(&mut self, from: u32, to: u32) {
-        if from != to
-            && (to as usize) < self.words.len()
-            && let Some(word) = self.words.get_mut(from as usize)
-        {
-            let moved = std::mem::take(word);
-            self.words[to as usize] = moved;
-        }
     }
 
     /// Whether no flow holds anything: all that was taken has been given back.
@@ -300,7 +281,7 @@ impl Names {
     /// Memory when every flow has a state and all pools are full, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.words.len() * size_of::<u64>() + self.flows.memory_bytes() + self.reader.memory_bytes()
+        self.flows.memory_bytes() + self.reader.memory_bytes()
     }
 }
 

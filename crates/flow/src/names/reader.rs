@@ -258,30 +258,4 @@ impl Reader {
     pub(super) fn release_common(&mut self, common: &Common) {
         self.texts.release(common.resolved);
     }
-
-    /// Gives back all that a flow has of the shared pools.
-    pub(super) fn release(&mut self, flow: &mut Flow) {
-        self.release_assemblies(flow);
-        self.release_common(&flow.common);
-        match &flow.state {
-            State::Unknown | State::Rtp(_) => {}
-            State::Tcp(tcp) => {
-                self.release_texts(tcp.tls.hello.texts());
-                self.release_texts(tcp.tls.texts());
-                match &tcp.messages {
-                    Messages::None => {}
-                    Messages::Http(http) => self.release_texts(http.texts()),
-                    Messages::Dns(dns) => self.release_texts(dns.texts()),
-                }
-            }
-            State::Dns(dns) => self.release_texts(dns.texts()),
-            State::Quic(quic) => self.release_texts(quic.hello.texts()),
-        }
-    }
-
-    fn release_texts<const N: usize>(&mut self, texts: [Text; N]) {
-        for text in texts {
-            self.texts.release(text);
-        }
-    }
 }

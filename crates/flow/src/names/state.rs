@@ -262,17 +262,6 @@ pub(super) struct Hello {
     pub(super) ja4: Text,
 }
 
-impl Hello {
-    pub(super) const fn texts(&self) -> [Text; 4] {
-        [
-            self.server_name,
-            self.alpn_offered,
-            self.versions_offered,
-            self.ja4,
-        ]
-    }
-}
-
 /// A TLS handshake.
 #[derive(Debug, Default)]
 pub(super) struct TlsState {
@@ -288,12 +277,6 @@ pub(super) struct TlsState {
     pub(super) marks: Marks,
     /// Time of the ClientHello, then, with [`mark::SETUP`], how long the set-up took.
     pub(super) time: Nanoseconds,
-}
-
-impl TlsState {
-    pub(super) const fn texts(&self) -> [Text; 3] {
-        [self.alpn_chosen, self.subject, self.issuer]
-    }
 }
 
 /// HTTP/1 messages.
@@ -314,18 +297,6 @@ pub(super) struct HttpState {
     pub(super) bodiless: bool,
 }
 
-impl HttpState {
-    pub(super) const fn texts(&self) -> [Text; 5] {
-        [
-            self.method,
-            self.host,
-            self.target,
-            self.user_agent,
-            self.content_type,
-        ]
-    }
-}
-
 /// DNS messages.
 #[derive(Debug, Default)]
 pub(super) struct DnsState {
@@ -343,12 +314,6 @@ pub(super) struct DnsState {
     pub(super) has_query: bool,
     pub(super) has_ttl: bool,
     pub(super) has_latency: bool,
-}
-
-impl DnsState {
-    pub(super) const fn texts(&self) -> [Text; 2] {
-        [self.query, self.addresses]
-    }
 }
 
 /// A connection id of QUIC.

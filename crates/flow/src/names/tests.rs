@@ -53,6 +53,7 @@ fn segment<'a>(
 /// One side's bytes in pieces, at the place that each has in the stream.
 struct Talk {
     names: Names,
+    progress: Progress,
     key: FlowKey,
     time_ns: i64,
 }
@@ -61,6 +62,7 @@ impl Talk {
     fn new(port: u16) -> Self {
         Self {
             names: names(),
+            progress: Progress::default(),
             key: key(6, port),
             time_ns: 0,
         }
@@ -69,17 +71,17 @@ impl Talk {
     fn syn(&mut self, direction: u8, sequence: u32) {
         let mut packet = segment(&self.key, self.time_ns, direction, sequence, &[]);
         packet.tcp_flags = flag::SYN;
-        self.names.observe(3, &packet, || self.key);
+        self.names.observe(&mut self.progress, &packet, || self.key);
     }
 
     fn say(&mut self, direction: u8, sequence: u32, payload: &[u8]) {
         self.time_ns += 1_000_000;
         let packet = segment(&self.key, self.time_ns, direction, sequence, payload);
-        self.names.observe(3, &packet, || self.key);
+        self.names.observe(&mut self.progress, &packet, || self.key);
     }
 
     fn end(mut self) -> NamesRecord {
-        let record = self.names.take(3, &self.key);
+        let record = self.names.take(&mut self.progress, &self.key);
         check_nothing_is_held(&self.names);
         record
     }
@@ -157,12 +159,7 @@ fn a_handshake_is_told_with_its_set_up_time() {
     let at = 100 + hello.len() as u32;
     talk.say(0, at, &record(20, &[1]));
     talk.say(0, at + 6, &record(23, &[0; 40]));
-    let word = talk.names.words[3];
-    assert_eq!(
-        word >> 32,
-        stage::QUIET,
-        "a packet more costs a look at the word"
-    );
+    assert!(!talk.progress.wants(1000), "a packet more costs a look");
     let record = talk.end();
     let tls = record.tls.as_deref().unwrap();
     assert_eq!(tls.server_name.as_deref(), Some("www.youtube.com"));
@@ -209,7 +206,7 @@ fn a_snap_length_is_told() {
     let mut talk = Talk::new(443);
     let mut packet = segment(&talk.key, 0, 0, 1, &hello[..300]);
     packet.payload_length = hello.len() as u32;
-    talk.names.observe(3, &packet, || talk.key);
+    talk.names.observe(&mut talk.progress, &packet, || talk.key);
     let record = talk.end();
     assert_eq!(name_of(&record), Some("snapped.example"));
     assert!(record.cut.holds(Cut::SNAP_LENGTH));
@@ -305,31 +302,38 @@ fn flows_share_their_texts_and_a_full_pool_is_told() {
         ..NamesLimits::default()
     };
     let mut names = Names::new(100, &limits, Arc::default()).unwrap();
+    let mut flows = [Progress::default(); 81];
     let web = key(6, 80);
-    let ask = |names: &mut Names, slot: u32, host: &str| {
+    let ask = |names: &mut Names, flow: &mut Progress, host: &str| {
         let bytes = request(host);
-        names.observe(slot, &segment(&web, 0, 0, 1, &bytes), || web);
+        names.observe(flow, &segment(&web, 0, 0, 1, &bytes), || web);
     };
-    let told = |names: &mut Names, slot: u32| {
-        let record = names.take(slot, &web);
+    let told = |names: &mut Names, flow: &mut Progress| {
+        let record = names.take(flow, &web);
         let host = record.http.and_then(|http| http.host);
         (host.map(String::from), record.cut.holds(Cut::TEXT))
     };
     for slot in 0..40 {
-        ask(&mut names, slot, "a.example");
-        ask(&mut names, 40 + slot, "b.example");
+        ask(&mut names, &mut flows[slot], "a.example");
+        ask(&mut names, &mut flows[40 + slot], "b.example");
     }
-    ask(&mut names, 80, "c.example");
-    assert_eq!(told(&mut names, 80), (None, true));
-    ask(&mut names, 80, "a.example");
-    assert_eq!(told(&mut names, 80), (Some("a.example".into()), false));
-    for slot in 0..40 {
-        assert_eq!(told(&mut names, slot), (Some("a.example".into()), false));
+    ask(&mut names, &mut flows[80], "c.example");
+    assert_eq!(told(&mut names, &mut flows[80]), (None, true));
+    ask(&mut names, &mut flows[80], "a.example");
+    assert_eq!(
+        told(&mut names, &mut flows[80]),
+        (Some("a.example".into()), false)
+    );
+    for flow in &mut flows[..40] {
+        assert_eq!(told(&mut names, flow), (Some("a.example".into()), false));
     }
-    ask(&mut names, 80, "c.example");
-    assert_eq!(told(&mut names, 80), (Some("c.example".into()), false));
-    for slot in 40..80 {
-        assert_eq!(told(&mut names, slot), (Some("b.example".into()), false));
+    ask(&mut names, &mut flows[80], "c.example");
+    assert_eq!(
+        told(&mut names, &mut flows[80]),
+        (Some("c.example".into()), false)
+    );
+    for flow in &mut flows[40..80] {
+        assert_eq!(told(&mut names, flow), (Some("b.example".into()), false));
     }
     check_nothing_is_held(&names);
 }
@@ -362,14 +366,17 @@ fn a_name_resolved_before_is_the_next_flows() {
     let mut resolver = key(17, 53);
     resolver.destination[..4].copy_from_slice(&[9, 9, 9, 9]);
     let (query, response) = (dns(false, 7), dns(true, 7));
-    names.observe(1, &segment(&resolver, 0, 0, 0, &query), || resolver);
-    names.observe(1, &segment(&resolver, 2_000, 1, 0, &response), || resolver);
+    let mut asked = Progress::default();
+    let packet = segment(&resolver, 0, 0, 0, &query);
+    names.observe(&mut asked, &packet, || resolver);
+    let packet = segment(&resolver, 2_000, 1, 0, &response);
+    names.observe(&mut asked, &packet, || resolver);
     let web = key(6, 443);
     let mut syn = segment(&web, 5_000_000, 0, 0, &[]);
     syn.tcp_flags = flag::SYN;
-    names.observe(2, &syn, || web);
-    names.relocate(2, 9);
-    let record = names.take(9, &web);
+    let mut called = Progress::default();
+    names.observe(&mut called, &syn, || web);
+    let record = names.take(&mut called, &web);
     let resolved = record.resolved.unwrap();
     assert_eq!(&*resolved.name, "www.netflix.com");
     assert_eq!(resolved.age_ns, 4_998_000);
@@ -378,7 +385,7 @@ fn a_name_resolved_before_is_the_next_flows() {
         (&*application.name, application.found_by),
         ("Netflix", FoundBy::Dns)
     );
-    let record = names.take(1, &resolver);
+    let record = names.take(&mut asked, &resolver);
     let dns = record.dns.unwrap();
     assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
     assert_eq!((dns.query_type, dns.response_code), (Some(1), Some(0)));
@@ -425,18 +432,17 @@ fn rtp_is_measured_once_it_has_shown_itself() {
         .collect();
     order.remove(200);
     order.swap(300, 301);
+    let mut flow = Progress::default();
     for (index, &sequence) in order.iter().enumerate() {
         let tick = u32::from(sequence.wrapping_sub(65_400));
         let time = i64::from(tick) * 20_000_000 + if index % 2 == 0 { 1_000_000 } else { 0 };
         let packet = rtp(sequence, tick * 160);
-        names.observe(1, &segment(&call, time, 0, 0, &packet), || call);
+        let packet = segment(&call, time, 0, 0, &packet);
+        names.observe(&mut flow, &packet, || call);
     }
-    names.observe(
-        1,
-        &segment(&call, 0, 0, 0, &[0x80, 201, 0, 1, 1, 2, 3, 4]),
-        || call,
-    );
-    let record = names.take(1, &call);
+    let report = segment(&call, 0, 0, 0, &[0x80, 201, 0, 1, 1, 2, 3, 4]);
+    names.observe(&mut flow, &report, || call);
+    let record = names.take(&mut flow, &call);
     let side = record.rtp[0].as_deref().unwrap();
     assert_eq!((side.ssrc, side.codec()), (0x0102_0304, "PCMU"));
     assert_eq!((side.packets, side.lost, side.out_of_order), (399, 1, 1));
@@ -494,7 +500,6 @@ proptest! {
         segments in prop::collection::vec(
             (0u32..4, any::<bool>(), 0u8..8, 0u32..3000, 0usize..1500, any::<bool>()), 1..80),
         tiny: bool,
-        forget: bool,
     ) {
         let limits = if tiny {
             NamesLimits {
@@ -507,6 +512,7 @@ proptest! {
             NamesLimits::default()
         };
         let mut names = Names::new(4, &limits, Arc::default()).unwrap();
+        let mut flows = [Progress::default(); 4];
         let hello = client_hello("any.example", 900);
         let request = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n".repeat(20);
         let answers = dns(true, 1).repeat(10);
@@ -520,14 +526,10 @@ proptest! {
             let mut packet = segment(&flow, 0, u8::from(direction), at, &stream[from..to]);
             packet.payload_length += u32::from(what & 1) * 7;
             packet.tcp_flags = if at == 0 { flag::SYN } else { 0 };
-            names.observe(slot, &packet, || flow);
+            names.observe(&mut flows[slot as usize], &packet, || flow);
         }
-        for slot in 0..4 {
-            if forget {
-                names.clear(slot);
-            } else {
-                let _ = names.take(slot, &key(6, 443));
-            }
+        for flow in &mut flows {
+            let _ = names.take(flow, &key(6, 443));
         }
         check_nothing_is_held(&names);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use flow::names::{Cut, Names, NamesLimits, NamesRecord, Segment};
+use flow::names::{Cut, Names, NamesLimits, NamesRecord, Progress, Segment};
 use port::{CaptureFiles, Input, Port, Received};
 use wire::{Decapsulate, FlowKey, Fragment, dissect};
 
@@ -27,8 +27,8 @@ pub(crate) fn read(name: &str) -> Vec<(FlowKey, NamesRecord)> {
 fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, NamesRecord)> {
     let input = Input::from_argument(traffic::directory().join(name).as_os_str());
     let mut names = Names::new(slots, limits, Arc::default()).unwrap();
-    let mut flows: HashMap<FlowKey, u32> = HashMap::new();
-    let mut keys: Vec<FlowKey> = Vec::new();
+    let mut flows: HashMap<FlowKey, usize> = HashMap::new();
+    let mut begun: Vec<(FlowKey, Progress)> = Vec::new();
     let Ok(mut port) = CaptureFiles::open(&[input]) else {
         return Vec::new();
     };
@@ -53,11 +53,12 @@ fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, Na
                 vlan: [0; 2],
                 ..headers.key
             };
-            let slot = *flows.entry(key.min(key.reversed())).or_insert_with(|| {
-                keys.push(key);
-                keys.len() as u32 - 1
+            let flow = *flows.entry(key.min(key.reversed())).or_insert_with(|| {
+                begun.push((key, Progress::default()));
+                begun.len() - 1
             });
-            let initiator = keys[slot as usize];
+            let (initiator, progress) = &mut begun[flow];
+            let initiator = *initiator;
             let at = details.payload_at as usize;
             let payload = frame.bytes.get(at..at + details.payload_captured as usize);
             let segment = Segment {
@@ -71,12 +72,12 @@ fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, Na
                 payload: payload.unwrap_or_default(),
                 payload_length: details.payload_length,
             };
-            names.observe(slot, &segment, || initiator);
+            names.observe(progress, &segment, || initiator);
         }
     }
-    keys.into_iter()
-        .enumerate()
-        .map(|(slot, key)| (key, names.take(slot as u32, &key)))
+    begun
+        .into_iter()
+        .map(|(key, mut progress)| (key, names.take(&mut progress, &key)))
         .collect()
 }
 
