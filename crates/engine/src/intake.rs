@@ -41,6 +41,18 @@ impl Numbers {
     }
 }
 
+/// What is known of a packet before its headers are read.
+#[inline(always)]
+fn packet_of(frame: &Frame<'_>, number: u64, clock_ms: u32) -> Packet {
+    Packet {
+        time_ns: frame.time_ns,
+        number,
+        clock_ms,
+        length: frame.wire_length,
+        ..Packet::default()
+    }
+}
+
 /// Reads the headers of bursts.
 #[derive(Debug)]
 pub struct Intake {
@@ -148,13 +160,8 @@ impl Intake {
                 prefetch::ahead(ahead.bytes, 0);
             }
             received.add(frame.wire_length);
-            let packet = Packet {
-                time_ns: frame.time_ns,
-                number: first + index as u64,
-                clock_ms: self.clock.advance(frame.time_ns),
-                length: frame.wire_length,
-                ..Packet::default()
-            };
+            let number = first + index as u64;
+            let clock_ms = self.clock.advance(frame.time_ns);
             if plain_first && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
                 if REUSE {
                     self.note_hash(batch.len(), frame.rss_hash);
@@ -165,7 +172,7 @@ impl Intake {
                     Packet {
                         tcp_flags: plain.tcp_flags,
                         direction,
-                        ..packet
+                        ..packet_of(frame, number, clock_ms)
                     },
                 );
                 if DETAILS {
@@ -178,7 +185,7 @@ impl Intake {
                 if REUSE {
                     self.note_hash(batch.len(), None);
                 }
-                self.read_any(burst.link, index, frame, packet, batch);
+                self.read_any(burst.link, index, frame, number, batch);
             }
         }
         self.finish_burst(burst, received);
@@ -200,9 +207,9 @@ impl Intake {
         self.books.processed += received;
     }
 
-    /// The headers of any frame, with what is remarkable in them counted; none where it has no flow.
-    fn dissect(&mut self, link: LinkType, frame: &Frame<'_>) -> Option<Headers> {
-        let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
+    /// Counts what is remarkable in the headers of a frame; whether it has a flow.
+    #[inline]
+    fn judge(&mut self, link: LinkType, frame: &Frame<'_>, headers: &Headers) -> bool {
         self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         self.books.fragments +=
             u64::from(!matches!(headers.fragment, Fragment::No | Fragment::Atomic));
@@ -210,13 +217,13 @@ impl Intake {
             self.books.malformed[kind as usize] += 1;
         }
         let Some(reason) = headers.no_flow else {
-            return Some(headers);
+            return true;
         };
         self.books.no_flow[reason as usize].add(frame.wire_length);
         if reason == NoFlow::UnknownLink {
             self.name_link(link.linktype());
         }
-        None
+        false
     }
 
     #[inline(never)]
@@ -225,18 +232,19 @@ impl Intake {
         link: LinkType,
         index: usize,
         frame: &Frame<'_>,
-        packet: Packet,
+        number: u64,
         batch: &mut Batch,
     ) {
-        let Some(headers) = self.dissect(link, frame) else {
+        let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
+        if !self.judge(link, frame, &headers) {
             return;
-        };
+        }
         let (key, direction) = self.keys.from_key(&headers.key);
         let packet = Packet {
             tcp_flags: headers.tcp_flags,
             icmp_type_code: headers.icmp_type_code,
             direction,
-            ..packet
+            ..packet_of(frame, number, self.clock.now_ms())
         };
         match key {
             TableKey::Compact(key) => batch.push(key, packet),

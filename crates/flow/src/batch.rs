@@ -63,9 +63,10 @@ impl Batch {
     /// When the batch is full.
     #[inline]
     pub fn push(&mut self, key: u128, packet: Packet) {
-        self.keys[self.length] = key;
-        self.packets[self.length] = packet;
-        self.length += 1;
+        let at = self.length;
+        self.keys[at] = key;
+        self.packets[at] = packet;
+        self.length = at + 1;
     }
 
     /// Adds a packet whose whole key does not fit 16 bytes; `digest` stands for it.
@@ -308,15 +309,27 @@ impl KeyMaker {
     }
 
     /// The table key of any 5-tuple, and the packet's direction in it.
+    #[inline]
     #[must_use]
     pub fn from_key(&self, five_tuple: &FlowKey) -> (TableKey, u8) {
+        match five_tuple.compact() {
+            Some(compact) => {
+                let (key, direction) = self.from_compact(compact);
+                (TableKey::Compact(key), direction)
+            }
+            None => self.from_wide(five_tuple),
+        }
+    }
+
+    /// The same of one that does not fit 16 bytes, unless that is for VLAN tags that do not count.
+    #[inline(never)]
+    fn from_wide(&self, five_tuple: &FlowKey) -> (TableKey, u8) {
         let mut key = *five_tuple;
         if !self.vlan {
             key.vlan = [0; 2];
-        }
-        if let Some(compact) = key.compact() {
-            let (key, direction) = self.from_compact(compact);
-            return (TableKey::Compact(key), direction);
+            if key.version == 4 {
+                return self.from_key(&key);
+            }
         }
         let mut direction = 0;
         match self.definition {
@@ -349,17 +362,13 @@ impl KeyMaker {
 /// Brings a compact key's endpoints into order; 1 where they were swapped.
 #[inline(always)]
 fn order(key: u128) -> (u128, u8) {
-    let (low, high) = (key as u64, (key >> 64) as u64);
-    let endpoint = |address: u32, port: u16| {
-        u64::from(address.swap_bytes()) << 16 | u64::from(port.swap_bytes())
-    };
-    let source = endpoint(low as u32, high as u16);
-    let destination = endpoint((low >> 32) as u32, (high >> 16) as u16);
-    let ports = high as u32;
-    let swapped_high = high & !0xffff_ffff | u64::from(ports.rotate_left(16));
-    let swapped = u128::from(low.rotate_left(32)) | u128::from(swapped_high) << 64;
-    if source > destination {
-        (swapped, 1)
+    let (addresses, rest) = (key as u64, (key >> 64) as u64);
+    let ports = rest as u32;
+    let (addresses_back, ports_back) = (addresses.rotate_left(32), ports.rotate_left(16));
+    // Which order it is does not matter, but that it is one: words are compared as they stand.
+    if addresses > addresses_back || addresses == addresses_back && ports > ports_back {
+        let rest = rest & !u64::from(u32::MAX) | u64::from(ports_back);
+        (u128::from(addresses_back) | u128::from(rest) << 64, 1)
     } else {
         (key, 0)
     }

@@ -48,27 +48,14 @@ impl FlowKey {
         }
         let [s0, s1, s2, s3, ..] = self.source;
         let [d0, d1, d2, d3, ..] = self.destination;
-        let [sp0, sp1] = self.source_port.to_be_bytes();
-        let [dp0, dp1] = self.destination_port.to_be_bytes();
-        let [v0, v1] = self.vlan[0].to_be_bytes();
-        Some(u128::from_le_bytes([
-            s0,
-            s1,
-            s2,
-            s3,
-            d0,
-            d1,
-            d2,
-            d3,
-            sp0,
-            sp1,
-            dp0,
-            dp1,
-            self.protocol,
-            v0,
-            v1,
-            Self::COMPACT_MARK,
-        ]))
+        let source = u32::from_le_bytes([s0, s1, s2, s3]) as u64;
+        let destination = u32::from_le_bytes([d0, d1, d2, d3]) as u64;
+        let ports = self.source_port.swap_bytes() as u64
+            | (self.destination_port.swap_bytes() as u64) << 16;
+        let rest = (self.protocol as u64) << 32
+            | (self.vlan[0].swap_bytes() as u64) << 40
+            | (Self::COMPACT_MARK as u64) << 56;
+        Some((source | destination << 32) as u128 | ((ports | rest) as u128) << 64)
     }
 
     /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4.

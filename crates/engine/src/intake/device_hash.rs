@@ -1,7 +1,7 @@
 //! What a device's hash for receive-side scaling is good for: flows that are known by it alone
 //! (`FlowDefinition::Rss`), and, where it is the hash that the table is to have, not making it again.
 
-use super::{AHEAD, Intake};
+use super::{AHEAD, Intake, packet_of};
 use crate::books::Count;
 use flow::hash::{FlowHash, spread};
 use flow::{BURST, Batch, Packet, TableKey};
@@ -112,13 +112,8 @@ impl Intake {
         let mut by_device = 0;
         for (index, frame) in burst.frames.iter().enumerate() {
             received.add(frame.wire_length);
-            let packet = Packet {
-                time_ns: frame.time_ns,
-                number: first + index as u64,
-                clock_ms: self.clock.advance(frame.time_ns),
-                length: frame.wire_length,
-                ..Packet::default()
-            };
+            let clock_ms = self.clock.advance(frame.time_ns);
+            let packet = packet_of(frame, first + index as u64, clock_ms);
             if let Some(hash) = frame.rss_hash {
                 by_device += 1;
                 batch.push(FlowKey::compact_hash(hash.get()), packet);
@@ -154,9 +149,10 @@ impl Intake {
             self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             plain.key
         } else {
-            let Some(headers) = self.dissect(link, frame) else {
+            let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
+            if !self.judge(link, frame, &headers) {
                 return;
-            };
+            }
             match self.keys.from_key(&headers.key).0 {
                 TableKey::Compact(key) => key,
                 TableKey::Wide(digest, key) => {

@@ -430,8 +430,9 @@ impl Table for Bucket {
     fn stage(&mut self, batch: &Batch) {
         let count = batch.len();
         self.staged = count;
+        let buckets = self.buckets;
         for (index, &hash) in batch.hashes().iter().enumerate().take(BURST) {
-            let bucket = self.bucket_of(hash);
+            let bucket = bucket_of(hash, buckets);
             self.staged_buckets[index] = bucket;
             self.staged_tags[index] = tag_of(hash);
             prefetch::read(&self.tags, bucket as usize);
