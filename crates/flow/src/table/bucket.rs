@@ -95,6 +95,21 @@ struct Scratch {
     hashes: Vec<u64>,
 }
 
+impl Scratch {
+    /// Leaves only the flows whose hashes are `wanted`.
+    fn keep(&mut self, wanted: impl Fn(u64) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.hashes.len().min(self.slots.len()) {
+            let (slot, hash) = (self.slots[at], self.hashes[at]);
+            self.slots[kept] = slot;
+            self.hashes[kept] = hash;
+            kept += usize::from(wanted(hash));
+        }
+        self.slots.truncate(kept);
+        self.hashes.truncate(kept);
+    }
+}
+
 impl Bucket {
     /// A table of at most `flows_max` flows, whose batches are hashed by `hash`. `wanted`: what to
     /// tell of each packet.
@@ -244,22 +259,12 @@ impl Bucket {
         let old = new - (1 << new.ilog2());
         let mut scratch = std::mem::take(&mut self.scratch);
         self.flows_near(old, &mut scratch);
-        let moves = |hash| bucket_of(hash, new) == old && bucket_of(hash, grown) != old;
-        let going = || {
-            scratch
-                .slots
-                .iter()
-                .zip(&scratch.hashes)
-                .filter(|&(_, &hash)| moves(hash))
-        };
-        let crowded = going()
-            .next()
-            .filter(|_| going().count() > self.room_near(new));
-        let result = match crowded {
-            Some((&slot, _)) => Err(slot),
-            None => {
+        scratch.keep(|hash| bucket_of(hash, grown) == new);
+        let result = match scratch.slots.first() {
+            Some(&slot) if scratch.slots.len() > self.room_near(new) => Err(slot),
+            _ => {
                 self.buckets = grown;
-                for (&from, &hash) in going() {
+                for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {
                     // There is room for all of them.
                     let Some(to) = self.take_lane(new, tag_of(hash)) else {
                         continue;
@@ -281,18 +286,17 @@ impl Bucket {
         found.slots.clear();
         found.keys.clear();
         for _ in 0..PROBES {
-            let mut taken = self.taken(bucket);
-            while taken != 0 {
-                let slot = bucket * LANES + taken.trailing_zeros();
-                found.slots.push(slot);
-                found.keys.push(self.entries[slot as usize].key());
-                taken &= taken - 1;
-            }
+            let slots = Lanes(self.taken(bucket)).map(|lane| bucket * LANES + lane);
+            found.slots.extend(slots);
             if self.tags[bucket as usize].0[SENT_ON] == 0 {
                 break;
             }
             bucket = self.next(bucket);
         }
+        let keys = found.slots.iter();
+        found
+            .keys
+            .extend(keys.map(|&slot| self.entries[slot as usize].key()));
         found.hashes.resize(found.keys.len(), 0);
         self.hash.hash_burst(&found.keys, &mut found.hashes);
     }
@@ -388,8 +392,10 @@ impl Bucket {
         let packets = &batch.packets()[..self.staged];
         for at in start..keys.len().min(BURST) {
             let (key, packet) = (keys[at], &packets[at]);
-            let mut slot = self.staged_slots[at];
-            if !self.holds(slot, key, batch, packet) {
+            let likely = self.staged_slots[at];
+            let (slot, entry) = if self.holds(likely, key, batch, packet) {
+                (likely, &mut self.entries[likely as usize])
+            } else {
                 let (home, tag) = (self.staged_buckets[at], self.staged_tags[at]);
                 let fresh = self.fresh_lane(home, tag);
                 let found = match fresh {
@@ -397,7 +403,7 @@ impl Bucket {
                     None => self.find(batch, at),
                 };
                 if let Some(found) = found {
-                    slot = found;
+                    (found, &mut self.entries[found as usize])
                 } else {
                     let free = fresh.map_or_else(|| self.allocate(home, tag, packet.clock_ms), Ok);
                     let slot = match free {
@@ -415,8 +421,7 @@ impl Bucket {
                     open(entry, key, packet, at, slot, expiry, observed);
                     continue;
                 }
-            }
-            let entry = &mut self.entries[slot as usize];
+            };
             if let Some(reason) = expiry.ended_before(entry, packet) {
                 return Step::Ended { at, slot, reason };
             }
