@@ -362,16 +362,23 @@ impl KeyMaker {
 /// Brings a compact key's endpoints into order; 1 where they were swapped.
 #[inline(always)]
 fn order(key: u128) -> (u128, u8) {
-    let (addresses, rest) = (key as u64, (key >> 64) as u64);
-    let ports = rest as u32;
+    let (addresses, ports) = (key as u64, (key >> 64) as u32);
     let (addresses_back, ports_back) = (addresses.rotate_left(32), ports.rotate_left(16));
     // Which order it is does not matter, but that it is one: words are compared as they stand.
     if addresses > addresses_back || addresses == addresses_back && ports > ports_back {
-        let rest = rest & !u64::from(u32::MAX) | u64::from(ports_back);
-        (u128::from(addresses_back) | u128::from(rest) << 64, 1)
+        (reversed(key), 1)
     } else {
         (key, 0)
     }
+}
+
+/// A compact key with its endpoints swapped: that of the other direction.
+#[inline(always)]
+pub(crate) fn reversed(key: u128) -> u128 {
+    let (addresses, rest) = (key as u64, (key >> 64) as u64);
+    let ports = (rest as u32).rotate_left(16);
+    let rest = rest & !u64::from(u32::MAX) | u64::from(ports);
+    u128::from(addresses.rotate_left(32)) | u128::from(rest) << 64
 }
 
 /// A flow key as three words: what a table keeps of a wide key, and what is digested.

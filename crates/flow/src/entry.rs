@@ -86,18 +86,19 @@ impl FlowEntry for Entry {
 
     #[inline]
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16) {
+        let back = u64::from(packet.direction & 1);
+        let bytes = u64::from(packet.length) | u64::from(packet.tcp_flags) << 56;
+        // Each word is written once: counting would read what was just written.
         self.0 = [
             key as u64,
             (key >> 64) as u64,
-            u64::from(active_tick) << 48,
-            0,
-            0,
-            0,
-            0,
-            0,
+            (back ^ 1) | u64::from(active_tick) << 48,
+            back | packet.number >> 32 << 48,
+            bytes * (back ^ 1),
+            bytes * back,
+            packet.time_ns.cast_unsigned(),
+            u64::from(packet.clock_ms) | packet.number << 32,
         ];
-        self.0[6] = packet.time_ns.cast_unsigned();
-        self.count(packet);
     }
 
     #[inline(always)]

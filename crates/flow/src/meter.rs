@@ -1,7 +1,7 @@
 //! The meter: counts batches of packets in flows, and lets flows go as records when they end.
 
 use crate::analysis::Analyser;
-use crate::batch::{Batch, Kept, KeyMaker, Payloads};
+use crate::batch::{Batch, Kept, KeyMaker, Payloads, reversed};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
@@ -154,6 +154,34 @@ const NUMBER: u32 = 17;
 fn has_intervals(entry: &Entry) -> bool {
     let [there, back] = entry.packets();
     there + back > 1
+}
+
+/// Puts what is known of the flow of `entry`, which is in `slot` or was the last there, into an empty
+/// record where it lies.
+#[inline]
+fn fill(record: &mut Record, slot: u32, entry: &Entry, opening: &Opening, table: &dyn Table) {
+    let [start_ns, rest] = *opening;
+    let initiator = (rest >> 16 & 1) as usize;
+    let key = entry.key();
+    record.key = FlowKey::from_compact(if initiator == 1 { reversed(key) } else { key });
+    if key & FlowKey::WIDE_MARK != 0 {
+        record.key = wide_key(slot, entry, initiator, table);
+    }
+    record.start_ns = start_ns.cast_signed();
+    record.end_ns = entry.last_ns().max(record.start_ns);
+    let (packets, bytes, tcp_flags) = (entry.packets(), entry.bytes(), entry.tcp_flags());
+    for direction in [0, 1] {
+        record.packets[direction ^ initiator] = packets[direction];
+        record.bytes[direction ^ initiator] = bytes[direction];
+        record.tcp_flags[direction ^ initiator] = tcp_flags[direction];
+    }
+    record.icmp_type_code = rest as u16;
+}
+
+#[cold]
+fn wide_key(slot: u32, entry: &Entry, initiator: usize, table: &dyn Table) -> FlowKey {
+    let key = table.key(slot, entry);
+    if initiator == 1 { key.reversed() } else { key }
 }
 
 /// Counts packets in flows.
@@ -400,7 +428,7 @@ impl Meter {
         starts.sort_unstable_by_key(|&(start, _)| start);
         for equal in starts.chunk_by_mut(|a, b| a.0 == b.0) {
             if equal.len() > 1 {
-                equal.sort_by_cached_key(|&(_, slot)| self.table.key(slot));
+                equal.sort_by_cached_key(|&(_, slot)| self.table.key(slot, self.table.entry(slot)));
             }
         }
         slots.clear();
@@ -513,40 +541,6 @@ impl Meter {
         }
     }
 
-    #[inline]
-    fn record(&self, slot: u32, entry: &Entry, reason: EndReason) -> Record {
-        let [start_ns, rest] = self.openings[slot as usize];
-        let swapped = rest >> 16 & 1 == 1;
-        let turn = |[first, second]: [u64; 2]| {
-            if swapped {
-                [second, first]
-            } else {
-                [first, second]
-            }
-        };
-        let compact = entry.key();
-        let key = if compact & FlowKey::WIDE_MARK == 0 {
-            FlowKey::from_compact(compact)
-        } else {
-            self.table.key(slot)
-        };
-        let [first, second] = entry.tcp_flags();
-        Record {
-            key: if swapped { key.reversed() } else { key },
-            start_ns: start_ns.cast_signed(),
-            end_ns: entry.last_ns().max(start_ns.cast_signed()),
-            packets: turn(entry.packets()),
-            bytes: turn(entry.bytes()),
-            tcp_flags: if swapped {
-                [second, first]
-            } else {
-                [first, second]
-            },
-            icmp_type_code: rest as u16,
-            end_reason: reason,
-        }
-    }
-
     /// The packets of other flows between the first and the last of this one, shared among its gaps;
     /// NaN where it has none.
     fn mean_gap(&self, slot: u32, entry: &Entry) -> f64 {
@@ -559,12 +553,24 @@ impl Meter {
     }
 
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
-        let entry = *self.table.entry(slot);
-        let record = self.record(slot, &entry, reason);
+        let entry = self.table.remove(slot);
         if self.gap_mean {
             let mean = self.mean_gap(slot, &entry);
             self.records.values.push(mean);
         }
+        let record = self.records.records.push_mut(Record::default());
+        fill(
+            record,
+            slot,
+            &entry,
+            &self.openings[slot as usize],
+            &*self.table,
+        );
+        record.end_reason = reason;
+        self.counters.records += 1;
+        self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
+        self.counters.recorded[0] += record.packets[0] + record.packets[1];
+        self.counters.recorded[1] += record.bytes[0] + record.bytes[1];
         let has_intervals = has_intervals(&entry);
         for (value, statistic) in &mut self.statistics {
             if has_intervals || *value == Value::Size {
@@ -581,14 +587,8 @@ impl Meter {
                 // An analysis is long: none is to be moved while the batch fills.
                 self.records.analyses.reserve_exact(RECORDS);
             }
-            analyser.end(slot, &record, last_ms, &mut self.records.analyses);
+            analyser.end(slot, record, last_ms, &mut self.records.analyses);
         }
-        self.table.remove(slot);
-        self.counters.records += 1;
-        self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
-        self.counters.recorded[0] += record.packets[0] + record.packets[1];
-        self.counters.recorded[1] += record.bytes[0] + record.bytes[1];
-        self.records.records.push(record);
         if self.records.records.len() >= RECORDS {
             self.flush(sink);
         }
@@ -606,10 +606,10 @@ impl Meter {
             let entry = self.table.entry(slot);
             let [there, back] = entry.bytes();
             if view.wants(there + back) {
-                view.insert(
-                    there + back,
-                    self.record(slot, entry, EndReason::ActiveTimeout),
-                );
+                let opening = &self.openings[slot as usize];
+                let mut record = Record::default();
+                fill(&mut record, slot, entry, opening, &*self.table);
+                view.insert(there + back, record);
             }
             values.clear();
             match self.statistics.first() {

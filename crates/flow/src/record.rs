@@ -23,9 +23,10 @@ pub enum FlowDefinition {
 }
 
 /// Why a flow ended: IPFIX flowEndReason, with TCP's two ways told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndReason {
     /// No packet for the idle time-out (flowEndReason 1).
+    #[default]
     IdleTimeout,
     /// Longer than the active time-out; the flow goes on in another record (flowEndReason 2).
     ActiveTimeout,
@@ -55,7 +56,7 @@ impl EndReason {
 
 /// One flow, ended. Index 0 is the direction of the first packet, 1 the other one
 /// (always 0 but for [`FlowDefinition::Bidirectional`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The key as the first packet had it: its source is the initiator.
     pub key: FlowKey,

@@ -58,11 +58,12 @@ impl FlowKey {
         Some((source | destination << 32) as u128 | ((ports | rest) as u128) << 64)
     }
 
-    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4.
+    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4, as an
+    /// address would stand there.
     #[inline(always)]
     #[must_use]
     pub const fn compact_hash(hash: u32) -> u128 {
-        hash as u128 | (Self::HASH_MARK as u128) << 120
+        hash.swap_bytes() as u128 | (Self::HASH_MARK as u128) << 120
     }
 
     /// The hash of a flow that is known by nothing else: its version is 0.
@@ -76,33 +77,15 @@ impl FlowKey {
         }
     }
 
-    /// The key of a flow that is known by a hash alone.
-    const fn from_hash(hash: u32) -> Self {
-        let [a, b, c, d] = hash.to_be_bytes();
-        let mut source = [0; 16];
-        [source[0], source[1], source[2], source[3]] = [a, b, c, d];
-        Self {
-            version: 0,
-            protocol: 0,
-            source,
-            destination: [0; 16],
-            source_port: 0,
-            destination_port: 0,
-            vlan: [0; 2],
-        }
-    }
-
     /// The key that [`FlowKey::compact`] or [`FlowKey::compact_hash`] packed.
     #[inline]
     #[must_use]
     pub const fn from_compact(compact: u128) -> Self {
-        if compact >> 120 == Self::HASH_MARK as u128 {
-            return Self::from_hash(compact as u32);
-        }
         let (addresses, rest) = (compact as u64, (compact >> 64) as u64);
         // Whole words, so that who reads them at once need not wait for their parts.
         Self {
-            version: 4,
+            // The mark of a 5-tuple is its version; that of a hash has no bit of it.
+            version: (rest >> 56) as u8 & Self::COMPACT_MARK,
             protocol: (rest >> 32) as u8,
             source: (addresses as u32 as u128).to_le_bytes(),
             destination: ((addresses >> 32) as u128).to_le_bytes(),

@@ -169,7 +169,7 @@ impl FlowHash {
             Function::Murmur3 => each(keys, hashes, |key| spread(murmur3::hash(key))),
             Function::Add => each(keys, hashes, |key| spread(add::hash(key))),
             Function::Xor => each(keys, hashes, |key| spread(xor::hash(key))),
-            Function::Hashes => each(keys, hashes, |key| spread(key as u32)),
+            Function::Hashes => each(keys, hashes, |key| spread((key as u32).swap_bytes())),
             Function::Toeplitz(_) | Function::Crc32c => {
                 let mut narrow = [0; CHUNK];
                 for (keys, hashes) in keys.chunks(CHUNK).zip(hashes.chunks_mut(CHUNK)) {
@@ -212,7 +212,7 @@ impl FlowHash {
             Function::Toeplitz(function) => function.hash(keys, hashes),
             Function::Add => each(keys, hashes, add::hash),
             Function::Xor => each(keys, hashes, xor::hash),
-            Function::Hashes => each(keys, hashes, |key| key as u32),
+            Function::Hashes => each(keys, hashes, |key| (key as u32).swap_bytes()),
             Function::Crc32c => crc32c::hash(keys, hashes),
             Function::Murmur3 => each(keys, hashes, murmur3::hash),
             Function::Spooky => each(keys, hashes, |key| spooky::hash64(key) as u32),

@@ -223,30 +223,29 @@ impl Bucket {
         None
     }
 
-    /// The bucket of the flow in `slot`. One that lives outside its own was sent on by every bucket
-    /// in between, so the bucket before the slot's tells without a hash that it is at home.
-    fn home(&self, slot: u32) -> u32 {
-        let bucket = slot / LANES;
-        let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
-        if self.tags[before as usize].0[SENT_ON] == 0 {
-            return bucket;
-        }
-        self.bucket_of(self.hash.hash_one(self.entry(slot).key()))
+    /// Frees a slot, of which nothing is known elsewhere.
+    #[inline]
+    fn free_lane(&mut self, slot: u32) -> Entry {
+        self.tags[(slot / LANES) as usize].0[(slot % LANES) as usize] = 0;
+        self.flows -= 1;
+        std::mem::take(&mut self.entries[slot as usize])
     }
 
-    /// Frees a slot of a flow of bucket `home`.
-    fn free_lane(&mut self, home: u32, slot: u32) {
-        let bucket = slot / LANES;
-        if home != bucket {
-            let mut passed = home;
-            while passed != bucket {
-                self.tags[passed as usize].0[SENT_ON] -= 1;
-                passed = self.next(passed);
-            }
+    /// Counts that a flow of bucket `home` is no longer in `bucket`, among the flows sent on.
+    #[inline]
+    fn call_back(&mut self, home: u32, bucket: u32) {
+        let mut passed = home;
+        while passed != bucket {
+            self.tags[passed as usize].0[SENT_ON] -= 1;
+            passed = self.next(passed);
         }
-        self.tags[bucket as usize].0[(slot % LANES) as usize] = 0;
-        self.entries[slot as usize] = Entry::default();
-        self.flows -= 1;
+    }
+
+    /// The same of a flow whose bucket has to be told by its key.
+    #[cold]
+    fn call_back_of(&mut self, key: u128, bucket: u32) {
+        let home = self.bucket_of(self.hash.hash_one(key));
+        self.call_back(home, bucket);
     }
 
     /// Splits the bucket whose turn it is: of its flows, those whose hash says so move to a new one.
@@ -269,10 +268,10 @@ impl Bucket {
                     let Some(to) = self.take_lane(new, tag_of(hash)) else {
                         continue;
                     };
-                    self.entries[to as usize] = self.entries[from as usize];
+                    self.call_back(old, from / LANES);
+                    self.entries[to as usize] = self.free_lane(from);
                     self.wide.relocate(from, to, &self.entries[to as usize]);
                     moved(from, to);
-                    self.free_lane(old, from);
                 }
                 Ok(())
             }
@@ -462,11 +461,11 @@ impl Table for Bucket {
             return;
         }
         // Packets that most likely begin a flow.
-        let beginning = (0..self.staged.min(BURST))
-            .filter(|&at| {
-                let slot = self.staged_slots[at];
+        let staged = self.likely_slots().iter().zip(&self.staged_tags);
+        let beginning = staged
+            .filter(|&(&slot, &tag)| {
                 let line = &self.tags[(slot / LANES) as usize];
-                line.0[(slot % LANES) as usize] != self.staged_tags[at]
+                line.0[(slot % LANES) as usize] != tag
             })
             .count();
         let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
@@ -510,13 +509,19 @@ impl Table for Bucket {
         &self.entries[slot as usize]
     }
 
-    fn key(&self, slot: u32) -> FlowKey {
-        self.wide.flow_key(slot, self.entry(slot))
+    fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
+        self.wide.flow_key(slot, entry)
     }
 
-    fn remove(&mut self, slot: u32) {
-        let home = self.home(slot);
-        self.free_lane(home, slot);
+    fn remove(&mut self, slot: u32) -> Entry {
+        // A flow that lives outside its own bucket was sent on by every bucket in between: the one
+        // before the slot's tells without a hash that it is at home.
+        let bucket = slot / LANES;
+        let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
+        if self.tags[before as usize].0[SENT_ON] != 0 {
+            self.call_back_of(self.entries[slot as usize].key(), bucket);
+        }
+        self.free_lane(slot)
     }
 
     fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
@@ -602,9 +607,12 @@ impl Iterator for Lanes {
 
     #[inline(always)]
     fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
+        }
         let lane = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        (lane < LANES).then_some(lane)
+        self.0 &= self.0 - 1;
+        Some(lane)
     }
 }
 
@@ -614,25 +622,17 @@ impl Bucket {
         let end = to.div_ceil(LANES).min(self.buckets_max);
         for bucket in from / LANES..end {
             self.prefetch_occupied((bucket + SWEEP_AHEAD).min(end - 1));
-            let mut taken = self.taken(bucket);
-            while taken != 0 {
-                let slot = bucket * LANES + taken.trailing_zeros();
+            for slot in Lanes(self.taken(bucket)).map(|lane| bucket * LANES + lane) {
                 if (from..to).contains(&slot) {
                     visit(slot);
                 }
-                taken &= taken - 1;
             }
         }
     }
 
     fn prefetch_occupied(&self, bucket: u32) {
-        let mut taken = self.taken(bucket);
-        while taken != 0 {
-            prefetch::read(
-                &self.entries,
-                (bucket * LANES + taken.trailing_zeros()) as usize,
-            );
-            taken &= taken - 1;
+        for lane in Lanes(self.taken(bucket)) {
+            prefetch::read(&self.entries, (bucket * LANES + lane) as usize);
         }
     }
 

@@ -122,11 +122,11 @@ impl Table for Combined {
         Step::Done
     }
 
-    fn remove(&mut self, slot: u32) {
+    fn remove(&mut self, slot: u32) -> Entry {
         if slot >= CHAINED {
             self.chains.remove(slot);
         }
-        self.nodes.remove(slot);
+        self.nodes.remove(slot)
     }
 
     fn memory_bytes(&self) -> usize {

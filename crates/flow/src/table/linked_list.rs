@@ -174,9 +174,9 @@ impl Table for LinkedList {
         Step::Done
     }
 
-    fn remove(&mut self, slot: u32) {
+    fn remove(&mut self, slot: u32) -> Entry {
         self.chains.remove(slot);
-        self.nodes.remove(slot);
+        self.nodes.remove(slot)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -117,11 +117,11 @@ pub trait Table: Send {
     /// The flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 
-    /// Its whole key.
-    fn key(&self, slot: u32) -> FlowKey;
+    /// The whole key of the flow of `entry`, which is in `slot` or was the last there.
+    fn key(&self, slot: u32, entry: &Entry) -> FlowKey;
 
-    /// Frees a slot.
-    fn remove(&mut self, slot: u32);
+    /// Takes the flow in `slot` out, and frees the slot.
+    fn remove(&mut self, slot: u32) -> Entry;
 
     /// Makes the table larger where flows get crowded, up to its bound, a little at a time; to be
     /// called between batches. `moved` is told each flow that moves: its old slot and its new one.

@@ -112,13 +112,13 @@ impl Nodes {
         observed.slots[at] = super::NO_SLOT;
     }
 
-    pub(super) fn key(&self, slot: u32) -> FlowKey {
-        self.wide.flow_key(slot, &self.entries[slot as usize])
+    pub(super) fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
+        self.wide.flow_key(slot, entry)
     }
 
-    pub(super) fn remove(&mut self, slot: u32) {
-        self.entries[slot as usize] = Entry::default();
+    pub(super) fn remove(&mut self, slot: u32) -> Entry {
         self.flows -= 1;
+        std::mem::take(&mut self.entries[slot as usize])
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -171,8 +171,8 @@ macro_rules! node_table {
             &self.nodes.entries[slot as usize]
         }
 
-        fn key(&self, slot: u32) -> FlowKey {
-            self.nodes.key(slot)
+        fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
+            self.nodes.key(slot, entry)
         }
 
         fn populate(&mut self) {

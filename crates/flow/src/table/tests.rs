@@ -74,10 +74,10 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
     let mut evicted = 0;
     let mut observed = Observed::default();
     let mut take = |table: &mut dyn Table, slot: u32| {
-        let sum = sums.entry(table.key(slot)).or_default();
-        sum[0] += table.entry(slot).packets()[0];
-        sum[1] += table.entry(slot).bytes()[0];
-        table.remove(slot);
+        let entry = table.remove(slot);
+        let sum = sums.entry(table.key(slot, &entry)).or_default();
+        sum[0] += entry.packets()[0];
+        sum[1] += entry.bytes()[0];
     };
     let mut number = 0;
     for burst in numbers.chunks(BURST) {
@@ -154,14 +154,12 @@ proptest! {
             let (keys, hashes) = batch.keys_and_hashes();
             hash.hash_burst(keys, hashes);
             while let Err(slot) = table.grow(&mut |_, _| {}) {
-                packets += table.entry(slot).packets()[0];
-                table.remove(slot);
+                packets += table.remove(slot).packets()[0];
             }
             table.stage(&batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed) {
-                packets += table.entry(slot).packets()[0];
-                table.remove(slot);
+                packets += table.remove(slot).packets()[0];
                 start = at;
             }
             prop_assert!(table.flows() <= flows_max);
