@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::plain_ipv4;
+use wire::plain::{Plain, plain_ipv4, plain_tagged_ipv4};
 use wire::{Decapsulate, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// How many frames ahead a frame's headers are asked for.
@@ -143,6 +143,12 @@ impl Intake {
         }
     }
 
+    /// Whether plain frames of a link can be told. A tunnel's outer packet looks plain too: whoever
+    /// wants the innermost walks them all.
+    fn plain_first(&self, link: LinkType) -> bool {
+        link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost
+    }
+
     /// Makes the keys of a burst; `REUSE`: notes the device's hashes; `DETAILS`: adds what an
     /// analysis asks for.
     fn read_headers<const REUSE: bool, const DETAILS: bool>(
@@ -150,9 +156,7 @@ impl Intake {
         burst: &Burst<'_>,
         batch: &mut Batch,
     ) {
-        // A tunnel's outer packet looks plain too: whoever wants the innermost walks them all.
-        let plain_first =
-            burst.link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost;
+        let plain_first = self.plain_first(burst.link);
         let mut received = Count::default();
         let first = self.numbers.take(burst.frames.len());
         for (index, frame) in burst.frames.iter().enumerate() {
@@ -166,15 +170,7 @@ impl Intake {
                 if REUSE {
                     self.note_hash(batch.len(), frame.rss_hash);
                 }
-                let (key, direction) = self.keys.from_compact(plain.key);
-                batch.push(
-                    key,
-                    Packet {
-                        tcp_flags: plain.tcp_flags,
-                        direction,
-                        ..packet_of(frame, number, clock_ms)
-                    },
-                );
+                self.push_plain(plain, packet_of(frame, number, clock_ms), batch);
                 if DETAILS {
                     let segment = batch.open_segment();
                     segment.frame = index as u16;
@@ -189,6 +185,19 @@ impl Intake {
             }
         }
         self.finish_burst(burst, received);
+    }
+
+    #[inline(always)]
+    fn push_plain(&self, plain: Plain, packet: Packet, batch: &mut Batch) {
+        let (key, direction) = self.keys.from_compact(plain.key);
+        batch.push(
+            key,
+            Packet {
+                tcp_flags: plain.tcp_flags,
+                direction,
+                ..packet
+            },
+        );
     }
 
     #[inline(always)]
@@ -235,6 +244,19 @@ impl Intake {
         number: u64,
         batch: &mut Batch,
     ) {
+        let packet = packet_of(frame, number, self.clock.now_ms());
+        if self.plain_first(link)
+            && let Some((plain, tag)) = plain_tagged_ipv4(frame.bytes, frame.wire_length)
+        {
+            self.push_plain(plain, packet, batch);
+            if self.details {
+                let segment = batch.open_segment();
+                segment.frame = index as u16;
+                segment.read_plain_tagged(frame.bytes, tag);
+            }
+            self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+            return;
+        }
         let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
         if !self.judge(link, frame, &headers) {
             return;
@@ -244,7 +266,7 @@ impl Intake {
             tcp_flags: headers.tcp_flags,
             icmp_type_code: headers.icmp_type_code,
             direction,
-            ..packet_of(frame, number, self.clock.now_ms())
+            ..packet
         };
         match key {
             TableKey::Compact(key) => batch.push(key, packet),

@@ -402,6 +402,7 @@ impl Meter {
         if !self.records.records.is_empty() {
             sink.take(&mut self.records);
             self.records.clear();
+            self.records.records.reserve(RECORDS);
         }
     }
 

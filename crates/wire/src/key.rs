@@ -52,10 +52,15 @@ impl FlowKey {
         let destination = u32::from_le_bytes([d0, d1, d2, d3]) as u64;
         let ports = self.source_port.swap_bytes() as u64
             | (self.destination_port.swap_bytes() as u64) << 16;
-        let rest = (self.protocol as u64) << 32
-            | (self.vlan[0].swap_bytes() as u64) << 40
-            | (Self::COMPACT_MARK as u64) << 56;
-        Some((source | destination << 32) as u128 | ((ports | rest) as u128) << 64)
+        let rest = (self.protocol as u64) << 32 | (Self::COMPACT_MARK as u64) << 56;
+        let addresses = source | destination << 32;
+        Some(addresses as u128 | ((ports | rest) as u128) << 64 | Self::compact_vlan(self.vlan[0]))
+    }
+
+    /// The part of a compact key that is its VLAN tag.
+    #[inline(always)]
+    pub(crate) const fn compact_vlan(tag: u16) -> u128 {
+        (tag.swap_bytes() as u128) << 104
     }
 
     /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4, as an

@@ -3,8 +3,10 @@
 use core::hint::select_unpredictable;
 
 use crate::FlowKey;
+use crate::ether_type::VLAN;
 use crate::field::{byte, bytes_at, u16_at};
 use crate::ip_protocol;
+use crate::vlan::{self, Vlan};
 
 /// What a plain frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ const HEADERS: usize = 54;
 mod field {
     /// EtherType, IPv4 version and header length, type of service.
     pub(super) const ETHER_TYPE: usize = 12;
+    /// Where a VLAN tag would be.
+    pub(super) const VLAN: usize = 14;
     pub(super) const TOTAL_LENGTH: usize = 16;
     /// Flags and fragment offset, time to live, protocol.
     pub(super) const FRAGMENT: usize = 20;
@@ -94,6 +98,24 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
         key: compact_key(headers, protocol),
         tcp_flags: select_unpredictable(is_tcp, flags, 0),
     })
+}
+
+/// Reads `frame`, an Ethernet frame of `wire_length` bytes, if it is plain but for one VLAN tag; the
+/// tag is told as in [`FlowKey::vlan`], and is part of the key.
+///
+/// What is behind the tag stands as in a frame that begins so much later.
+#[inline]
+#[must_use]
+pub fn plain_tagged_ipv4(frame: &[u8], wire_length: u32) -> Option<(Plain, u16)> {
+    let start = frame.first_chunk::<{ field::VLAN + 2 }>()?;
+    if u16_at::<{ field::ETHER_TYPE }, _>(start) != VLAN {
+        return None;
+    }
+    let tag = FlowKey::VLAN_PRESENT | u16_at::<{ field::VLAN }, _>(start) & vlan::IDENTIFIER_MASK;
+    let behind = frame.get(Vlan::LENGTH..)?;
+    let plain = plain_ipv4(behind, wire_length.checked_sub(Vlan::LENGTH as u32)?)?;
+    let key = plain.key | FlowKey::compact_vlan(tag);
+    Some((Plain { key, ..plain }, tag))
 }
 
 /// [`FlowKey::compact`] of the frame: addresses and ports stand in the frame in the key's order.

@@ -7,6 +7,7 @@ use crate::ipv6::Ipv6;
 use crate::packet::Packet;
 use crate::tcp::{Tcp, TcpOptions};
 use crate::udp::Udp;
+use crate::vlan::Vlan;
 use crate::{Fragment, Headers, Outline, Tunnel};
 
 /// What was seen in a packet: bits of [`Segment::seen`].
@@ -147,6 +148,15 @@ impl Segment {
         self.payload_at = payload as u32;
         self.payload_length = end.saturating_sub(payload) as u32;
         self.payload_captured = end.min(frame.len()).saturating_sub(payload) as u32;
+    }
+
+    /// The same of a frame that [`plain_tagged_ipv4`](crate::plain::plain_tagged_ipv4) knows, with the
+    /// tag that it told.
+    #[inline]
+    pub fn read_plain_tagged(&mut self, frame: &[u8], tag: u16) {
+        self.read_plain(frame.get(Vlan::LENGTH..).unwrap_or_default());
+        self.payload_at += Vlan::LENGTH as u32;
+        self.vlan = [tag, 0];
     }
 
     /// The details of a frame whose headers [`dissect`](crate::dissect()) has read.

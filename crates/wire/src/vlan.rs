@@ -10,7 +10,7 @@ mod field {
 }
 
 /// Bits of the tag control information that are the VLAN identifier.
-const IDENTIFIER_MASK: u16 = 0x0fff;
+pub(crate) const IDENTIFIER_MASK: u16 = 0x0fff;
 /// Bits of the tag control information below the priority.
 const PRIORITY_SHIFT: u16 = 13;
 

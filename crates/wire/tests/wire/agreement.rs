@@ -1,6 +1,7 @@
 //! What must hold between the ways of reading one frame, whatever is in it.
 
-use wire::{Decapsulate, FlowKey, Headers, LinkType, NoFlow, dissect, plain_ipv4};
+use wire::plain::plain_tagged_ipv4;
+use wire::{Decapsulate, FlowKey, Headers, LinkType, NoFlow, Segment, dissect, plain_ipv4};
 
 /// Reads `frame` in every way, and asserts what must hold between the answers.
 pub(crate) fn check(link: LinkType, frame: &[u8], wire_length: u32) -> [Headers; 3] {
@@ -28,6 +29,27 @@ pub(crate) fn check(link: LinkType, frame: &[u8], wire_length: u32) -> [Headers;
         assert_eq!(outer.no_flow, None);
         assert_eq!(outer.malformed, None);
         assert!(!outer.truncated);
+        let mut segment = Segment::default();
+        segment.read_plain(frame);
+        assert_eq!(segment, Segment::of_headers(frame, outer));
+    }
+    if link == LinkType::Ethernet
+        && let Some((plain, tag)) = plain_tagged_ipv4(frame, wire_length)
+    {
+        assert_eq!(Some(plain.key), outer.key.compact());
+        assert_eq!([tag, 0], outer.key.vlan);
+        assert_eq!(plain.tcp_flags, outer.tcp_flags);
+        assert_eq!(
+            [
+                outer.no_flow.is_some(),
+                outer.malformed.is_some(),
+                outer.truncated
+            ],
+            [false; 3]
+        );
+        let mut segment = Segment::default();
+        segment.read_plain_tagged(frame, tag);
+        assert_eq!(segment, Segment::of_headers(frame, outer));
     }
     all
 }
