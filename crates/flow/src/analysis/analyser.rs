@@ -248,14 +248,11 @@ impl Analyser {
         };
         let (tcp, initiator) = (volume.tcp, volume.initiator);
         let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
-        // Put together where it stays: it is more than a kilobyte.
-        let analysis = analyses.push_mut(Analysis {
-            flow_id: flow_id(&self.digest, &record.key, volume.origin_ns),
-            volume: *volume,
-            tcp: state.copied(),
-            rare: state.map_or_else(Default::default, |state| state.rare(&self.rare)),
-            names: None,
-        });
+        let analysis = append(analyses, volume, state);
+        analysis.flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
+        if let Some(state) = state {
+            analysis.rare = state.rare(&self.rare);
+        }
         if let Some(names) = &mut self.names {
             analysis.names = Some(names.take(&mut volume.names, &record.key));
             self.continued.complete(handle, analysis.names.as_mut());
@@ -314,6 +311,29 @@ fn names_segment<'a>(
             &[]
         },
         payload_length: segment.payload_length,
+    }
+}
+
+/// Puts states at the end of `analyses`, to be completed there.
+///
+/// Not compiled into its caller, where the compiler would not know that nothing else changes them
+/// meanwhile: it is most of a kilobyte, which is so copied once and not twice.
+#[inline(never)]
+fn append<'a>(
+    analyses: &'a mut Vec<Analysis>,
+    volume: &Volume,
+    tcp: Option<&Tcp>,
+) -> &'a mut Analysis {
+    let made = |tcp| Analysis {
+        flow_id: 0,
+        volume: *volume,
+        tcp,
+        rare: Default::default(),
+        names: None,
+    };
+    match tcp {
+        Some(tcp) => analyses.push_mut(made(Some(*tcp))),
+        None => analyses.push_mut(made(None)),
     }
 }
 

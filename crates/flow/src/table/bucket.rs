@@ -181,18 +181,23 @@ impl Bucket {
         None
     }
 
-    /// The lane of bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
-    /// of its bucket was sent on, and there is room.
+    /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
+    /// of its bucket was sent on, and there is room; most often where it was `likely` to be.
     #[inline(always)]
-    fn fresh_lane(&mut self, home: u32, tag: u16) -> Option<u32> {
+    fn fresh_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
         let line = &mut self.tags[home as usize];
         if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
             return None;
         }
-        let lane = tags::free_lane(line, tag)?;
-        line.0[lane as usize] = tag;
+        let likely = (likely % LANES) as usize;
+        let lane = if line.0[likely] == 0 && likely != SENT_ON {
+            likely
+        } else {
+            tags::free_lane(line, tag)? as usize
+        };
+        line.0[lane] = tag;
         self.flows += 1;
-        Some(home * LANES + lane)
+        Some(home * LANES + lane as u32)
     }
 
     /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room.
@@ -396,7 +401,7 @@ impl Bucket {
                 (likely, &mut self.entries[likely as usize])
             } else {
                 let (home, tag) = (self.staged_buckets[at], self.staged_tags[at]);
-                let fresh = self.fresh_lane(home, tag);
+                let fresh = self.fresh_slot(home, tag, likely);
                 let found = match fresh {
                     Some(_) => None,
                     None => self.find(batch, at),
