@@ -317,13 +317,13 @@ impl KeyMaker {
                 let (key, direction) = self.from_compact(compact);
                 (TableKey::Compact(key), direction)
             }
-            None => self.from_wide(five_tuple),
+            None => self.wide_table_key(five_tuple),
         }
     }
 
     /// The same of one that does not fit 16 bytes, unless that is for VLAN tags that do not count.
     #[inline(never)]
-    fn from_wide(&self, five_tuple: &FlowKey) -> (TableKey, u8) {
+    fn wide_table_key(&self, five_tuple: &FlowKey) -> (TableKey, u8) {
         let mut key = *five_tuple;
         if !self.vlan {
             key.vlan = [0; 2];

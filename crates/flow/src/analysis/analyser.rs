@@ -248,8 +248,20 @@ impl Analyser {
         };
         let (tcp, initiator) = (volume.tcp, volume.initiator);
         let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
-        let analysis = append(analyses, volume, state);
-        analysis.flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
+        let flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
+        let made = |tcp| Analysis {
+            flow_id,
+            volume: *volume,
+            tcp,
+            rare: Default::default(),
+            names: None,
+        };
+        // Put together where it stays: it is more than a kilobyte. Where there is no TCP, no place for
+        // it is copied either.
+        let analysis = match state {
+            Some(state) => analyses.push_mut(made(Some(*state))),
+            None => analyses.push_mut(made(None)),
+        };
         if let Some(state) = state {
             analysis.rare = state.rare(&self.rare);
         }
@@ -311,29 +323,6 @@ fn names_segment<'a>(
             &[]
         },
         payload_length: segment.payload_length,
-    }
-}
-
-/// Puts states at the end of `analyses`, to be completed there.
-///
-/// Not compiled into its caller, where the compiler would not know that nothing else changes them
-/// meanwhile: it is most of a kilobyte, which is so copied once and not twice.
-#[inline(never)]
-fn append<'a>(
-    analyses: &'a mut Vec<Analysis>,
-    volume: &Volume,
-    tcp: Option<&Tcp>,
-) -> &'a mut Analysis {
-    let made = |tcp| Analysis {
-        flow_id: 0,
-        volume: *volume,
-        tcp,
-        rare: Default::default(),
-        names: None,
-    };
-    match tcp {
-        Some(tcp) => analyses.push_mut(made(Some(*tcp))),
-        None => analyses.push_mut(made(None)),
     }
 }
 
