@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     assert_eq!(Some(message.header), Header::read(bytes));
     assert!(message.addresses().len() <= ADDRESSES_MAX);
-    if let Some((name, _)) = &message.question {
+    if let Some((name, _)) = message.question() {
         assert!(!name.as_str().is_empty() && name.as_str().len() <= NAME_TEXT_MAX);
         assert!(name.as_str().bytes().all(|byte| byte.is_ascii_graphic()));
     }

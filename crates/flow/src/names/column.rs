@@ -228,7 +228,7 @@ columns! {
     }
     Http {
         "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request."
-            = |r| text(r.http.as_ref().map(|h| &h.method));
+            = |r| r.http.as_ref().and_then(|h| h.method).map_or(NameValue::None, NameValue::Text);
         "httpRequestHost" Text "" [460] "" "Host field of that request."
             = |r| text(r.http.as_ref().map(|h| &h.host));
         "httpRequestTarget" Text "" [461] "" "Target of that request."

@@ -82,8 +82,8 @@ impl Reader {
             if state.queries == 0 {
                 state.time = Nanoseconds::new(segment.time_ns);
                 state.id = header.id;
-                if let Some(message) = Message::read(bytes) {
-                    self.note_question(cut, state, &message);
+                if let Some(message) = &Message::read(bytes) {
+                    self.note_question(cut, state, message);
                 }
             }
             state.queries = state.queries.saturating_add(1);
@@ -92,11 +92,11 @@ impl Reader {
     }
 
     fn note_question(&mut self, cut: &mut Cut, state: &mut DnsState, message: &Message) {
-        if let Some((name, kind)) = &message.question
+        if let Some((name, kind)) = message.question()
             && !state.has_query
         {
             state.query = self.keep(cut, name.as_str().as_bytes());
-            state.query_type = *kind;
+            state.query_type = kind;
             state.has_query = true;
         }
     }
@@ -108,7 +108,9 @@ impl Reader {
         segment: &Segment<'_>,
         bytes: &[u8],
     ) {
-        let Some(message) = Message::read(bytes) else {
+        // Where it is: it is more than a kilobyte.
+        let message = Message::read(bytes);
+        let Some(message) = &message else {
             return;
         };
         if !state.has_latency && state.queries > 0 && state.id == message.header.id {
@@ -116,7 +118,7 @@ impl Reader {
             state.has_latency = true;
         }
         if state.responses == 0 {
-            self.note_question(cut, state, &message);
+            self.note_question(cut, state, message);
             state.response_code = message.response_code;
             state.answers = message.header.counts[1];
             state.has_ttl = message.ttl_s.is_some();
@@ -133,7 +135,7 @@ impl Reader {
         state.responses = state.responses.saturating_add(1);
         // Multicast responses tell everyone, and no client of its own.
         let unicast = segment.source_port == PORT || segment.destination_port == PORT;
-        if let Some((name, _)) = &message.question
+        if let Some((name, _)) = message.question()
             && unicast
             && !message.addresses().is_empty()
         {

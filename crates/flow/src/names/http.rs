@@ -5,7 +5,7 @@ use super::reader::Reader;
 use super::record::{Cut, HttpRecord};
 use super::state::{Common, HttpState, Messages, Nanoseconds, Protocol, TcpState};
 use super::tcp_stream::Verdict;
-use wire::app::http::{self, Begins, Body, Head};
+use wire::app::http::{self, Begins, Body, Head, Method};
 use wire::app::tls;
 
 impl Reader {
@@ -106,7 +106,7 @@ impl Reader {
     ) {
         if state.requests == 0 {
             state.time = Nanoseconds::new(segment.time_ns);
-            state.method = self.keep(cut, head.method.as_bytes());
+            state.method = Some(head.method);
             state.host = self.keep(cut, head.host.unwrap_or_default());
             let target = head.target.as_bytes();
             state.target = self.keep(cut, &target[..target.len().min(TARGET_MAX)]);
@@ -116,7 +116,7 @@ impl Reader {
             state.user_agent = self.keep(cut, head.user_agent.unwrap_or_default());
         }
         state.requests = state.requests.saturating_add(1);
-        state.bodiless = matches!(head.method, "HEAD" | "CONNECT");
+        state.bodiless = matches!(head.method.name(), "HEAD" | "CONNECT");
     }
 
     fn note_response(&mut self, cut: &mut Cut, state: &mut HttpState, head: &http::Response<'_>) {
@@ -133,7 +133,7 @@ impl Reader {
             return None;
         }
         Some(Box::new(HttpRecord {
-            method: self.texts.take(state.method),
+            method: state.method.map(Method::name),
             host: self.texts.take(state.host),
             target: self.texts.take(state.target),
             user_agent: self.texts.take(state.user_agent),

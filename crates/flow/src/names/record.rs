@@ -138,7 +138,7 @@ pub struct DnsRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRecord {
     /// Method of the first request.
-    pub method: Option<NameText>,
+    pub method: Option<&'static str>,
     /// Host of the first request.
     pub host: Option<NameText>,
     /// Target of the first request.

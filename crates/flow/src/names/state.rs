@@ -4,6 +4,7 @@ use super::record::Cut;
 use super::text_pool::Text;
 use super::{Segment, TCP_TRIES, tcp_stream};
 use crate::pool::Linked;
+use wire::app::http::Method;
 use wire::tcp::flag;
 
 /// A time or a span in nanoseconds, anywhere in memory: states are packed close.
@@ -282,7 +283,7 @@ pub(super) struct TlsState {
 /// HTTP/1 messages.
 #[derive(Debug, Default)]
 pub(super) struct HttpState {
-    pub(super) method: Text,
+    pub(super) method: Option<Method>,
     pub(super) host: Text,
     pub(super) target: Text,
     pub(super) user_agent: Text,
@@ -401,4 +402,4 @@ pub(super) struct RtpState {
 }
 
 /// The most texts that one flow holds: the name resolved, and those of HTTP and TLS behind it.
-pub(super) const TEXTS_MAX: usize = 1 + 4 + 3 + 5;
+pub(super) const TEXTS_MAX: usize = 1 + 4 + 3 + 4;

@@ -28,8 +28,9 @@ struct Block {
     count: u32,
     /// Hash of the text.
     hash: u32,
-    length: u16,
+    /// Where words are aligned, by which it is looked through.
     bytes: [u8; BLOCK_TEXT],
+    length: u16,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);

@@ -78,9 +78,9 @@ fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
         add("dns-count", format!("{}/{}", dns.queries, dns.responses));
     }
     if let Some(http) = &record.http {
-        if http.method.is_some() {
-            let parts = [&http.method, &http.host, &http.target].map(text);
-            add("http-request", parts.join(" "));
+        if let Some(method) = http.method {
+            let [host, target] = [&http.host, &http.target].map(text);
+            add("http-request", format!("{method} {host} {target}"));
         }
         if let Some(status) = http.status {
             add("http-status", status.to_string());

@@ -40,6 +40,11 @@ impl core::fmt::Debug for Name {
 }
 
 impl Name {
+    const EMPTY: Self = Self {
+        text: [0; NAME_TEXT_MAX],
+        length: 0,
+    };
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -100,8 +105,8 @@ impl Header {
 pub struct Message {
     /// Its header.
     pub header: Header,
-    /// Name and type of the first question.
-    pub question: Option<(Name, u16)>,
+    name: Name,
+    question: Option<u16>,
     /// Response code with the bits of EDNS.
     pub response_code: u16,
     /// The least time to live of the answers that were read.
@@ -119,6 +124,7 @@ impl Message {
         let header = Header::read(bytes)?;
         let mut message = Self {
             header,
+            name: Name::EMPTY,
             question: None,
             response_code: u16::from(header.response_code),
             ttl_s: None,
@@ -128,10 +134,9 @@ impl Message {
         };
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
         if header.counts[0] > 0 {
-            let name = name(bytes, &mut reader)?;
-            let kind = reader.u16()?;
+            read_name(bytes, &mut reader, &mut message.name)?;
+            message.question = Some(reader.u16()?);
             reader.u16()?;
-            message.question = Some((name, kind));
         }
         message.whole = message.records(&mut reader).is_some();
         Some(message)
@@ -175,6 +180,12 @@ impl Message {
         (records <= u32::from(RECORDS_MAX)).then_some(())
     }
 
+    /// Name and type of the first question.
+    #[must_use]
+    pub fn question(&self) -> Option<(&Name, u16)> {
+        self.question.map(|kind| (&self.name, kind))
+    }
+
     /// Addresses in the answers, as many as are kept.
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
@@ -199,12 +210,9 @@ fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
     }
 }
 
-/// Reads the name at the reader's place in `message`, its pointers followed.
-fn name<'a>(message: &'a [u8], reader: &mut Reader<'a>) -> Option<Name> {
-    let mut name = Name {
-        text: [0; NAME_TEXT_MAX],
-        length: 0,
-    };
+/// Appends the name at the reader's place in `message`, its pointers followed, to an empty one, where
+/// it stays: a name is a kilobyte.
+fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) -> Option<()> {
     let mut walk = *reader;
     let (mut pointers, mut bytes) = (0, 0);
     loop {
@@ -253,7 +261,7 @@ fn name<'a>(message: &'a [u8], reader: &mut Reader<'a>) -> Option<Name> {
     if name.length == 0 {
         name.push(b".")?;
     }
-    Some(name)
+    Some(())
 }
 
 #[cfg(test)]
@@ -275,7 +283,7 @@ mod tests {
     fn a_response_is_read() {
         let message = Message::read(&response()).unwrap();
         assert!(message.whole && message.header.is_response);
-        let (name, kind) = message.question.unwrap();
+        let (name, kind) = message.question().unwrap();
         assert_eq!((name.as_str(), kind), ("www.example.com", 1));
         assert_eq!(message.response_code, 0x10 | 3);
         assert_eq!(message.ttl_s, Some(60));
@@ -293,11 +301,13 @@ mod tests {
     fn what_does_not_print_is_escaped() {
         let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend(b"\x04a.\\\x01\0\0\x01\0\x01");
-        let (name, _) = Message::read(&bytes).unwrap().question.unwrap();
+        let message = Message::read(&bytes).unwrap();
+        let (name, _) = message.question().unwrap();
         assert_eq!(name.as_str(), "a\\.\\\\\\001");
         let mut root = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         root.extend(b"\0\0\x02\0\x01");
-        let (name, _) = Message::read(&root).unwrap().question.unwrap();
+        let message = Message::read(&root).unwrap();
+        let (name, _) = message.question().unwrap();
         assert_eq!(name.as_str(), ".");
     }
 

@@ -1,6 +1,7 @@
 //! Heads of HTTP/1 messages (RFC 9112), read by `httparse`.
 
 use core::mem::MaybeUninit;
+use core::num::NonZeroU8;
 use httparse::Status;
 
 /// The most header fields of a message that are read.
@@ -8,42 +9,49 @@ const FIELDS_MAX: usize = 96;
 
 /// The methods that begin a request (IANA, and those of WebDAV's older servers and of Outlook), by
 /// their first byte.
-const fn methods(first: u8) -> &'static [&'static [u8]] {
+const fn methods(first: u8) -> &'static [&'static str] {
     match first {
-        b'B' => &[
-            b"BPROPFIND ",
-            b"BPROPPATCH ",
-            b"BMOVE ",
-            b"BDELETE ",
-            b"BCOPY ",
-        ],
-        b'C' => &[b"CONNECT ", b"COPY ", b"CHECKOUT "],
-        b'D' => &[b"DELETE "],
-        b'G' => &[b"GET "],
-        b'H' => &[b"HEAD "],
-        b'L' => &[b"LOCK "],
-        b'M' => &[
-            b"MKCOL ",
-            b"MOVE ",
-            b"MERGE ",
-            b"MKACTIVITY ",
-            b"MKCALENDAR ",
-        ],
-        b'N' => &[b"NOTIFY "],
-        b'O' => &[b"OPTIONS "],
-        b'P' => &[
-            b"POST ",
-            b"PUT ",
-            b"PATCH ",
-            b"PROPFIND ",
-            b"PROPPATCH ",
-            b"POLL ",
-        ],
-        b'R' => &[b"REPORT ", b"RPC_IN_DATA ", b"RPC_OUT_DATA "],
-        b'S' => &[b"SEARCH ", b"SUBSCRIBE "],
-        b'T' => &[b"TRACE "],
-        b'U' => &[b"UNLOCK ", b"UNSUBSCRIBE "],
+        b'B' => &["BPROPFIND", "BPROPPATCH", "BMOVE", "BDELETE", "BCOPY"],
+        b'C' => &["CONNECT", "COPY", "CHECKOUT"],
+        b'D' => &["DELETE"],
+        b'G' => &["GET"],
+        b'H' => &["HEAD"],
+        b'L' => &["LOCK"],
+        b'M' => &["MKCOL", "MOVE", "MERGE", "MKACTIVITY", "MKCALENDAR"],
+        b'N' => &["NOTIFY"],
+        b'O' => &["OPTIONS"],
+        b'P' => &["POST", "PUT", "PATCH", "PROPFIND", "PROPPATCH", "POLL"],
+        b'R' => &["REPORT", "RPC_IN_DATA", "RPC_OUT_DATA"],
+        b'S' => &["SEARCH", "SUBSCRIBE"],
+        b'T' => &["TRACE"],
+        b'U' => &["UNLOCK", "UNSUBSCRIBE"],
         _ => &[],
+    }
+}
+
+/// A method that begins a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method(NonZeroU8);
+
+impl Method {
+    /// The method that bytes begin with, a space behind it.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let first = *bytes.first()?;
+        let is = |method: &&str| {
+            let rest = bytes.strip_prefix(method.as_bytes());
+            rest.is_some_and(|rest| rest.first() == Some(&b' '))
+        };
+        let place = methods(first).iter().position(is)?;
+        // All first bytes are capital letters: 5 bits tell them apart.
+        NonZeroU8::new(first << 3 | place as u8).map(Self)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let methods = methods(b'@' | self.0.get() >> 3);
+        let place = usize::from(self.0.get() & 7);
+        methods.get(place).copied().unwrap_or_default()
     }
 }
 
@@ -80,11 +88,10 @@ pub fn begins(bytes: &[u8]) -> Begins {
     let Some(first) = bytes.first() else {
         return Begins::Perhaps;
     };
-    let methods = methods(*first);
-    if methods.iter().any(|method| bytes.starts_with(method)) {
+    let may_be = |method: &&str| method.as_bytes().starts_with(bytes);
+    if Method::of(bytes).is_some() {
         Begins::Request
-    } else if RESPONSE.starts_with(bytes) || methods.iter().any(|method| method.starts_with(bytes))
-    {
+    } else if RESPONSE.starts_with(bytes) || methods(*first).iter().any(may_be) {
         Begins::Perhaps
     } else {
         Begins::No
@@ -104,7 +111,7 @@ pub enum Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Method.
-    pub method: &'a str,
+    pub method: Method,
     /// Target.
     pub target: &'a str,
     /// Host field; without one, the host of a target in absolute form.
@@ -141,7 +148,7 @@ pub enum Head<T> {
     Bad,
 }
 
-/// Reads the head of a request.
+/// Reads the head of a request that begins with its method.
 #[must_use]
 pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
@@ -151,7 +158,7 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
         Ok(Status::Partial) => return Head::Partial,
         Err(_) => return Head::Bad,
     };
-    let (Some(method), Some(target)) = (request.method, request.path) else {
+    let (Some(method), Some(target)) = (Method::of(bytes), request.path) else {
         return Head::Bad;
     };
     let host = field(request.headers, "host").or_else(|| {
@@ -244,7 +251,7 @@ mod tests {
         let Head::Whole(head) = request(bytes) else {
             panic!("no head");
         };
-        assert_eq!((head.method, head.target), ("POST", "/a"));
+        assert_eq!((head.method.name(), head.target), ("POST", "/a"));
         assert_eq!(head.host, Some(&b"b.c"[..]));
         assert_eq!(head.user_agent, Some(&b"d"[..]));
         assert_eq!(head.body, Body::Length(3));
@@ -288,6 +295,15 @@ mod tests {
         assert_eq!(begins(&[0x16, 3]), Begins::No);
         for first in 0..=255 {
             assert_eq!(may_begin(first), begins(&[first]) != Begins::No, "{first}");
+            for method in methods(first) {
+                let request = format!("{method} / HTTP/1.1\r\n\r\n");
+                assert_eq!(begins(method.as_bytes()), Begins::Perhaps);
+                assert_eq!(begins(request.as_bytes()), Begins::Request);
+                let Head::Whole(head) = super::request(request.as_bytes()) else {
+                    panic!("{method}");
+                };
+                assert_eq!(head.method.name(), *method);
+            }
         }
     }
 
