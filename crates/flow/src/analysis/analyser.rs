@@ -57,6 +57,11 @@ impl Analyser {
             None => 0,
         };
         let states = flows_max + waiting;
+        let limits = NamesLimits::default();
+        let names_continued = match level.has_applications() && waiting > 0 {
+            true => limits.text_bytes(states),
+            false => 0,
+        };
         Ok(Self {
             handles: HugeSlice::try_zeroed(slots)?,
             volumes: Pool::new(states)?,
@@ -70,10 +75,10 @@ impl Analyser {
                 0
             })?,
             names: match level.has_applications() {
-                true => Some(Names::new(states, &NamesLimits::default(), applications)?),
+                true => Some(Names::new(states, &limits, applications)?),
                 false => None,
             },
-            continued: Continued::default(),
+            continued: Continued::new(waiting, names_continued),
             idle_ms: timeouts
                 .idle
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
@@ -102,6 +107,7 @@ impl Analyser {
             + self.tcp.as_ref().map_or(0, Pool::memory_bytes)
             + self.rare.memory_bytes()
             + self.names.as_ref().map_or(0, Names::memory_bytes)
+            + self.continued.memory_bytes()
     }
 
     /// Asks for the handles of the flows in these slots.

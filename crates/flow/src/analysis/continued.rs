@@ -1,12 +1,15 @@
 //! Flows that their active time-out has cut: what is known of them waits for their next packet.
 
 use super::Analysis;
-use crate::names::NamesRecord;
+use crate::names::{Application, FoundBy, NamesRecord, QuicRecord, ResolvedName, TlsRecord};
 use std::collections::{HashMap, VecDeque};
 use wire::FlowKey;
 
 /// Flows that may wait. (A time-out of half an hour lets few of them wait at a time.)
 pub(super) const CONTINUED_MAX: usize = 1 << 14;
+
+/// Places in their order for each flow that may wait: some are of flows that have gone on.
+const ORDER_PER_WAITING: usize = 2;
 
 /// A flow that waits.
 #[derive(Clone, Copy, Debug)]
@@ -15,19 +18,83 @@ struct Waiting {
     number: u32,
     /// The meter's clock at its last packet.
     last_ms: u32,
+    /// Its turn among those that ever waited.
+    turn: u32,
+}
+
+/// What the names of a flow are told from in its first record, for those that follow.
+#[derive(Debug)]
+struct Known {
+    application: Option<Application>,
+    resolved: Option<ResolvedName>,
+    tls: Option<Box<TlsRecord>>,
+    quic: Option<Box<QuicRecord>>,
+}
+
+impl Known {
+    /// Nothing where every record of the flow will tell as much by itself.
+    fn of(names: &NamesRecord) -> Option<Self> {
+        let application = names.application.as_ref();
+        let application = application.filter(|it| it.found_by > FoundBy::Port);
+        let is_known = application.is_some()
+            || names.resolved.is_some()
+            || names.tls.is_some()
+            || names.quic.is_some();
+        is_known.then(|| Self {
+            application: application.cloned(),
+            resolved: names.resolved.clone(),
+            tls: names.tls.clone(),
+            quic: names.quic.clone(),
+        })
+    }
+
+    /// Memory that it takes; a map may have twice the places that it needs.
+    fn bytes(&self) -> usize {
+        2 * size_of::<(u32, Self)>()
+            + self
+                .resolved
+                .as_ref()
+                .map_or(0, ResolvedName::bytes_besides)
+            + self.tls.as_ref().map_or(0, |tls| tls.bytes())
+            + self.quic.as_ref().map_or(0, |quic| quic.bytes())
+    }
 }
 
 /// The flows that wait, by their keys as the table orders them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Continued {
     waiting: HashMap<FlowKey, Waiting>,
-    /// In the order in which they began to wait, some of which have gone on since.
+    /// Their turns, some of which have gone on since.
     order: VecDeque<(FlowKey, u32)>,
+    next_turn: u32,
     /// What was known of the names of flows that wait or have gone on, by number.
-    names: HashMap<u32, NamesRecord>,
+    names: HashMap<u32, Known>,
+    names_bytes: usize,
+    names_bytes_max: usize,
+    waiting_max: usize,
 }
 
 impl Continued {
+    /// For so many flows that wait, and so many bytes of names.
+    pub(super) fn new(waiting_max: usize, names_bytes_max: usize) -> Self {
+        Self {
+            waiting: HashMap::new(),
+            order: VecDeque::new(),
+            next_turn: 0,
+            names: HashMap::new(),
+            names_bytes: 0,
+            names_bytes_max,
+            waiting_max,
+        }
+    }
+
+    /// Memory when as many wait as may, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let waiting = 2 * size_of::<(FlowKey, Waiting)>();
+        let order = 2 * ORDER_PER_WAITING * size_of::<(FlowKey, u32)>();
+        self.waiting_max * (waiting + order) + self.names_bytes_max
+    }
+
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -41,15 +108,37 @@ impl Continued {
         last_ms: u32,
         analysis: &Analysis,
     ) -> Option<u32> {
-        let oldest = (self.waiting.len() >= CONTINUED_MAX)
+        let oldest = (self.waiting.len() >= self.waiting_max)
             .then(|| self.oldest())
             .flatten();
-        if let Some(names) = &analysis.names {
-            self.names.insert(number, names.clone());
+        if let Some(known) = analysis.names.as_ref().and_then(Known::of)
+            && self.names_bytes + known.bytes() <= self.names_bytes_max
+        {
+            self.names_bytes += known.bytes();
+            self.names.insert(number, known);
         }
-        self.order.push_back((key, number));
-        self.waiting.insert(key, Waiting { number, last_ms });
+        if self.order.len() >= ORDER_PER_WAITING * self.waiting_max {
+            let waiting = &self.waiting;
+            self.order
+                .retain(|(key, turn)| waiting.get(key).is_some_and(|it| it.turn == *turn));
+        }
+        let turn = self.next_turn;
+        self.next_turn = turn.wrapping_add(1);
+        self.order.push_back((key, turn));
+        let waiting = Waiting {
+            number,
+            last_ms,
+            turn,
+        };
+        self.waiting.insert(key, waiting);
         oldest
+    }
+
+    /// Takes out what is known of a flow's names.
+    fn take_names(&mut self, number: u32) -> Option<Known> {
+        let known = self.names.remove(&number)?;
+        self.names_bytes -= known.bytes();
+        Some(known)
     }
 
     /// Takes the flow of `key` out: its number, and whether it goes on with a packet at `clock_ms`
@@ -63,21 +152,19 @@ impl Continued {
         let waiting = self.waiting.remove(key)?;
         let goes_on = clock_ms.wrapping_sub(waiting.last_ms) <= idle_ms;
         if !goes_on {
-            self.names.remove(&waiting.number);
+            self.take_names(waiting.number);
         }
         Some((waiting.number, goes_on))
     }
 
     /// Takes the flow out that has waited longest.
     pub(super) fn oldest(&mut self) -> Option<u32> {
-        while let Some((key, number)) = self.order.pop_front() {
-            if self
-                .waiting
-                .get(&key)
-                .is_some_and(|waiting| waiting.number == number)
+        while let Some((key, turn)) = self.order.pop_front() {
+            if let Some(&Waiting { number, .. }) =
+                self.waiting.get(&key).filter(|it| it.turn == turn)
             {
                 self.waiting.remove(&key);
-                self.names.remove(&number);
+                self.take_names(number);
                 return Some(number);
             }
         }
@@ -86,9 +173,9 @@ impl Continued {
 
     /// Takes the flows out that have been idle for too long.
     pub(super) fn idle(&mut self, clock_ms: u32, idle_ms: u32) -> Option<u32> {
-        while let Some((key, number)) = self.order.front() {
+        while let Some((key, turn)) = self.order.front() {
             match self.waiting.get(key) {
-                Some(waiting) if waiting.number == *number => {
+                Some(waiting) if waiting.turn == *turn => {
                     return if clock_ms.wrapping_sub(waiting.last_ms) > idle_ms {
                         self.oldest()
                     } else {
@@ -109,7 +196,7 @@ impl Continued {
         if self.names.is_empty() {
             return;
         }
-        let (Some(names), Some(before)) = (names, self.names.remove(&number)) else {
+        let (Some(names), Some(before)) = (names, self.take_names(number)) else {
             return;
         };
         if before.application.as_ref().map(|it| it.found_by)
@@ -120,5 +207,73 @@ impl Continued {
         names.resolved = names.resolved.take().or(before.resolved);
         names.tls = names.tls.take().or(before.tls);
         names.quic = names.quic.take().or(before.quic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> FlowKey {
+        FlowKey {
+            source: u128::from(number).to_le_bytes(),
+            ..FlowKey::default()
+        }
+    }
+
+    fn analysis(server_name: &str) -> Analysis {
+        let tls = TlsRecord {
+            server_name: Some(server_name.into()),
+            ..TlsRecord::default()
+        };
+        Analysis {
+            names: Some(NamesRecord {
+                tls: Some(Box::new(tls)),
+                ..NamesRecord::default()
+            }),
+            ..Analysis::default()
+        }
+    }
+
+    #[test]
+    fn names_are_kept_while_there_is_room_for_them() {
+        let long = analysis("a-name-that-does-not-lie-in-its-record.example");
+        let one = Known::of(long.names.as_ref().unwrap()).unwrap().bytes();
+        assert!(one > 2 * size_of::<Known>() + size_of::<TlsRecord>() + 40);
+        let mut flows = Continued::new(8, 2 * one);
+        for number in 0..3 {
+            assert_eq!(flows.wait(key(number), number, 0, &long), None);
+        }
+        for (number, known) in [(0, true), (1, true), (2, false), (3, false)] {
+            let mut later = NamesRecord::default();
+            flows.complete(number, Some(&mut later));
+            assert_eq!(later.tls.is_some(), known, "{number}");
+        }
+        assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
+        // What any record tells by itself takes no room.
+        let nothing = Analysis {
+            names: Some(NamesRecord::default()),
+            ..Analysis::default()
+        };
+        flows.wait(key(4), 4, 0, &nothing);
+        assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
+    }
+
+    #[test]
+    fn those_that_have_gone_on_take_no_places() {
+        let mut flows = Continued::new(4, 1 << 20);
+        let known = analysis("a.example");
+        flows.wait(key(0), 0, 0, &known);
+        for _ in 0..100 {
+            assert_eq!(flows.wait(key(1), 1, 0, &known), None);
+            assert_eq!(flows.take(&key(1), 1, 10), Some((1, true)));
+            flows.complete(1, Some(&mut NamesRecord::default()));
+            assert!(flows.order.len() <= 4 * ORDER_PER_WAITING);
+        }
+        for number in 2..5 {
+            assert_eq!(flows.wait(key(number), number, 0, &known), None);
+        }
+        assert_eq!(flows.wait(key(5), 5, 0, &known), Some(0));
+        assert_eq!(flows.idle(100, 10), Some(2));
     }
 }

@@ -22,7 +22,7 @@ impl NamesLimits {
     pub const TEXT_BYTES_LEAST: usize = 8 << 20;
 
     /// Bytes of texts for a table of so many flows.
-    pub(super) fn text_bytes(&self, flows: usize) -> usize {
+    pub(crate) fn text_bytes(&self, flows: usize) -> usize {
         match self.text_bytes {
             0 => flows
                 .saturating_mul(Self::TEXT_BYTES)

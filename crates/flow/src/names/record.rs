@@ -185,6 +185,49 @@ impl RtpRecord {
     }
 }
 
+/// Memory that a text takes besides its place in a record.
+fn besides(text: &NameText) -> usize {
+    match text.is_heap_allocated() {
+        true => text.capacity(),
+        false => 0,
+    }
+}
+
+impl ResolvedName {
+    /// Memory that it takes besides its own place, in bytes.
+    pub(crate) fn bytes_besides(&self) -> usize {
+        besides(&self.name)
+    }
+}
+
+impl TlsRecord {
+    /// Memory that it takes with its texts, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [
+            &self.server_name,
+            &self.alpn_offered,
+            &self.alpn_chosen,
+            &self.versions_offered,
+            &self.ja4,
+            &self.subject,
+            &self.issuer,
+        ];
+        size_of::<Self>() + texts.into_iter().flatten().map(besides).sum::<usize>()
+    }
+}
+
+impl QuicRecord {
+    /// Memory that it takes with its texts, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [
+            &self.original_destination_id,
+            &self.client_id,
+            &self.server_id,
+        ];
+        size_of::<Self>() + texts.into_iter().map(besides).sum::<usize>()
+    }
+}
+
 /// What a limit cut short; the parts of a record that are missing may be missing for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut(u8);
