@@ -19,7 +19,7 @@ const ACK: u8 = 0x10;
 
 #[derive(Clone, Copy, Debug)]
 struct Event {
-    flow: u8,
+    flow: u32,
     backward: bool,
     wait_ms: u32,
     length: u32,
@@ -28,7 +28,7 @@ struct Event {
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = (
-        0u8..12,
+        0u32..12,
         any::<bool>(),
         prop_oneof![4 => 0u32..50, 1 => 900u32..1100, 1 => 0u32..9000],
         60u32..1500,
@@ -53,7 +53,7 @@ fn key(event: &Event) -> FlowKey {
         ..FlowKey::default()
     };
     key.source[0] = 10;
-    key.source[3] = event.flow;
+    key.source[1..4].copy_from_slice(&event.flow.to_be_bytes()[1..]);
     key.destination[0] = 9;
     if event.flow.is_multiple_of(3) {
         key.version = 6;
@@ -283,4 +283,30 @@ proptest! {
         let bytes: u64 = records.iter().map(|record| record.bytes[0]).sum();
         prop_assert_eq!(bytes, events.iter().map(|event| u64::from(event.length)).sum::<u64>());
     }
+}
+
+/// Flows that have ended and wait for the sweep give their places to new ones, so that a table whose
+/// buckets they fill lets none go that has not.
+#[test]
+fn a_table_with_room_lets_no_flow_go_however_many_come_and_end() {
+    let events: Vec<Event> = (0..150_000)
+        .map(|flow| Event {
+            flow,
+            backward: false,
+            wait_ms: u32::from(flow.is_multiple_of(5)),
+            length: 100,
+            tcp_flags: ACK,
+        })
+        .collect();
+    let options = MeterOptions {
+        timeouts: Timeouts {
+            idle: Some(Duration::from_millis(20)),
+            ..Timeouts::NONE
+        },
+        ..MeterOptions::default()
+    };
+    let records = metered(&options, &events, BURST);
+    assert_eq!(records.len(), events.len());
+    let evicted = |record: &&Record| record.end_reason == EndReason::LackOfResources;
+    assert_eq!(records.iter().filter(evicted).count(), 0);
 }

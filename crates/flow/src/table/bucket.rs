@@ -9,8 +9,8 @@
 //! flows as it may, the less recently seen half of the flows of a bucket leaves, of one bucket after
 //! the other as far as a burst needs room, before the burst is counted: entries that lie together
 //! are looked at together, so that a flood of new flows costs little more than flows that stay.
-//! Where [`PROBES`] buckets in a row are full, the least recently seen of [`DRAWN`] flows of the new
-//! flow's bucket makes room.
+//! Where [`PROBES`] buckets in a row are full, a flow in them that has ended makes room or, if none
+//! has, the least recently seen of [`DRAWN`] flows of the new flow's bucket.
 //!
 //! The table grows by linear hashing (Litwin 1980): one bucket after the other is split, a few
 //! before a burst, so that there is never a moment in which all flows move. Its address space is
@@ -200,14 +200,40 @@ impl Bucket {
         Some(home * LANES + lane as u32)
     }
 
-    /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room.
+    /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room, and why.
     #[inline]
-    fn allocate(&mut self, home: u32, tag: u16, clock_ms: u32) -> Result<u32, u32> {
-        if self.flows >= self.flows_max {
-            return Err(self.victim(home, tag, clock_ms));
+    fn allocate(
+        &mut self,
+        home: u32,
+        tag: u16,
+        clock_ms: u32,
+        expiry: &Expiry,
+    ) -> Result<u32, (u32, EndReason)> {
+        let mut ended = None;
+        if self.flows < self.flows_max {
+            if let Some(slot) = self.take_lane(home, tag) {
+                return Ok(slot);
+            }
+            ended = self.ended_near(home, clock_ms, expiry);
         }
-        self.take_lane(home, tag)
-            .ok_or_else(|| self.victim(home, tag, clock_ms))
+        Err(ended.unwrap_or_else(|| (self.victim(home, tag, clock_ms), EndReason::LackOfResources)))
+    }
+
+    /// A flow that has ended in the buckets that may take flows of bucket `home`. (Such flows wait
+    /// for the sweep, and fill the buckets that it passes next more than others.)
+    #[cold]
+    fn ended_near(&self, home: u32, clock_ms: u32, expiry: &Expiry) -> Option<(u32, EndReason)> {
+        let mut bucket = home;
+        for _ in 0..PROBES {
+            for lane in Lanes(self.taken(bucket)) {
+                let slot = bucket * LANES + lane;
+                if let Some(reason) = expiry.ended(&self.entries[slot as usize], clock_ms) {
+                    return Some((slot, reason));
+                }
+            }
+            bucket = self.next(bucket);
+        }
+        None
     }
 
     /// Takes a free slot in bucket `home` or one of those that follow it.
@@ -409,16 +435,11 @@ impl Bucket {
                 if let Some(found) = found {
                     (found, &mut self.entries[found as usize])
                 } else {
-                    let free = fresh.map_or_else(|| self.allocate(home, tag, packet.clock_ms), Ok);
+                    let free =
+                        fresh.map_or_else(|| self.allocate(home, tag, packet.clock_ms, expiry), Ok);
                     let slot = match free {
                         Ok(slot) => slot,
-                        Err(slot) => {
-                            return Step::Ended {
-                                at,
-                                slot,
-                                reason: EndReason::LackOfResources,
-                            };
-                        }
+                        Err((slot, reason)) => return Step::Ended { at, slot, reason },
                     };
                     self.wide.set(slot, batch, packet);
                     let entry = &mut self.entries[slot as usize];
