@@ -78,9 +78,6 @@ fuzz_target!(|input: &[u8]| {
         assert!(!outer.truncated);
         let mut segment = Segment::default();
         segment.read_plain_tagged(frame, tag);
-        // Where options of TCP are cut off, the walk does not tell the payload.
-        if segment.payload_at as usize <= frame.len() {
-            assert_eq!(segment, Segment::of_headers(frame, &outer));
-        }
+        assert_eq!(segment, Segment::of_headers(frame, &outer));
     }
 });

@@ -63,11 +63,10 @@ impl Walk {
         self.ports(header.source_port(), header.destination_port());
         self.headers.tcp_flags = header.flags();
         self.take_transport(ip_protocol::TCP, packet);
-        if let Ok(payload) = packet.skip(header.header_length().max(Tcp::LENGTH)) {
-            self.take_payload(payload);
-        } else {
-            self.headers.outline.payload_length = 0;
-        }
+        // Options that the snap length cut off still tell where the payload begins, and how long it is.
+        let length = header.header_length().max(Tcp::LENGTH);
+        self.headers.outline.payload += length as u32;
+        self.headers.outline.payload_length = packet.length().saturating_sub(length) as u32;
         if header.header_length() < Tcp::LENGTH {
             self.note(Malformed::TcpDataOffsetTooShort);
         } else if header.header_length() > packet.length() {
