@@ -2,7 +2,7 @@
 
 use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, MS, Random};
-use super::{Anomalies, Class, Rare, RarePool, Tcp};
+use super::{Anomalies, Class, Rare, RarePool, Tcp, limit};
 use wire::Segment;
 use wire::tcp::flag::{ACK, FIN, SYN};
 
@@ -133,6 +133,33 @@ fn counts_bytes_and_round_trips_are_exact() {
                 Some(2 * conversation.to_probe_ns as u64)
             );
         }
+    }
+}
+
+/// Without a place for what is rare only that is not known.
+#[test]
+fn a_full_pool_is_told_and_changes_nothing_else() {
+    let faults = Faults {
+        lost_behind: 50,
+        ..Faults::default()
+    };
+    let conversation = conversation(&mut Random(5), faults, true);
+    let (seen, _) = conversation.run(&mut Random(6));
+    let [with, without] = [2, 0].map(|places| {
+        let mut pool = RarePool::new(places).unwrap();
+        let mut tcp = Tcp::default();
+        for packet in &seen {
+            tcp.count(packet.side, packet.time_ns, &packet.segment, &mut pool);
+        }
+        assert_eq!(pool.taken() > 0, places > 0);
+        tcp
+    });
+    assert_eq!([with.limits(), without.limits()], [0, limit::RARE]);
+    assert_eq!(with.server_handshake_ns(), without.server_handshake_ns());
+    for (with, without) in with.sides.iter().zip(&without.sides) {
+        assert_eq!(with.acks, without.acks);
+        assert_eq!(with.in_flight_max, without.in_flight_max);
+        assert_eq!(with.window_max(), without.window_max());
     }
 }
 
