@@ -271,13 +271,23 @@ mod tests {
         };
         let mut without_count = Analysis::unseen();
         let mut repeated = Analysis::unseen();
+        let mut without_counts = Analysis::unseen();
         if let Some(tcp) = &mut without_count.tcp {
             tcp.sides[0].limits = limit::RARE;
+        }
+        if let Some(tcp) = &mut without_counts.tcp {
+            tcp.sides.iter_mut().for_each(|it| it.limits = limit::RARE);
         }
         repeated.rare[1].anomalies.retransmitted = 1;
         let unseen = Analysis::unseen();
         let runs = Run::all(measures(&schema), |measure| measure);
-        for analysis in [&Analysis::default(), &unseen, &without_count, &repeated] {
+        for analysis in [
+            &Analysis::default(),
+            &unseen,
+            &without_count,
+            &without_counts,
+            &repeated,
+        ] {
             let own = runs
                 .iter()
                 .filter(|run| run.filling(analysis) == Filling::Own);

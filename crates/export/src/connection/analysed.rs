@@ -5,7 +5,7 @@ use flow::analysis::tcp::mark;
 use flow::analysis::volume::{self, Volume};
 use flow::analysis::{Analysis, Rare, Tcp};
 use flow::names::NamesRecord;
-use wire::tcp::flag::{FIN, RST, SYN};
+use wire::tcp::flag::{FIN, RST};
 
 /// Tstat's numbers of connection types, as bits.
 mod connection_type {
@@ -41,7 +41,7 @@ impl<'a> Connection<'a> {
         for (which, side) in self.sides.iter_mut().enumerate() {
             add_volume(side, &analysis.volume, which);
             if let Some(tcp) = &analysis.tcp {
-                add_tcp(side, tcp, &analysis.rare[which], which);
+                add_tcp(side, tcp, &analysis.rare, which);
             }
         }
         if let Some(names) = &analysis.names {
@@ -71,12 +71,13 @@ fn add_volume(side: &mut Side, volume: &Volume, which: usize) {
     side.ttl_max = found.ttl_max;
 }
 
-fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &Rare, which: usize) {
-    let found = &tcp.sides[which];
+fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &[Rare; 2], which: usize) {
+    let connections = tcp.connections(rare);
+    let (found, rare) = (&tcp.sides[which], &rare[which]);
     let anomalies = &rare.anomalies;
     side.acks = found.acks.into();
     side.pure_acks = found.pure_acks.into();
-    side.syns = found.flag_count(SYN, rare).into();
+    side.syns = found.syns.into();
     side.fins = found.flag_count(FIN, rare).into();
     side.resets = found.flag_count(RST, rare).into();
     side.pushes = found.pushes.into();
@@ -118,7 +119,7 @@ fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &Rare, which: usize) {
     side.flight_max = found.in_flight_max.into();
     side.flight_initial = found.in_flight_initial.into();
     // A SYN with another number is that of another connection on the same ports.
-    side.other_syn = tcp.connections() > 1 && side.syns > 1;
+    side.other_syn = connections > 1 && side.syns > 1;
     if let (Some(min_ns), Some(max_ns)) = (found.rtt.min_ns(), found.rtt.max_ns()) {
         side.rtt = Rtt {
             mean_ns: found.rtt.mean_ns(),

@@ -69,10 +69,9 @@ impl Analyser {
                 true => Some(Pool::new(states)?),
                 false => None,
             },
-            rare: Pool::new(if level.has_tcp() {
-                states.div_ceil(RARE_SHARE).max(states.min(RARE_LEAST))
-            } else {
-                0
+            rare: Pool::new(match level.has_tcp() {
+                true => rare_places(states),
+                false => 0,
             })?,
             names: match level.has_applications() {
                 true => Some(Names::new(states, &limits, applications)?),
@@ -305,8 +304,15 @@ impl Analyser {
     }
 }
 
-/// There are at least so many places for what is rare, or as many as flows.
+/// There are at least so many places for what is rare, or one for each side of each flow.
 const RARE_LEAST: usize = 1 << 16;
+
+/// Places for what is rare among so many states.
+fn rare_places(states: usize) -> usize {
+    states
+        .div_ceil(RARE_SHARE)
+        .max((2 * states).min(RARE_LEAST))
+}
 
 #[inline(always)]
 fn names_segment<'a>(
@@ -342,3 +348,15 @@ fn flow_id(digest: &KeyedHash, key: &FlowKey, origin_ns: i64) -> u64 {
 
 /// An odd number without a pattern (the golden ratio's fraction).
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_of_few_flows_have_a_place_for_what_is_rare() {
+        assert_eq!([1, 30_000].map(rare_places), [2, 60_000]);
+        assert_eq!(rare_places(40_000), RARE_LEAST);
+        assert_eq!(rare_places(10 * RARE_LEAST), 2 * RARE_LEAST);
+    }
+}

@@ -109,11 +109,15 @@ impl Analysis {
             let tcp = self.tcp.as_ref()?;
             Some(tcp.sides.iter().all(unseen))
         };
-        let rare_known = |tcp: &&Tcp| tcp.limits() & limit::RARE == 0;
         let of_rare = |unseen: fn(&TcpSide, &Rare) -> bool| {
-            let tcp = self.tcp.as_ref().filter(rare_known)?;
-            let mut sides = tcp.sides.iter().zip(&self.rare);
-            Some(sides.all(|(side, rare)| unseen(side, rare)))
+            let sides = &self.tcp.as_ref()?.sides;
+            let known = |side: &TcpSide| side.limits & limit::RARE == 0;
+            let mut all = sides.iter().zip(&self.rare);
+            // Of a side whose own values are not known, none are written.
+            sides
+                .iter()
+                .any(known)
+                .then(|| all.all(|(side, rare)| known(side) && unseen(side, rare)))
         };
         let unseen = match part {
             Part::Flow => Some(false),

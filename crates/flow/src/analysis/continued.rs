@@ -14,8 +14,8 @@ const ORDER_PER_WAITING: usize = 2;
 /// A flow that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// The number of its state.
-    number: u32,
+    /// The handle of its state.
+    handle: u32,
     /// The meter's clock at its last packet.
     last_ms: u32,
     /// Its turn among those that ever waited.
@@ -67,7 +67,7 @@ pub(super) struct Continued {
     /// Their turns, some of which have gone on since.
     order: VecDeque<(FlowKey, u32)>,
     next_turn: u32,
-    /// What was known of the names of flows that wait or have gone on, by number.
+    /// What was known of the names of flows that wait or have gone on, by handle.
     names: HashMap<u32, Known>,
     names_bytes: usize,
     names_bytes_max: usize,
@@ -100,11 +100,11 @@ impl Continued {
         self.waiting.is_empty()
     }
 
-    /// Lets a flow wait; the number of one that must give way to it.
+    /// Lets a flow wait; the handle of one that must give way to it.
     pub(super) fn wait(
         &mut self,
         key: FlowKey,
-        number: u32,
+        handle: u32,
         last_ms: u32,
         analysis: &Analysis,
     ) -> Option<u32> {
@@ -115,7 +115,7 @@ impl Continued {
             && self.names_bytes + known.bytes() <= self.names_bytes_max
         {
             self.names_bytes += known.bytes();
-            self.names.insert(number, known);
+            self.names.insert(handle, known);
         }
         if self.order.len() >= ORDER_PER_WAITING * self.waiting_max {
             let waiting = &self.waiting;
@@ -126,7 +126,7 @@ impl Continued {
         self.next_turn = turn.wrapping_add(1);
         self.order.push_back((key, turn));
         let waiting = Waiting {
-            number,
+            handle,
             last_ms,
             turn,
         };
@@ -135,13 +135,13 @@ impl Continued {
     }
 
     /// Takes out what is known of a flow's names.
-    fn take_names(&mut self, number: u32) -> Option<Known> {
-        let known = self.names.remove(&number)?;
+    fn take_names(&mut self, handle: u32) -> Option<Known> {
+        let known = self.names.remove(&handle)?;
         self.names_bytes -= known.bytes();
         Some(known)
     }
 
-    /// Takes the flow of `key` out: its number, and whether it goes on with a packet at `clock_ms`
+    /// Takes the flow of `key` out: its handle, and whether it goes on with a packet at `clock_ms`
     /// or had been idle for longer than `idle_ms`.
     pub(super) fn take(
         &mut self,
@@ -152,20 +152,20 @@ impl Continued {
         let waiting = self.waiting.remove(key)?;
         let goes_on = clock_ms.wrapping_sub(waiting.last_ms) <= idle_ms;
         if !goes_on {
-            self.take_names(waiting.number);
+            self.take_names(waiting.handle);
         }
-        Some((waiting.number, goes_on))
+        Some((waiting.handle, goes_on))
     }
 
     /// Takes the flow out that has waited longest.
     pub(super) fn oldest(&mut self) -> Option<u32> {
         while let Some((key, turn)) = self.order.pop_front() {
-            if let Some(&Waiting { number, .. }) =
+            if let Some(&Waiting { handle, .. }) =
                 self.waiting.get(&key).filter(|it| it.turn == turn)
             {
                 self.waiting.remove(&key);
-                self.take_names(number);
-                return Some(number);
+                self.take_names(handle);
+                return Some(handle);
             }
         }
         None
@@ -192,11 +192,11 @@ impl Continued {
 
     /// Adds to the names of a flow what an earlier record of it knew.
     #[inline]
-    pub(super) fn complete(&mut self, number: u32, names: Option<&mut NamesRecord>) {
+    pub(super) fn complete(&mut self, handle: u32, names: Option<&mut NamesRecord>) {
         if self.names.is_empty() {
             return;
         }
-        let (Some(names), Some(before)) = (names, self.take_names(number)) else {
+        let (Some(names), Some(before)) = (names, self.take_names(handle)) else {
             return;
         };
         if before.application.as_ref().map(|it| it.found_by)

@@ -45,4 +45,4 @@ pub const TCP_BYTES: usize = size_of::<Tcp>();
 pub const RARE_BYTES: usize = size_of::<Rare>();
 
 /// For so many flows there is a place for what is rare of a side.
-pub const RARE_SHARE: usize = 8;
+pub const RARE_SHARE: usize = 5;

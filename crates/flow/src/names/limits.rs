@@ -17,7 +17,7 @@ pub struct NamesLimits {
 impl NamesLimits {
     /// Bytes of texts for a flow of the table, on average: a text that several flows have is kept
     /// once.
-    pub const TEXT_BYTES: usize = 32;
+    pub const TEXT_BYTES: usize = 24;
     /// Bytes of texts for a small table.
     pub const TEXT_BYTES_LEAST: usize = 8 << 20;
 

@@ -1,9 +1,9 @@
 //! The names behind flows: per-flow state that is fed payload and yields a [`NamesRecord`].
 //!
-//! [`Names`] holds a word for each slot of the flow table. A flow that may still tell something has
-//! a state in a bounded pool, where it is read and written in its place; once its names are known,
-//! or it is given up, a packet of it costs a look at the word. Its texts lie in a pool of distinct
-//! texts.
+//! A flow's own state has a word, its [`Progress`]. A flow that may still tell something has a state
+//! in a bounded pool of [`Names`], where it is read and written in its place; once its names are
+//! known, or it is given up, a packet of it costs a look at the word. Its texts lie in a pool of
+//! distinct texts.
 
 mod application;
 mod assembly;
@@ -125,7 +125,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Bytes of a flow that names are kept of, whatever it is, once it may tell something. Its texts are in the pool that all flows share, its streams in buffers.
+    /// Bytes of a flow that names are kept of, whatever it is, once it may tell something. Its texts
+    /// are in the pool that all flows share, its streams in buffers.
     pub const BYTES_PER_FLOW: usize = size_of::<Flow>();
 
     /// The most bytes of text that one flow holds, with nobody to share them.

@@ -3,7 +3,7 @@
 use super::{AnalysisValue, Part, Table, about, number, seconds};
 use crate::analysis::Analysis;
 use crate::analysis::tcp::{Class, Rare, Tcp, TcpSide, limit, mark};
-use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
+use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
 /// The side's measures, if the flow is TCP.
 fn of<'v>(
@@ -34,7 +34,7 @@ fn rare(
     value: impl FnOnce(&TcpSide, &Rare) -> u64,
 ) -> AnalysisValue<'static> {
     match &analysis.tcp {
-        Some(tcp) if tcp.limits() & limit::RARE == 0 => {
+        Some(tcp) if tcp.sides[side].limits & limit::RARE == 0 => {
             number(value(&tcp.sides[side], &analysis.rare[side]))
         }
         _ => AnalysisValue::None,
@@ -87,7 +87,7 @@ pub(super) fn tcp(table: &mut Table) {
 
 fn connection(table: &mut Table) {
     table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
-    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections())));
+    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections(&it.rare))));
     table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
     table.flow(
         about!(
@@ -113,7 +113,7 @@ fn flags(table: &mut Table) {
             "syn_cnt",
             "Packets with SYN, at most 65,535 counted (as for the rarer flags below)."
         ),
-        |it, side| flags_of(it, side, SYN),
+        |it, side| of(it, side, |it| number(it.syns)),
     );
     table.sides(
         about!(

@@ -60,8 +60,10 @@ pub mod mark {
     pub(super) const HANDSHAKE: u16 = 0x800;
     /// A value of its time stamps is yet to be echoed.
     pub(super) const STAMPED: u16 = 0x1000;
+    /// It opened a connection on the ports of the flow.
+    pub(super) const OPENED: u16 = 0x2000;
     /// What holds of a side whatever its sequence numbers are.
-    pub(super) const LASTING: u16 = TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE;
+    pub(super) const LASTING: u16 = TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE | OPENED;
 }
 
 /// What a limit cut: bits of [`TcpSide::limits`].
@@ -149,8 +151,8 @@ pub struct TcpSide {
     pub limits: u8,
     /// Flags that it sent at least once.
     flags_seen: u8,
-    /// Connections that it opened on the ports of the flow.
-    connections: u16,
+    /// Packets with SYN.
+    pub syns: u16,
     smoothed: Smoothed,
     /// Round trips of its data: from the probe to the other host and back.
     pub rtt: RoundTrips,
@@ -228,9 +230,11 @@ impl Tcp {
 
     /// Connections that were opened on the ports of the flow.
     #[must_use]
-    pub const fn connections(&self) -> u16 {
-        let [first, second] = &self.sides;
-        first.connections.saturating_add(second.connections)
+    pub fn connections(&self, rare: &[Rare; 2]) -> u16 {
+        let sides = self.sides.iter().zip(rare);
+        sides.fold(0, |sum: u16, (side, rare)| {
+            sum.saturating_add(side.connections(rare))
+        })
     }
 
     /// What a limit cut of either side: see [`limit`].
@@ -276,7 +280,6 @@ impl Tcp {
                 window_scale: side.window_scale,
                 window: side.window,
                 handshake: side.handshake,
-                connections: side.connections,
                 smoothed: side.smoothed,
                 stamped: side.stamped,
                 stamp: side.stamp,
@@ -365,11 +368,13 @@ fn open_or_reset(
         return this.count_flags(flags, pool);
     }
     let start = segment.sequence.wrapping_add(1);
-    // Sent again, or late, where what it begins is known.
+    // Sent again, or late: what it begins is known.
     let again = this.marks & mark::STARTED != 0 && this.start == start;
     if again {
-        let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
-        this.connections = this.connections.saturating_add(u16::from(late));
+        if this.marks & mark::SYN == 0 && flags & ACK == 0 {
+            // Late.
+            this.count_connection(pool);
+        }
     } else {
         if flags & ACK == 0 {
             // A new connection: of both sides nothing that was known holds.
@@ -377,7 +382,7 @@ fn open_or_reset(
                 side.restart(pool);
                 side.marks &= !(mark::ANSWERED | mark::CLIENT | mark::HANDSHAKE);
             }
-            this.connections = this.connections.saturating_add(1);
+            this.count_connection(pool);
         } else if this.marks & mark::STARTED != 0 {
             this.restart(pool);
         }

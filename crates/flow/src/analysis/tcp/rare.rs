@@ -7,8 +7,11 @@ use super::{limit, mark};
 use crate::pool::{Linked, Pool};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
 
-/// Flags that few packets have.
-const FLAGS: [u8; 6] = [SYN, FIN, RST, URG, ECE, CWR];
+/// Flags that few flows have more than once.
+const FLAGS: [u8; 5] = [FIN, RST, URG, ECE, CWR];
+
+/// All of them.
+const ANY_FLAG: u8 = FIN | RST | URG | ECE | CWR;
 
 /// What is rare, of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,6 +28,8 @@ pub struct Rare {
     pub zero_windows: u16,
     /// SACK blocks that report a duplicate (RFC 2883).
     pub duplicates_reported: u16,
+    /// Connections that it opened on the ports of the flow, but for the first.
+    more_connections: u16,
     /// Of each of [`FLAGS`] the packets with it but for the first.
     again: [u16; FLAGS.len()],
 }
@@ -50,21 +55,39 @@ impl TcpSide {
         }
     }
 
-    /// Counts flags that are rare.
+    /// Counts flags other than ACK and PSH.
     #[inline(never)]
     pub(super) fn count_flags(&mut self, flags: u8, pool: &mut RarePool) {
-        let again = flags & self.flags_seen;
+        let again = flags & self.flags_seen & ANY_FLAG;
         self.flags_seen |= flags;
+        self.syns = self.syns.saturating_add(u16::from(flags & SYN != 0));
         if flags & FIN != 0 {
             self.marks |= mark::FIN;
         }
-        if FLAGS.iter().any(|flag| again & flag != 0) {
+        if again != 0 {
             self.note(pool, |rare| {
                 for (flag, count) in FLAGS.iter().zip(&mut rare.again) {
                     *count = count.saturating_add(u16::from(again & flag != 0));
                 }
             });
         }
+    }
+
+    /// Counts a connection that it opens.
+    pub(super) fn count_connection(&mut self, pool: &mut RarePool) {
+        if self.marks & mark::OPENED == 0 {
+            self.marks |= mark::OPENED;
+        } else {
+            self.note(pool, |rare| {
+                rare.more_connections = rare.more_connections.saturating_add(1);
+            });
+        }
+    }
+
+    /// Connections that it opened on the ports of the flow.
+    pub(super) const fn connections(&self, rare: &Rare) -> u16 {
+        let first = (self.marks & mark::OPENED != 0) as u16;
+        rare.more_connections.saturating_add(first)
     }
 
     #[inline(never)]
@@ -74,7 +97,7 @@ impl TcpSide {
         });
     }
 
-    /// Packets with `flag`, one of the rare ones, at most 65,535.
+    /// Packets with FIN, RST, URG, ECE or CWR, at most 65,535.
     #[must_use]
     pub fn flag_count(&self, flag: u8, rare: &Rare) -> u16 {
         let first = u16::from(self.flags_seen & flag != 0);
@@ -124,7 +147,8 @@ impl TcpSide {
         }
     }
 
-    /// Begins another record: what was counted goes, gaps that nothing was missed in stay.
+    /// Begins another record: what was counted goes, connections, and gaps that
+    /// nothing was missed in, stay.
     pub(super) fn next_rare(&mut self, pool: &mut RarePool) {
         let Some(rare) = pool.get_mut(self.rare) else {
             return;
@@ -133,9 +157,11 @@ impl TcpSide {
         *rare = Rare {
             holes: if missed { Holes::default() } else { rare.holes },
             recovery: rare.recovery,
+            more_connections: rare.more_connections,
             ..Rare::default()
         };
-        if rare.holes.is_empty() && self.marks & mark::RECOVERS == 0 {
+        let lasts = self.marks & mark::RECOVERS != 0 || rare.more_connections > 0;
+        if rare.holes.is_empty() && !lasts {
             pool.release(std::mem::take(&mut self.rare));
         }
     }

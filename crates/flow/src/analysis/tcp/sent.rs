@@ -6,7 +6,8 @@ pub(super) const SENT: usize = 8;
 
 const MASK: u8 = SENT as u8 - 1;
 
-/// Bits of a time: 4.8 hours of nanoseconds, more than any time-out.
+/// Bits of a time: 4.8 hours of nanoseconds, so that spans to 2.4 hours are told from a clock that
+/// went back.
 const TIME_BITS: u32 = 44;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
@@ -42,7 +43,8 @@ impl Segment {
 
     fn age_ns(&self, now_ns: i64) -> u64 {
         let time = u64::from(self.high & HIGH_MASK) << 32 | u64::from(self.low);
-        now_ns.cast_unsigned().wrapping_sub(time) & TIME_MASK
+        let age_ns = now_ns.cast_unsigned().wrapping_sub(time) & TIME_MASK;
+        if age_ns > TIME_MASK / 2 { 0 } else { age_ns }
     }
 }
 
@@ -227,6 +229,19 @@ mod tests {
         assert_eq!(list.acknowledge(base.wrapping_add(200), 1101), None);
         list.send_again(base.wrapping_add(200), base.wrapping_add(300), 1200, 8);
         assert_eq!(list.acknowledge(base.wrapping_add(300), 1300), None);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_no_round_trip_of_hours() {
+        let mut list = SentList::default();
+        list.push(100, 5000, 0);
+        assert_eq!(list.acknowledge(100, 4000), Some(0));
+        list.push(200, 6000, 0);
+        let two_hours_ns = 2 * 3600 * 1_000_000_000;
+        assert_eq!(
+            list.acknowledge(200, 6000 + two_hours_ns),
+            Some(two_hours_ns.cast_unsigned())
+        );
     }
 
     #[test]

@@ -175,12 +175,19 @@ impl TcpSide {
         self.duplicates = self.duplicates.saturating_add(1);
         if self.duplicates == DUPLICATES {
             let recovery = self.next;
-            self.note(pool, |rare| rare.recovery = recovery);
-            self.marks |= mark::RECOVERS;
+            let mut noted = false;
+            self.note(pool, |rare| {
+                rare.recovery = recovery;
+                noted = true;
+            });
+            // Without a place it would not be known when the repair ends.
+            if noted {
+                self.marks |= mark::RECOVERS;
+            }
         }
     }
 
-    /// Whether the loss is repaired.
+    /// Ends the repair of a loss once what it waits for is acknowledged.
     #[inline(never)]
     fn recover(&mut self, pool: &RarePool) {
         let until = pool.get(self.rare).map(|rare| rare.recovery);

@@ -4,7 +4,8 @@
 const BITS: u32 = 48;
 const MASK: u64 = (1 << BITS) - 1;
 
-/// A time or a span of nanoseconds, to 78 hours: flows of which nothing comes for longer have ended.
+/// A time or a span of nanoseconds. A span from one time to another is right to 39 hours, far more than
+/// the longest idle time-out; a longer one is told as 0, or less by 78 hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Nanoseconds([u16; 3]);
@@ -23,7 +24,7 @@ impl Nanoseconds {
         low as u64 | (middle as u64) << 16 | (high as u64) << 32
     }
 
-    /// A time, of which all but the 78 hours around it is forgotten.
+    /// A time.
     pub(super) const fn at(time_ns: i64) -> Self {
         Self::new(time_ns.cast_unsigned() & MASK)
     }
@@ -43,7 +44,7 @@ impl Nanoseconds {
         MASK - self.get()
     }
 
-    /// From this time to `now_ns`; 0 if the clock went back (or on by more than 39 hours).
+    /// From this time to `now_ns`; 0 if the clock went back.
     pub(super) const fn until(self, now_ns: i64) -> u64 {
         let span_ns = now_ns.cast_unsigned().wrapping_sub(self.get()) & MASK;
         if span_ns > MASK / 2 { 0 } else { span_ns }
