@@ -7,9 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::plain::plain_tagged_ipv4;
-use wire::{
-    CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, Segment, dissect, plain_ipv4,
-};
+use wire::{CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, Segment, dissect, plain_ipv4};
 
 /// Every link type that is read, and one that is not.
 const LINKS: [LinkType; 11] = [
@@ -73,7 +71,10 @@ fuzz_target!(|input: &[u8]| {
         && let Some((plain, tag)) = plain_tagged_ipv4(frame, wire_length)
     {
         assert_eq!(Some(plain.key), outer.key.compact());
-        assert_eq!((plain.tcp_flags, [tag, 0]), (outer.tcp_flags, outer.key.vlan));
+        assert_eq!(
+            (plain.tcp_flags, [tag, 0]),
+            (outer.tcp_flags, outer.key.vlan)
+        );
         assert_eq!((outer.no_flow, outer.malformed), (None, None));
         assert!(!outer.truncated);
         let mut segment = Segment::default();
