@@ -371,8 +371,8 @@ fn open_or_reset(
     // Sent again, or late: what it begins is known.
     let again = this.marks & mark::STARTED != 0 && this.start == start;
     if again {
-        if this.marks & mark::SYN == 0 && flags & ACK == 0 {
-            // Late.
+        let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
+        if late {
             this.count_connection(pool);
         }
     } else {

@@ -11,7 +11,7 @@ use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
 const FLAGS: [u8; 5] = [FIN, RST, URG, ECE, CWR];
 
 /// All of them.
-const ANY_FLAG: u8 = FIN | RST | URG | ECE | CWR;
+const ANY_FLAG: u8 = FLAGS[0] | FLAGS[1] | FLAGS[2] | FLAGS[3] | FLAGS[4];
 
 /// What is rare, of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -147,8 +147,8 @@ impl TcpSide {
         }
     }
 
-    /// Begins another record: what was counted goes, connections, and gaps that
-    /// nothing was missed in, stay.
+    /// Begins another record: what was counted goes; connections stay, and gaps that nothing was
+    /// missed in.
     pub(super) fn next_rare(&mut self, pool: &mut RarePool) {
         let Some(rare) = pool.get_mut(self.rare) else {
             return;
