@@ -6,6 +6,7 @@
 use crate::monitoring::Monitor;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
+use crate::overhearing::{Exchange, Overhearing};
 use crate::pace::{Pace, Task, by_turns};
 use crate::progress::Progress;
 use crate::report::{Report, Worked, join};
@@ -26,6 +27,8 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let live = input.live;
+    let ports = input.ports.len();
+    let exchange = Exchange::new(ports);
     let mut meters = meters.into_iter();
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -33,6 +36,7 @@ pub(crate) fn run(
             let meters: Vec<Meter> = meters.by_ref().take(options.monitors).collect();
             let work = Work {
                 number,
+                overhearing: Overhearing::new(options.overhears(ports), Some(&exchange), number),
                 live,
                 options,
                 progress,
@@ -54,6 +58,7 @@ pub(crate) fn run(
 /// One thread's work.
 struct Work<'a> {
     number: usize,
+    overhearing: Overhearing,
     live: bool,
     options: &'a Options,
     progress: &'a Progress,
@@ -63,6 +68,7 @@ impl Work<'_> {
     fn run(self, port: Box<dyn Port>, meters: Vec<Meter>, records: &Records) -> Vec<Worked> {
         let Self {
             number,
+            overhearing,
             live,
             options,
             progress,
@@ -94,6 +100,7 @@ impl Work<'_> {
             live,
             drops: false,
             place: first,
+            overhearing,
             ways,
         };
         let mut tasks: Vec<Task<'_, Worked>> = vec![Box::pin(sender.run(seat, pace))];

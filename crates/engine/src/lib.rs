@@ -10,6 +10,7 @@ mod monitoring;
 pub mod occupancy;
 pub mod options;
 pub mod output;
+mod overhearing;
 mod pace;
 mod packet_level;
 mod pipeline;
@@ -28,7 +29,7 @@ pub use output::{Emptied, Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};
 pub use report::{QueueReport, Report};
 
-use flow::Meter;
+use flow::{Meter, MeterOptions};
 use std::time::Instant;
 
 // A burst of a port must fit a batch.
@@ -41,9 +42,13 @@ const _: () = assert!(port::frame::BURST <= flow::BURST);
 /// When the machine has no room for them.
 pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError> {
     let tables = options.tables(ports);
+    let meter = MeterOptions {
+        overhears: options.overhears(ports),
+        ..options.meter.clone()
+    };
     (0..tables)
         .map(|_| {
-            Meter::new(&options.meter).map_err(|error| EngineError::Memory {
+            Meter::new(&meter).map_err(|error| EngineError::Memory {
                 tables,
                 flows_max: options.meter.flows_max,
                 reason: error.to_string(),

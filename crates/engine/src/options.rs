@@ -126,6 +126,13 @@ impl Options {
         }
     }
 
+    /// Whether tables are to be told what DNS responses say wherever they go: where there are several
+    /// and names are looked for.
+    pub(crate) fn overhears(&self, ports: usize) -> bool {
+        let analysis = self.meter.statistics.analysis;
+        self.tables(ports) > 1 && analysis.is_some_and(flow::Level::has_applications)
+    }
+
     /// The core of the thread with this number.
     pub(crate) fn core(&self, thread: usize) -> Option<usize> {
         (!self.cores.is_empty()).then(|| self.cores[thread % self.cores.len()])

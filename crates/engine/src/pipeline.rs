@@ -5,6 +5,7 @@
 use crate::monitoring::Monitor;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
+use crate::overhearing::{Exchange, Overhearing};
 use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::report::{Report, Worked, join};
@@ -24,6 +25,8 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let live = input.live;
+    let ports = input.ports.len();
+    let exchange = Exchange::new(ports);
     let mut meters = meters.into_iter();
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -57,6 +60,7 @@ pub(crate) fn run(
                 live,
                 drops: live,
                 place: first,
+                overhearing: Overhearing::new(options.overhears(ports), Some(&exchange), receiver),
                 ways,
             };
             let name = format!("receiver-{receiver}");

@@ -5,6 +5,7 @@ use crate::books::Books;
 use crate::intake::Intake;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
+use crate::overhearing::{Exchange, Overhearing};
 use crate::pace::{Pace, alone};
 use crate::progress::{Progress, QueueProgress};
 use crate::receive::{Handler, Receiver};
@@ -30,12 +31,15 @@ pub(crate) fn run(
     } else {
         1
     };
+    let ports = input.ports.len();
+    let exchange = (shares == 1).then(|| Exchange::new(ports));
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, (port, meter)) in input.ports.into_iter().zip(meters).enumerate() {
             let work = Work {
                 number,
                 shares,
+                overhearing: Overhearing::new(options.overhears(ports), exchange.as_ref(), number),
                 live: input.live,
                 options,
                 progress,
@@ -59,6 +63,7 @@ struct Work<'a> {
     number: usize,
     /// Into how many shares the flows are divided, of which this thread keeps its own.
     shares: usize,
+    overhearing: Overhearing,
     live: bool,
     options: &'a Options,
     progress: &'a Progress,
@@ -79,6 +84,7 @@ impl Work<'_> {
             records,
             steer: Steer::new(self.shares),
             number: self.number,
+            overhearing: self.overhearing,
             live: self.live,
             batch: Batch::default(),
             share: Batch::default(),
@@ -119,6 +125,7 @@ struct Counting<'a> {
     records: Records,
     steer: Steer,
     number: usize,
+    overhearing: Overhearing,
     live: bool,
     batch: Batch,
     /// The packets of the batch that are this thread's, where threads share an input.
@@ -131,15 +138,26 @@ impl Handler for Counting<'_> {
         self.batch.clear();
         intake.read(burst, &mut self.batch);
         let payloads = InFrames(burst.frames);
+        self.overhearing.listen(&self.batch, 0, &payloads);
         if self.steer.is_single() {
+            for (before, told) in self.overhearing.take() {
+                self.batch.tell(before, told);
+            }
             self.meter
                 .process_with(&self.batch, &payloads, &mut self.records);
         } else {
             self.share.clear();
+            let mut told = self.overhearing.take().peekable();
             for (index, &hash) in self.batch.hashes().iter().enumerate() {
+                while let Some((_, told)) = told.next_if(|(before, _)| *before <= index) {
+                    self.share.tell(self.share.len(), told);
+                }
                 if self.steer.worker(hash) == self.number {
                     self.share.push_from(&self.batch, index);
                 }
+            }
+            for (_, told) in told {
+                self.share.tell(self.share.len(), told);
             }
             self.meter
                 .process_with(&self.share, &payloads, &mut self.records);

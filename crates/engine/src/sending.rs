@@ -4,12 +4,14 @@
 use crate::books::{Books, Count, Loss};
 use crate::intake::Intake;
 use crate::options::{Options, Seat};
+use crate::overhearing::Overhearing;
 use crate::pace::{Pace, Patience};
 use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
 use crate::report::Worked;
 use crate::steer::Steer;
-use flow::{BURST, Batch};
+use flow::names::Told;
+use flow::{BURST, Batch, InFrames};
 use hw::ring::{Consumer, Popped, Producer, ring};
 use port::{Burst, Port};
 
@@ -38,6 +40,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) drops: bool,
     /// Number of its place in the progress.
     pub(crate) place: usize,
+    pub(crate) overhearing: Overhearing,
     pub(crate) ways: Vec<ToMonitor>,
 }
 
@@ -49,6 +52,7 @@ impl Sender<'_> {
         let mut sending = Sending {
             steer: Steer::new(self.ways.len()),
             ways: self.ways,
+            overhearing: self.overhearing,
             live: self.live,
             drops: self.drops,
             pace,
@@ -98,6 +102,16 @@ pub(crate) struct ToMonitor {
     clock_ms: u32,
 }
 
+impl ToMonitor {
+    /// Tells the monitor what a client was told, unless its ring is full and so much waits already:
+    /// names are remembered as far as there is room.
+    fn tell(&mut self, told: Told) {
+        if self.open.told().len() < BURST {
+            self.open.tell(self.open.len(), told);
+        }
+    }
+}
+
 /// A way of `packets` packets to a monitor: the receiver's end, and the monitor's.
 pub(crate) fn way(packets: usize) -> (ToMonitor, Consumer<Message>, Producer<Box<Batch>>) {
     let slots = (packets / BURST).max(2);
@@ -117,6 +131,7 @@ pub(crate) fn way(packets: usize) -> (ToMonitor, Consumer<Message>, Producer<Box
 struct Sending {
     steer: Steer,
     ways: Vec<ToMonitor>,
+    overhearing: Overhearing,
     live: bool,
     drops: bool,
     pace: Pace,
@@ -136,12 +151,19 @@ impl Handler for Sending {
             let open = &mut self.ways[0].open;
             let first = open.len();
             intake.read(burst, open);
+            self.overhearing
+                .listen(open, first, &InFrames(burst.frames));
+            for (before, told) in self.overhearing.take() {
+                open.tell(before, told);
+            }
             if self.keep_payloads {
                 open.keep_payloads(first, |frame| burst.frames[usize::from(frame)].bytes);
             }
         } else {
             self.batch.clear();
             intake.read(burst, &mut self.batch);
+            self.overhearing
+                .listen(&self.batch, 0, &InFrames(burst.frames));
             self.hand_out(burst).await;
         }
         let clock_ms = intake.clock_ms();
@@ -179,9 +201,11 @@ impl Handler for Sending {
 }
 
 impl Sending {
-    /// Gives each packet to the monitor of its flow.
+    /// Gives each packet to the monitor of its flow, and what was heard to all of them.
     async fn hand_out(&mut self, burst: &Burst<'_>) {
+        let mut heard = 0;
         for index in 0..self.batch.len() {
+            heard = self.tell_all(heard, index).await;
             let monitor = self.steer.worker(self.batch.hashes()[index]);
             if self.ways[monitor].open.is_full() {
                 self.send(monitor).await;
@@ -193,6 +217,26 @@ impl Sending {
                 open.keep_payloads(last, |frame| burst.frames[usize::from(frame)].bytes);
             }
         }
+        self.tell_all(heard, self.batch.len()).await;
+    }
+
+    /// Tells all monitors what was heard before packet `index`, from number `heard` on; the number of
+    /// what is next.
+    async fn tell_all(&mut self, mut heard: usize, index: usize) -> usize {
+        while let Some((before, told)) = self.overhearing.heard().get(heard)
+            && *before <= index
+        {
+            let told = told.clone();
+            for monitor in 0..self.ways.len() {
+                // Of a monitor without packets nothing else sends the batch.
+                if self.ways[monitor].open.told().len() == BURST {
+                    self.send(monitor).await;
+                }
+                self.ways[monitor].tell(told.clone());
+            }
+            heard += 1;
+        }
+        heard
     }
 
     /// Sends what is begun, full or not.

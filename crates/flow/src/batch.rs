@@ -1,5 +1,6 @@
 //! The meter's input: a burst of packets, each reduced to its key and what is counted of it.
 
+use crate::names::Told;
 use crate::record::FlowDefinition;
 use hw::hash::KeyedHash;
 use wire::{FlowKey, Segment};
@@ -39,6 +40,8 @@ pub struct Batch {
     segments: Vec<Segment>,
     /// Payloads that are kept longer than the frames that they came in.
     payloads: Vec<u8>,
+    /// What clients were told, each with the number of packets before it.
+    told: Vec<(usize, Told)>,
     length: usize,
 }
 
@@ -51,6 +54,7 @@ impl Default for Batch {
             wide: Vec::with_capacity(BURST),
             segments: Vec::new(),
             payloads: Vec::new(),
+            told: Vec::new(),
             length: 0,
         }
     }
@@ -140,6 +144,19 @@ impl Batch {
         self.wide.clear();
         self.segments.clear();
         self.payloads.clear();
+        self.told.clear();
+    }
+
+    /// Adds what a client was told, with the number of packets before it: in the order of these.
+    pub fn tell(&mut self, before: usize, told: Told) {
+        self.told.push((before, told));
+    }
+
+    /// What clients were told, each with the number of packets before it.
+    #[inline]
+    #[must_use]
+    pub fn told(&self) -> &[(usize, Told)] {
+        &self.told
     }
 
     /// Packets in the batch.
@@ -149,10 +166,10 @@ impl Batch {
         self.length
     }
 
-    /// Whether there are none.
+    /// Whether there are none, and nothing was told.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.length == 0 && self.told.is_empty()
     }
 
     /// Whether no more fit.

@@ -47,6 +47,9 @@ pub struct MeterOptions {
     /// beginning, as a link that waits for nobody needs: a huge page costs half a millisecond when it
     /// is first touched. Otherwise memory is taken as flows come.
     pub populate: bool,
+    /// Whether batches have what DNS datagrams [told](Batch::tell) clients: tables that share a link's
+    /// packets ask for it, as a flow and the DNS flow before it may be in different ones.
+    pub overhears: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
     pub view_flows: usize,
 }
@@ -65,6 +68,7 @@ impl Default for MeterOptions {
             statistics: Selection::default(),
             applications: None,
             populate: false,
+            overhears: false,
             view_flows: 0,
         }
     }
@@ -251,6 +255,11 @@ impl Meter {
                 )?))
             }
         };
+        if let Some(analyser) = &mut analyser
+            && options.overhears
+        {
+            analyser.overhear();
+        }
         if options.populate {
             if let Some(analyser) = &mut analyser {
                 analyser.populate();
@@ -313,6 +322,12 @@ impl Meter {
         sink: &mut impl RecordSink,
     ) {
         let Some(last) = batch.packets().last() else {
+            if let Some(analyser) = &mut self.analyser {
+                batch
+                    .told()
+                    .iter()
+                    .for_each(|(_, told)| analyser.hear(told));
+            }
             return;
         };
         self.grow(sink);

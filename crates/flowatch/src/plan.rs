@@ -222,7 +222,7 @@ impl Plan {
             applications: applications(&arguments, &statistics)?,
             statistics,
             populate: live,
-            view_flows: 0,
+            ..MeterOptions::default()
         };
         let level = engine::level(&arguments)?;
         if live {

@@ -5,7 +5,7 @@ use super::tcp::RarePool;
 use super::{Analysis, Level, RARE_SHARE, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits};
+use crate::names::{self, Applications, Names, NamesLimits, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
@@ -145,9 +145,32 @@ impl Analyser {
             self.volumes.prefetch(handle, VOLUME_LINES);
         }
         if self.names.is_some() {
+            let mut start = start;
+            for (at, told) in batch.told() {
+                // What was told behind the last of these packets is for those that come next, if any do.
+                if *at >= start && (*at < end || end == batch.len()) {
+                    self.count::<true>(batch, [start, *at], payloads);
+                    self.hear(told);
+                    start = *at;
+                }
+            }
             self.count::<true>(batch, [start, end], payloads);
         } else {
             self.count::<false>(batch, [start, end], payloads);
+        }
+    }
+
+    /// What DNS datagrams tell comes by [`Analyser::hear`].
+    pub(crate) fn overhear(&mut self) {
+        if let Some(names) = &mut self.names {
+            names.overhear();
+        }
+    }
+
+    /// Takes in what a client was told.
+    pub(crate) fn hear(&mut self, told: &Told) {
+        if let Some(names) = &mut self.names {
+            names.hear(told);
         }
     }
 

@@ -5,9 +5,11 @@ use super::reader::Reader;
 use super::record::{Cut, DnsRecord};
 use super::state::{DnsState, Nanoseconds};
 use super::tcp_stream::Verdict;
+use super::told::Told;
 use std::io::Write as _;
 use std::net::IpAddr;
 use wire::app::dns::{Header, Message};
+use wire::ip_protocol;
 
 /// The port of DNS.
 pub(super) const PORT: u16 = 53;
@@ -22,6 +24,13 @@ pub(super) fn is_port(source: u16, destination: u16) -> bool {
         || destination == PORT
         || KINDRED.contains(&source)
         || KINDRED.contains(&destination)
+}
+
+/// Whether a response between these ports tells its receiver something: a multicast one tells
+/// everyone, and no client of its own.
+#[inline(always)]
+pub(super) fn tells_a_client(source: u16, destination: u16) -> bool {
+    source == PORT || destination == PORT
 }
 
 /// Whether a TCP stream begins with a DNS message behind its length (RFC 1035 section 4.2.2);
@@ -133,10 +142,10 @@ impl Reader {
             self.list = list;
         }
         state.responses = state.responses.saturating_add(1);
-        // Multicast responses tell everyone, and no client of its own.
-        let unicast = segment.source_port == PORT || segment.destination_port == PORT;
+        let overheard = self.overhears && segment.protocol == ip_protocol::UDP;
         if let Some((name, _)) = message.question()
-            && unicast
+            && !overheard
+            && tells_a_client(segment.source_port, segment.destination_port)
             && !message.addresses().is_empty()
         {
             let name = name.as_str().as_bytes();
@@ -153,6 +162,16 @@ impl Reader {
     pub(super) fn note_answers(&mut self, client: u128, time_ns: i64) {
         for (server, place, length) in self.answers.drain(..) {
             self.resolved.insert(client, server, time_ns, place, length);
+        }
+    }
+
+    /// Puts what a client was told into the cache.
+    pub(super) fn hear(&mut self, told: &Told) {
+        if let Some(place) = self.resolved.keep(told.name()) {
+            for &server in told.servers() {
+                self.resolved
+                    .insert(told.client, server, told.time_ns, place, told.name().len());
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod tcp_stream;
 mod tests;
 mod text_pool;
 mod tls;
+mod told;
 
 pub use application::{Applications, ApplicationsError};
 pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
@@ -30,10 +31,10 @@ pub use record::{
     Application, Cut, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
     ResolvedName, RtpRecord, TlsRecord,
 };
+pub use told::Told;
 
 use crate::pool::Pool;
 use reader::Reader;
-
 use state::{Common, Flow, Protocol, State, TEXTS_MAX, TcpState, side};
 use std::io;
 use std::sync::Arc;
@@ -145,6 +146,17 @@ impl Names {
             flows: Pool::new(flows)?,
             reader: Reader::new(flows, limits, applications)?,
         })
+    }
+
+    /// What datagrams of DNS tell comes by [`Names::hear`], for which flow it may: names are not
+    /// taken from the datagrams that are observed.
+    pub(crate) const fn overhear(&mut self) {
+        self.reader.overhears = true;
+    }
+
+    /// Takes in what a client was told.
+    pub(crate) fn hear(&mut self, told: &Told) {
+        self.reader.hear(told);
     }
 
     /// Takes the memory of the first flows now.

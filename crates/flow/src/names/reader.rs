@@ -31,6 +31,8 @@ pub(super) struct Reader {
     pub(super) list: Vec<u8>,
     pub(super) ja4_hashes: Ja4Hashes,
     pub(super) initial_keys: KeptKeys,
+    /// Whether [`Names::hear`](super::Names::hear) is told what datagrams of DNS say.
+    pub(super) overhears: bool,
     /// Addresses that a DNS response told, with the place and length of the name.
     pub(super) answers: Vec<(u128, u64, usize)>,
 }
@@ -52,6 +54,7 @@ impl Reader {
             list: Vec::new(),
             ja4_hashes: Ja4Hashes::default(),
             initial_keys: KeptKeys::default(),
+            overhears: false,
             answers: Vec::new(),
         })
     }

@@ -12,7 +12,7 @@ const WAYS: usize = 4;
 const NAME_BYTES: usize = 64;
 
 /// The longest name that is kept.
-const NAME_MAX: usize = 255;
+pub(super) const NAME_MAX: usize = 255;
 
 /// Client address, server address, time of the response, place of the name and, in the last word,
 /// its length; a length of 0 is an empty entry.

@@ -8,12 +8,12 @@ use crate::summary::Summary;
 use std::fs;
 use std::path::Path;
 
-const SECOND: i64 = 1_000_000_000;
-const START_NS: i64 = 1_700_000_000 * SECOND;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+pub(crate) const START_NS: i64 = 1_700_000_000 * SECOND;
 const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+pub(crate) const ACK: u8 = 0x10;
 
-fn endpoints(client: u8, port: u16) -> Endpoints {
+pub(crate) fn endpoints(client: u8, port: u16) -> Endpoints {
     Endpoints {
         source: 0x0a00_0000 | u32::from(client),
         destination: 0xc0a8_0001,
@@ -22,7 +22,7 @@ fn endpoints(client: u8, port: u16) -> Endpoints {
     }
 }
 
-fn reversed(endpoints: Endpoints) -> Endpoints {
+pub(crate) fn reversed(endpoints: Endpoints) -> Endpoints {
     Endpoints {
         source: endpoints.destination,
         destination: endpoints.source,
@@ -43,19 +43,19 @@ fn frame(endpoints: Endpoints, protocol: u8, rest: &[u8], payload: &[u8]) -> Vec
     frame
 }
 
-fn udp(endpoints: Endpoints, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp(endpoints: Endpoints, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (8 + payload.len() as u16).to_be_bytes();
     frame(endpoints, 17, &[high, low, 0, 0], payload)
 }
 
-fn tcp(endpoints: Endpoints, numbers: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp(endpoints: Endpoints, numbers: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut rest = Vec::new();
     rest.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
     rest.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     frame(endpoints, 6, &rest, payload)
 }
 
-fn write(path: &Path, frames: impl IntoIterator<Item = (i64, Vec<u8>)>) {
+pub(crate) fn write(path: &Path, frames: impl IntoIterator<Item = (i64, Vec<u8>)>) {
     let frames: Vec<Frame> = frames
         .into_iter()
         .map(|(time_ns, bytes)| Frame::whole(time_ns, bytes))
@@ -63,13 +63,13 @@ fn write(path: &Path, frames: impl IntoIterator<Item = (i64, Vec<u8>)>) {
     captures::write(path, ETHERNET, &frames);
 }
 
-fn records_of(flags: &str, capture: &Path) -> Vec<Row> {
+pub(crate) fn records_of(flags: &str, capture: &Path) -> Vec<Row> {
     let flags = format!("-q --summary none --sort -o csv {flags} -r");
     records::csv(&run(watch(&flags).arg(capture)).quiet_success())
 }
 
 /// Connection number `client` to a port, on which this is the first thing said.
-fn connection(client: u8, port: u16, said: &[u8]) -> Vec<(i64, Vec<u8>)> {
+pub(crate) fn connection(client: u8, port: u16, said: &[u8]) -> Vec<(i64, Vec<u8>)> {
     let ends = endpoints(client, port);
     let at = START_NS + i64::from(client) * SECOND;
     vec![

@@ -27,7 +27,7 @@ fn carried(frames: Vec<Frame>) -> Vec<Frame> {
 }
 
 /// Starts the command on the cable; it listens when this returns.
-fn listen(cable: &Cable, flags: &str) -> Running {
+pub(crate) fn listen(cable: &Cable, flags: &str) -> Running {
     let command = watch(&format!("-i right {LIVE} {flags}"));
     let mut running = Running::start(&mut cable.receiver.within(&command));
     // The ports are open before the first line of progress.

@@ -26,6 +26,7 @@ mod namespace;
 mod outputs;
 mod records;
 mod reference;
+mod resolved_names;
 mod signals_and_pipes;
 mod summary;
 mod tcp_tshark;

@@ -1,0 +1,114 @@
+//! The name that a client resolved before it opened a flow, wherever its DNS flow was counted: by
+//! another thread, another monitor, another receive queue.
+
+use crate::analysis::{
+    ACK, SECOND, START_NS, connection, endpoints, records_of, reversed, tcp, udp, write,
+};
+use crate::live_veth::listen;
+use crate::namespace::Cable;
+use crate::records::{self, Row};
+use std::fs;
+
+/// So many that every table of a few has DNS flows, and flows whose DNS flow is in another.
+const CLIENTS: u8 = 40;
+
+/// A DNS response: the address of the server of all connections.
+fn response(name: &str) -> Vec<u8> {
+    let mut message = vec![0x12, 0x34, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.as_bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 168, 0, 1]);
+    message
+}
+
+fn name(client: u8) -> String {
+    format!("for-{client}.example")
+}
+
+/// Every client is told a name, every third by TCP.
+fn told() -> Vec<(i64, Vec<u8>)> {
+    let tells = |client| {
+        let response = response(&name(client));
+        let ends = reversed(endpoints(client, 53));
+        if client % 3 == 0 {
+            let length = (response.len() as u16).to_be_bytes();
+            tcp(ends, [100, 200], ACK, &[&length[..], &response].concat())
+        } else {
+            udp(ends, &response)
+        }
+    };
+    let at = |client| START_NS - SECOND + i64::from(client);
+    (1..=CLIENTS).map(|it| (at(it), tells(it))).collect()
+}
+
+fn connections() -> Vec<(i64, Vec<u8>)> {
+    (1..=CLIENTS)
+        .flat_map(|client| connection(client, 443, b"hello"))
+        .collect()
+}
+
+#[track_caller]
+fn assert_all_named(rows: &[Row], flags: &str) {
+    let mut named: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row["destinationTransportPort"] == "443")
+        .collect();
+    named.sort_by_key(|row| row["sourceIPv4Address"].clone());
+    assert_eq!(named.len(), usize::from(CLIENTS), "{flags}");
+    for row in named {
+        let address = &row["sourceIPv4Address"];
+        let client = address.rsplit('.').next().unwrap().parse().unwrap();
+        let resolved = row.get("resolvedName");
+        assert_eq!(resolved, Some(&name(client)), "{flags}: {address}");
+    }
+}
+
+#[test]
+fn a_name_is_known_in_whichever_table_the_flow_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("resolved.pcap");
+    write(&capture, told().into_iter().chain(connections()));
+    let single = records_of("--statistics app", &capture);
+    assert_all_named(&single, "one table");
+    for flags in [
+        "--queues 2",
+        "--queues 5",
+        "--model pipeline --monitors 2",
+        "--model pipeline --monitors 4 --ring 256 --buffer 16MiB",
+        "--model cooperative --monitors 3",
+    ] {
+        let rows = records_of(&format!("--statistics app {flags}"), &capture);
+        assert_eq!(rows, single, "{flags}");
+    }
+}
+
+#[test]
+fn a_name_that_one_queue_of_a_link_hears_is_known_in_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let [responses, flows] = ["responses.pcap", "flows.pcap"].map(|it| directory.path().join(it));
+    write(&responses, told());
+    write(&flows, connections());
+    for flags in [
+        "--queues 3",
+        "--queues 2 --model pipeline",
+        "--queues 2 --model cooperative --monitors 2",
+    ] {
+        let cable = Cable::new();
+        let output = directory.path().join("flows.csv");
+        let how = format!(
+            "--flow bidirectional --statistics app {flags} -o csv:{}",
+            output.display()
+        );
+        let mut running = listen(&cable, &how);
+        let heard = cable.replay(&responses, 1);
+        running.await_packets(heard);
+        let all = heard + cable.replay(&flows, 1);
+        running.await_packets(all);
+        running.signal("INT");
+        assert_eq!(running.finish().code, Some(0), "{flags}");
+        assert_all_named(&records::csv(&fs::read(&output).unwrap()), flags);
+    }
+}
