@@ -39,6 +39,18 @@ impl<'a> Reader<'a> {
         taken
     }
 
+    /// Passes over bytes that are 0, many at a time.
+    pub fn skip_zeros(&mut self) {
+        while let Some((run, rest)) = self.0.split_first_chunk()
+            && *run == [0; 32]
+        {
+            self.0 = rest;
+        }
+        while let [0, rest @ ..] = self.0 {
+            self.0 = rest;
+        }
+    }
+
     /// The next bytes, as many as the array holds.
     #[inline]
     pub fn array<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
@@ -122,6 +134,20 @@ mod tests {
             assert_eq!(reader.variable(), Some(value));
             assert!(reader.is_empty());
             assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).variable(), None);
+        }
+    }
+
+    #[test]
+    fn zeros_are_passed_over_up_to_what_is_none() {
+        for zeros in 0..100 {
+            let mut bytes = vec![0; zeros];
+            let mut reader = Reader::new(&bytes);
+            reader.skip_zeros();
+            assert!(reader.is_empty());
+            bytes.extend([1, 0]);
+            let mut reader = Reader::new(&bytes);
+            reader.skip_zeros();
+            assert_eq!(reader.rest(), [1, 0]);
         }
     }
 

@@ -18,8 +18,10 @@ pub fn crypto_frames(payload: &[u8]) -> impl Iterator<Item = CryptoFrame<'_>> {
     std::iter::from_fn(move || {
         loop {
             match reader.u8()? {
-                // PADDING and PING.
-                0 | 1 => {}
+                // PADDING, which fills most of a client's first packet.
+                0 => reader.skip_zeros(),
+                // PING.
+                1 => {}
                 kind @ (2 | 3) => acknowledgement(&mut reader, kind == 3)?,
                 6 => {
                     let offset = reader.variable()?;

@@ -85,7 +85,9 @@ struct Secrets {
 
 impl Secrets {
     fn new(version: &Version, destination_id: &[u8], sender: Sender) -> Self {
-        let initial = Hkdf::<Sha256>::new(Some(&version.salt), destination_id);
+        let mut extract = version.extract();
+        extract.input_ikm(destination_id);
+        let (_, initial) = extract.finalize();
         let label = match sender {
             Sender::Client => "client in",
             Sender::Server => "server in",

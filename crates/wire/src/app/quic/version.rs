@@ -1,9 +1,12 @@
 //! The versions of QUIC whose Initial packets can be read, and what sets them apart.
 
 use super::Kind;
+use hkdf::HkdfExtract;
+use sha2::Sha256;
+use std::sync::OnceLock;
 
 /// What a version is for whoever reads its Initial packets.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Version {
     /// Salt of the initial secret.
     pub salt: [u8; 20],
@@ -11,6 +14,8 @@ pub struct Version {
     pub labels: Labels,
     /// The kind that each value of the type field stands for.
     kinds: [Kind; 4],
+    /// HKDF-Extract under the salt, which is hashed once for all connections.
+    extract: OnceLock<HkdfExtract<Sha256>>,
 }
 
 /// HKDF labels, without the prefix that TLS 1.3 gives all of them.
@@ -44,6 +49,7 @@ const fn first_generation(salt: [u8; 20]) -> Version {
         salt,
         labels: LABELS_V1,
         kinds: KINDS_V1,
+        extract: OnceLock::new(),
     }
 }
 
@@ -97,6 +103,7 @@ static V2: Version = Version {
     ],
     labels: LABELS_V2,
     kinds: KINDS_V2,
+    extract: OnceLock::new(),
 };
 
 /// Version Negotiation has no keys; it only has to be known.
@@ -120,6 +127,12 @@ impl Version {
             0 => &NEGOTIATION,
             _ => return None,
         })
+    }
+
+    /// HKDF-Extract under the salt, before it is given a connection id.
+    pub(super) fn extract(&self) -> HkdfExtract<Sha256> {
+        let extract = || HkdfExtract::new(Some(&self.salt));
+        self.extract.get_or_init(extract).clone()
     }
 
     /// The kind of packet that the two bits of the type field say.
