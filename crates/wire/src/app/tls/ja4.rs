@@ -130,35 +130,51 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// How many hashes are remembered.
 const REMEMBERED: usize = 256;
 
-/// The longest text whose hash is remembered, in bytes.
-const TEXT_MAX: usize = 512;
+/// Hashes of a set: the one remembered first makes room.
+const WAYS: usize = 4;
 
-/// Hashes and the texts that they are of: there are far fewer TLS libraries than connections, and
+/// The most numbers whose hash is remembered.
+const NUMBERS_MAX: usize = 128;
+
+/// Hashes and the lists that they are of: there are far fewer TLS libraries than connections, and
 /// each offers the same lists again and again.
 #[derive(Debug, Default)]
 pub struct Ja4Hashes {
-    /// By a digest of the text; empty until the first hash.
+    /// In sets by a digest of the lists; empty until the first hash.
     places: Vec<Remembered>,
     text: Vec<u8>,
     /// What a hello lists, so that no memory is asked for each.
     lists: [Vec<u16>; 3],
 }
 
+/// Two lists, one behind the other, and their hash.
 #[derive(Clone, Debug, Default)]
 struct Remembered {
-    text: Box<[u8]>,
+    numbers: Box<[u16]>,
+    /// Numbers of the first list.
+    first: usize,
     hash: [u8; 12],
 }
 
 impl Ja4Hashes {
     /// The most memory that they take, in bytes.
-    pub const MEMORY_BYTES: usize = REMEMBERED * (size_of::<Remembered>() + TEXT_MAX);
+    pub const MEMORY_BYTES: usize =
+        REMEMBERED * (size_of::<Remembered>() + NUMBERS_MAX * size_of::<u16>());
 
     /// The first 12 hexadecimal digits of SHA-256 over the numbers in hexadecimal with commas
     /// between, then, behind an underscore, `more`; zeroes where there are no numbers.
     fn hash(&mut self, numbers: &[u16], more: &[u16]) -> [u8; 12] {
         if numbers.is_empty() {
             return [b'0'; 12];
+        }
+        if self.places.is_empty() {
+            self.places.resize_with(REMEMBERED, Remembered::default);
+        }
+        let set = &mut self.places[set(numbers, more)..][..WAYS];
+        let is_of =
+            |it: &&Remembered| it.numbers.split_at_checked(it.first) == Some((numbers, more));
+        if let Some(remembered) = set.iter().find(is_of) {
+            return remembered.hash;
         }
         self.text.clear();
         append(&mut self.text, numbers);
@@ -168,18 +184,12 @@ impl Ja4Hashes {
             self.text[underscore] = b'_';
         }
         // Every number has a comma before it; the first one's is none of the text.
-        let text = &self.text[1..];
-        if self.places.is_empty() {
-            self.places.resize_with(REMEMBERED, Remembered::default);
-        }
-        let place = &mut self.places[place(text)];
-        if *place.text == *text {
-            return place.hash;
-        }
-        let hash = sha256(text);
-        if text.len() <= TEXT_MAX {
-            *place = Remembered {
-                text: text.into(),
+        let hash = sha256(&self.text[1..]);
+        if numbers.len() + more.len() <= NUMBERS_MAX {
+            set.rotate_right(1);
+            set[0] = Remembered {
+                numbers: [numbers, more].concat().into(),
+                first: numbers.len(),
                 hash,
             };
         }
@@ -195,21 +205,14 @@ fn append(text: &mut Vec<u8>, numbers: &[u16]) {
     }
 }
 
-/// Where the hash of a text is remembered.
-fn place(text: &[u8]) -> usize {
-    let (words, rest) = text.as_chunks::<8>();
-    let mix = |digest: u64, word: u64| {
-        (digest ^ word)
+/// The first place of the set in which the hash of two lists is remembered.
+fn set(numbers: &[u16], more: &[u16]) -> usize {
+    let digest = numbers.iter().chain(more).fold(0, |digest, &number| {
+        (digest ^ u64::from(number))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
-    };
-    let digest = words
-        .iter()
-        .fold(0, |digest, word| mix(digest, u64::from_le_bytes(*word)));
-    let digest = rest
-        .iter()
-        .fold(digest, |digest, &byte| mix(digest, byte.into()));
-    (digest >> 32) as usize % REMEMBERED
+    });
+    (digest >> 32) as usize % (REMEMBERED / WAYS) * WAYS
 }
 
 fn sha256(text: &[u8]) -> [u8; 12] {
