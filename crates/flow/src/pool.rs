@@ -51,7 +51,9 @@ impl<T: Linked> Pool<T> {
     pub(crate) fn take(&mut self) -> u32 {
         let handle = self.free;
         if let Some(place) = self.get_mut(handle) {
-            self.free = std::mem::take(place.link());
+            let free = *place.link();
+            *place = T::default();
+            self.free = free;
             self.free_count -= 1;
             return handle;
         }
@@ -61,12 +63,11 @@ impl<T: Linked> Pool<T> {
         }
     }
 
-    /// Gives a place back, its value made the default one.
+    /// Gives a place back. Its value stays, but for the link, until the place is taken again.
     #[inline]
     pub(crate) fn release(&mut self, handle: u32) {
         let free = self.free;
         if let Some(place) = self.get_mut(handle) {
-            *place = T::default();
             *place.link() = free;
             self.free = handle;
             self.free_count += 1;

@@ -13,6 +13,7 @@ use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use wire::{FlowKey, Segment, ip_protocol};
 
@@ -284,14 +285,17 @@ impl Analyser {
             rare: Default::default(),
             names: None,
         };
-        // Put together where it stays: it is more than a kilobyte. Where there is no TCP, no place for
-        // it is copied either.
-        let analysis = match state {
-            Some(state) => analyses.push_mut(made(Some(*state))),
-            None => analyses.push_mut(made(None)),
+        // More than a kilobyte, which an iterator writes to its place, and `push` puts together before
+        // it looks for one. Where there is no TCP, no place for it is copied.
+        match state {
+            Some(state) => analyses.extend(iter::once_with(|| made(Some(*state)))),
+            None => analyses.extend(iter::once_with(|| made(None))),
+        }
+        let Some(analysis) = analyses.last_mut() else {
+            return;
         };
         if let Some(state) = state {
-            analysis.rare = state.rare(&self.rare);
+            state.tell_rare(&self.rare, &mut analysis.rare);
         }
         if let Some(names) = &mut self.names {
             analysis.names = Some(names.take(&mut volume.names, &record.key));

@@ -52,7 +52,9 @@ impl Assembly {
         if first == last && self.count == PIECES_MAX {
             return Err(Full);
         }
-        if self.bytes.len() == offset as usize {
+        if self.bytes.len() <= offset as usize {
+            self.bytes.reserve(end as usize - self.bytes.len());
+            self.bytes.resize(offset as usize, 0);
             self.bytes.extend_from_slice(bytes);
         } else {
             let there = self.bytes.len().max(end as usize);
@@ -172,7 +174,11 @@ impl Assemblies {
 
     /// Gives one back, with its memory.
     pub(super) fn release(&mut self, handle: &mut u16) {
-        self.pool.release(u32::from(std::mem::take(handle)));
+        let handle = u32::from(std::mem::take(handle));
+        if let Some(assembly) = self.pool.get_mut(handle) {
+            *assembly = Assembly::default();
+            self.pool.release(handle);
+        }
     }
 
     /// Assemblies that are taken now.

@@ -250,11 +250,13 @@ impl Tcp {
         self.sides.iter().any(|side| side.marks & mark::SYN != 0)
     }
 
-    /// What is rare, of each side.
-    pub(crate) fn rare(&self, pool: &RarePool) -> [Rare; 2] {
-        self.sides
-            .each_ref()
-            .map(|side| pool.get(side.rare).copied().unwrap_or_default())
+    /// Tells what is rare, of each side that has any.
+    pub(crate) fn tell_rare(&self, pool: &RarePool, told: &mut [Rare; 2]) {
+        for (side, told) in self.sides.iter().zip(told) {
+            if let Some(rare) = pool.get(side.rare) {
+                *told = *rare;
+            }
+        }
     }
 
     /// Gives the places of what is rare back.

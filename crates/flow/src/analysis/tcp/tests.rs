@@ -31,6 +31,13 @@ fn conversation(random: &mut Random, faults: Faults, identified: bool) -> Conver
     }
 }
 
+/// What is rare, of each side.
+fn rare_of(tcp: &Tcp, pool: &RarePool) -> [Rare; 2] {
+    let mut told = Default::default();
+    tcp.tell_rare(pool, &mut told);
+    told
+}
+
 fn judge(conversation: &Conversation, random: &mut Random) -> (Judged, super::conversation::Truth) {
     let (seen, truth) = conversation.run(random);
     let mut pool = RarePool::new(4).unwrap();
@@ -45,7 +52,7 @@ fn judge(conversation: &Conversation, random: &mut Random) -> (Judged, super::co
         judged
             .tcp
             .count(packet.side, packet.time_ns, &packet.segment, &mut pool);
-        [judged.rare, _] = judged.tcp.rare(&pool);
+        [judged.rare, _] = rare_of(&judged.tcp, &pool);
         if packet.side == 0 {
             judged.payload_bytes += u64::from(packet.segment.payload_length);
         }
@@ -268,7 +275,7 @@ fn probes_of_a_closed_window_and_keep_alives_are_flow_control() {
     for (side, at_ms, segment) in packets {
         tcp.count(side, at_ms * MS, &segment, &mut pool);
     }
-    let [Rare { anomalies, .. }, rare] = tcp.rare(&pool);
+    let [Rare { anomalies, .. }, rare] = rare_of(&tcp, &pool);
     assert_eq!(anomalies.classes[Class::FlowControl as usize], 2);
     assert_eq!((anomalies.retransmitted, anomalies.repeated_bytes), (0, 1));
     assert_eq!(rare.zero_windows, 2);
@@ -296,7 +303,7 @@ fn another_connection_on_the_same_ports_begins_anew() {
             );
         }
     }
-    let rare = tcp.rare(&pool);
+    let rare = rare_of(&tcp, &pool);
     assert_eq!(tcp.connections(&rare), 2);
     assert_eq!(rare[0].anomalies, Anomalies::default());
     let side = &tcp.sides[0];
@@ -319,7 +326,7 @@ fn a_closed_connection_has_missed_nothing() {
     ] {
         tcp.count(side, at_ms * MS, &segment, &mut pool);
     }
-    for (side, rare) in tcp.sides.iter().zip(tcp.rare(&pool)) {
+    for (side, rare) in tcp.sides.iter().zip(rare_of(&tcp, &pool)) {
         assert_eq!(rare.anomalies, Anomalies::default());
         assert_eq!(side.missed_bytes(&rare), 0);
         assert!(side.rtt.count() > 0);
