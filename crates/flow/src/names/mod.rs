@@ -106,8 +106,12 @@ impl Progress {
     #[inline(always)]
     #[must_use]
     pub const fn wants(self, payload_length: u32) -> bool {
-        let stage = self.stage();
-        stage < stage::TRIED || (stage < stage::QUIET && payload_length > 0)
+        let quiet = if payload_length > 0 {
+            stage::QUIET
+        } else {
+            stage::TRIED
+        };
+        self.stage() < quiet
     }
 }
 

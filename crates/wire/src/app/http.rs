@@ -180,17 +180,15 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
 /// The lines of a head that are there whole, closed as if no more followed, or, where its fields
 /// are not as they should be, its first line alone; in `buffer`.
 pub fn close_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
-    let mut ends = line_ends(bytes);
-    let end = if first_line { ends.next() } else { ends.last() };
+    let is_feed = |byte: &u8| *byte == b'\n';
+    let feed = if first_line {
+        bytes.iter().position(is_feed)
+    } else {
+        bytes.iter().rposition(is_feed)
+    };
     buffer.clear();
-    buffer.extend_from_slice(&bytes[..end.unwrap_or(0)]);
+    buffer.extend_from_slice(&bytes[..feed.map_or(0, |at| at + 1)]);
     buffer.extend_from_slice(b"\r\n");
-}
-
-/// Where each line ends, its line feed included.
-fn line_ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    let feeds = bytes.iter().enumerate();
-    feeds.filter_map(|(at, &byte)| (byte == b'\n').then_some(at + 1))
 }
 
 /// Reads the head of a response.
