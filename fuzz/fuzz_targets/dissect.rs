@@ -6,8 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::plain::plain_tagged_ipv4;
-use wire::{CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, Segment, dissect, plain_ipv4};
+use wire::plain::Untagged;
+use wire::{CommunityId, Decapsulate, FlowKey, Headers, LinkType, NoFlow, Segment, dissect};
 
 /// Every link type that is read, and one that is not.
 const LINKS: [LinkType; 11] = [
@@ -59,26 +59,28 @@ fuzz_target!(|input: &[u8]| {
     if outer.no_flow.is_none() {
         assert!(headers.no_flow.is_none(), "a tunnel lost the outer key");
     }
-    if link == LinkType::Ethernet
-        && let Some(plain) = plain_ipv4(frame, wire_length)
-    {
-        assert_eq!(Some(plain.key), outer.key.compact());
-        assert_eq!(plain.tcp_flags, outer.tcp_flags);
-        assert_eq!((outer.no_flow, outer.malformed), (None, None));
-        assert!(!outer.truncated);
-    }
-    if link == LinkType::Ethernet
-        && let Some((plain, tag)) = plain_tagged_ipv4(frame, wire_length)
-    {
-        assert_eq!(Some(plain.key), outer.key.compact());
-        assert_eq!(
-            (plain.tcp_flags, [tag, 0]),
-            (outer.tcp_flags, outer.key.vlan)
-        );
-        assert_eq!((outer.no_flow, outer.malformed), (None, None));
-        assert!(!outer.truncated);
-        let mut segment = Segment::default();
-        segment.read_plain_tagged(frame, tag);
-        assert_eq!(segment, Segment::of_headers(frame, &outer));
+    if link == LinkType::Ethernet {
+        check_plain(frame, wire_length, &outer);
     }
 });
+
+/// What is read without a walk is what the walk has found.
+fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
+    let mut segment = Segment::default();
+    let untagged = Untagged::new(frame, wire_length);
+    if let Some(plain) = untagged.plain_ipv4() {
+        assert_eq!(Some(plain.key), walked.key.compact());
+        assert_eq!(plain.tcp_flags, walked.tcp_flags);
+        segment.read_plain(untagged.frame);
+    } else if let Some(plain) = untagged.plain_ipv6() {
+        assert_eq!((plain.key, plain.tcp_flags), (walked.key, walked.tcp_flags));
+        segment.read_plain_ipv6(untagged.frame);
+    } else {
+        return;
+    }
+    assert_eq!(walked.key.vlan, [untagged.tag, 0]);
+    assert_eq!((walked.no_flow, walked.malformed), (None, None));
+    assert!(!walked.truncated);
+    segment.put_tag_back(untagged.tag);
+    assert_eq!(segment, Segment::of_headers(frame, walked));
+}

@@ -12,8 +12,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::{Plain, plain_ipv4, plain_tagged_ipv4};
-use wire::{Decapsulate, Fragment, Headers, LinkType, NoFlow, Segment};
+use wire::plain::{Plain, Untagged, plain_ipv4};
+use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// How many frames ahead a frame's headers are asked for.
 const AHEAD: usize = 8;
@@ -245,37 +245,72 @@ impl Intake {
         batch: &mut Batch,
     ) {
         let packet = packet_of(frame, number, self.clock.now_ms());
-        if self.plain_first(link)
-            && let Some((plain, tag)) = plain_tagged_ipv4(frame.bytes, frame.wire_length)
-        {
-            self.push_plain(plain, packet, batch);
-            if self.details {
-                let segment = batch.open_segment();
-                segment.frame = index as u16;
-                segment.read_plain_tagged(frame.bytes, tag);
-            }
-            self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+        if self.plain_first(link) && self.read_plain(index, frame, packet, batch) {
             return;
         }
         let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
         if !self.judge(link, frame, &headers) {
             return;
         }
-        let (key, direction) = self.keys.from_key(&headers.key);
         let packet = Packet {
-            tcp_flags: headers.tcp_flags,
             icmp_type_code: headers.icmp_type_code,
-            direction,
             ..packet
         };
-        match key {
-            TableKey::Compact(key) => batch.push(key, packet),
-            TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
-        }
+        let mut key = headers.key;
+        self.push_key(&mut key, headers.tcp_flags, packet, batch);
         if self.details {
             let mut segment = Segment::of_headers(frame.bytes, &headers);
             segment.frame = index as u16;
             batch.push_segment(segment);
+        }
+    }
+
+    /// Adds a frame that is plain but for a VLAN tag or in IPv6; whether it is.
+    #[inline(always)]
+    fn read_plain(
+        &mut self,
+        index: usize,
+        frame: &Frame<'_>,
+        packet: Packet,
+        batch: &mut Batch,
+    ) -> bool {
+        let untagged = Untagged::new(frame.bytes, frame.wire_length);
+        let mut segment = Segment::default();
+        if untagged.tag != 0
+            && let Some(plain) = untagged.plain_ipv4()
+        {
+            self.push_plain(plain, packet, batch);
+            if self.details {
+                segment.read_plain(untagged.frame);
+            }
+        } else if let Some(mut plain) = untagged.plain_ipv6() {
+            self.push_key(&mut plain.key, plain.tcp_flags, packet, batch);
+            if self.details {
+                segment.read_plain_ipv6(untagged.frame);
+            }
+        } else {
+            return false;
+        }
+        if self.details {
+            segment.frame = index as u16;
+            segment.put_tag_back(untagged.tag);
+            batch.push_segment(segment);
+        }
+        self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+        true
+    }
+
+    #[inline(always)]
+    fn push_key(&self, key: &mut FlowKey, tcp_flags: u8, packet: Packet, batch: &mut Batch) {
+        let (table_key, direction) = self.keys.from_key(key);
+        let packet = Packet {
+            tcp_flags,
+            direction,
+            ..packet
+        };
+        match table_key {
+            TableKey::Compact(key) => batch.push(key, packet),
+            TableKey::Wide(digest) => batch.push_wide(digest, key, packet),
         }
     }
 

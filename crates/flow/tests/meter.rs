@@ -86,7 +86,8 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
     let (mut batch, mut clock_ms) = (Batch::default(), 1u32);
     for (number, event) in events.iter().enumerate() {
         clock_ms += event.wait_ms;
-        let (key, direction) = maker.from_key(&key(event));
+        let mut whole = key(event);
+        let (key, direction) = maker.from_key(&mut whole);
         let packet = Packet {
             time_ns: i64::from(clock_ms) * 1_000_000,
             number: number as u64,
@@ -98,7 +99,7 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
         };
         match key {
             TableKey::Compact(key) => batch.push(key, packet),
-            TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
+            TableKey::Wide(digest) => batch.push_wide(digest, &whole, packet),
         }
         if batch.len() == batch_size || number + 1 == events.len() {
             let (keys, hashes) = batch.keys_and_hashes();

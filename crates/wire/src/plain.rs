@@ -3,7 +3,7 @@
 use core::hint::select_unpredictable;
 
 use crate::FlowKey;
-use crate::ether_type::VLAN;
+use crate::ether_type;
 use crate::field::{byte, bytes_at, u16_at};
 use crate::ip_protocol;
 use crate::vlan::{self, Vlan};
@@ -20,6 +20,8 @@ pub struct Plain {
 /// Bytes that are read at once: Ethernet, IPv4 and TCP headers without options. A frame of which
 /// fewer were captured is not plain, even where its UDP header would be there.
 const HEADERS: usize = 54;
+/// The same with an IPv6 header.
+const HEADERS_V6: usize = 74;
 
 /// Offsets within an Ethernet frame with an IPv4 header without options.
 mod field {
@@ -37,10 +39,26 @@ mod field {
     pub(super) const TCP_FLAGS: usize = 47;
 }
 
+/// Offsets within an Ethernet frame with an IPv6 header.
+mod field_v6 {
+    pub(super) const VERSION: usize = 14;
+    pub(super) const PAYLOAD_LENGTH: usize = 18;
+    pub(super) const NEXT_HEADER: usize = 20;
+    pub(super) const SOURCE: usize = 22;
+    pub(super) const DESTINATION: usize = 38;
+    pub(super) const SOURCE_PORT: usize = 54;
+    pub(super) const DESTINATION_PORT: usize = 56;
+    pub(super) const UDP_LENGTH: usize = 58;
+    pub(super) const TCP_DATA_OFFSET: usize = 66;
+    pub(super) const TCP_FLAGS: usize = 67;
+}
+
 /// Bytes of an Ethernet header.
 const ETHERNET_LENGTH: i64 = 14;
 /// Bytes of an IPv4 header without options.
 const IPV4_LENGTH: i64 = 20;
+/// Bytes of an IPv6 header.
+const IPV6_LENGTH: i64 = 40;
 /// Bytes of a TCP header without options.
 const TCP_LENGTH: i64 = 20;
 /// Bytes of a UDP header.
@@ -100,22 +118,107 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
     })
 }
 
-/// Reads `frame`, an Ethernet frame of `wire_length` bytes, if it is plain but for one VLAN tag; the
-/// tag is told as in [`FlowKey::vlan`], and is part of the key.
-///
-/// What is behind the tag stands as in a frame that begins so much later.
+/// A frame without its VLAN tag: what is behind the tag stands as in a frame that begins so much later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untagged<'a> {
+    /// The bytes to be read.
+    pub frame: &'a [u8],
+    /// How many there were on the wire.
+    pub wire_length: u32,
+    /// The tag, as in [`FlowKey::vlan`]; 0 where there was none.
+    pub tag: u16,
+}
+
+impl<'a> Untagged<'a> {
+    /// Takes the outer VLAN tag off `frame`, an Ethernet frame of `wire_length` bytes, if it has one.
+    #[inline]
+    #[must_use]
+    pub fn new(frame: &'a [u8], wire_length: u32) -> Self {
+        if let Some(start) = frame.first_chunk::<{ field::VLAN + 2 }>()
+            && u16_at::<{ field::ETHER_TYPE }, _>(start) == ether_type::VLAN
+            && let Some(behind) = wire_length.checked_sub(Vlan::LENGTH as u32)
+        {
+            let identifier = u16_at::<{ field::VLAN }, _>(start) & vlan::IDENTIFIER_MASK;
+            return Self {
+                frame: &frame[Vlan::LENGTH..],
+                wire_length: behind,
+                tag: FlowKey::VLAN_PRESENT | identifier,
+            };
+        }
+        Self {
+            frame,
+            wire_length,
+            tag: 0,
+        }
+    }
+
+    /// [`plain_ipv4`] of the frame, the tag being part of the key.
+    #[inline]
+    #[must_use]
+    pub fn plain_ipv4(&self) -> Option<Plain> {
+        let plain = plain_ipv4(self.frame, self.wire_length)?;
+        let key = plain.key | FlowKey::compact_vlan(self.tag);
+        Some(Plain { key, ..plain })
+    }
+
+    /// [`plain_ipv6`] of the frame, the tag being part of the key.
+    #[inline]
+    #[must_use]
+    pub fn plain_ipv6(&self) -> Option<PlainIpv6> {
+        let mut plain = plain_ipv6(self.frame, self.wire_length)?;
+        plain.key.vlan[0] = self.tag;
+        Some(plain)
+    }
+}
+
+/// What a plain frame of IPv6 says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainIpv6 {
+    /// The flow key.
+    pub key: FlowKey,
+    /// TCP control bits (CWR to FIN), 0 in UDP.
+    pub tcp_flags: u8,
+}
+
+/// [`plain_ipv4`] for TCP or UDP in IPv6 without extension headers.
 #[inline]
 #[must_use]
-pub fn plain_tagged_ipv4(frame: &[u8], wire_length: u32) -> Option<(Plain, u16)> {
-    let start = frame.first_chunk::<{ field::VLAN + 2 }>()?;
-    if u16_at::<{ field::ETHER_TYPE }, _>(start) != VLAN {
+pub fn plain_ipv6(frame: &[u8], wire_length: u32) -> Option<PlainIpv6> {
+    let headers = frame.first_chunk::<HEADERS_V6>()?;
+    let is_ipv6 = u16_at::<{ field::ETHER_TYPE }, _>(headers) == ether_type::IPV6
+        && byte::<{ field_v6::VERSION }, _>(headers) >> 4 == 6;
+    let protocol = byte::<{ field_v6::NEXT_HEADER }, _>(headers);
+    let is_tcp = protocol == ip_protocol::TCP;
+    if !is_ipv6 || !is_tcp && protocol != ip_protocol::UDP {
         return None;
     }
-    let tag = FlowKey::VLAN_PRESENT | u16_at::<{ field::VLAN }, _>(start) & vlan::IDENTIFIER_MASK;
-    let behind = frame.get(Vlan::LENGTH..)?;
-    let plain = plain_ipv4(behind, wire_length.checked_sub(Vlan::LENGTH as u32)?)?;
-    let key = plain.key | FlowKey::compact_vlan(tag);
-    Some((Plain { key, ..plain }, tag))
+    let payload = i64::from(u16_at::<{ field_v6::PAYLOAD_LENGTH }, _>(headers));
+    let transport = if is_tcp {
+        i64::from(byte::<{ field_v6::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4
+    } else {
+        i64::from(u16_at::<{ field_v6::UDP_LENGTH }, _>(headers))
+    };
+    let least = if is_tcp { TCP_LENGTH } else { UDP_LENGTH };
+    let carried = i64::from(wire_length) - ETHERNET_LENGTH - IPV6_LENGTH;
+    if !(least..=payload).contains(&transport) || payload > carried {
+        return None;
+    }
+    Some(PlainIpv6 {
+        key: FlowKey {
+            version: 6,
+            protocol,
+            source: bytes_at::<{ field_v6::SOURCE }, 16, _>(headers),
+            destination: bytes_at::<{ field_v6::DESTINATION }, 16, _>(headers),
+            source_port: u16_at::<{ field_v6::SOURCE_PORT }, _>(headers),
+            destination_port: u16_at::<{ field_v6::DESTINATION_PORT }, _>(headers),
+            vlan: [0; 2],
+        },
+        tcp_flags: if is_tcp {
+            byte::<{ field_v6::TCP_FLAGS }, _>(headers)
+        } else {
+            0
+        },
+    })
 }
 
 /// [`FlowKey::compact`] of the frame: addresses and ports stand in the frame in the key's order.

@@ -80,6 +80,12 @@ pub struct Segment {
 /// Bytes of a plain frame's headers without TCP options; see [`plain_ipv4`](crate::plain_ipv4).
 const PLAIN: usize = 54;
 
+/// The same with an IPv6 header.
+const PLAIN_V6: usize = 74;
+
+/// Bytes of a TCP header without options: as many are read of UDP.
+const TRANSPORT: usize = Tcp::LENGTH;
+
 /// Offsets in a plain frame.
 mod plain {
     pub(super) const TYPE_OF_SERVICE: usize = 15;
@@ -87,15 +93,26 @@ mod plain {
     pub(super) const IDENTIFICATION: usize = 18;
     pub(super) const TIME_TO_LIVE: usize = 22;
     pub(super) const PROTOCOL: usize = 23;
-    pub(super) const TRANSPORT: usize = 34;
-    pub(super) const DESTINATION_PORT: usize = 36;
-    pub(super) const UDP_LENGTH: usize = 38;
-    pub(super) const SEQUENCE: usize = 38;
-    pub(super) const ACKNOWLEDGEMENT: usize = 42;
-    pub(super) const DATA_OFFSET: usize = 46;
-    pub(super) const FLAGS: usize = 47;
-    pub(super) const WINDOW: usize = 48;
-    pub(super) const UDP_PAYLOAD: usize = 42;
+}
+
+/// Offsets in a plain frame of IPv6.
+mod plain_v6 {
+    pub(super) const TRAFFIC_CLASS: usize = 14;
+    pub(super) const PAYLOAD_LENGTH: usize = 18;
+    pub(super) const NEXT_HEADER: usize = 20;
+    pub(super) const HOP_LIMIT: usize = 21;
+}
+
+/// Offsets in the transport header.
+mod transport {
+    pub(super) const SOURCE_PORT: usize = 0;
+    pub(super) const DESTINATION_PORT: usize = 2;
+    pub(super) const UDP_LENGTH: usize = 4;
+    pub(super) const SEQUENCE: usize = 4;
+    pub(super) const ACKNOWLEDGEMENT: usize = 8;
+    pub(super) const DATA_OFFSET: usize = 12;
+    pub(super) const FLAGS: usize = 13;
+    pub(super) const WINDOW: usize = 14;
 }
 
 /// Bytes of the time stamp option with the padding that nearly every sender puts before it.
@@ -122,41 +139,70 @@ impl Segment {
         };
         let identification = u16_at::<{ plain::IDENTIFICATION }, _>(headers);
         let transport = byte::<{ plain::PROTOCOL }, _>(headers);
-        self.source_port = u16_at::<{ plain::TRANSPORT }, _>(headers);
-        self.destination_port = u16_at::<{ plain::DESTINATION_PORT }, _>(headers);
         self.identification = identification;
-        self.transport = transport;
         self.time_to_live = byte::<{ plain::TIME_TO_LIVE }, _>(headers);
         self.type_of_service = byte::<{ plain::TYPE_OF_SERVICE }, _>(headers);
         self.seen = u8::from(identification != 0);
         let end = 14 + usize::from(u16_at::<{ plain::TOTAL_LENGTH }, _>(headers));
+        self.read_plain_transport::<PLAIN>(frame, transport, last(headers), end);
+    }
+
+    /// The same of a frame that [`plain_ipv6`](crate::plain::plain_ipv6) knows.
+    #[inline]
+    pub fn read_plain_ipv6(&mut self, frame: &[u8]) {
+        let Some(headers) = frame.first_chunk::<PLAIN_V6>() else {
+            return;
+        };
+        let transport = byte::<{ plain_v6::NEXT_HEADER }, _>(headers);
+        self.time_to_live = byte::<{ plain_v6::HOP_LIMIT }, _>(headers);
+        let class_and_label = u16_at::<{ plain_v6::TRAFFIC_CLASS }, _>(headers);
+        self.type_of_service = (class_and_label >> 4) as u8;
+        let length = usize::from(u16_at::<{ plain_v6::PAYLOAD_LENGTH }, _>(headers));
+        let end = PLAIN_V6 - TRANSPORT + length;
+        self.read_plain_transport::<PLAIN_V6>(frame, transport, last(headers), end);
+    }
+
+    /// The transport header and where the payload is, of a frame with so many bytes of `HEADERS`
+    /// without TCP options, whose IP packet ends at `end`.
+    #[inline(always)]
+    fn read_plain_transport<const HEADERS: usize>(
+        &mut self,
+        frame: &[u8],
+        transport: u8,
+        header: &[u8; TRANSPORT],
+        end: usize,
+    ) {
+        let start = HEADERS - TRANSPORT;
+        self.transport = transport;
+        self.source_port = u16_at::<{ transport::SOURCE_PORT }, _>(header);
+        self.destination_port = u16_at::<{ transport::DESTINATION_PORT }, _>(header);
         let (payload, end) = if transport == ip_protocol::TCP {
-            self.sequence = u32_at::<{ plain::SEQUENCE }, _>(headers);
-            self.acknowledgement = u32_at::<{ plain::ACKNOWLEDGEMENT }, _>(headers);
-            self.tcp_flags = byte::<{ plain::FLAGS }, _>(headers);
-            self.window = u16_at::<{ plain::WINDOW }, _>(headers);
-            let length = usize::from(byte::<{ plain::DATA_OFFSET }, _>(headers) >> 4) * 4;
-            let payload = plain::TRANSPORT + length;
-            if payload > PLAIN {
-                self.options(&frame[PLAIN..payload.min(frame.len())]);
+            self.sequence = u32_at::<{ transport::SEQUENCE }, _>(header);
+            self.acknowledgement = u32_at::<{ transport::ACKNOWLEDGEMENT }, _>(header);
+            self.tcp_flags = byte::<{ transport::FLAGS }, _>(header);
+            self.window = u16_at::<{ transport::WINDOW }, _>(header);
+            let length = usize::from(byte::<{ transport::DATA_OFFSET }, _>(header) >> 4) * 4;
+            let payload = start + length;
+            if payload > HEADERS {
+                self.options(&frame[HEADERS..payload.min(frame.len())]);
             }
             (payload, end)
         } else {
-            let length = usize::from(u16_at::<{ plain::UDP_LENGTH }, _>(headers));
-            (plain::UDP_PAYLOAD, plain::TRANSPORT + length)
+            let length = usize::from(u16_at::<{ transport::UDP_LENGTH }, _>(header));
+            (start + Udp::LENGTH, start + length)
         };
         self.payload_at = payload as u32;
         self.payload_length = end.saturating_sub(payload) as u32;
         self.payload_captured = end.min(frame.len()).saturating_sub(payload) as u32;
     }
 
-    /// The same of a frame that [`plain_tagged_ipv4`](crate::plain::plain_tagged_ipv4) knows, with the
-    /// tag that it told.
+    /// Notes the VLAN tag that [`Untagged`](crate::plain::Untagged) took off the frame that was read.
     #[inline]
-    pub fn read_plain_tagged(&mut self, frame: &[u8], tag: u16) {
-        self.read_plain(frame.get(Vlan::LENGTH..).unwrap_or_default());
-        self.payload_at += Vlan::LENGTH as u32;
-        self.vlan = [tag, 0];
+    pub fn put_tag_back(&mut self, tag: u16) {
+        if tag != 0 {
+            self.payload_at += Vlan::LENGTH as u32;
+            self.vlan = [tag, 0];
+        }
     }
 
     /// The details of a frame whose headers [`dissect`](crate::dissect()) has read.
@@ -293,4 +339,9 @@ fn part(frame: &[u8], at: u32) -> Packet<'_> {
     Packet::new(bytes, bytes.len())
 }
 
-const _: () = assert!(Udp::LENGTH == plain::UDP_PAYLOAD - plain::TRANSPORT);
+/// The transport header, which is the last of the headers.
+#[inline(always)]
+fn last<const HEADERS: usize>(headers: &[u8; HEADERS]) -> &[u8; TRANSPORT] {
+    const { assert!(HEADERS >= TRANSPORT) };
+    headers.last_chunk().unwrap_or(&[0; TRANSPORT])
+}

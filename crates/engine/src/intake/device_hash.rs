@@ -153,9 +153,10 @@ impl Intake {
             if !self.judge(link, frame, &headers) {
                 return;
             }
-            match self.keys.from_key(&headers.key).0 {
+            let mut key = headers.key;
+            match self.keys.from_key(&mut key).0 {
                 TableKey::Compact(key) => key,
-                TableKey::Wide(digest, key) => {
+                TableKey::Wide(digest) => {
                     identity.wide_places.push(batch.len() as u16);
                     identity.digests.push(digest);
                     identity.wide_keys.push(key);

@@ -57,9 +57,10 @@ fn batch(numbers: &[u32], first_number: u64) -> Batch {
             clock_ms: 1,
             ..Packet::default()
         };
-        match maker.from_key(&flow_key(number)).0 {
+        let mut key = flow_key(number);
+        match maker.from_key(&mut key).0 {
             crate::TableKey::Compact(key) => batch.push(key, packet),
-            crate::TableKey::Wide(digest, key) => batch.push_wide(digest, key, packet),
+            crate::TableKey::Wide(digest) => batch.push_wide(digest, &key, packet),
         }
     }
     let (keys, hashes) = batch.keys_and_hashes();

@@ -1,6 +1,6 @@
 //! What must hold between the ways of reading one frame, whatever is in it.
 
-use wire::plain::plain_tagged_ipv4;
+use wire::plain::Untagged;
 use wire::{Decapsulate, FlowKey, Headers, LinkType, NoFlow, Segment, dissect, plain_ipv4};
 
 /// Reads `frame` in every way, and asserts what must hold between the answers.
@@ -21,35 +21,33 @@ pub(crate) fn check(link: LinkType, frame: &[u8], wire_length: u32) -> [Headers;
         assert_eq!(outer, behind_link, "what has a key needs no opening");
         assert!(innermost.no_flow.is_none(), "a tunnel lost the outer key");
     }
-    if link == LinkType::Ethernet
-        && let Some(plain) = plain_ipv4(frame, wire_length)
-    {
-        assert_eq!(Some(plain.key), outer.key.compact());
-        assert_eq!(plain.tcp_flags, outer.tcp_flags);
-        assert_eq!(outer.no_flow, None);
-        assert_eq!(outer.malformed, None);
-        assert!(!outer.truncated);
-        let mut segment = Segment::default();
-        segment.read_plain(frame);
-        assert_eq!(segment, Segment::of_headers(frame, outer));
-    }
-    if link == LinkType::Ethernet
-        && let Some((plain, tag)) = plain_tagged_ipv4(frame, wire_length)
-    {
-        assert_eq!(Some(plain.key), outer.key.compact());
-        assert_eq!([tag, 0], outer.key.vlan);
-        assert_eq!(plain.tcp_flags, outer.tcp_flags);
-        assert_eq!(
-            [
-                outer.no_flow.is_some(),
-                outer.malformed.is_some(),
-                outer.truncated
-            ],
-            [false; 3]
-        );
-        let mut segment = Segment::default();
-        segment.read_plain_tagged(frame, tag);
-        assert_eq!(segment, Segment::of_headers(frame, outer));
+    if link == LinkType::Ethernet {
+        check_plain(frame, wire_length, outer);
     }
     all
+}
+
+/// What is read without a walk is what the walk has found.
+fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
+    let mut segment = Segment::default();
+    let untagged = Untagged::new(frame, wire_length);
+    if let Some(plain) = plain_ipv4(frame, wire_length) {
+        assert_eq!((untagged.tag, untagged.plain_ipv4()), (0, Some(plain)));
+    }
+    if let Some(plain) = untagged.plain_ipv4() {
+        assert_eq!(Some(plain.key), walked.key.compact());
+        assert_eq!(plain.tcp_flags, walked.tcp_flags);
+        segment.read_plain(untagged.frame);
+    } else if let Some(plain) = untagged.plain_ipv6() {
+        assert_eq!(plain.key, walked.key);
+        assert_eq!(plain.tcp_flags, walked.tcp_flags);
+        segment.read_plain_ipv6(untagged.frame);
+    } else {
+        return;
+    }
+    assert_eq!(walked.key.vlan, [untagged.tag, 0]);
+    assert_eq!((walked.no_flow, walked.malformed), (None, None));
+    assert!(!walked.truncated);
+    segment.put_tag_back(untagged.tag);
+    assert_eq!(segment, Segment::of_headers(frame, walked));
 }

@@ -101,6 +101,40 @@ proptest! {
         agreement::check(LinkType::Ethernet, &frame[..captured], wire);
     }
 
+    /// The same of IPv6, and of frames with a VLAN tag.
+    #[test]
+    fn the_way_without_a_walk_agrees_with_it_in_ipv6_and_behind_a_tag(
+        is_tcp: bool, is_ipv6: bool, is_tagged: bool, options in any::<[u8; 12]>(),
+        lengths in (0u16..60, 4u16..60, 54usize..110, 50u32..120, 4u8..9),
+        changes in prop::collection::vec((12usize..84, any::<u8>()), 0..3),
+    ) {
+        let (payload, udp, captured, wire, words) = lengths;
+        let mut frame = vec![2; 12];
+        if is_tagged {
+            frame.extend([0x81, 0, 0x60, 7]);
+        }
+        let protocol = if is_tcp { 6 } else { 17 };
+        if is_ipv6 {
+            frame.extend([0x86, 0xdd, 0x6a, 0xb3, 0, 0]);
+            frame.extend(payload.to_be_bytes());
+            frame.extend([protocol, 64]);
+            frame.extend([0xfe; 32]);
+        } else {
+            frame.extend([8, 0, 0x45, 0]);
+            frame.extend((20 + payload).to_be_bytes());
+            frame.extend([0, 9, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        }
+        frame.extend([0x10, 1, 0, 53]);
+        frame.extend(udp.to_be_bytes());
+        frame.extend([1, 2, 3, 4, 5, 6, words << 4, 0x18, 7, 8, 0, 0, 0, 0]);
+        frame.extend(options);
+        frame.resize(120, 3);
+        for (at, byte) in changes {
+            frame[at] = byte;
+        }
+        agreement::check(LinkType::Ethernet, &frame[..captured], wire);
+    }
+
     #[test]
     fn a_compact_key_is_the_key(key in any_key()) {
         match key.compact() {

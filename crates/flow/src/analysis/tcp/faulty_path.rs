@@ -217,7 +217,7 @@ fn metered(port: &mut dyn Port) -> RecordBatch {
             clock_ms = clock.advance(frame.time_ns);
             let headers = dissect(burst.link, frame.bytes, frame.wire_length, Decapsulate::No);
             assert_eq!(headers.no_flow, None);
-            let (TableKey::Compact(key), direction) = maker.from_key(&headers.key) else {
+            let (TableKey::Compact(key), direction) = maker.from_key(&mut { headers.key }) else {
                 panic!("a key of IPv4 is compact");
             };
             batch.push(
