@@ -91,6 +91,15 @@ impl Progress {
         Self(stage << 32 | number as u64)
     }
 
+    /// After so many packets, none of which told anything.
+    const fn tried(packets: u8) -> Self {
+        if packets < UDP_TRIES {
+            Self::new(stage::TRIED, packets as u32)
+        } else {
+            Self::new(stage::QUIET, 0)
+        }
+    }
+
     #[inline(always)]
     const fn stage(self) -> u64 {
         self.0 >> 32
@@ -182,12 +191,13 @@ impl Names {
         if !progress.wants(segment.payload_length) {
             return;
         }
+        // Each has a copy, so that a segment that is passed over need not lie in memory.
         if progress.stage() != stage::WATCHED {
-            *progress = self.begin(*progress, segment, key);
+            *progress = self.begin(*progress, &{ *segment }, key);
         } else if let Some(flow) = self.flows.get_mut(progress.number())
             && !flow.pass_over(segment)
         {
-            *progress = self.look(progress.number(), segment, key);
+            *progress = self.look(progress.number(), &{ *segment }, key);
         }
     }
 
@@ -204,13 +214,15 @@ impl Names {
         if stage == stage::NEW && self.reader.has_resolved() {
             self.reader.look_up(&mut begun, &key(), segment.time_ns);
         }
-        if stage <= stage::SYN
-            && is_first_syn(segment)
-            && begun.resolved.is_none()
-            && begun.cut == Cut::default()
-        {
-            let behind = segment.sequence.wrapping_add(1);
-            return Progress::new(stage::SYN, behind);
+        if begun.resolved.is_none() && begun.cut == Cut::default() {
+            if stage <= stage::SYN && is_first_syn(segment) {
+                let behind = segment.sequence.wrapping_add(1);
+                return Progress::new(stage::SYN, behind);
+            }
+            if stage != stage::SYN && !self.reader.may_tell(segment) {
+                let is_empty = segment.protocol == ip_protocol::UDP && segment.payload_length == 0;
+                return Progress::tried(number as u8 + u8::from(!is_empty));
+            }
         }
         let handle = self.flows.take();
         let Some(flow) = self.flows.get_mut(handle) else {

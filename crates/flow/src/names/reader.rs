@@ -18,6 +18,17 @@ use wire::app::tls::Ja4Hashes;
 use wire::ip_protocol;
 use wire::tcp::flag;
 
+/// What a datagram may be by its ports and first bytes.
+enum Datagram {
+    Dns,
+    Quic,
+    /// RTP or RTCP, perhaps.
+    Rtp,
+    /// Of this class of application.
+    Class(u16),
+    Unknown,
+}
+
 /// What all flows share.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -149,6 +160,33 @@ impl Reader {
         !closed && !given_up
     }
 
+    /// Whether a packet of a flow that nothing is known of, but perhaps a SYN, can tell anything.
+    pub(super) fn may_tell(&self, segment: &Segment<'_>) -> bool {
+        match segment.protocol {
+            ip_protocol::TCP => true,
+            ip_protocol::UDP => !matches!(self.datagram(segment), Datagram::Unknown),
+            _ => false,
+        }
+    }
+
+    /// What a datagram tells of a flow that nothing is known of.
+    fn datagram(&self, segment: &Segment<'_>) -> Datagram {
+        let payload = segment.payload;
+        if dns::is_port(segment.source_port, segment.destination_port) {
+            match wire::app::dns::Header::read(payload) {
+                Some(_) => Datagram::Dns,
+                None => Datagram::Unknown,
+            }
+        } else if wire::app::quic::begins(payload) {
+            Datagram::Quic
+        } else if Rtp::plausible(payload).is_some() || wire::app::rtp::is_rtcp(payload) {
+            Datagram::Rtp
+        } else {
+            let class = self.applications.by_bytes(payload);
+            class.map_or(Datagram::Unknown, Datagram::Class)
+        }
+    }
+
     /// Takes in a datagram; false where there is nothing more to learn.
     pub(super) fn read_udp(&mut self, flow: &mut Flow, segment: &Segment<'_>) -> bool {
         if segment.payload_length == 0 {
@@ -156,28 +194,23 @@ impl Reader {
         }
         let Flow { common, state } = flow;
         common.packets = common.packets.saturating_add(1);
-        let payload = segment.payload;
         if matches!(state, State::Unknown) {
-            if dns::is_port(segment.source_port, segment.destination_port) {
-                if wire::app::dns::Header::read(payload).is_some() {
-                    *state = State::Dns(DnsState::default());
+            match self.datagram(segment) {
+                Datagram::Dns => *state = State::Dns(DnsState::default()),
+                Datagram::Quic => {
+                    *state = State::Quic(QuicState {
+                        keys: self.initial_keys.place(),
+                        ..QuicState::default()
+                    });
                 }
-            } else if wire::app::quic::begins(payload) {
-                *state = State::Quic(QuicState {
-                    keys: self.initial_keys.place(),
-                    ..QuicState::default()
-                });
-            } else if Rtp::plausible(payload).is_some() || wire::app::rtp::is_rtcp(payload) {
-                *state = State::Rtp(RtpState::default());
-            } else if common.class == 0
-                && let Some(class) = self.applications.by_bytes(payload)
-            {
-                common.class = class + 1;
+                Datagram::Rtp => *state = State::Rtp(RtpState::default()),
+                Datagram::Class(class) if common.class == 0 => common.class = class + 1,
+                Datagram::Class(_) | Datagram::Unknown => {}
             }
         }
         match state {
             State::Dns(dns) => {
-                self.read_dns(&mut common.cut, dns, segment, payload);
+                self.read_dns(&mut common.cut, dns, segment, segment.payload);
                 true
             }
             State::Quic(quic) => self.read_quic(&mut common.cut, quic, segment),
