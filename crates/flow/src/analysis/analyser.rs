@@ -145,20 +145,18 @@ impl Analyser {
             self.burst[at] = handle;
             self.volumes.prefetch(handle, VOLUME_LINES);
         }
+        let mut start = start;
         if self.names.is_some() {
-            let mut start = start;
             for (at, told) in batch.told() {
                 // What was told behind the last of these packets is for those that come next, if any do.
                 if *at >= start && (*at < end || end == batch.len()) {
-                    self.count::<true>(batch, [start, *at], payloads);
+                    self.count(batch, [start, *at], payloads);
                     self.hear(told);
                     start = *at;
                 }
             }
-            self.count::<true>(batch, [start, end], payloads);
-        } else {
-            self.count::<false>(batch, [start, end], payloads);
         }
+        self.count(batch, [start, end], payloads);
     }
 
     /// What DNS datagrams tell comes by [`Analyser::hear`].
@@ -175,43 +173,46 @@ impl Analyser {
         }
     }
 
-    fn count<const NAMES: bool>(
-        &mut self,
-        batch: &Batch,
-        [start, end]: [usize; 2],
-        payloads: &impl Payloads,
-    ) {
+    #[inline]
+    fn count(&mut self, batch: &Batch, [start, end]: [usize; 2], payloads: &impl Payloads) {
+        let Self {
+            volumes,
+            tcp: tcp_states,
+            rare,
+            names,
+            burst,
+            ..
+        } = self;
+        let (mut tcp_states, mut names) = (tcp_states.as_mut(), names.as_mut());
         let packets = &batch.packets()[start..end];
         let segments = &batch.segments()[start..end];
         for (index, (packet, segment)) in packets.iter().zip(segments).enumerate() {
             let at = start + index;
             if at + AHEAD < end
-                && let Some(ahead) = self.volumes.get(self.burst[at + AHEAD])
-                && let Some(tcp) = &self.tcp
+                && let Some(ahead) = volumes.get(burst[at + AHEAD])
+                && let Some(tcp_states) = &tcp_states
                 && ahead.tcp != NONE
             {
                 let direction = batch.packets()[at + AHEAD].direction;
                 let side = usize::from(direction ^ ahead.initiator);
-                tcp.prefetch(ahead.tcp, Tcp::lines(side, &batch.segments()[at + AHEAD]));
+                tcp_states.prefetch(ahead.tcp, Tcp::lines(side, &batch.segments()[at + AHEAD]));
             }
-            let handle = self.burst[at];
-            let Some(volume) = self.volumes.get_mut(handle) else {
+            let Some(volume) = volumes.get_mut(burst[at]) else {
                 continue;
             };
             let side = usize::from(packet.direction ^ volume.initiator);
             volume.count(side, packet, segment);
             if segment.transport == ip_protocol::TCP
-                && let Some(pool) = &mut self.tcp
+                && let Some(tcp_states) = &mut tcp_states
             {
                 if volume.tcp == NONE {
-                    volume.tcp = pool.take();
+                    volume.tcp = tcp_states.take();
                 }
-                if let Some(tcp) = pool.get_mut(volume.tcp) {
-                    tcp.count(side, packet.time_ns, segment, &mut self.rare);
+                if let Some(tcp) = tcp_states.get_mut(volume.tcp) {
+                    tcp.count(side, packet.time_ns, segment, rare);
                 }
             }
-            if NAMES
-                && let Some(names) = &mut self.names
+            if let Some(names) = &mut names
                 && volume.names.wants(segment.payload_length)
             {
                 let flipped = volume.initiator == 1;
