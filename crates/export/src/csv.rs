@@ -4,10 +4,10 @@ use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
 use crate::lines::{Lines, Place};
-use crate::text::{Pen, Text};
+use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::{AnalysisValue, Filling, Source};
+use flow::analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
 use flow::{Analysis, Record, RecordBatch, Schema};
 use std::borrow::Cow;
 
@@ -18,58 +18,82 @@ pub(crate) struct Csv {
     lines: Lines,
     fields: Vec<Field>,
     statistics: usize,
-    runs: Vec<MeasureRun>,
+    /// The columns of an analysis, if there are any.
+    chosen: Option<Chosen>,
+    /// These, by what they have values with.
+    analysis_runs: Vec<Blank>,
+    /// The most bytes of all of them.
+    analysis_bytes_max: usize,
+    /// The columns of applications, and what stands there for flows that have no values in them.
+    names: Vec<(Run<Measure>, Label)>,
     times: TimeText,
 }
 
+/// What stands in the columns of a run for flows that have no values of their own.
 #[derive(Debug)]
-struct MeasureRun {
-    run: Run<Measure>,
-    /// Where the values come from, if they are none of applications.
-    sources: Vec<Source>,
-    /// What stands there for a flow of which nothing of the kind was seen.
-    unseen: Box<[u8]>,
+struct Blank {
+    /// For a flow of which nothing of the kind was seen.
+    unseen: Label,
     /// And for one that has no values in it.
-    nothing: Box<[u8]>,
+    nothing: Label,
 }
 
-impl MeasureRun {
-    fn new(run: Run<Measure>) -> Self {
-        let mut made = Self {
-            nothing: vec![b','; run.cells.len()].into(),
-            sources: run
-                .cells
-                .iter()
-                .filter_map(|measure| match measure {
-                    Measure::Analysis(column) => Some(column.source()),
-                    Measure::Name(_) => None,
-                })
-                .collect(),
-            run,
-            unseen: Box::default(),
-        };
+impl Blank {
+    fn new(run: &Run<Measure>) -> Self {
         let mut text = Text::default();
-        made.write(&mut text, &mut TimeText::default(), &Analysis::unseen());
-        made.unseen = text.as_bytes().into();
-        made
+        for measure in &run.cells {
+            let value = measure.value(measure::unseen());
+            name(&mut text, &mut TimeText::default(), value);
+        }
+        Self {
+            unseen: Label::new(&String::from_utf8_lossy(text.as_bytes())),
+            nothing: nothing(run),
+        }
+    }
+}
+
+/// What stands in the columns of a run for a flow that has no values in it.
+fn nothing(run: &Run<Measure>) -> Label {
+    Label::new(&",".repeat(run.cells.len()))
+}
+
+/// Takes the columns of an analysis into a line.
+struct Cells<'a, 'room> {
+    analysis: &'a Analysis,
+    blanks: std::slice::Iter<'a, Blank>,
+    pen: &'a mut Pen<'room>,
+    times: &'a mut TimeText,
+}
+
+impl Table for Cells<'_, '_> {
+    #[inline(always)]
+    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+        let Some(blank) = self.blanks.next() else {
+            debug_assert!(false, "{part:?} was not described");
+            return;
+        };
+        match self.analysis.filling(part) {
+            Filling::Nothing => self.pen.label(&blank.nothing),
+            Filling::Unseen => self.pen.label(&blank.unseen),
+            Filling::Own => columns(self),
+        }
     }
 
-    /// Values of a flow, none of them a text of any length.
     #[inline(always)]
-    fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
-        let bytes_max = self.sources.len() * (MEASURE_BYTES_MAX + 1);
-        text.append(bytes_max, |pen| {
-            for source in &self.sources {
-                match source.value(analysis) {
-                    AnalysisValue::None => pen.byte(b','),
-                    AnalysisValue::Number(number) => pen.unsigned_and(number, b','),
-                    value => {
-                        measure::write(pen, times, value);
-                        pen.byte(b',');
-                    }
-                }
+    fn column(
+        &mut self,
+        _: &About,
+        side: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+    ) {
+        match value(self.analysis, side.unwrap_or(0)) {
+            AnalysisValue::None => self.pen.byte(b','),
+            AnalysisValue::Number(number) => self.pen.unsigned_and(number, b','),
+            value => {
+                measure::write(self.pen, self.times, value);
+                self.pen.byte(b',');
             }
-        });
+        }
     }
 }
 
@@ -91,13 +115,22 @@ impl Csv {
             .map(quoted)
             .collect();
         let header = names.join(",") + "\n";
+        let runs = Run::all(measures, |measure| measure);
+        let (names, analysis_runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(Run::has_texts);
+        let cells: usize = analysis_runs.iter().map(|run| run.cells.len()).sum();
         Ok(Self {
             lines: Lines::open(place, header.as_bytes())?,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
-            runs: Run::all(measures, |measure| measure)
+            chosen: measure::chosen(schema),
+            analysis_runs: analysis_runs.iter().map(Blank::new).collect(),
+            analysis_bytes_max: cells * (MEASURE_BYTES_MAX + 1),
+            names: names
                 .into_iter()
-                .map(MeasureRun::new)
+                .map(|run| {
+                    let commas = nothing(&run);
+                    (run, commas)
+                })
                 .collect(),
             times: TimeText::default(),
         })
@@ -133,17 +166,27 @@ impl Csv {
                 pen.byte(b',');
             }
         });
-        for run in &self.runs {
-            match run.run.filling(analysis) {
-                Filling::Nothing => self.lines.text.slice(&run.nothing),
-                Filling::Unseen => self.lines.text.slice(&run.unseen),
-                Filling::Own if run.run.has_texts() => {
-                    for measure in &run.run.cells {
-                        let value = measure.value(analysis);
-                        name(&mut self.lines.text, &mut self.times, value);
-                    }
+        if let Some(chosen) = self.chosen {
+            self.lines.text.append(self.analysis_bytes_max, |pen| {
+                let mut cells = Cells {
+                    analysis,
+                    blanks: self.analysis_runs.iter(),
+                    pen,
+                    times: &mut self.times,
+                };
+                describe(&mut cells, chosen);
+            });
+        }
+        for (run, nothing) in &self.names {
+            if run.filling(analysis) == Filling::Own {
+                for measure in &run.cells {
+                    let value = measure.value(analysis);
+                    name(&mut self.lines.text, &mut self.times, value);
                 }
-                Filling::Own => run.write(&mut self.lines.text, &mut self.times, analysis),
+            } else {
+                self.lines
+                    .text
+                    .append(nothing.len(), |pen| pen.label(nothing));
             }
         }
         self.lines.text.replace_last(b'\n');

@@ -7,7 +7,7 @@ use crate::lines::{Lines, Place};
 use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
 use crate::{ExportOptions, Exporter};
-use flow::analysis::{AnalysisValue, Filling, Source};
+use flow::analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
 use flow::{Analysis, Record, RecordBatch, Schema};
 
 /// Writes records as JSON objects.
@@ -19,8 +19,14 @@ pub(crate) struct Json {
     lines: Lines,
     columns: Vec<Column>,
     statistics: Vec<Label>,
-    /// Columns of an analysis.
-    runs: Vec<MeasureRun>,
+    /// The columns of an analysis, if there are any.
+    chosen: Option<Chosen>,
+    /// These, by what they have values with.
+    analysis_runs: Vec<MeasureRun>,
+    /// The most bytes of all of them.
+    analysis_bytes_max: usize,
+    /// The columns of applications.
+    names: Vec<Run<Cell>>,
     opening: Label,
     /// What a line may have at most.
     line_bytes_max: usize,
@@ -33,8 +39,6 @@ struct Cell {
     /// `,"name":` and the opening quote of a string.
     label: Label,
     measure: Measure,
-    /// Where its values come from, if it is no column of applications.
-    source: Option<Source>,
     is_text: bool,
 }
 
@@ -44,10 +48,6 @@ impl Cell {
         let quote = if is_text { "\"" } else { "" };
         Self {
             label: Label::new(&format!(",\"{}\":{quote}", measure.name())),
-            source: match measure {
-                Measure::Analysis(column) => Some(column.source()),
-                Measure::Name(_) => None,
-            },
             measure,
             is_text,
         }
@@ -56,9 +56,7 @@ impl Cell {
 
 #[derive(Debug)]
 struct MeasureRun {
-    run: Run<Cell>,
-    /// The most bytes of all cells, where none is a text of any length.
-    bytes_max: usize,
+    cells: Vec<Cell>,
     /// What stands there for a flow of which nothing of the kind was seen.
     unseen: Box<[u8]>,
 }
@@ -98,7 +96,12 @@ impl Json {
             .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
             .collect();
         let runs = Run::all(measure::measures(schema), Cell::new);
-        let runs = runs.into_iter().map(MeasureRun::new).collect();
+        let (names, analysis_runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(Run::has_texts);
+        let analysis_bytes_max = analysis_runs
+            .iter()
+            .flat_map(|run| &run.cells)
+            .map(|cell| cell.label.len() + MEASURE_BYTES_MAX + 1)
+            .sum();
         let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
         let labels = columns
             .iter()
@@ -110,7 +113,10 @@ impl Json {
             .sum();
         Ok(Self {
             lines: Lines::open(place, b"")?,
-            runs,
+            chosen: measure::chosen(schema),
+            analysis_runs: analysis_runs.into_iter().map(MeasureRun::new).collect(),
+            analysis_bytes_max,
+            names,
             line_bytes_max: opening.len() + fields + 2,
             columns,
             statistics,
@@ -120,7 +126,7 @@ impl Json {
     }
 
     #[inline(always)]
-    fn line(&mut self, record: &Record, values: &[f64], analysis: Option<&Analysis>) {
+    fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
         self.lines.text.append(self.line_bytes_max, |pen| {
             pen.label(&self.opening);
             for column in &self.columns {
@@ -168,25 +174,31 @@ impl Json {
                 number_or_null(pen, value);
             }
         });
-        if let Some(analysis) = analysis {
-            self.measured(analysis);
+        if let Some(chosen) = self.chosen {
+            self.measured(analysis, chosen);
         }
         self.lines.text.append(2, |pen| pen.put(b"}\n", 2));
     }
 
     /// What an analysis found.
-    fn measured(&mut self, analysis: &Analysis) {
-        for run in &self.runs {
-            match run.run.filling(analysis) {
-                Filling::Nothing => {}
-                Filling::Unseen => self.lines.text.slice(&run.unseen),
-                Filling::Own if run.run.has_texts() => {
-                    for cell in &run.run.cells {
-                        let value = cell.measure.value(analysis);
-                        name(&mut self.lines.text, &mut self.times, cell, value);
-                    }
+    #[inline(always)]
+    fn measured(&mut self, analysis: &Analysis, chosen: Chosen) {
+        self.lines.text.append(self.analysis_bytes_max, |pen| {
+            let mut cells = Cells {
+                analysis,
+                runs: self.analysis_runs.iter(),
+                cells: [].iter(),
+                pen,
+                times: &mut self.times,
+            };
+            describe(&mut cells, chosen);
+        });
+        for run in &self.names {
+            if run.filling(analysis) == Filling::Own {
+                for cell in &run.cells {
+                    let value = cell.measure.value(analysis);
+                    name(&mut self.lines.text, &mut self.times, cell, value);
                 }
-                Filling::Own => run.write(&mut self.lines.text, &mut self.times, analysis),
             }
         }
     }
@@ -194,31 +206,56 @@ impl Json {
 
 impl MeasureRun {
     fn new(run: Run<Cell>) -> Self {
-        let cells = run.cells.iter();
-        let bytes_max = cells
-            .map(|cell| cell.label.len() + MEASURE_BYTES_MAX + 1)
-            .sum();
-        let mut made = Self {
-            run,
-            bytes_max,
-            unseen: Box::default(),
-        };
         let mut text = Text::default();
-        made.write(&mut text, &mut TimeText::default(), &Analysis::unseen());
-        made.unseen = text.as_bytes().into();
-        made
+        for cell in &run.cells {
+            let value = cell.measure.value(measure::unseen());
+            name(&mut text, &mut TimeText::default(), cell, value);
+        }
+        Self {
+            cells: run.cells,
+            unseen: text.as_bytes().into(),
+        }
+    }
+}
+
+/// Takes the columns of an analysis into a line.
+struct Cells<'a, 'room> {
+    analysis: &'a Analysis,
+    runs: std::slice::Iter<'a, MeasureRun>,
+    /// Those of the run that come next.
+    cells: std::slice::Iter<'a, Cell>,
+    pen: &'a mut Pen<'room>,
+    times: &'a mut TimeText,
+}
+
+impl Table for Cells<'_, '_> {
+    #[inline(always)]
+    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+        let Some(run) = self.runs.next() else {
+            debug_assert!(false, "{part:?} was not described");
+            return;
+        };
+        match self.analysis.filling(part) {
+            Filling::Nothing => {}
+            Filling::Unseen => self.pen.slice(&run.unseen),
+            Filling::Own => {
+                self.cells = run.cells.iter();
+                columns(self);
+            }
+        }
     }
 
-    /// Values of a flow, none of them a text of any length.
     #[inline(always)]
-    fn write(&self, text: &mut Text, times: &mut TimeText, analysis: &Analysis) {
-        text.append(self.bytes_max, |pen| {
-            for cell in &self.run.cells {
-                if let Some(source) = &cell.source {
-                    measured(pen, times, cell, source.value(analysis));
-                }
-            }
-        });
+    fn column(
+        &mut self,
+        _: &About,
+        side: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+    ) {
+        if let Some(cell) = self.cells.next() {
+            let value = value(self.analysis, side.unwrap_or(0));
+            measured(self.pen, self.times, cell, value);
+        }
     }
 }
 
@@ -288,7 +325,7 @@ impl Exporter for Json {
             if let Err(fault) = self.lines.make_way(record.end_ns) {
                 first_fault = first_fault.and(Err(fault));
             }
-            let analysis = (!self.runs.is_empty()).then(|| measure::analysis(&batch.analyses, row));
+            let analysis = measure::analysis(&batch.analyses, row);
             self.line(record, crate::statistics(batch, row, width), analysis);
             if let Err(fault) = self.lines.end_line() {
                 first_fault = first_fault.and(Err(fault));

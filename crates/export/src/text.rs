@@ -4,6 +4,8 @@
 //! fixed size of which only the first bytes count: a fixed size compiles to a store or two, where
 //! a slice of unknown length costs a call to `memcpy`.
 
+use std::num::NonZeroU32;
+
 /// Bytes that a label's block holds; longer labels take a slower way.
 const LABEL_BLOCK: usize = 48;
 
@@ -179,31 +181,18 @@ impl Pen<'_> {
     /// Writes a label and behind it `value` in decimal.
     #[inline(always)]
     pub fn labelled(&mut self, label: &Label, value: u64) {
-        // Most counts have few digits, and most labels fit their block: both at once then.
-        if value < label.numbers_below {
-            let (digits, used) = four_digits(value as u32);
-            self.label_and_four(label, digits, used);
-        } else {
-            self.label(label);
-            self.unsigned(value);
-        }
+        self.at = labelled(self.room, self.at, label, value);
     }
 
     /// Writes a label and behind it that there is no value.
     #[inline(always)]
     pub fn labelled_null(&mut self, label: &Label) {
-        const NULL: [u8; 4] = *b"null";
-        if label.numbers_below > 0 {
-            self.label_and_four(label, u32::from_le_bytes(NULL), 4);
-        } else {
-            self.label(label);
-            self.put(&NULL, 4);
-        }
+        self.at = labelled_null(self.room, self.at, label);
     }
 
     /// Writes a label that fits its block, and the first `used` of four bytes behind it.
     #[inline(always)]
-    fn label_and_four(&mut self, label: &Label, bytes: u32, used: usize) {
+    fn label_and_four(&mut self, label: &Label, bytes: [u8; 4], used: usize) {
         let rest = self.room.get_mut(self.at..).unwrap_or_default();
         let Some(room) = rest.first_chunk_mut::<OVERHANG>() else {
             debug_assert!(false, "a line is longer than was said");
@@ -216,7 +205,7 @@ impl Pen<'_> {
             .get_mut(label.length & LABEL_MASK..)
             .and_then(<[u8]>::first_chunk_mut);
         if let Some(behind) = behind {
-            *behind = bytes.to_le_bytes();
+            *behind = bytes;
         }
         self.at += label.length + used;
     }
@@ -224,27 +213,28 @@ impl Pen<'_> {
     /// Writes `value` in decimal.
     #[inline(always)]
     pub fn unsigned(&mut self, value: u64) {
-        if value < FOUR_DIGITS {
-            let (digits, used) = four_digits(value as u32);
-            self.put(&digits.to_le_bytes(), used);
-        } else if value < EIGHT_DIGITS {
-            self.up_to_eight(value as u32);
-        } else {
-            self.at = long_unsigned(self.room, self.at, value);
+        match Short::of(value) {
+            Some(short) => self.put(&short.text(), short.digits()),
+            None => self.at = long_unsigned(self.room, self.at, value),
         }
     }
 
     /// Writes `value` in decimal and `byte` behind it.
     #[inline(always)]
     pub fn unsigned_and(&mut self, value: u64, byte: u8) {
-        if value < FOUR_DIGITS {
-            let (digits, used) = four_digits(value as u32);
-            let text = u64::from(digits) | u64::from(byte) << (8 * used);
-            self.put(&text.to_le_bytes(), used + 1);
-        } else {
-            self.unsigned(value);
-            self.byte(byte);
+        match Short::of(value) {
+            Some(short) => self.put(&short.text_and(byte), short.digits() + 1),
+            None => {
+                self.at = long_unsigned(self.room, self.at, value);
+                self.byte(byte);
+            }
         }
+    }
+
+    /// Writes numbers in decimal and `separator` between two of them.
+    #[inline(always)]
+    pub fn list<N: Copy + Into<u64>>(&mut self, numbers: &[N], separator: u8) {
+        self.at = list(self.room, self.at, numbers, separator);
     }
 
     /// Writes `value`, below 10^8.
@@ -308,11 +298,15 @@ impl Pen<'_> {
     }
 }
 
-/// [`Pen::unsigned`] for more than eight digits, at most twenty: where it ends.
+/// [`Pen::unsigned`] for four digits and more, at most twenty: where it ends.
 #[inline(never)]
 fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
     let mut pen = Pen { room, at };
     let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
+    if high == 0 {
+        pen.up_to_eight(low as u32);
+        return pen.at;
+    }
     if high < EIGHT_DIGITS {
         pen.up_to_eight(high as u32);
     } else {
@@ -320,6 +314,45 @@ fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
         pen.padded_eight((high % EIGHT_DIGITS) as u32);
     }
     pen.padded_eight(low as u32);
+    pen.at
+}
+
+/// [`Pen::labelled`]: where it ends.
+#[inline(never)]
+fn labelled(room: &mut [u8], at: usize, label: &Label, value: u64) -> usize {
+    let mut pen = Pen { room, at };
+    match Short::of(value) {
+        // Most counts have few digits, and most labels fit their block: both at once then.
+        Some(short) if label.long.is_none() => {
+            pen.label_and_four(label, short.text(), short.digits());
+        }
+        _ => {
+            pen.label(label);
+            pen.unsigned(value);
+        }
+    }
+    pen.at
+}
+
+/// [`Pen::labelled_null`]: where it ends.
+#[inline(never)]
+fn labelled_null(room: &mut [u8], at: usize, label: &Label) -> usize {
+    let mut pen = Pen { room, at };
+    pen.label(label);
+    pen.put(b"null", 4);
+    pen.at
+}
+
+/// [`Pen::list`]: where it ends.
+#[inline(never)]
+fn list<N: Copy + Into<u64>>(room: &mut [u8], at: usize, numbers: &[N], separator: u8) -> usize {
+    let mut pen = Pen { room, at };
+    for (index, &number) in numbers.iter().enumerate() {
+        if index > 0 {
+            pen.byte(separator);
+        }
+        pen.unsigned(number.into());
+    }
     pen.at
 }
 
@@ -362,9 +395,6 @@ const OVERHANG: usize = LABEL_MASK + 5;
 /// At least the length of every label that fits its block.
 const LABEL_MASK: usize = 63;
 
-/// 10^4: what fits four digits is below it.
-const FOUR_DIGITS: u64 = 10_000;
-
 /// 10^8: what fits eight digits is below it.
 const EIGHT_DIGITS: u64 = 100_000_000;
 
@@ -374,36 +404,62 @@ const WHOLE_LIMIT: i64 = 1_000_000_000_000_000;
 /// The character `0` in every byte.
 pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 
-/// The decimal digits of `value`, which is below 10^4: the first in the lowest byte; and how many.
-#[inline(always)]
-fn four_digits(value: u32) -> (u32, usize) {
-    if value < 100 {
-        let digits = TWO_DIGITS[value as usize];
-        let skipped = u32::from(value < 10);
-        (u32::from(digits) >> (8 * skipped), 2 - skipped as usize)
-    } else {
-        // x / 100 = x * 10486 >> 20 for x < 10^4.
-        let hundreds = (value * 10_486) >> 20;
-        let rest = value - 100 * hundreds;
-        let digits = u32::from(TWO_DIGITS[hundreds as usize & 127])
-            | u32::from(TWO_DIGITS[rest as usize & 127]) << 16;
-        let skipped = u32::from(value < 1000);
-        (digits >> (8 * skipped), 4 - skipped as usize)
-    }
-}
+/// A number below 1000 in decimal.
+///
+/// Nine of ten numbers in a record are: a look into four kilobytes is their text and its length.
+#[derive(Clone, Copy)]
+struct Short(NonZeroU32);
 
-/// Numbers below 100 in two digits, the first in the lower byte; as many as seven bits count.
-static TWO_DIGITS: [u16; 128] = two_digits();
+impl Short {
+    const COUNT: usize = 1000;
 
-const fn two_digits() -> [u16; 128] {
-    let mut texts = [0; 128];
-    let mut value = 0;
-    while value < 100 {
-        let (tens, ones) = ((value / 10) as u8, (value % 10) as u8);
-        texts[value] = u16::from_le_bytes([b'0' + tens, b'0' + ones]);
-        value += 1;
+    /// The digits, the first in the lowest byte, and a comma: its highest bit tells the length.
+    const ALL: [Self; Self::COUNT] = {
+        let mut all = [Self(NonZeroU32::MIN); Self::COUNT];
+        let mut value = 0;
+        while value < Self::COUNT {
+            let (hundreds, rest) = (value as u32 / 100, value as u32 % 100);
+            let (tens, ones) = (rest / 10, rest % 10);
+            let digits = hundreds | tens << 8 | ones << 16 | 0x2c30_3030;
+            let skipped = if value < 10 {
+                2
+            } else if value < 100 {
+                1
+            } else {
+                0
+            };
+            if let Some(text) = NonZeroU32::new(digits >> (8 * skipped)) {
+                all[value] = Self(text);
+            }
+            value += 1;
+        }
+        all
+    };
+
+    #[inline(always)]
+    fn of(value: u64) -> Option<Self> {
+        static SHORT: [Short; Short::COUNT] = Short::ALL;
+        SHORT.get(value as usize).copied()
     }
-    texts
+
+    /// Its digits, then a comma.
+    #[inline(always)]
+    const fn text(self) -> [u8; 4] {
+        self.0.get().to_le_bytes()
+    }
+
+    /// Its digits, then `byte`.
+    #[inline(always)]
+    const fn text_and(self, byte: u8) -> [u8; 4] {
+        let difference = (byte ^ b',') as u32;
+        (self.0.get() ^ difference << (8 * self.digits())).to_le_bytes()
+    }
+
+    /// How many digits.
+    #[inline(always)]
+    const fn digits(self) -> usize {
+        (self.0.ilog2() / 8) as usize
+    }
 }
 
 /// The eight decimal digits of `value`, which is below 10^8: the first in the lowest byte.
@@ -426,8 +482,6 @@ pub(crate) const fn eight_digits(value: u32) -> u64 {
 pub struct Label {
     block: [u8; LABEL_BLOCK],
     length: usize,
-    /// Numbers below this are written together with it: 0 if it does not fit the block.
-    numbers_below: u64,
     /// All of it, if it does not fit the block.
     long: Option<Box<[u8]>>,
 }
@@ -459,7 +513,6 @@ impl Label {
         Self {
             block,
             length: text.len(),
-            numbers_below: if long.is_none() { FOUR_DIGITS } else { 0 },
             long,
         }
     }
@@ -602,6 +655,7 @@ mod tests {
         fn integers_are_as_std_writes_them(value: u64, shift in 0_u32..64) {
             let value = value >> shift;
             prop_assert_eq!(unsigned(value), value.to_string());
+            prop_assert_eq!(written(|pen| pen.unsigned_and(value, b',')), format!("{value},"));
             prop_assert_eq!(written(|pen| pen.unsigned_and(value, b';')), format!("{value};"));
         }
 

@@ -3,7 +3,7 @@
 use super::Kind;
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
-use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Filling, Part};
+use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Chosen, Filling, Part};
 use flow::names::{NameColumn, NameKind, NamePart, NameValue};
 use flow::{Analysis, Schema};
 use std::sync::LazyLock;
@@ -43,15 +43,22 @@ pub(crate) fn unseen() -> &'static Analysis {
     &UNSEEN
 }
 
+/// The columns of an analysis that a run of `schema` has, but for those of applications.
+pub(crate) fn chosen(schema: &Schema) -> Option<Chosen> {
+    schema.analysis.map(|level| Chosen {
+        vlan: !schema.vlan,
+        tcp: level.has_tcp(),
+    })
+}
+
 /// The columns that a run of `schema` has behind those of its statistics.
 pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
-    let Some(level) = schema.analysis else {
+    let (Some(level), Some(chosen)) = (schema.analysis, chosen(schema)) else {
         return Vec::new();
     };
     let of_flow = flow::analysis::COLUMNS
         .iter()
-        .filter(|column| level.has_tcp() || !column.part.is_of_tcp())
-        .filter(|column| !(schema.vlan && column.name.starts_with("dot1q")));
+        .filter(|column| chosen.has(column.part));
     let of_names = flow::names::COLUMNS
         .iter()
         .filter(|_| level.has_applications());
@@ -171,12 +178,12 @@ pub(crate) fn write(pen: &mut Pen<'_>, times: &mut TimeText, value: AnalysisValu
         AnalysisValue::Time(time_ns) => times.write(pen, time_ns),
         AnalysisValue::Word(word) => pen.slice(word.as_bytes()),
         AnalysisValue::Sizes(first, count) => {
-            let sizes = first.sizes.iter().map(|&size| u64::from(size));
-            list(pen, sizes, count);
+            let sizes = first.sizes.get(..usize::from(count));
+            pen.list(sizes.unwrap_or_default(), b'|');
         }
         AnalysisValue::Gaps(first, count) => {
-            let gaps = first.gaps_us.iter().map(|&gap| u64::from(gap));
-            list(pen, gaps, count);
+            let gaps = first.gaps_us.get(..usize::from(count));
+            pen.list(gaps.unwrap_or_default(), b'|');
         }
         AnalysisValue::Directions(first, count) => {
             for packet in 0..count {
@@ -185,15 +192,6 @@ pub(crate) fn write(pen: &mut Pen<'_>, times: &mut TimeText, value: AnalysisValu
         }
     }
     true
-}
-
-fn list(pen: &mut Pen<'_>, numbers: impl Iterator<Item = u64>, count: u8) {
-    for (index, number) in numbers.take(usize::from(count)).enumerate() {
-        if index > 0 {
-            pen.byte(b'|');
-        }
-        pen.unsigned(number);
-    }
 }
 
 /// Whether one of `bytes` is in `text`, or, if `controls`, a character below the blank. Eight bytes

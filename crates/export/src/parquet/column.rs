@@ -6,7 +6,7 @@ use crate::column::{Kind, Value};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
 use flow::Analysis;
-use flow::analysis::{AnalysisValue, Source};
+use flow::analysis::{AnalysisColumn, AnalysisValue};
 
 /// How the values of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,17 +136,16 @@ impl Column {
         }
         let unseen = measure::unseen();
         if let Measure::Analysis(column) = measure {
-            let source = column.source();
             // The type is chosen once, not for each value.
             match &mut self.values {
                 Values::Int32(values) => {
-                    return fill(present, first, values, filled, |it| small(source, it));
+                    return fill(present, first, values, filled, |it| small(column, it));
                 }
                 Values::Int64(values) => {
-                    return fill(present, first, values, filled, |it| large(source, it));
+                    return fill(present, first, values, filled, |it| large(column, it));
                 }
                 Values::Double(values) => {
-                    return fill(present, first, values, filled, |it| real(source, it));
+                    return fill(present, first, values, filled, |it| real(column, it));
                 }
                 Values::Strings(_) => {}
             }
@@ -199,16 +198,16 @@ fn push(values: &mut Values, value: Value<'_>) {
 }
 
 #[inline(always)]
-fn small(source: Source, analysis: &Analysis) -> Option<i32> {
-    match source.value(analysis) {
+fn small(column: &AnalysisColumn, analysis: &Analysis) -> Option<i32> {
+    match column.value(analysis) {
         AnalysisValue::Number(number) => Some(number as i32),
         _ => None,
     }
 }
 
 #[inline(always)]
-fn large(source: Source, analysis: &Analysis) -> Option<i64> {
-    match source.value(analysis) {
+fn large(column: &AnalysisColumn, analysis: &Analysis) -> Option<i64> {
+    match column.value(analysis) {
         AnalysisValue::Number(number) => Some(number as i64),
         AnalysisValue::Time(time_ns) => Some(time_ns),
         _ => None,
@@ -216,8 +215,8 @@ fn large(source: Source, analysis: &Analysis) -> Option<i64> {
 }
 
 #[inline(always)]
-fn real(source: Source, analysis: &Analysis) -> Option<f64> {
-    match source.value(analysis) {
+fn real(column: &AnalysisColumn, analysis: &Analysis) -> Option<f64> {
+    match column.value(analysis) {
         AnalysisValue::Real(real) if real.is_finite() => Some(real),
         _ => None,
     }

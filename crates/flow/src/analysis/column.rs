@@ -4,6 +4,7 @@
 use super::tcp::{Anomalies, TcpSide, limit};
 use super::volume::{FIRST_PACKETS, First};
 use super::{Analysis, Rare, Tcp};
+use std::fmt;
 use std::sync::LazyLock;
 use wire::tcp::flag::{CWR, ECE, URG};
 use wire::{FlowKey, Outline, Tunnel};
@@ -57,6 +58,10 @@ pub enum Part {
     /// Of every flow.
     #[default]
     Flow,
+    /// VLAN tags; where they are part of the key, the columns of the key stand for these.
+    Vlan,
+    /// What packets were wrapped in.
+    Tunnel,
     /// Marks of congestion and fragments.
     Marks,
     /// Times between the packets of a side.
@@ -83,7 +88,7 @@ impl Part {
     pub const fn is_of_tcp(self) -> bool {
         !matches!(
             self,
-            Self::Flow | Self::Marks | Self::Gaps | Self::Responses
+            Self::Flow | Self::Vlan | Self::Tunnel | Self::Marks | Self::Gaps | Self::Responses
         )
     }
 }
@@ -102,6 +107,7 @@ pub enum Filling {
 
 impl Analysis {
     /// What it has in the columns of `part`.
+    #[inline(always)]
     #[must_use]
     pub fn filling(&self, part: Part) -> Filling {
         let sides = &self.volume.sides;
@@ -121,6 +127,11 @@ impl Analysis {
         };
         let unseen = match part {
             Part::Flow => Some(false),
+            Part::Vlan => (self.volume.vlan != [0; 2]).then_some(false),
+            Part::Tunnel => {
+                let plain = self.volume.mpls_label == 0 && self.volume.tunnel == Tunnel::None;
+                (!plain).then_some(false)
+            }
             Part::Marks => Some(
                 sides
                     .iter()
@@ -173,55 +184,114 @@ pub struct AnalysisColumn {
     pub definition: &'static str,
     /// Whose measure it is: 0 the initiator's (or the flow's), 1 the responder's.
     pub side: usize,
-    value: for<'a> fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+    value: Source,
 }
 
 impl AnalysisColumn {
-    /// Its value for a flow.
-    #[inline(always)]
+    /// Its value for a flow. Whoever wants all values of many flows takes them as a [`Table`].
     #[must_use]
     pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
-        (self.value)(analysis, self.side)
-    }
-
-    /// What gives its values, apart from all that tells what they are.
-    #[must_use]
-    pub const fn source(&self) -> Source {
-        Source {
-            value: self.value,
-            side: self.side,
-        }
+        (self.value.0)(analysis, self.side)
     }
 }
 
 /// What gives the values of a column.
-#[derive(Clone, Copy, Debug)]
-pub struct Source {
-    value: Get,
-    side: usize,
+#[derive(Clone, Copy)]
+struct Source(&'static (dyn for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync));
+
+impl fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Source")
+    }
 }
 
-impl Source {
-    /// The value for a flow.
+/// What takes the columns of an analysis from [`describe`]: in their order, those that have values
+/// together in one run.
+///
+/// Each taker is compiled with the columns into code of its own, in which a value is a load: to ask
+/// a column for a value of any type, and then the value for its type, takes many times that.
+pub trait Table: Sized {
+    /// Those that `columns` gives come next.
+    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self));
+
+    /// A column: of one side, or of the flow.
+    fn column(
+        &mut self,
+        about: &About,
+        side: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
+    );
+
+    /// A column of the flow.
+    #[doc(hidden)]
     #[inline(always)]
+    fn flow(
+        &mut self,
+        about: About,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
+    ) {
+        self.column(&about, None, value);
+    }
+
+    /// A column of each side.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn sides(
+        &mut self,
+        about: About,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Copy + Sync + 'static,
+    ) {
+        self.column(&about, Some(0), value);
+        self.column(&about, Some(1), value);
+    }
+}
+
+/// Which columns there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// Those of VLAN tags.
+    pub vlan: bool,
+    /// Those of TCP.
+    pub tcp: bool,
+}
+
+impl Chosen {
+    /// All of them.
+    pub const ALL: Self = Self {
+        vlan: true,
+        tcp: true,
+    };
+
+    /// Whether those of `part` are among them.
     #[must_use]
-    pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
-        (self.value)(analysis, self.side)
+    pub const fn has(self, part: Part) -> bool {
+        match part {
+            Part::Vlan => self.vlan,
+            part => self.tcp || !part.is_of_tcp(),
+        }
+    }
+}
+
+/// Gives `table` the columns that are chosen.
+#[inline(always)]
+pub fn describe(table: &mut impl Table, chosen: Chosen) {
+    volume(table, chosen);
+    if chosen.tcp {
+        tcp::tcp(table);
     }
 }
 
 /// Every column, in the order in which formats write them.
 pub static COLUMNS: LazyLock<Vec<AnalysisColumn>> = LazyLock::new(|| {
-    let mut table = Table::default();
-    volume(&mut table);
-    tcp::tcp(&mut table);
-    table.columns
+    let mut list = List::default();
+    describe(&mut list, Chosen::ALL);
+    list.columns
 });
 
-type Get = for<'a> fn(&'a Analysis, usize) -> AnalysisValue<'a>;
-
 /// What a column is, but for its value.
-struct About {
+#[derive(Debug)]
+pub struct About {
+    /// Its name; of the responder's side with `reverse` before it.
     name: &'static str,
     ipfix: Option<u16>,
     kind: AnalysisKind,
@@ -231,63 +301,61 @@ struct About {
     definition: &'static str,
 }
 
+/// What all columns are.
 #[derive(Default)]
-struct Table {
+struct List {
     columns: Vec<AnalysisColumn>,
     part: Part,
 }
 
-impl Table {
-    /// A column of the flow.
-    fn flow(&mut self, about: About, value: Get) {
+impl Table for List {
+    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+        self.part = part;
+        columns(self);
+    }
+
+    fn column(
+        &mut self,
+        about: &About,
+        side: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
+    ) {
+        let name = match (side, about.name.split_at(1)) {
+            (Some(1), (first, rest)) => format!("reverse{}{rest}", first.to_uppercase()),
+            _ => about.name.to_owned(),
+        };
+        let tstat = match (about.tstat, side) {
+            ("", _) => String::new(),
+            (whole, None) => whole.to_owned(),
+            (stem, Some(side)) => format!("{}_{stem}", ["c", "s"][side]),
+        };
         self.columns.push(AnalysisColumn {
-            name: about.name.to_owned(),
+            name,
             ipfix: about.ipfix,
             kind: about.kind,
             unit: about.unit,
-            tstat: about.tstat.to_owned(),
+            tstat,
             part: self.part,
             definition: about.definition,
-            side: 0,
-            value,
+            side: side.unwrap_or(0),
+            // Nothing is lost: it is code alone, without a size.
+            value: Source(Box::leak(Box::new(value))),
         });
-    }
-
-    /// A column of each side.
-    fn sides(&mut self, about: About, value: Get) {
-        for side in 0..2 {
-            let name = match (side, about.name.split_at(1)) {
-                (0, _) => about.name.to_owned(),
-                (_, (first, rest)) => format!("reverse{}{rest}", first.to_uppercase()),
-            };
-            let tstat = match about.tstat {
-                "" => String::new(),
-                stem => format!("{}_{stem}", ["c", "s"][side]),
-            };
-            self.columns.push(AnalysisColumn {
-                name,
-                ipfix: about.ipfix,
-                kind: about.kind,
-                unit: about.unit,
-                tstat,
-                part: self.part,
-                definition: about.definition,
-                side,
-                value,
-            });
-        }
     }
 }
 
 /// Nanoseconds as seconds; NaN where there are none.
+#[inline(always)]
 fn seconds(nanoseconds: Option<u64>) -> AnalysisValue<'static> {
     AnalysisValue::Real(nanoseconds.map_or(f64::NAN, |ns| ns as f64 / 1e9))
 }
 
+#[inline(always)]
 fn number(value: impl Into<u64>) -> AnalysisValue<'static> {
     AnalysisValue::Number(value.into())
 }
 
+#[inline(always)]
 fn vlan(tag: u16) -> AnalysisValue<'static> {
     if tag & FlowKey::VLAN_PRESENT == 0 {
         AnalysisValue::None
@@ -311,7 +379,23 @@ macro_rules! about {
 }
 use about;
 
-fn volume(table: &mut Table) {
+#[inline(always)]
+fn volume<T: Table>(table: &mut T, chosen: Chosen) {
+    table.run(Part::Flow, identity);
+    if chosen.vlan {
+        table.run(Part::Vlan, vlan_tags);
+    }
+    table.run(Part::Tunnel, tunnel);
+    table.run(Part::Flow, sent_by_side);
+    table.run(Part::Marks, marks);
+    table.run(Part::Flow, payload_times);
+    table.run(Part::Gaps, gaps);
+    table.run(Part::Flow, first_packets);
+    table.run(Part::Responses, responses);
+}
+
+#[inline(always)]
+fn identity(table: &mut impl Table) {
     table.flow(about!("flowId", Some(148), Number, "", "", "The same in all records of one flow, which its active time-out has cut: a digest of its key and the time of its first packet."), |it, _| number(it.flow_id));
     table.flow(
         about!(
@@ -324,6 +408,10 @@ fn volume(table: &mut Table) {
         ),
         |it, _| number(it.volume.record),
     );
+}
+
+#[inline(always)]
+fn vlan_tags(table: &mut impl Table) {
     table.flow(about!("dot1qVlanId", Some(243), Number16, "", "", "VLAN of the first packet's outer tag (IEEE 802.1Q section 9.6); where VLAN tags are part of the key, the column of the key stands for it."), |it, _| vlan(it.volume.vlan[0]));
     table.flow(
         about!(
@@ -336,6 +424,10 @@ fn volume(table: &mut Table) {
         ),
         |it, _| vlan(it.volume.vlan[1]),
     );
+}
+
+#[inline(always)]
+fn tunnel(table: &mut impl Table) {
     table.flow(about!("mplsLabel", None, Number, "", "", "First label of the first packet's innermost MPLS stack (RFC 3032), 20 bits; with `--decapsulate`."), |it, _| match it.volume.mpls_label {
         label if label & Outline::MPLS_PRESENT == 0 => AnalysisValue::None,
         label => number(label & !Outline::MPLS_PRESENT),
@@ -344,6 +436,10 @@ fn volume(table: &mut Table) {
         Tunnel::None => AnalysisValue::None,
         tunnel => AnalysisValue::Word(tunnel.name()),
     });
+}
+
+#[inline(always)]
+fn sent_by_side(table: &mut impl Table) {
     table.sides(about!("transportOctetDeltaCount", Some(401), Number, "bytes", "bytes_all", "Bytes of payload on the wire: what follows the TCP or UDP header, or else the IP header; sent again or not."), |it, side| number(it.volume.sides[side].payload_bytes));
     table.sides(
         about!(
@@ -422,7 +518,10 @@ fn volume(table: &mut Table) {
         ),
         |it, side| sent(it, side, it.volume.sides[side].dscp_changed.into()),
     );
-    table.part = Part::Marks;
+}
+
+#[inline(always)]
+fn marks(table: &mut impl Table) {
     table.sides(
         about!(
             "congestionMarkedPackets",
@@ -435,7 +534,10 @@ fn volume(table: &mut Table) {
         |it, side| number(it.volume.sides[side].congestion_marks),
     );
     table.sides(about!("fragmentPackets", None, Number, "packets", "", "Fragments of IP packets that belong to the flow; those after the first of a packet have no ports and are in a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
-    table.part = Part::Flow;
+}
+
+#[inline(always)]
+fn payload_times(table: &mut impl Table) {
     table.sides(about!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
     table.sides(
         about!(
@@ -448,7 +550,10 @@ fn volume(table: &mut Table) {
         ),
         |it, side| payload_time(it, side, it.volume.sides[side].last_payload_ns),
     );
-    table.part = Part::Gaps;
+}
+
+#[inline(always)]
+fn gaps(table: &mut impl Table) {
     table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side; 0 where the clock went back."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
     table.sides(
         about!(
@@ -486,8 +591,11 @@ fn volume(table: &mut Table) {
             _ => seconds(Some(it.volume.sides[side].gap_max_ns)),
         },
     );
+}
+
+#[inline(always)]
+fn first_packets(table: &mut impl Table) {
     const _: () = assert!(FIRST_PACKETS == 10);
-    table.part = Part::Flow;
     table.flow(about!("firstPacketSizes", None, List, "bytes", "", "Bytes on the wire of the first ten packets of the flow, at most 65,535 each; a `|` between two."), |it, _| AnalysisValue::Sizes(&it.volume.first, it.volume.first_count));
     table.flow(
         about!(
@@ -511,7 +619,10 @@ fn volume(table: &mut Table) {
         ),
         |it, _| AnalysisValue::Gaps(&it.volume.first, it.volume.first_count),
     );
-    table.part = Part::Responses;
+}
+
+#[inline(always)]
+fn responses(table: &mut impl Table) {
     table.flow(
         about!(
             "responses",
@@ -554,6 +665,7 @@ fn volume(table: &mut Table) {
 }
 
 /// A number of a side that has sent something.
+#[inline(always)]
 fn sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> {
     match analysis.volume.sides[side].packets {
         0 => AnalysisValue::None,
@@ -561,6 +673,7 @@ fn sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> 
     }
 }
 
+#[inline(always)]
 fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue<'static> {
     match analysis.volume.sides[side].data_packets {
         0 => AnalysisValue::None,
@@ -568,6 +681,7 @@ fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue
     }
 }
 
+#[inline(always)]
 fn responded(analysis: &Analysis, ns: f64) -> AnalysisValue<'static> {
     AnalysisValue::Real(if analysis.volume.responses == 0 {
         f64::NAN

@@ -12,7 +12,10 @@ pub mod tcp;
 pub mod volume;
 
 pub(crate) use analyser::Analyser;
-pub use column::{AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Filling, Part, Source};
+pub use column::{
+    About, AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Chosen, Filling, Part, Table,
+    describe,
+};
 pub use level::Level;
 pub use tcp::{Rare, Tcp};
 pub use volume::{FIRST_PACKETS, Volume};

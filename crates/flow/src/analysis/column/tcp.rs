@@ -6,6 +6,7 @@ use crate::analysis::tcp::{Class, Rare, Tcp, TcpSide, limit, mark};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
 /// The side's measures, if the flow is TCP.
+#[inline(always)]
 fn of<'v>(
     analysis: &Analysis,
     side: usize,
@@ -17,6 +18,7 @@ fn of<'v>(
     }
 }
 
+#[inline(always)]
 fn flow<'v>(
     analysis: &Analysis,
     value: impl FnOnce(&Tcp) -> AnalysisValue<'v>,
@@ -28,6 +30,7 @@ fn flow<'v>(
 }
 
 /// A number by what is rare; none where a limit has cut that.
+#[inline(always)]
 fn rare(
     analysis: &Analysis,
     side: usize,
@@ -41,21 +44,25 @@ fn rare(
     }
 }
 
+#[inline(always)]
 fn flags_of(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
     rare(analysis, side, |it, rare| it.flag_count(flag, rare).into())
 }
 
+#[inline(always)]
 fn class(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
     rare(analysis, side, |_, rare| {
         rare.anomalies.classes[class as usize].into()
     })
 }
 
+#[inline(always)]
 fn marked(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
     of(analysis, side, |it| number(u8::from(it.marks & mark != 0)))
 }
 
 /// What was told in the SYN, if it was seen.
+#[inline(always)]
 fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
     of(analysis, side, |it| {
         if it.marks & mark::SYN == 0 {
@@ -66,26 +73,26 @@ fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static
     })
 }
 
+#[inline(always)]
 fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
     value.map_or(AnalysisValue::None, number)
 }
 
-pub(super) fn tcp(table: &mut Table) {
-    table.part = Part::Tcp;
-    connection(table);
-    flags(table);
-    options(table);
-    table.part = Part::RoundTrips;
-    round_trips(table);
-    table.part = Part::TimestampRoundTrips;
-    timestamp_round_trips(table);
-    table.part = Part::Tcp;
-    data(table);
-    table.part = Part::Anomalies;
-    anomalies(table);
+#[inline(always)]
+pub(super) fn tcp<T: Table>(table: &mut T) {
+    table.run(Part::Tcp, connection);
+    table.run(Part::RareFlags, rare_flags);
+    table.run(Part::Tcp, options);
+    table.run(Part::Sacks, sacks);
+    table.run(Part::Tcp, windows);
+    table.run(Part::RoundTrips, round_trips);
+    table.run(Part::TimestampRoundTrips, timestamp_round_trips);
+    table.run(Part::Tcp, data);
+    table.run(Part::Anomalies, anomalies);
 }
 
-fn connection(table: &mut Table) {
+#[inline(always)]
+fn connection(table: &mut impl Table) {
     table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
     table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections(&it.rare))));
     table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
@@ -101,9 +108,11 @@ fn connection(table: &mut Table) {
         |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
     );
     table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection."), |it, _| flow(it, |tcp| number(tcp.limits())));
+    flags(table);
 }
 
-fn flags(table: &mut Table) {
+#[inline(always)]
+fn flags(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpSynTotalCount",
@@ -159,7 +168,10 @@ fn flags(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| number(it.acks)),
     );
-    table.part = Part::RareFlags;
+}
+
+#[inline(always)]
+fn rare_flags(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpUrgTotalCount",
@@ -193,7 +205,10 @@ fn flags(table: &mut Table) {
         ),
         |it, side| flags_of(it, side, CWR),
     );
-    table.part = Part::Tcp;
+}
+
+#[inline(always)]
+fn options(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpPureAckCount",
@@ -205,9 +220,6 @@ fn flags(table: &mut Table) {
         ),
         |it, side| of(it, side, |it| number(it.pure_acks)),
     );
-}
-
-fn options(table: &mut Table) {
     table.sides(
         about!(
             "tcpMaximumSegmentSize",
@@ -263,7 +275,10 @@ fn options(table: &mut Table) {
         ),
         |it, side| marked(it, side, mark::TIMESTAMPS),
     );
-    table.part = Part::Sacks;
+}
+
+#[inline(always)]
+fn sacks(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpSackBlocks",
@@ -286,7 +301,10 @@ fn options(table: &mut Table) {
         ),
         |it, side| rare(it, side, |_, rare| rare.duplicates_reported.into()),
     );
-    table.part = Part::Tcp;
+}
+
+#[inline(always)]
+fn windows(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpWindowMinimumBytes",
@@ -322,7 +340,8 @@ fn options(table: &mut Table) {
     );
 }
 
-fn round_trips(table: &mut Table) {
+#[inline(always)]
+fn round_trips(table: &mut impl Table) {
     table.sides(about!("tcpRttSamples", None, Number, "", "rtt_cnt", "Round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement that ends where it ends, if it was sent once (Karn's rule) and is the latest of those acknowledged with it."), |it, side| of(it, side, |it| number(it.rtt.count())));
     table.sides(
         about!(
@@ -374,7 +393,8 @@ fn round_trips(table: &mut Table) {
     );
 }
 
-fn timestamp_round_trips(table: &mut Table) {
+#[inline(always)]
+fn timestamp_round_trips(table: &mut impl Table) {
     table.sides(about!("tcpTimestampRttSamples", None, Number, "", "", "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."), |it, side| of(it, side, |it| number(it.timestamp_rtt.count())));
     table.sides(
         about!(
@@ -430,7 +450,8 @@ fn timestamp_round_trips(table: &mut Table) {
     );
 }
 
-fn data(table: &mut Table) {
+#[inline(always)]
+fn data(table: &mut impl Table) {
     table.sides(
         about!(
             "tcpUniqueBytes",
@@ -489,7 +510,8 @@ fn data(table: &mut Table) {
     );
 }
 
-fn anomalies(table: &mut Table) {
+#[inline(always)]
+fn anomalies(table: &mut impl Table) {
     table.sides(about!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload some of which was seen before; not those that the network copied, and not probes."), |it, side| rare(it, side, |_, rare| rare.anomalies.retransmitted.into()));
     table.sides(
         about!(
