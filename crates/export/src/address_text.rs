@@ -51,7 +51,7 @@ impl Pen<'_> {
     /// longest run of two or more zero groups (the first of equals) as `::`; IPv4-mapped
     /// addresses with the last part in dots (section 5). Returns where it ends.
     #[inline(never)]
-    pub(crate) fn ipv6_groups(mut self, address: &[u8; 16]) -> usize {
+    pub(crate) fn ipv6_groups(mut self, address: &[u8; 16]) -> u32 {
         if let [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] = *address {
             self.put(b"::ffff:", 7);
             self.ipv4([a, b, c, d]);

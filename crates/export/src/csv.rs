@@ -21,7 +21,7 @@ pub(crate) struct Csv {
     /// The columns of an analysis, if there are any.
     chosen: Option<Chosen>,
     /// These, by what they have values with.
-    analysis_runs: Vec<Blank>,
+    blanks: Vec<Blank>,
     /// The most bytes of all of them.
     analysis_bytes_max: usize,
     /// The columns of applications, and what stands there for flows that have no values in them.
@@ -58,14 +58,35 @@ fn nothing(run: &Run<Measure>) -> Label {
 }
 
 /// Takes the columns of an analysis into a line.
-struct Cells<'a, 'room> {
+struct Cells<'a> {
     analysis: &'a Analysis,
     blanks: std::slice::Iter<'a, Blank>,
-    pen: &'a mut Pen<'room>,
+    pen: Pen<'a>,
     times: &'a mut TimeText,
 }
 
-impl Table for Cells<'_, '_> {
+impl Cells<'_> {
+    /// Writes the values of a flow, and says where they end.
+    #[inline(never)]
+    fn write(
+        pen: Pen<'_>,
+        times: &mut TimeText,
+        blanks: &[Blank],
+        analysis: &Analysis,
+        chosen: Chosen,
+    ) -> u32 {
+        let mut cells = Cells {
+            analysis,
+            blanks: blanks.iter(),
+            pen,
+            times,
+        };
+        describe(&mut cells, chosen);
+        cells.pen.at()
+    }
+}
+
+impl Table for Cells<'_> {
     #[inline(always)]
     fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
         let Some(blank) = self.blanks.next() else {
@@ -90,7 +111,7 @@ impl Table for Cells<'_, '_> {
             AnalysisValue::None => self.pen.byte(b','),
             AnalysisValue::Number(number) => self.pen.unsigned_and(number, b','),
             value => {
-                measure::write(self.pen, self.times, value);
+                measure::write(&mut self.pen, self.times, value);
                 self.pen.byte(b',');
             }
         }
@@ -112,7 +133,10 @@ impl Csv {
         let names: Vec<_> = names
             .chain(statistics)
             .chain(measured)
-            .map(quoted)
+            .map(|name| match needs_quotes(name) {
+                true => quoted(name).into(),
+                false => Cow::from(name),
+            })
             .collect();
         let header = names.join(",") + "\n";
         let runs = Run::all(measures, |measure| measure);
@@ -123,7 +147,7 @@ impl Csv {
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             chosen: measure::chosen(schema),
-            analysis_runs: analysis_runs.iter().map(Blank::new).collect(),
+            blanks: analysis_runs.iter().map(Blank::new).collect(),
             analysis_bytes_max: cells * (MEASURE_BYTES_MAX + 1),
             names: names
                 .into_iter()
@@ -167,14 +191,9 @@ impl Csv {
             }
         });
         if let Some(chosen) = self.chosen {
+            let (blanks, times) = (&self.blanks, &mut self.times);
             self.lines.text.append(self.analysis_bytes_max, |pen| {
-                let mut cells = Cells {
-                    analysis,
-                    blanks: self.analysis_runs.iter(),
-                    pen,
-                    times: &mut self.times,
-                };
-                describe(&mut cells, chosen);
+                pen.apart(|pen| Cells::write(pen, times, blanks, analysis, chosen));
             });
         }
         for (run, nothing) in &self.names {
@@ -200,24 +219,26 @@ fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
             measure::write(pen, times, value);
             pen.byte(b',');
         }),
-        Measured::Text(value) => {
-            let value = quoted(value);
-            text.append(value.len() + 1, |pen| {
-                pen.slice(value.as_bytes());
-                pen.byte(b',');
-            });
+        Measured::Text(value) if needs_quotes(value) => {
+            text.slice(quoted(value).as_bytes());
+            text.append(1, |pen| pen.byte(b','));
         }
+        Measured::Text(value) => text.append(value.len() + 1, |pen| {
+            pen.slice(value.as_bytes());
+            pen.byte(b',');
+        }),
     }
 }
 
-/// `text` with quotes around it if it has a comma, a quote or the end of a line in it (RFC 4180
-/// section 2).
-fn quoted(text: &str) -> Cow<'_, str> {
-    if measure::has_any(text, *b",\"\r\n", false) {
-        format!("\"{}\"", text.replace('"', "\"\"")).into()
-    } else {
-        text.into()
-    }
+/// Whether there is a comma, a quote or the end of a line in `text` (RFC 4180 section 2).
+#[inline(always)]
+fn needs_quotes(text: &str) -> bool {
+    measure::has_any(text, *b",\"\r\n", false)
+}
+
+/// `text` with quotes around it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 impl Exporter for Csv {

@@ -183,15 +183,9 @@ impl Json {
     /// What an analysis found.
     #[inline(always)]
     fn measured(&mut self, analysis: &Analysis, chosen: Chosen) {
+        let (runs, times) = (&self.analysis_runs, &mut self.times);
         self.lines.text.append(self.analysis_bytes_max, |pen| {
-            let mut cells = Cells {
-                analysis,
-                runs: self.analysis_runs.iter(),
-                cells: [].iter(),
-                pen,
-                times: &mut self.times,
-            };
-            describe(&mut cells, chosen);
+            pen.apart(|pen| Cells::write(pen, times, runs, analysis, chosen));
         });
         for run in &self.names {
             if run.filling(analysis) == Filling::Own {
@@ -219,16 +213,38 @@ impl MeasureRun {
 }
 
 /// Takes the columns of an analysis into a line.
-struct Cells<'a, 'room> {
+struct Cells<'a> {
     analysis: &'a Analysis,
     runs: std::slice::Iter<'a, MeasureRun>,
     /// Those of the run that come next.
     cells: std::slice::Iter<'a, Cell>,
-    pen: &'a mut Pen<'room>,
+    pen: Pen<'a>,
     times: &'a mut TimeText,
 }
 
-impl Table for Cells<'_, '_> {
+impl Cells<'_> {
+    /// Writes the values of a flow, and says where they end.
+    #[inline(never)]
+    fn write(
+        pen: Pen<'_>,
+        times: &mut TimeText,
+        runs: &[MeasureRun],
+        analysis: &Analysis,
+        chosen: Chosen,
+    ) -> u32 {
+        let mut cells = Cells {
+            analysis,
+            runs: runs.iter(),
+            cells: [].iter(),
+            pen,
+            times,
+        };
+        describe(&mut cells, chosen);
+        cells.pen.at()
+    }
+}
+
+impl Table for Cells<'_> {
     #[inline(always)]
     fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
         let Some(run) = self.runs.next() else {
@@ -254,7 +270,7 @@ impl Table for Cells<'_, '_> {
     ) {
         if let Some(cell) = self.cells.next() {
             let value = value(self.analysis, side.unwrap_or(0));
-            measured(self.pen, self.times, cell, value);
+            measured(&mut self.pen, self.times, cell, value);
         }
     }
 }
@@ -284,7 +300,11 @@ fn measured(pen: &mut Pen<'_>, times: &mut TimeText, cell: &Cell, value: Analysi
             pen.label(&cell.label);
             pen.float(real);
         }
-        AnalysisValue::Real(_) => pen.labelled_null(&cell.label),
+        AnalysisValue::Seconds(Some(nanoseconds)) => {
+            pen.label(&cell.label);
+            pen.seconds(nanoseconds);
+        }
+        AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => pen.labelled_null(&cell.label),
         _ => {
             pen.label(&cell.label);
             measure::write(pen, times, value);

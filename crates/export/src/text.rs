@@ -4,8 +4,6 @@
 //! fixed size of which only the first bytes count: a fixed size compiles to a store or two, where
 //! a slice of unknown length costs a call to `memcpy`.
 
-use std::num::NonZeroU32;
-
 /// Bytes that a label's block holds; longer labels take a slower way.
 const LABEL_BLOCK: usize = 48;
 
@@ -63,15 +61,14 @@ impl Text {
     #[inline(always)]
     pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
         let needed = bytes_max + OVERHANG;
+        debug_assert!(u32::try_from(needed).is_ok(), "more than a pen can write");
         if self.bytes.len() - self.length < needed {
             self.grow(needed);
         }
-        let mut pen = Pen {
-            room: &mut self.bytes,
-            at: self.length,
-        };
+        let room = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let mut pen = Pen { room, at: 0 };
         write(&mut pen);
-        self.length = pen.at;
+        self.length += pen.place();
     }
 
     /// Appends bytes of any number.
@@ -108,7 +105,9 @@ impl Text {
 #[derive(Debug)]
 pub struct Pen<'a> {
     room: &'a mut [u8],
-    at: usize,
+    /// Of 32 bits, so that the compiler knows that what is added to it as a `usize` does not
+    /// overflow: one comparison says then that there is room.
+    at: u32,
 }
 
 impl Pen<'_> {
@@ -136,13 +135,28 @@ impl Pen<'_> {
     pub fn put<const N: usize>(&mut self, block: &[u8; N], used: usize) {
         const { assert!(N <= OVERHANG) };
         debug_assert!(used <= N);
-        let rest = self.room.get_mut(self.at..).unwrap_or_default();
-        if let Some(room) = rest.first_chunk_mut::<N>() {
-            *room = *block;
-            self.at += used;
+        let at = self.place();
+        if let Some(room) = self.room.get_mut(at..at + N) {
+            room.copy_from_slice(block);
+            self.at += used as u32;
         } else {
             debug_assert!(false, "a line is longer than was said");
         }
+    }
+
+    /// Where it stands.
+    #[inline(always)]
+    const fn place(&self) -> usize {
+        self.at as usize
+    }
+
+    /// Writes what `write` writes, which is not compiled into the caller, and says where it ends.
+    #[inline(always)]
+    pub(crate) fn apart(&mut self, write: impl FnOnce(Pen<'_>) -> u32) {
+        self.at = write(Pen {
+            room: self.room,
+            at: self.at,
+        });
     }
 
     /// Writes a byte.
@@ -154,10 +168,10 @@ impl Pen<'_> {
     /// Writes bytes of any number.
     #[inline]
     pub fn slice(&mut self, bytes: &[u8]) {
-        let rest = self.room.get_mut(self.at..).unwrap_or_default();
+        let rest = self.room.get_mut(self.place()..).unwrap_or_default();
         if let Some(room) = rest.get_mut(..bytes.len()) {
             room.copy_from_slice(bytes);
-            self.at += bytes.len();
+            self.at += bytes.len() as u32;
         } else {
             debug_assert!(false, "a line is longer than was said");
         }
@@ -188,26 +202,6 @@ impl Pen<'_> {
     #[inline(always)]
     pub fn labelled_null(&mut self, label: &Label) {
         self.at = labelled_null(self.room, self.at, label);
-    }
-
-    /// Writes a label that fits its block, and the first `used` of four bytes behind it.
-    #[inline(always)]
-    fn label_and_four(&mut self, label: &Label, bytes: [u8; 4], used: usize) {
-        let rest = self.room.get_mut(self.at..).unwrap_or_default();
-        let Some(room) = rest.first_chunk_mut::<OVERHANG>() else {
-            debug_assert!(false, "a line is longer than was said");
-            return;
-        };
-        let (block, _) = room.split_at_mut(LABEL_BLOCK);
-        block.copy_from_slice(&label.block);
-        // A label in its block is shorter than the mask: it only spares a check.
-        let behind = room
-            .get_mut(label.length & LABEL_MASK..)
-            .and_then(<[u8]>::first_chunk_mut);
-        if let Some(behind) = behind {
-            *behind = bytes;
-        }
-        self.at += label.length + used;
     }
 
     /// Writes `value` in decimal.
@@ -264,9 +258,15 @@ impl Pen<'_> {
         self.at = float(self.room, self.at, value);
     }
 
+    /// Writes nanoseconds as seconds: the text of [`Pen::float`] for the double nearest to them.
+    #[inline(always)]
+    pub fn seconds(&mut self, nanoseconds: u64) {
+        self.at = seconds(self.room, self.at, nanoseconds);
+    }
+
     /// Writes nanoseconds as seconds; not a whole number of them.
     #[inline(always)]
-    fn seconds(&mut self, nanoseconds: u64) {
+    fn split_seconds(&mut self, nanoseconds: u64) {
         let (whole, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
         self.unsigned(whole);
         let digits = eight_digits((rest / 10) as u32);
@@ -285,22 +285,18 @@ impl Pen<'_> {
     /// Writes an IPv6 address.
     #[inline(always)]
     pub fn ipv6(&mut self, address: &[u8; 16]) {
-        self.at = Pen {
-            room: self.room,
-            at: self.at,
-        }
-        .ipv6_groups(address);
+        self.apart(|pen| pen.ipv6_groups(address));
     }
 
-    /// Where the pen stands.
-    pub(crate) const fn at(&self) -> usize {
+    /// Where it stands.
+    pub(crate) const fn at(&self) -> u32 {
         self.at
     }
 }
 
 /// [`Pen::unsigned`] for four digits and more, at most twenty: where it ends.
 #[inline(never)]
-fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
+fn long_unsigned(room: &mut [u8], at: u32, value: u64) -> u32 {
     let mut pen = Pen { room, at };
     let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
     if high == 0 {
@@ -319,24 +315,33 @@ fn long_unsigned(room: &mut [u8], at: usize, value: u64) -> usize {
 
 /// [`Pen::labelled`]: where it ends.
 #[inline(never)]
-fn labelled(room: &mut [u8], at: usize, label: &Label, value: u64) -> usize {
-    let mut pen = Pen { room, at };
-    match Short::of(value) {
-        // Most counts have few digits, and most labels fit their block: both at once then.
-        Some(short) if label.long.is_none() => {
-            pen.label_and_four(label, short.text(), short.digits());
-        }
-        _ => {
-            pen.label(label);
-            pen.unsigned(value);
-        }
+fn labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
+    let pen = Pen { room, at };
+    let place = pen.place();
+    // Most counts have few digits, and most labels fit their block: both at once then.
+    if let Some(short) = Short::of(value)
+        && label.length <= LABEL_BLOCK
+        && let Some(room) = pen.room.get_mut(place..place + LABEL_BLOCK + Short::BLOCK)
+    {
+        room[..LABEL_BLOCK].copy_from_slice(&label.block);
+        room[label.length..label.length + Short::BLOCK].copy_from_slice(&short.text());
+        return at + (label.length + short.digits()) as u32;
     }
+    long_labelled(pen.room, at, label, value)
+}
+
+/// [`labelled`] for what is not short.
+#[inline(never)]
+fn long_labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
+    let mut pen = Pen { room, at };
+    pen.label(label);
+    pen.unsigned(value);
     pen.at
 }
 
 /// [`Pen::labelled_null`]: where it ends.
 #[inline(never)]
-fn labelled_null(room: &mut [u8], at: usize, label: &Label) -> usize {
+fn labelled_null(room: &mut [u8], at: u32, label: &Label) -> u32 {
     let mut pen = Pen { room, at };
     pen.label(label);
     pen.put(b"null", 4);
@@ -345,7 +350,7 @@ fn labelled_null(room: &mut [u8], at: usize, label: &Label) -> usize {
 
 /// [`Pen::list`]: where it ends.
 #[inline(never)]
-fn list<N: Copy + Into<u64>>(room: &mut [u8], at: usize, numbers: &[N], separator: u8) -> usize {
+fn list<N: Copy + Into<u64>>(room: &mut [u8], at: u32, numbers: &[N], separator: u8) -> u32 {
     let mut pen = Pen { room, at };
     for (index, &number) in numbers.iter().enumerate() {
         if index > 0 {
@@ -358,7 +363,7 @@ fn list<N: Copy + Into<u64>>(room: &mut [u8], at: usize, numbers: &[N], separato
 
 /// [`Pen::float`]: where it ends.
 #[inline(never)]
-fn float(room: &mut [u8], at: usize, value: f64) -> usize {
+fn float(room: &mut [u8], at: u32, value: f64) -> u32 {
     let mut pen = Pen { room, at };
     let whole = value as i64;
     // Whole numbers (packet sizes, counts) are common, and digits of integers are cheap.
@@ -366,7 +371,7 @@ fn float(room: &mut [u8], at: usize, value: f64) -> usize {
         pen.unsigned(whole.cast_unsigned());
         pen.put(b".0", 2);
     } else if let Some(nanoseconds) = whole_nanoseconds(value) {
-        pen.seconds(nanoseconds);
+        pen.split_seconds(nanoseconds);
     } else {
         pen.up_to_24(zmij::Buffer::new().format_finite(value).as_bytes());
     }
@@ -374,6 +379,22 @@ fn float(room: &mut [u8], at: usize, value: f64) -> usize {
 }
 
 const NANOSECONDS: u64 = 1_000_000_000;
+
+/// [`Pen::seconds`]: where it ends.
+#[inline(never)]
+fn seconds(room: &mut [u8], at: u32, nanoseconds: u64) -> u32 {
+    let mut pen = Pen { room, at };
+    // As in `whole_nanoseconds`, of which these are those that have a fraction.
+    if SPLIT_NANOSECONDS.contains(&nanoseconds) && !nanoseconds.is_multiple_of(NANOSECONDS) {
+        pen.split_seconds(nanoseconds);
+    } else {
+        pen.float(nanoseconds as f64 / 1e9);
+    }
+    pen.at
+}
+
+/// Nanoseconds from 10^-5 to 10^6 seconds.
+const SPLIT_NANOSECONDS: std::ops::Range<u64> = 10_000..1_000_000_000_000_000;
 
 /// The number of nanoseconds of which `value` is the double nearest to their seconds, where the
 /// shortest decimal has neither an exponent nor more than 15 digits.
@@ -390,10 +411,7 @@ fn whole_nanoseconds(value: f64) -> Option<u64> {
 }
 
 /// Blocks reach this far behind their used bytes, at most.
-const OVERHANG: usize = LABEL_MASK + 5;
-
-/// At least the length of every label that fits its block.
-const LABEL_MASK: usize = 63;
+const OVERHANG: usize = LABEL_BLOCK + Short::BLOCK;
 
 /// 10^8: what fits eight digits is below it.
 const EIGHT_DIGITS: u64 = 100_000_000;
@@ -404,33 +422,33 @@ const WHOLE_LIMIT: i64 = 1_000_000_000_000_000;
 /// The character `0` in every byte.
 pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 
-/// A number below 1000 in decimal.
+/// A number below 1000 in decimal: its digits, the first in the lowest byte, then a comma. The four
+/// highest bits are one less than the number of digits; those of the comma behind three digits are.
 ///
-/// Nine of ten numbers in a record are: a look into four kilobytes is their text and its length.
+/// Nine of ten numbers in a record are short: a look into four kilobytes is their text.
 #[derive(Clone, Copy)]
-struct Short(NonZeroU32);
+struct Short(u32);
 
 impl Short {
     const COUNT: usize = 1000;
 
-    /// The digits, the first in the lowest byte, and a comma: its highest bit tells the length.
+    /// Bytes of its text, of which not all count.
+    const BLOCK: usize = 4;
+
     const ALL: [Self; Self::COUNT] = {
-        let mut all = [Self(NonZeroU32::MIN); Self::COUNT];
+        let mut all = [Self(0); Self::COUNT];
         let mut value = 0;
         while value < Self::COUNT {
-            let (hundreds, rest) = (value as u32 / 100, value as u32 % 100);
-            let (tens, ones) = (rest / 10, rest % 10);
+            let number = value as u32;
+            let (hundreds, tens, ones) = (number / 100, number / 10 % 10, number % 10);
             let digits = hundreds | tens << 8 | ones << 16 | 0x2c30_3030;
-            let skipped = if value < 10 {
-                2
+            all[value] = Self(if value < 10 {
+                digits >> 16
             } else if value < 100 {
-                1
+                digits >> 8 | 1 << 28
             } else {
-                0
-            };
-            if let Some(text) = NonZeroU32::new(digits >> (8 * skipped)) {
-                all[value] = Self(text);
-            }
+                digits
+            });
             value += 1;
         }
         all
@@ -444,21 +462,21 @@ impl Short {
 
     /// Its digits, then a comma.
     #[inline(always)]
-    const fn text(self) -> [u8; 4] {
-        self.0.get().to_le_bytes()
+    const fn text(self) -> [u8; Self::BLOCK] {
+        self.0.to_le_bytes()
     }
 
     /// Its digits, then `byte`.
     #[inline(always)]
-    const fn text_and(self, byte: u8) -> [u8; 4] {
+    const fn text_and(self, byte: u8) -> [u8; Self::BLOCK] {
         let difference = (byte ^ b',') as u32;
-        (self.0.get() ^ difference << (8 * self.digits())).to_le_bytes()
+        (self.0 ^ difference << (8 * self.digits())).to_le_bytes()
     }
 
     /// How many digits.
     #[inline(always)]
     const fn digits(self) -> usize {
-        (self.0.ilog2() / 8) as usize
+        (self.0 >> 28) as usize + 1
     }
 }
 
@@ -596,6 +614,18 @@ mod tests {
     }
 
     #[test]
+    fn nanoseconds_at_the_edges_of_every_length() {
+        let mut power: u64 = 1;
+        while power < u64::MAX / 10 {
+            for nanoseconds in [power - 1, power, power + 1, 2 * power] {
+                let text = written(|pen| pen.seconds(nanoseconds));
+                assert_eq!(text, by_ryu(nanoseconds as f64 / 1e9));
+            }
+            power *= 10;
+        }
+    }
+
+    #[test]
     fn every_four_digits_are_right_in_both_halves() {
         for value in 0..10_000_u32 {
             assert_eq!(unsigned(u64::from(value)), value.to_string());
@@ -672,6 +702,7 @@ mod tests {
         fn nanoseconds_are_as_ryu_writes_their_seconds(nanoseconds: u64, shift in 0_u32..64) {
             let value = (nanoseconds >> shift) as f64 / 1e9;
             prop_assert_eq!(float(value), by_ryu(value));
+            prop_assert_eq!(written(|pen| pen.seconds(nanoseconds >> shift)), by_ryu(value));
             let tens = (nanoseconds >> shift) / 1000 * 1000;
             prop_assert_eq!(float(tens as f64 / 1e9), by_ryu(tens as f64 / 1e9));
         }

@@ -174,7 +174,8 @@ pub(crate) fn write(pen: &mut Pen<'_>, times: &mut TimeText, value: AnalysisValu
         AnalysisValue::None => return false,
         AnalysisValue::Number(number) => pen.unsigned(number),
         AnalysisValue::Real(real) if real.is_finite() => pen.float(real),
-        AnalysisValue::Real(_) => return false,
+        AnalysisValue::Seconds(Some(nanoseconds)) => pen.seconds(nanoseconds),
+        AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => return false,
         AnalysisValue::Time(time_ns) => times.write(pen, time_ns),
         AnalysisValue::Word(word) => pen.slice(word.as_bytes()),
         AnalysisValue::Sizes(first, count) => {

@@ -218,6 +218,7 @@ fn large(column: &AnalysisColumn, analysis: &Analysis) -> Option<i64> {
 fn real(column: &AnalysisColumn, analysis: &Analysis) -> Option<f64> {
     match column.value(analysis) {
         AnalysisValue::Real(real) if real.is_finite() => Some(real),
+        AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
         _ => None,
     }
 }

@@ -20,6 +20,8 @@ pub enum AnalysisValue<'a> {
     Number(u64),
     /// A number with a fraction; NaN where the measure has no value.
     Real(f64),
+    /// The same for a time: nanoseconds, told in seconds; none where the measure has no value.
+    Seconds(Option<u64>),
     /// Nanoseconds since the Unix epoch.
     Time(i64),
     /// A word.
@@ -41,7 +43,7 @@ pub enum AnalysisKind {
     Number16,
     /// [`AnalysisValue::Number`].
     Number,
-    /// [`AnalysisValue::Real`].
+    /// [`AnalysisValue::Real`] or [`AnalysisValue::Seconds`].
     Real,
     /// [`AnalysisValue::Time`].
     Time,
@@ -344,10 +346,9 @@ impl Table for List {
     }
 }
 
-/// Nanoseconds as seconds; NaN where there are none.
 #[inline(always)]
-fn seconds(nanoseconds: Option<u64>) -> AnalysisValue<'static> {
-    AnalysisValue::Real(nanoseconds.map_or(f64::NAN, |ns| ns as f64 / 1e9))
+const fn seconds(nanoseconds: Option<u64>) -> AnalysisValue<'static> {
+    AnalysisValue::Seconds(nanoseconds)
 }
 
 #[inline(always)]
@@ -586,9 +587,9 @@ fn gaps(table: &mut impl Table) {
             "",
             "The longest of them."
         ),
-        |it, side| match it.volume.sides[side].gaps() {
-            0 => AnalysisValue::Real(f64::NAN),
-            _ => seconds(Some(it.volume.sides[side].gap_max_ns)),
+        |it, side| {
+            let side = &it.volume.sides[side];
+            seconds((side.gaps() > 0).then_some(side.gap_max_ns))
         },
     );
 }
@@ -634,7 +635,7 @@ fn responses(table: &mut impl Table) {
         ),
         |it, _| number(it.volume.responses),
     );
-    table.flow(about!("responseTimeFirstSeconds", None, Real, "seconds", "", "From the last payload of the initiator to the first payload of the responder behind it, the first time."), |it, _| responded(it, it.volume.response_first_ns as f64));
+    table.flow(about!("responseTimeFirstSeconds", None, Real, "seconds", "", "From the last payload of the initiator to the first payload of the responder behind it, the first time."), |it, _| answered(it, it.volume.response_first_ns));
     table.flow(
         about!(
             "responseTimeMeanSeconds",
@@ -645,10 +646,9 @@ fn responses(table: &mut impl Table) {
             "The mean of all these times."
         ),
         |it, _| {
-            responded(
-                it,
-                it.volume.response_sum_ns as f64 / f64::from(it.volume.responses),
-            )
+            let sum_ns = it.volume.response_sum_ns as f64;
+            // Without a response NaN.
+            AnalysisValue::Real(sum_ns / f64::from(it.volume.responses) / 1e9)
         },
     );
     table.flow(
@@ -660,7 +660,7 @@ fn responses(table: &mut impl Table) {
             "",
             "The longest of them."
         ),
-        |it, _| responded(it, it.volume.response_max_ns as f64),
+        |it, _| answered(it, it.volume.response_max_ns),
     );
 }
 
@@ -681,11 +681,8 @@ fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue
     }
 }
 
+/// A time until the responder answered, if it ever did.
 #[inline(always)]
-fn responded(analysis: &Analysis, ns: f64) -> AnalysisValue<'static> {
-    AnalysisValue::Real(if analysis.volume.responses == 0 {
-        f64::NAN
-    } else {
-        ns / 1e9
-    })
+fn answered(analysis: &Analysis, nanoseconds: u64) -> AnalysisValue<'static> {
+    seconds((analysis.volume.responses > 0).then_some(nanoseconds))
 }

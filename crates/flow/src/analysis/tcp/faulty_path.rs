@@ -275,6 +275,7 @@ impl Columns<'_> {
     fn seconds(&self, name: &str) -> Option<f64> {
         match self.value(name) {
             AnalysisValue::Real(seconds) => Some(seconds).filter(|it| !it.is_nan()),
+            AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
             _ => None,
         }
     }
