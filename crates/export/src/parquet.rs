@@ -1,5 +1,6 @@
 //! Apache Parquet: records gathered into row groups, and files that are complete or not there.
 
+mod among;
 mod chunk;
 mod column;
 mod columns;
@@ -8,6 +9,7 @@ mod file;
 mod hybrid;
 mod plain;
 mod presence;
+mod taker;
 
 use crate::error::ExportError;
 use crate::output::Output;

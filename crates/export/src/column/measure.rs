@@ -145,6 +145,11 @@ impl Measure {
         }
     }
 
+    /// Whether it is one of applications.
+    pub(crate) const fn is_name(&self) -> bool {
+        matches!(self, Self::Name(_))
+    }
+
     /// Whether its values are written between quotes in JSON.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.kind(), Kind::String | Kind::DateTimeNanoseconds)

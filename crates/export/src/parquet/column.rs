@@ -1,12 +1,13 @@
 //! The values of one column on their way into a row group.
 
+use super::among::Among;
 use super::presence::Presence;
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
-use crate::column::{Kind, Value};
+use crate::column::{Field, Kind, Value};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
-use flow::Analysis;
-use flow::analysis::{AnalysisColumn, AnalysisValue};
+use flow::analysis::{AnalysisKind, AnalysisValue};
+use flow::{Analysis, Record};
 
 /// How the values of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,19 +66,22 @@ impl Strings {
         self.text.append(bytes_max, write);
         self.ends.push(self.text.len());
     }
+
+    /// A value that is there.
+    #[inline(always)]
+    fn push_value(&mut self, value: Value<'_>) {
+        self.push(Pen::VALUE_BYTES_MAX, |pen| match value {
+            Value::Ipv4(address) => pen.ipv4(address),
+            Value::Ipv6(address) => pen.ipv6(address),
+            Value::Word(word) => pen.word(word),
+            Value::CommunityId(id) => pen.slice(id.as_str().as_bytes()),
+            _ => debug_assert!(false, "{value:?} is no string"),
+        });
+    }
 }
 
 /// Values that a column has room for from its first one on.
 const ROOM: usize = 16 * 1024;
-
-/// What a record of a batch has in the columns of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Filled<'a> {
-    /// Its number in the batch.
-    pub(super) at: usize,
-    /// What was found of it; none where nothing of the kind was seen.
-    pub(super) own: Option<&'a Analysis>,
-}
 
 impl Column {
     pub(super) fn new(kind: Kind, optional: bool, packing: Packing) -> Self {
@@ -96,65 +100,125 @@ impl Column {
         }
     }
 
-    /// Values of so many records.
-    #[inline(always)]
-    pub(super) fn push<'a>(&mut self, records: usize, values: impl Iterator<Item = Value<'a>>) {
-        let mut present = self.present.as_mut();
-        let first = present.as_mut().map_or(0, |present| present.add(records));
-        for (at, value) in values.enumerate() {
-            let absent = match value {
-                Value::Absent => true,
-                Value::Float(value) => !value.is_finite(),
-                _ => false,
-            };
-            if let Some(present) = &mut present {
-                if absent {
-                    continue;
+    /// Values of the records of a batch.
+    pub(super) fn push(&mut self, field: Field, records: &[Record], among: &mut Among) {
+        let absent = among.absent();
+        let value = |record| field.value(record);
+        // The type is chosen once, not for each value. Unsigned numbers stand in the signed types
+        // as their bits; the logical type says so.
+        match &mut self.values {
+            Values::Int32(values) => take(values, records, absent, |record| match value(record) {
+                Value::Small(small) => Some(small.into()),
+                Value::Unsigned(number) => Some(number as i32),
+                _ => None,
+            }),
+            Values::Int64(values) => take(values, records, absent, |record| match value(record) {
+                Value::Unsigned(number) => Some(number as i64),
+                Value::Time(time_ns) => Some(time_ns),
+                _ => None,
+            }),
+            Values::Double(values) => take(values, records, absent, |record| match value(record) {
+                Value::Float(value) if value.is_finite() => Some(value),
+                _ => None,
+            }),
+            Values::Strings(strings) => {
+                for (place, record) in records.iter().enumerate() {
+                    match value(record) {
+                        Value::Absent => absent.push(place as u32),
+                        value => strings.push_value(value),
+                    }
                 }
-                present.set(first + at);
             }
-            push(&mut self.values, value);
+        }
+        self.say(among);
+    }
+
+    /// Numbers with a fraction, those that are some.
+    pub(super) fn push_floats(&mut self, floats: &[f64], among: &mut Among) {
+        if let Values::Double(values) = &mut self.values {
+            let finite = |&value: &f64| Some(value).filter(|it| it.is_finite());
+            take(values, floats, among.absent(), finite);
+        }
+        self.say(among);
+    }
+
+    /// The values of a column of an analysis of this kind.
+    #[inline(always)]
+    pub(super) fn push_analysed<'a>(
+        &mut self,
+        kind: AnalysisKind,
+        analyses: &[&'a Analysis],
+        among: &mut Among,
+        times: &mut TimeText,
+        value: impl Fn(&'a Analysis) -> AnalysisValue<'a>,
+    ) {
+        let absent = among.absent();
+        // The kind is known where this is compiled into, so one of these is there.
+        match (kind, &mut self.values) {
+            (AnalysisKind::Number8 | AnalysisKind::Number16, Values::Int32(values)) => {
+                take(values, analyses, absent, |&it| match value(it) {
+                    AnalysisValue::Number(number) => Some(number as i32),
+                    _ => None,
+                });
+            }
+            (AnalysisKind::Number | AnalysisKind::Time, Values::Int64(values)) => {
+                take(values, analyses, absent, |&it| match value(it) {
+                    AnalysisValue::Number(number) => Some(number as i64),
+                    AnalysisValue::Time(time_ns) => Some(time_ns),
+                    _ => None,
+                });
+            }
+            (AnalysisKind::Real, Values::Double(values)) => {
+                take(values, analyses, absent, |&it| match value(it) {
+                    AnalysisValue::Real(real) if real.is_finite() => Some(real),
+                    AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
+                    _ => None,
+                });
+            }
+            (AnalysisKind::Word | AnalysisKind::List, Values::Strings(strings)) => {
+                for (place, &analysis) in analyses.iter().enumerate() {
+                    match value(analysis) {
+                        AnalysisValue::None => absent.push(place as u32),
+                        value => strings.push(MEASURE_BYTES_MAX, |pen| {
+                            measure::write(pen, times, value);
+                        }),
+                    }
+                }
+            }
+            (kind, _) => debug_assert!(false, "{kind:?} does not fit its column"),
+        }
+        self.say(among);
+    }
+
+    /// The values of a column of applications.
+    pub(super) fn push_names(
+        &mut self,
+        measure: &Measure,
+        analyses: &[&Analysis],
+        among: &mut Among,
+    ) {
+        let absent = among.absent();
+        for (place, &analysis) in analyses.iter().enumerate() {
+            if !push_measured(&mut self.values, measure.value(analysis)) {
+                absent.push(place as u32);
+            }
+        }
+        self.say(among);
+    }
+
+    /// So many records without a value.
+    pub(super) fn push_none(&mut self, records: usize) {
+        if let Some(present) = &mut self.present {
+            present.add_none(records);
         }
     }
 
-    /// The values of a measure in a batch of so many records, of which `filled` have some in the
-    /// measure's run.
-    pub(super) fn push_measures(
-        &mut self,
-        measure: &Measure,
-        records: usize,
-        filled: &[Filled<'_>],
-        times: &mut TimeText,
-    ) {
-        let Some(present) = &mut self.present else {
-            debug_assert!(false, "a measure may be without a value");
-            return;
-        };
-        let first = present.add(records);
-        if filled.is_empty() {
-            return;
-        }
-        let unseen = measure::unseen();
-        if let Measure::Analysis(column) = measure {
-            // The type is chosen once, not for each value.
-            match &mut self.values {
-                Values::Int32(values) => {
-                    return fill(present, first, values, filled, |it| small(column, it));
-                }
-                Values::Int64(values) => {
-                    return fill(present, first, values, filled, |it| large(column, it));
-                }
-                Values::Double(values) => {
-                    return fill(present, first, values, filled, |it| real(column, it));
-                }
-                Values::Strings(_) => {}
-            }
-        }
-        for record in filled {
-            let measured = measure.value(record.own.unwrap_or(unseen));
-            if push_measured(&mut self.values, measured, times) {
-                present.set(first + record.at);
-            }
+    /// Says which records of a batch have a value.
+    fn say(&mut self, among: &mut Among) {
+        let records = among.records();
+        let bits = among.present();
+        if let Some(present) = &mut self.present {
+            present.add(bits, records);
         }
     }
 
@@ -175,97 +239,56 @@ impl Column {
     }
 }
 
+/// Appends the values of those that have one, and says at which places of `items` there is none.
 #[inline(always)]
-fn push(values: &mut Values, value: Value<'_>) {
-    match (values, value) {
-        // Unsigned numbers stand in the signed types as their bits; the logical type says so.
-        (Values::Int32(values), Value::Small(value)) => values.push(value.into()),
-        (Values::Int32(values), Value::Unsigned(value)) => values.push(value as i32),
-        (Values::Int64(values), Value::Unsigned(value)) => values.push(value as i64),
-        (Values::Int64(values), Value::Time(time_ns)) => values.push(time_ns),
-        (Values::Double(values), Value::Float(value)) => values.push(value),
-        (Values::Strings(strings), value) => {
-            strings.push(Pen::VALUE_BYTES_MAX, |pen| match value {
-                Value::Ipv4(address) => pen.ipv4(address),
-                Value::Ipv6(address) => pen.ipv6(address),
-                Value::Word(word) => pen.word(word),
-                Value::CommunityId(id) => pen.slice(id.as_str().as_bytes()),
-                _ => debug_assert!(false, "{value:?} is no string"),
-            });
-        }
-        (_, value) => debug_assert!(false, "{value:?} does not fit its column"),
-    }
-}
-
-#[inline(always)]
-fn small(column: &AnalysisColumn, analysis: &Analysis) -> Option<i32> {
-    match column.value(analysis) {
-        AnalysisValue::Number(number) => Some(number as i32),
-        _ => None,
-    }
-}
-
-#[inline(always)]
-fn large(column: &AnalysisColumn, analysis: &Analysis) -> Option<i64> {
-    match column.value(analysis) {
-        AnalysisValue::Number(number) => Some(number as i64),
-        AnalysisValue::Time(time_ns) => Some(time_ns),
-        _ => None,
-    }
-}
-
-#[inline(always)]
-fn real(column: &AnalysisColumn, analysis: &Analysis) -> Option<f64> {
-    match column.value(analysis) {
-        AnalysisValue::Real(real) if real.is_finite() => Some(real),
-        AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
-        _ => None,
-    }
-}
-
-/// Appends the values of the records that have one, and says which have.
-#[inline(always)]
-fn fill<T: Copy>(
-    present: &mut Presence,
-    first: usize,
+fn take<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
-    filled: &[Filled<'_>],
-    value: impl Fn(&Analysis) -> Option<T>,
+    items: &'a [I],
+    absent: &mut Vec<u32>,
+    value: impl Fn(&'a I) -> Option<T>,
 ) {
-    let unseen = value(measure::unseen());
     if values.capacity() == 0 {
         values.reserve(ROOM);
     }
-    values.reserve(filled.len());
-    for record in filled {
-        let value = match record.own {
-            Some(analysis) => value(analysis),
-            None => unseen,
-        };
-        if let Some(value) = value {
-            values.push(value);
-            present.set(first + record.at);
-        }
+    let first = values.len();
+    // For each something, since most have a value: so there is room to be looked for but once.
+    values.extend(items.iter().enumerate().map(|(place, item)| {
+        value(item).unwrap_or_else(|| {
+            absent.push(place as u32);
+            T::default()
+        })
+    }));
+    if !absent.is_empty() {
+        leave_out(values, first, absent);
     }
 }
 
-/// Appends a value; whether there was one.
-fn push_measured(values: &mut Values, measured: Measured<'_>, times: &mut TimeText) -> bool {
+/// Takes values out that are none: they are at these places behind `first`.
+#[inline(never)]
+fn leave_out<T: Copy>(values: &mut Vec<T>, first: usize, absent: &[u32]) {
+    let Some(taken) = values.get_mut(first..) else {
+        return;
+    };
+    let mut absent = absent.iter().map(|&place| place as usize).peekable();
+    let mut kept = 0;
+    for place in 0..taken.len() {
+        if absent.next_if_eq(&place).is_none() {
+            taken[kept] = taken[place];
+            kept += 1;
+        }
+    }
+    values.truncate(first + kept);
+}
+
+/// Appends a value of applications; whether there was one.
+fn push_measured(values: &mut Values, measured: Measured<'_>) -> bool {
     match (values, measured) {
         (_, Measured::Plain(AnalysisValue::None)) => return false,
         (_, Measured::Plain(AnalysisValue::Real(real))) if !real.is_finite() => return false,
-        (Values::Int32(values), Measured::Plain(AnalysisValue::Number(number))) => {
-            values.push(number as i32);
-        }
         (Values::Int64(values), Measured::Plain(AnalysisValue::Number(number))) => {
             values.push(number as i64);
         }
         (Values::Double(values), Measured::Plain(AnalysisValue::Real(real))) => values.push(real),
-        (Values::Strings(strings), Measured::Plain(list)) => {
-            strings.push(MEASURE_BYTES_MAX, |pen| {
-                measure::write(pen, times, list);
-            });
-        }
         (Values::Strings(strings), Measured::Text(text)) => {
             strings.push(text.len(), |pen| pen.slice(text.as_bytes()));
         }

@@ -1,10 +1,12 @@
 //! Records turned into columns, and the columns into a row group.
 
+use super::among::Among;
 use super::chunk::{ChunkWriter, Sink};
-use super::column::{Column, Filled, Packing};
+use super::column::{Column, Packing};
+use super::taker::Taker;
 use crate::ExportOptions;
 use crate::column::measure::{self, Measure, Run};
-use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, Value, columns};
+use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, columns};
 use crate::time_text::TimeText;
 use ::parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical,
@@ -15,7 +17,7 @@ use ::parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
 };
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use flow::analysis::Filling;
+use flow::analysis::{Chosen, describe};
 use flow::{FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,8 +26,14 @@ use std::sync::Arc;
 pub(super) struct Columns {
     fields: Vec<(Field, Column)>,
     statistics: Vec<Column>,
-    runs: Vec<Run<(Measure, Column)>>,
+    /// The columns of an analysis, if there are any.
+    chosen: Option<Chosen>,
+    /// These, by what they have values with.
+    analysis: Vec<Run<Column>>,
+    /// The columns of applications.
+    names: Vec<Run<(Measure, Column)>>,
     times: TimeText,
+    among: Among,
     records: usize,
     writer: ChunkWriter,
     schema: SchemaDescPtr,
@@ -75,14 +83,19 @@ impl Columns {
             .set_dictionary_enabled(false)
             .set_encoding(Encoding::DELTA_BINARY_PACKED)
             .build();
+        let (names, of_flow): (Vec<_>, Vec<_>) = measures.into_iter().partition(Measure::is_name);
+        let column = |measure: Measure| {
+            let kind = measure.kind();
+            Column::new(kind, true, packing(kind))
+        };
         Ok(Self {
             fields,
             statistics,
-            runs: Run::all(measures, |measure| {
-                let kind = measure.kind();
-                (measure, Column::new(kind, true, packing(kind)))
-            }),
+            chosen: measure::chosen(schema),
+            analysis: Run::all(of_flow, column),
+            names: Run::all(names, |measure| (measure, column(measure))),
             times: TimeText::default(),
+            among: Among::default(),
             records: 0,
             writer: ChunkWriter::default(),
             schema: Arc::new(SchemaDescriptor::new(Arc::new(root))),
@@ -111,33 +124,37 @@ impl Columns {
     /// Takes the records of `batch` in `rows`.
     pub(super) fn push(&mut self, batch: &RecordBatch, rows: Range<usize>) {
         let records = batch.records.get(rows.clone()).unwrap_or_default();
+        self.among.all(records.len());
         // A column at a time, so that the choice of the field is the same all along.
         for (field, column) in &mut self.fields {
-            let values = records.iter().map(|record| field.value(record));
-            column.push(records.len(), values);
+            column.push(*field, records, &mut self.among);
         }
         let width = self.statistics.len();
+        let mut floats = Vec::with_capacity(records.len());
         for (place, column) in self.statistics.iter_mut().enumerate() {
-            let values = rows.clone().map(|row| {
+            floats.clear();
+            floats.extend(rows.clone().map(|row| {
                 let value = crate::statistics(batch, row, width).get(place);
-                Value::Float(value.copied().unwrap_or(f64::NAN))
-            });
-            column.push(records.len(), values);
-        }
-        let mut filled = Vec::with_capacity(records.len());
-        for run in &mut self.runs {
-            filled.clear();
-            filled.extend(rows.clone().enumerate().filter_map(|(at, row)| {
-                let analysis = measure::analysis(&batch.analyses, row);
-                let own = match run.filling(analysis) {
-                    Filling::Nothing => return None,
-                    Filling::Unseen => None,
-                    Filling::Own => Some(analysis),
-                };
-                Some(Filled { at, own })
+                value.copied().unwrap_or(f64::NAN)
             }));
+            column.push_floats(&floats, &mut self.among);
+        }
+        let mut taker = Taker {
+            batch,
+            rows,
+            runs: self.analysis.iter_mut(),
+            columns: [].iter_mut(),
+            analyses: Vec::with_capacity(records.len()),
+            among: &mut self.among,
+            times: &mut self.times,
+        };
+        if let Some(chosen) = self.chosen {
+            describe(&mut taker, chosen);
+        }
+        for run in &mut self.names {
+            taker.gather(|analysis| run.filling(analysis));
             for (measure, column) in &mut run.cells {
-                column.push_measures(measure, records.len(), &filled, &mut self.times);
+                column.push_names(measure, &taker.analyses, taker.among);
             }
         }
         self.records += records.len();
@@ -148,11 +165,12 @@ impl Columns {
         self.records = 0;
         let statistics = self.statistics.iter_mut();
         let fields = self.fields.iter_mut().map(|(_, column)| column);
-        let measures = self.runs.iter_mut().flat_map(|run| &mut run.cells);
-        let measures = measures.map(|(_, column)| column);
+        let analysis = self.analysis.iter_mut().flat_map(|run| &mut run.cells);
+        let names = self.names.iter_mut().flat_map(|run| &mut run.cells);
         fields
             .chain(statistics)
-            .chain(measures)
+            .chain(analysis)
+            .chain(names.map(|(_, column)| column))
             .for_each(Column::clear);
     }
 
@@ -164,10 +182,12 @@ impl Columns {
     ) -> Result<RowGroupMetaData, ParquetError> {
         let begin = sink.bytes_written();
         let fields = self.fields.iter().map(|(_, column)| column);
-        let measures = self.runs.iter().flat_map(|run| &run.cells);
+        let analysis = self.analysis.iter().flat_map(|run| &run.cells);
+        let names = self.names.iter().flat_map(|run| &run.cells);
         let columns = fields
             .chain(&self.statistics)
-            .chain(measures.map(|(_, column)| column));
+            .chain(analysis)
+            .chain(names.map(|(_, column)| column));
         let mut chunks = Vec::with_capacity(self.schema.num_columns());
         for (column, descriptor) in columns.zip(self.schema.columns()) {
             let chunk =

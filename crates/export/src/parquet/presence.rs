@@ -10,6 +10,9 @@ pub(super) struct Presence {
     records: usize,
 }
 
+/// Bytes that are held behind those of the records, so that whole words are written.
+const SLACK: usize = size_of::<u64>() + 1;
+
 /// Records that a byte stands for.
 const IN_BYTE: usize = 8;
 
@@ -17,19 +20,26 @@ const IN_BYTE: usize = 8;
 const ALIKE: usize = 4;
 
 impl Presence {
-    /// So many more records, none of which has a value yet: the number of the first.
-    pub(super) fn add(&mut self, count: usize) -> usize {
-        let first = self.records;
+    /// So many more records, none of which has a value.
+    pub(super) fn add_none(&mut self, count: usize) {
         self.records += count;
-        self.bits.resize(self.records.div_ceil(IN_BYTE), 0);
-        first
+        self.bits.resize(self.records.div_ceil(IN_BYTE) + SLACK, 0);
     }
 
-    /// Says that record `at` has one.
-    #[inline(always)]
-    pub(super) fn set(&mut self, at: usize) {
-        if let Some(byte) = self.bits.get_mut(at / IN_BYTE) {
-            *byte |= 1 << (at % IN_BYTE);
+    /// So many more records, which have a value where a bit of `words` is set; no others are.
+    pub(super) fn add(&mut self, words: &[u64], count: usize) {
+        let (first, shift) = (self.records / IN_BYTE, self.records % IN_BYTE);
+        self.add_none(count);
+        let room = self.bits.get_mut(first..).unwrap_or_default();
+        // What the byte has that is shared with the records before.
+        let mut carry = room.first().map_or(0, |&byte| u64::from(byte));
+        let (places, _) = room.as_chunks_mut();
+        for (place, &word) in places.iter_mut().zip(words) {
+            *place = (word << shift | carry).to_le_bytes();
+            carry = word.checked_shr(u64::BITS - shift as u32).unwrap_or(0);
+        }
+        if let Some(last) = room.get_mut(size_of_val(words)) {
+            *last |= carry as u8;
         }
     }
 
@@ -85,5 +95,39 @@ fn groups(bytes: &[u8], page: &mut Vec<u8>) {
     if !bytes.is_empty() {
         hybrid::groups_header(bytes.len(), page);
         page.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_have_the_values_that_were_said(
+            batches in prop::collection::vec(prop::option::of(prop::collection::vec(any::<bool>(), 0..200)), 0..12)
+        ) {
+            let mut presence = Presence::default();
+            let mut expected: Vec<bool> = Vec::new();
+            for batch in batches {
+                let Some(batch) = batch else {
+                    presence.add_none(5);
+                    expected.extend([false; 5]);
+                    continue;
+                };
+                let words: Vec<u64> = batch
+                    .chunks(64)
+                    .map(|bits| bits.iter().rev().fold(0, |word, &bit| word << 1 | u64::from(bit)))
+                    .collect();
+                presence.add(&words, batch.len());
+                expected.extend(batch);
+            }
+            let rows = 0..expected.len();
+            let bytes = presence.bytes(&rows);
+            let found: Vec<bool> = rows.clone().map(|at| bytes[at / 8] >> (at % 8) & 1 == 1).collect();
+            prop_assert_eq!(found, expected.clone());
+            prop_assert_eq!(presence.count(&rows), expected.iter().filter(|&&it| it).count());
+        }
     }
 }

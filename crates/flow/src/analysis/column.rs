@@ -296,7 +296,8 @@ pub struct About {
     /// Its name; of the responder's side with `reverse` before it.
     name: &'static str,
     ipfix: Option<u16>,
-    kind: AnalysisKind,
+    /// Type of its values.
+    pub kind: AnalysisKind,
     unit: &'static str,
     /// Tstat's column; of a side without its `c_` or `s_`.
     tstat: &'static str,
