@@ -104,10 +104,10 @@ impl Table for Cells<'_> {
     fn column(
         &mut self,
         _: &About,
-        side: Option<usize>,
-        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+        _: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
-        match value(self.analysis, side.unwrap_or(0)) {
+        match value(self.analysis) {
             AnalysisValue::None => self.pen.byte(b','),
             AnalysisValue::Number(number) => self.pen.unsigned_and(number, b','),
             value => {

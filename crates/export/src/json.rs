@@ -265,11 +265,11 @@ impl Table for Cells<'_> {
     fn column(
         &mut self,
         _: &About,
-        side: Option<usize>,
-        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a>,
+        _: Option<usize>,
+        value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
         if let Some(cell) = self.cells.next() {
-            let value = value(self.analysis, side.unwrap_or(0));
+            let value = value(self.analysis);
             measured(&mut self.pen, self.times, cell, value);
         }
     }

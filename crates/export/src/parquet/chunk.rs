@@ -169,11 +169,14 @@ impl ChunkWriter {
             let Range { start: mut at, end } = part.values;
             while at < end {
                 let count = values.alike(at..end);
-                let firsts = &self.firsts;
-                let found = self.dictionary.number(values.hash(at), |number| {
-                    firsts
-                        .get(number)
-                        .is_some_and(|&first| values.same(first, at))
+                let number = values.number(at);
+                let found = number.and_then(|number| self.dictionary.small(number));
+                let found = found.or_else(|| {
+                    let firsts = &self.firsts;
+                    self.dictionary.number(values.hash(at), |number| {
+                        let first = firsts.get(number);
+                        first.is_some_and(|&first| values.same(first, at))
+                    })
                 });
                 let Some((number, new)) = found else {
                     return false;

@@ -63,6 +63,10 @@ impl Strings {
 
     #[inline(always)]
     fn push(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
+        if self.ends.capacity() == 0 {
+            self.ends.reserve(ROOM);
+            self.text = Text::with_capacity(ROOM * STRING_BYTES);
+        }
         self.text.append(bytes_max, write);
         self.ends.push(self.text.len());
     }
@@ -82,6 +86,9 @@ impl Strings {
 
 /// Values that a column has room for from its first one on.
 const ROOM: usize = 16 * 1024;
+
+/// Bytes of a string that there is room for; what is not written takes no memory.
+const STRING_BYTES: usize = 16;
 
 impl Column {
     pub(super) fn new(kind: Kind, optional: bool, packing: Packing) -> Self {

@@ -9,7 +9,13 @@ pub(super) struct Dictionary {
     places: Vec<u32>,
     /// The hash of each value.
     hashes: Vec<u64>,
+    /// By a small number its number plus one, 0 where there is none: most numbers are small, and
+    /// need no hash then.
+    small: Vec<u32>,
 }
+
+/// Numbers below this are small.
+const SMALL: usize = 512;
 
 /// Places in the beginning.
 const PLACES: usize = 256;
@@ -23,6 +29,21 @@ impl Dictionary {
         self.hashes.clear();
         self.places.clear();
         self.places.resize(PLACES, 0);
+        self.small.clear();
+        self.small.resize(SMALL, 0);
+    }
+
+    /// The number of this value, and whether that is new; none where the value is not small. The
+    /// values of one column are all given to this first, or none of them.
+    #[inline(always)]
+    pub(super) fn small(&mut self, value: u64) -> Option<(u32, bool)> {
+        let place = self.small.get_mut(usize::try_from(value).ok()?)?;
+        if *place > 0 {
+            return Some((*place - 1, false));
+        }
+        self.hashes.push(hash_number(value));
+        *place = self.hashes.len() as u32;
+        Some((*place - 1, true))
     }
 
     /// The number of a value with this hash, for which `is_it` tells whether it has a number, and
@@ -108,14 +129,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_values_have_one_number_and_others_another(values in prop::collection::vec(0u64..600, 0..2000)) {
+        fn equal_values_have_one_number_and_others_another(values in prop::collection::vec(0u64..1200, 0..3000), by_value: bool) {
             let mut dictionary = Dictionary::default();
             dictionary.clear();
             let mut known: Vec<u64> = Vec::new();
             for value in values {
                 // Few hashes, so that values meet.
                 let hash = hash_number(value / 3);
-                let found = dictionary.number(hash, |number| known[number] == value);
+                let small = if by_value { dictionary.small(value) } else { None };
+                let found = small.or_else(|| dictionary.number(hash, |number| known[number] == value));
                 let (number, new) = found.unwrap();
                 if new {
                     known.push(value);

@@ -50,6 +50,10 @@ pub(super) fn write(runs: &[Run], width: u32, page: &mut Vec<u8>) {
     };
     for run in runs {
         let count = run.count as usize;
+        if count < GROUP && width > 0 {
+            packer.pack(run.number, count);
+            continue;
+        }
         // A run begins where a group ends.
         let missing = packer.count.wrapping_neg() % GROUP;
         if count >= missing + GROUP || width == 0 {

@@ -18,6 +18,12 @@ pub(super) trait Plain {
 
     fn hash(&self, at: usize) -> u64;
 
+    /// The value, where it is a whole number: the same for no other.
+    #[inline(always)]
+    fn number(&self, _: usize) -> Option<u64> {
+        None
+    }
+
     /// Bytes of one.
     fn bytes(&self, at: usize) -> usize;
 
@@ -62,6 +68,11 @@ macro_rules! whole_numbers {
             #[inline(always)]
             fn hash(&self, at: usize) -> u64 {
                 hash_number(self[at] as u64)
+            }
+
+            #[inline(always)]
+            fn number(&self, at: usize) -> Option<u64> {
+                Some(self[at] as u64)
             }
 
             fn bytes(&self, _: usize) -> usize {

@@ -64,11 +64,10 @@ impl Table for Taker<'_> {
     fn column(
         &mut self,
         about: &About,
-        side: Option<usize>,
-        value: impl for<'v> Fn(&'v Analysis, usize) -> AnalysisValue<'v>,
+        _: Option<usize>,
+        value: impl for<'v> Fn(&'v Analysis) -> AnalysisValue<'v>,
     ) {
         if let Some(column) = self.columns.next() {
-            let value = |it| value(it, side.unwrap_or(0));
             column.push_analysed(about.kind, &self.analyses, self.among, self.times, value);
         }
     }

@@ -193,13 +193,13 @@ impl AnalysisColumn {
     /// Its value for a flow. Whoever wants all values of many flows takes them as a [`Table`].
     #[must_use]
     pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
-        (self.value.0)(analysis, self.side)
+        (self.value.0)(analysis)
     }
 }
 
 /// What gives the values of a column.
 #[derive(Clone, Copy)]
-struct Source(&'static (dyn for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync));
+struct Source(&'static (dyn for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync));
 
 impl fmt::Debug for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,7 +221,7 @@ pub trait Table: Sized {
         &mut self,
         about: &About,
         side: Option<usize>,
-        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
+        value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync + 'static,
     );
 
     /// A column of the flow.
@@ -232,7 +232,7 @@ pub trait Table: Sized {
         about: About,
         value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
     ) {
-        self.column(&about, None, value);
+        self.column(&about, None, move |it| value(it, 0));
     }
 
     /// A column of each side.
@@ -243,8 +243,9 @@ pub trait Table: Sized {
         about: About,
         value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Copy + Sync + 'static,
     ) {
-        self.column(&about, Some(0), value);
-        self.column(&about, Some(1), value);
+        // Each side has code of its own, for which its number is a constant.
+        self.column(&about, Some(0), move |it| value(it, 0));
+        self.column(&about, Some(1), move |it| value(it, 1));
     }
 }
 
@@ -321,7 +322,7 @@ impl Table for List {
         &mut self,
         about: &About,
         side: Option<usize>,
-        value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
+        value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync + 'static,
     ) {
         let name = match (side, about.name.split_at(1)) {
             (Some(1), (first, rest)) => format!("reverse{}{rest}", first.to_uppercase()),
