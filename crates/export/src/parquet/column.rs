@@ -273,14 +273,14 @@ fn take<'a, I, T: Copy + Default>(
 /// Takes values out that are none: they are at these places behind `first`.
 #[inline(never)]
 fn leave_out<T: Copy>(values: &mut Vec<T>, first: usize, absent: &[u32]) {
-    let Some(taken) = values.get_mut(first..) else {
-        return;
-    };
-    let mut absent = absent.iter().map(|&place| place as usize).peekable();
-    let mut kept = 0;
-    for place in 0..taken.len() {
-        if absent.next_if_eq(&place).is_none() {
-            taken[kept] = taken[place];
+    let taken = values.get_mut(first..).unwrap_or_default();
+    let mut kept = absent.first().map_or(taken.len(), |&place| place as usize);
+    for (next, &place) in (1..).zip(absent) {
+        let end = absent
+            .get(next)
+            .map_or(taken.len(), |&place| place as usize);
+        for from in place as usize + 1..end {
+            taken[kept] = taken[from];
             kept += 1;
         }
     }
