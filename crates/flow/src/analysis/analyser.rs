@@ -138,12 +138,11 @@ impl Analyser {
             let at = usize::from(at);
             self.open(observed.slots[at], batch, at);
         }
-        for at in start..end {
+        let handles = self.burst[start..end].iter_mut();
+        for (handle, &slot) in handles.zip(&observed.slots[start..end]) {
             // A packet without a place in the table has a slot beyond them all.
-            let slot = observed.slots[at] as usize;
-            let handle = self.handles.get(slot).copied().unwrap_or(NONE);
-            self.burst[at] = handle;
-            self.volumes.prefetch(handle, VOLUME_LINES);
+            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
+            self.volumes.prefetch(*handle, VOLUME_LINES);
         }
         let mut start = start;
         if self.names.is_some() {

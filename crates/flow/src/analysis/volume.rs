@@ -222,10 +222,11 @@ impl Side {
     }
 
     /// Takes the time since the packet before in, 0 where the clock went back: so that all of them
-    /// add up to the time from the first packet to the latest.
+    /// add up to the time from the first packet to the latest. (So it is where it went forward by
+    /// 292 years, more than can be told.)
     #[inline(always)]
     fn gap(&mut self, now_ns: i64) {
-        let gap_ns = now_ns.saturating_sub(self.last_ns).max(0);
+        let gap_ns = now_ns.wrapping_sub(self.last_ns).max(0);
         self.last_ns = self.last_ns.max(now_ns);
         let gap_ns = gap_ns.cast_unsigned();
         self.gap_min = self.gap_min.max(u64::MAX - gap_ns);
