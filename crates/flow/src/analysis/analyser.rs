@@ -5,7 +5,7 @@ use super::tcp::RarePool;
 use super::{Analysis, Level, RARE_SHARE, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits, Told};
+use crate::names::{self, Applications, Names, NamesLimits, Progress, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
@@ -308,12 +308,15 @@ impl Analyser {
             state.next_record(&mut self.rare);
         }
         volume.next_record();
+        if !self.continued.keep_names(handle, analysis) {
+            volume.names = Progress::FORGOTTEN;
+        }
         let key = if initiator == 1 {
             record.key.reversed()
         } else {
             record.key
         };
-        if let Some(given_up) = self.continued.wait(key, handle, last_ms, analysis) {
+        if let Some(given_up) = self.continued.wait(key, handle, last_ms) {
             self.forget(given_up);
         }
     }

@@ -1,7 +1,7 @@
 //! Flows that their active time-out has cut: what is known of them waits for their next packet.
 
 use super::Analysis;
-use crate::names::{Application, FoundBy, NamesRecord, QuicRecord, ResolvedName, TlsRecord};
+use crate::names::{Application, Cut, FoundBy, NamesRecord, QuicRecord, ResolvedName, TlsRecord};
 use std::collections::{HashMap, VecDeque};
 use wire::FlowKey;
 
@@ -29,6 +29,7 @@ struct Known {
     resolved: Option<ResolvedName>,
     tls: Option<Box<TlsRecord>>,
     quic: Option<Box<QuicRecord>>,
+    cut: Cut,
 }
 
 impl Known {
@@ -39,12 +40,14 @@ impl Known {
         let is_known = application.is_some()
             || names.resolved.is_some()
             || names.tls.is_some()
-            || names.quic.is_some();
+            || names.quic.is_some()
+            || names.cut != Cut::default();
         is_known.then(|| Self {
             application: application.cloned(),
             resolved: names.resolved.clone(),
             tls: names.tls.clone(),
             quic: names.quic.clone(),
+            cut: names.cut,
         })
     }
 
@@ -100,23 +103,25 @@ impl Continued {
         self.waiting.is_empty()
     }
 
+    /// Keeps what was known of a flow's names for its next record; whether there was room for it.
+    pub(super) fn keep_names(&mut self, handle: u32, analysis: &Analysis) -> bool {
+        let Some(known) = analysis.names.as_ref().and_then(Known::of) else {
+            return true;
+        };
+        let bytes = self.names_bytes + known.bytes();
+        if bytes > self.names_bytes_max {
+            return false;
+        }
+        self.names_bytes = bytes;
+        self.names.insert(handle, known);
+        true
+    }
+
     /// Lets a flow wait; the handle of one that must give way to it.
-    pub(super) fn wait(
-        &mut self,
-        key: FlowKey,
-        handle: u32,
-        last_ms: u32,
-        analysis: &Analysis,
-    ) -> Option<u32> {
+    pub(super) fn wait(&mut self, key: FlowKey, handle: u32, last_ms: u32) -> Option<u32> {
         let oldest = (self.waiting.len() >= self.waiting_max)
             .then(|| self.oldest())
             .flatten();
-        if let Some(known) = analysis.names.as_ref().and_then(Known::of)
-            && self.names_bytes + known.bytes() <= self.names_bytes_max
-        {
-            self.names_bytes += known.bytes();
-            self.names.insert(handle, known);
-        }
         if self.order.len() >= ORDER_PER_WAITING * self.waiting_max {
             let waiting = &self.waiting;
             self.order
@@ -207,6 +212,7 @@ impl Continued {
         names.resolved = names.resolved.take().or(before.resolved);
         names.tls = names.tls.take().or(before.tls);
         names.quic = names.quic.take().or(before.quic);
+        names.cut.add(before.cut);
     }
 }
 
@@ -242,7 +248,8 @@ mod tests {
         assert!(one > 2 * size_of::<Known>() + size_of::<TlsRecord>() + 40);
         let mut flows = Continued::new(8, 2 * one);
         for number in 0..3 {
-            assert_eq!(flows.wait(key(number), number, 0, &long), None);
+            assert_eq!(flows.keep_names(number, &long), number < 2);
+            assert_eq!(flows.wait(key(number), number, 0), None);
         }
         for (number, known) in [(0, true), (1, true), (2, false), (3, false)] {
             let mut later = NamesRecord::default();
@@ -255,7 +262,7 @@ mod tests {
             names: Some(NamesRecord::default()),
             ..Analysis::default()
         };
-        flows.wait(key(4), 4, 0, &nothing);
+        assert!(flows.keep_names(4, &nothing));
         assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
     }
 
@@ -263,17 +270,18 @@ mod tests {
     fn those_that_have_gone_on_take_no_places() {
         let mut flows = Continued::new(4, 1 << 20);
         let known = analysis("a.example");
-        flows.wait(key(0), 0, 0, &known);
+        flows.wait(key(0), 0, 0);
         for _ in 0..100 {
-            assert_eq!(flows.wait(key(1), 1, 0, &known), None);
+            assert!(flows.keep_names(1, &known));
+            assert_eq!(flows.wait(key(1), 1, 0), None);
             assert_eq!(flows.take(&key(1), 1, 10), Some((1, true)));
             flows.complete(1, Some(&mut NamesRecord::default()));
             assert!(flows.order.len() <= 4 * ORDER_PER_WAITING);
         }
         for number in 2..5 {
-            assert_eq!(flows.wait(key(number), number, 0, &known), None);
+            assert_eq!(flows.wait(key(number), number, 0), None);
         }
-        assert_eq!(flows.wait(key(5), 5, 0, &known), Some(0));
+        assert_eq!(flows.wait(key(5), 5, 0), Some(0));
         assert_eq!(flows.idle(100, 10), Some(2));
     }
 }

@@ -283,7 +283,7 @@ columns! {
             = |r| number(rtp(r, 1).map(|p| p.rtcp_packets));
     }
     Any {
-        "namesCut" Number "" [] "" "What a limit cut short, a sum of: 1 no reassembly buffer or one too short, 2 a text longer than the flow's share, 4 the capture's snap length, 8 no state free, 16 bytes missing before the capture."
+        "namesCut" Number "" [] "" "What a limit cut short, in this record of the flow or one before, a sum of: 1 no reassembly buffer or one too short, 2 a text that was too long or found no room, 4 the capture's snap length, 8 no state free, 16 bytes missing before the capture."
             = |r| NameValue::Number(u64::from(r.cut.bits()));
     }
 }

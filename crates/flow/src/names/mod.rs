@@ -83,7 +83,7 @@ mod stage {
 }
 
 /// How far the names of a flow are: what its own state keeps of them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress(u64);
 
 impl Progress {
@@ -99,6 +99,9 @@ impl Progress {
             Self::new(stage::QUIET, 0)
         }
     }
+
+    /// No packet yet, in a record for which what an earlier one knew found no room.
+    pub(crate) const FORGOTTEN: Self = Self::new(stage::NEW, 1);
 
     #[inline(always)]
     const fn stage(self) -> u64 {
@@ -213,6 +216,9 @@ impl Names {
         let mut begun = Common::default();
         if stage == stage::NEW && self.reader.has_resolved() {
             self.reader.look_up(&mut begun, &key(), segment.time_ns);
+        }
+        if progress == Progress::FORGOTTEN {
+            begun.cut.add(Cut::TEXT);
         }
         if begun.resolved.is_none() && begun.cut == Cut::default() {
             if stage <= stage::SYN && is_first_syn(segment) {

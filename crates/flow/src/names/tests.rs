@@ -50,6 +50,20 @@ fn segment<'a>(
     }
 }
 
+#[test]
+fn a_record_says_that_names_of_the_one_before_found_no_room() {
+    let mut names = names();
+    for (protocol, payload) in [(17, &b"nothing known"[..]), (6, b""), (132, b"")] {
+        let key = key(protocol, 9);
+        let mut progress = Progress::FORGOTTEN;
+        let mut packet = segment(&key, 0, 0, 1, payload);
+        packet.tcp_flags = flag::SYN;
+        names.observe(&mut progress, &packet, || key);
+        assert_eq!(names.take(&mut progress, &key).cut, Cut::TEXT);
+        check_nothing_is_held(&names);
+    }
+}
+
 /// One side's bytes in pieces, at the place that each has in the stream.
 struct Talk {
     names: Names,
