@@ -352,6 +352,33 @@ fn flows_share_their_texts_and_a_full_pool_is_told() {
     check_nothing_is_held(&names);
 }
 
+/// A stranger is looked at for as long as it may yet tell something, without a state meanwhile.
+#[test]
+fn datagrams_that_tell_nothing_need_no_state() {
+    let mut names = Names::new(1, &NamesLimits::default(), Arc::default()).unwrap();
+    let (resolver, strange) = (key(17, 53), key(17, 4242));
+    let (mut asked, mut stranger) = (Progress::default(), Progress::default());
+    let query = dns(false, 7);
+    names.observe(&mut asked, &segment(&resolver, 0, 0, 0, &query), || {
+        resolver
+    });
+    assert_eq!(names.flows.left(), 0);
+    names.observe(&mut stranger, &segment(&strange, 0, 0, 0, &[]), || strange);
+    for _ in 0..UDP_TRIES {
+        assert!(stranger.wants(1));
+        let packet = segment(&strange, 0, 0, 0, &[0x17; 40]);
+        names.observe(&mut stranger, &packet, || strange);
+    }
+    assert!(!stranger.wants(1));
+    assert!(!names.take(&mut stranger, &strange).cut.holds(Cut::STATES));
+    // What tells something finds no place.
+    let mut lost = Progress::default();
+    names.observe(&mut lost, &segment(&resolver, 0, 0, 0, &query), || resolver);
+    assert!(names.take(&mut lost, &resolver).cut.holds(Cut::STATES));
+    assert_eq!(names.take(&mut asked, &resolver).dns.unwrap().queries, 1);
+    check_nothing_is_held(&names);
+}
+
 fn dns(response: bool, id: u16) -> Vec<u8> {
     let mut bytes = id.to_be_bytes().to_vec();
     bytes.extend([
