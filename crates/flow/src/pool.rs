@@ -74,7 +74,7 @@ impl<T: Linked> Pool<T> {
         }
     }
 
-    /// Brings cache lines of a value near, by their numbers.
+    /// Brings cache lines of a value near, by where in it they begin.
     #[inline(always)]
     pub(crate) fn prefetch<const N: usize>(&self, handle: u32, lines: [usize; N]) {
         let start = self
@@ -82,7 +82,7 @@ impl<T: Linked> Pool<T> {
             .as_ptr()
             .wrapping_add(handle.wrapping_sub(1) as usize);
         for line in lines {
-            prefetch::address(start.cast::<u8>().wrapping_add(64 * line));
+            prefetch::address(start.cast::<u8>().wrapping_add(line));
         }
     }
 

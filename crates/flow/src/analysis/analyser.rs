@@ -20,8 +20,9 @@ use wire::{FlowKey, Segment, ip_protocol};
 /// Packets ahead of which a TCP state is asked for.
 const AHEAD: usize = 6;
 
-/// Cache lines of a flow's state that a packet may touch: all but that of the first packets.
-const VOLUME_LINES: [usize; 4] = [0, 1, 2, 3];
+/// Where the cache lines of a flow's state begin that a packet may touch: all but that of the first
+/// packets.
+const VOLUME_LINES: [usize; 4] = [0, 64, 128, 192];
 
 /// Any number: flow ids are to be the same in every run.
 const FLOW_ID_SEED: u64 = 0x666c_6f77_6174_6368;
