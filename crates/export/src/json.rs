@@ -283,10 +283,18 @@ fn name(text: &mut Text, times: &mut TimeText, cell: &Cell, value: Measured<'_>)
             let bytes_max = cell.label.len() + MEASURE_BYTES_MAX + 1;
             text.append(bytes_max, |pen| measured(pen, times, cell, value));
         }
-        Measured::Text(value) => {
+        Measured::Text(value) if measure::needs_escape(value) => {
             text.append(cell.label.len(), |pen| pen.label(&cell.label));
             measure::append_escaped(text, value);
             text.append(1, |pen| pen.byte(b'"'));
+        }
+        Measured::Text(value) => {
+            let bytes_max = cell.label.len() + value.len() + 1;
+            text.append(bytes_max, |pen| {
+                pen.label(&cell.label);
+                pen.slice(value.as_bytes());
+                pen.byte(b'"');
+            });
         }
     }
 }

@@ -298,11 +298,11 @@ impl Pen<'_> {
 #[inline(never)]
 fn long_unsigned(room: &mut [u8], at: u32, value: u64) -> u32 {
     let mut pen = Pen { room, at };
-    let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
-    if high == 0 {
-        pen.up_to_eight(low as u32);
+    if value < EIGHT_DIGITS {
+        pen.up_to_eight(value as u32);
         return pen.at;
     }
+    let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
     if high < EIGHT_DIGITS {
         pen.up_to_eight(high as u32);
     } else {

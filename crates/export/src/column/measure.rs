@@ -231,12 +231,15 @@ pub(crate) fn has_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool
     (found | look(last)) & HIGHEST_BITS != 0
 }
 
-/// Appends `value` as it stands between the quotes of a JSON string (RFC 8259 section 7).
+/// Whether `value` stands otherwise between the quotes of a JSON string (RFC 8259 section 7).
+#[inline(always)]
+pub(crate) fn needs_escape(value: &str) -> bool {
+    has_any(value, *b"\"\\", true)
+}
+
+/// Appends `value` as it stands between the quotes of a JSON string.
 pub(crate) fn append_escaped(text: &mut Text, value: &str) {
     const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-    if !has_any(value, *b"\"\\", true) {
-        return text.slice(value.as_bytes());
-    }
     text.append(6 * value.len(), |pen| {
         for byte in value.bytes() {
             match byte {
