@@ -216,8 +216,9 @@ impl MeasureRun {
 struct Cells<'a> {
     analysis: &'a Analysis,
     runs: std::slice::Iter<'a, MeasureRun>,
-    /// Those of the run that come next.
-    cells: std::slice::Iter<'a, Cell>,
+    /// Those of the run, and the number of the next, which is a constant where this is compiled into.
+    cells: &'a [Cell],
+    next: usize,
     pen: Pen<'a>,
     times: &'a mut TimeText,
 }
@@ -235,7 +236,8 @@ impl Cells<'_> {
         let mut cells = Cells {
             analysis,
             runs: runs.iter(),
-            cells: [].iter(),
+            cells: &[],
+            next: 0,
             pen,
             times,
         };
@@ -255,7 +257,7 @@ impl Table for Cells<'_> {
             Filling::Nothing => {}
             Filling::Unseen => self.pen.slice(&run.unseen),
             Filling::Own => {
-                self.cells = run.cells.iter();
+                (self.cells, self.next) = (&run.cells, 0);
                 columns(self);
             }
         }
@@ -268,10 +270,11 @@ impl Table for Cells<'_> {
         _: Option<usize>,
         value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
-        if let Some(cell) = self.cells.next() {
+        if let Some(cell) = self.cells.get(self.next) {
             let value = value(self.analysis);
             measured(&mut self.pen, self.times, cell, value);
         }
+        self.next += 1;
     }
 }
 

@@ -335,8 +335,7 @@ fn labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
 fn long_labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
     let mut pen = Pen { room, at };
     pen.label(label);
-    pen.unsigned(value);
-    pen.at
+    long_unsigned(pen.room, pen.at, value)
 }
 
 /// [`Pen::labelled_null`]: where it ends.
