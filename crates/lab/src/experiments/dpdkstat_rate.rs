@@ -95,7 +95,8 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             paper,
             holds: Holds::Unknown,
             because: format!(
-                "Not run here, because there is no real traffic: {TRAFFIC} names no directory."
+                "Not run here, because there is no real traffic: {TRAFFIC} names no directory with it, and the shipped capture \
+                 is found in the source tree alone."
             ),
         });
         return Ok(outcome);

@@ -4,6 +4,7 @@ use super::Experiment;
 use super::context::{Context, outcome};
 use super::real_time::{
     Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, ratio_text, real_table, real_trials,
+    tell,
 };
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome};
@@ -93,18 +94,23 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 here: format!("{} against {}", ratio_text(ratio(1)), ratio_text(ratio(0))),
             });
             let more = ratio(1) > 2.0 * ratio(0);
+            let known = results.iter().all(|trials| tell(trials, load.repetitions));
             outcome.findings.push(Finding {
                 paper: paper.into(),
-                holds: match (ratio(0) + ratio(1)).is_nan() {
-                    true => Holds::Unknown,
-                    false if more => Holds::Yes,
-                    false => Holds::No,
+                holds: match known {
+                    false => Holds::Unknown,
+                    true if more => Holds::Yes,
+                    true => Holds::No,
                 },
                 because: format!(
-                    "One pool loses {}, a pool a queue {}; a packet takes {:.2} times the processor time \
+                    "{}One pool loses {}, a pool a queue {}; a packet takes {:.2} times the processor time \
                      ({:.0} against {:.0} ns, polling included). With {} cores for a generator and two receivers, \
                      which of them the machine's scheduler runs decides what is lost; the table has the reasons, a \
                      full queue apart from a lack of buffers.",
+                    match known {
+                        true => "",
+                        false => "Too few trials were valid for a verdict. ",
+                    },
                     ratio_text(ratio(1)),
                     ratio_text(ratio(0)),
                     cost.value,

@@ -204,6 +204,12 @@ pub(super) fn lost_of(trials: &[Real]) -> (u64, u64) {
         })
 }
 
+/// Whether trials say enough for a verdict: two of them are valid, or all that there were to be.
+pub(super) fn tell(trials: &[Real], repetitions: usize) -> bool {
+    let valid = trials.iter().filter(|trial| trial.verdict.is_valid());
+    valid.count() >= repetitions.min(2)
+}
+
 /// The rows of trials in real time.
 pub(super) fn real_table(
     context: &Context<'_>,
