@@ -265,6 +265,15 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     if let Some(text) = text {
         say(&text, takes_standard_output(plan))?;
     }
+    if let Some(count) = arguments.count
+        && report.source_ended
+        && report.intended < count
+    {
+        complain(&format!(
+            "the captures end after {} packets: --loop sends them again",
+            units::count(report.intended)
+        ));
+    }
     let short = report.sent < report.intended;
     Ok(if opened.is_faulty {
         ExitCode::from(EXIT_FAILED)

@@ -59,6 +59,16 @@ impl Lateness {
         self.window_sent += packets;
     }
 
+    /// So many packets are sent so many ticks late, without a rate that says how many were to come.
+    pub(crate) fn record_alike(&mut self, late: u64, packets: u64) {
+        self.histogram.record(self.rate.to_ns(late), packets);
+    }
+
+    /// The histogram in nanoseconds.
+    pub(crate) fn into_histogram(self) -> Histogram {
+        self.histogram
+    }
+
     /// Closes the windows that have passed.
     pub(crate) fn close(&mut self, elapsed: u64) {
         while elapsed >= self.window_end {

@@ -115,9 +115,9 @@ pub struct SendReport {
     /// How often the link was full.
     pub full: u64,
     /// From the first packet to the end, by `CLOCK_MONOTONIC_RAW`; for virtual time, from the first
-    /// packet to the time of one more.
+    /// packet to the time of one more, or of the last where the source's own times set the pace.
     pub elapsed_ns: u64,
-    /// How late packets were, nanoseconds; where a rate set the pace.
+    /// How late packets were, nanoseconds; where a rate or the source's own times set the pace.
     pub lateness: Option<Histogram>,
     /// The worst ten milliseconds; where a rate set the pace and the run lasted that long.
     pub worst: Option<WorstWindow>,
@@ -167,6 +167,8 @@ struct Sender<'a, S: ?Sized> {
     lateness: Lateness,
     pending: Pending,
     report: SendReport,
+    /// Ticks after the start at which the last packet was due by the source's own times.
+    recorded: u64,
     /// Ticks after the start at which the run's time ends, or never.
     end: u64,
     /// The same, and the time to catch up.
@@ -264,6 +266,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 by_class: vec![0; classes],
                 ..SendReport::default()
             },
+            recorded: 0,
             classes,
         }
     }
@@ -358,6 +361,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                     if next >= self.end {
                         Due::Nothing
                     } else if self.clock.is_virtual || next <= elapsed {
+                        self.recorded = next;
                         most(1)
                     } else {
                         Due::Wait(next)
@@ -396,10 +400,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             (Some(schedule), _) if self.clock.is_virtual => {
                 self.clock.time_ns(schedule.next_ticks())
             }
-            (None, Pace::Recorded(speed)) if self.clock.is_virtual => {
-                let next_ns = self.source.next_due_ns().unwrap_or(0);
-                self.clock.time_ns((next_ns as f64 / speed) as u64)
-            }
+            (None, Pace::Recorded(_)) if self.clock.is_virtual => self.clock.time_ns(self.recorded),
             _ => self.clock.time_ns(elapsed),
         };
         let slots = sink.reserve(pending.count + fresh, self.source.room())?;
@@ -427,6 +428,9 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                     self.lateness.record(schedule, elapsed, filled as u64);
                 }
                 schedule.advance(filled as u64, result.bytes);
+            } else if !self.clock.is_virtual && matches!(self.options.pace, Pace::Recorded(_)) {
+                let late = elapsed.saturating_sub(self.recorded);
+                self.lateness.record_alike(late, filled as u64);
             }
             pending.count += filled;
             self.report.offered += filled as u64;
@@ -481,7 +485,8 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             *only = report.sent;
         }
         if self.clock.is_virtual {
-            let next = self.schedule.as_ref().map_or(elapsed, Schedule::next_ticks);
+            let next = self.schedule.as_ref();
+            let next = next.map_or(self.recorded, Schedule::next_ticks);
             report.elapsed_ns = self.clock.rate.to_ns(next);
         }
         let turned = report.offered + report.skipped;
@@ -506,11 +511,16 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 report.lateness = Some(histogram);
                 report.worst = worst;
             }
-        } else if let Some(count) = self.options.count
-            && !report.source_ended
-        {
-            report.unsent = count - turned.min(count);
-            report.intended = turned + report.unsent;
+        } else {
+            if let Some(count) = self.options.count
+                && !report.source_ended
+            {
+                report.unsent = count - turned.min(count);
+                report.intended = turned + report.unsent;
+            }
+            if !self.clock.is_virtual && matches!(self.options.pace, Pace::Recorded(_)) {
+                report.lateness = Some(self.lateness.into_histogram());
+            }
         }
         self.report
     }

@@ -5,6 +5,25 @@ use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Flags of packets that are made: where they come from somewhere else these would say nothing.
+const MADE: [&str; 15] = [
+    "order",
+    "flows",
+    "size",
+    "ip",
+    "protocol",
+    "src",
+    "dst",
+    "sport",
+    "dport",
+    "source_mac",
+    "destination_mac",
+    "random",
+    "matching",
+    "sequence",
+    "timestamps",
+];
+
 /// The flags of `gen`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("order").args(["uniform", "round_robin", "zipf", "rate_inverse"]))]
@@ -120,7 +139,7 @@ pub(crate) struct GenArguments {
     pub(crate) seed: u64,
 
     /// Send the packets of a capture instead of making some. May be repeated: one after the other.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["order", "random", "matching", "sequence", "timestamps"], help_heading = "Replay")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = MADE, help_heading = "Replay")]
     pub(crate) replay: Vec<PathBuf>,
 
     /// Replay so many times as fast as captured, or `max`.
@@ -148,17 +167,17 @@ pub(crate) struct GenArguments {
 
     /// Run so many TCP clients instead, each of which connects from a random port, sends 512 bytes,
     /// gets them back and closes, again and again, to a --echo at the other end.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = ["replay", "receive", "echo", "write"], help_heading = "Closed loop")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = ["replay", "receive", "echo", "write", "order", "flows", "size", "protocol"], help_heading = "Closed loop")]
     pub(crate) clients: Option<u32>,
 
     /// Answer TCP clients (--clients): accept, send back what they send, close. Until it is stopped,
     /// or, with -c, until so many connections are over.
-    #[arg(long, conflicts_with_all = ["replay", "receive", "write"], help_heading = "Closed loop")]
+    #[arg(long, conflicts_with_all = ["replay", "receive", "write", "order", "flows", "size", "protocol", "ip", "src", "sport"], help_heading = "Closed loop")]
     pub(crate) echo: bool,
 
     /// Count the numbered packets that arrive (--sequence, --timestamps): lost, duplicate, reordered,
     /// and how long they took. From -i, or from a capture (-r).
-    #[arg(long, conflicts_with_all = ["replay", "write", "truth", "rate"], help_heading = "Receiving")]
+    #[arg(long, conflicts_with_all = ["replay", "write", "truth", "rate"], conflicts_with_all = MADE, help_heading = "Receiving")]
     pub(crate) receive: bool,
 
     /// Capture to count the numbered packets of.
@@ -167,12 +186,14 @@ pub(crate) struct GenArguments {
         long = "read",
         value_name = "FILE",
         requires = "receive",
+        conflicts_with_all = ["write", "replay", "clients", "echo"],
         help_heading = "Receiving"
     )]
     pub(crate) read: Vec<PathBuf>,
 
     /// How many were sent, so that those lost at the end are known too; ends when the last has come.
-    #[arg(long, value_name = "N", value_parser = count, requires = "receive", help_heading = "Receiving")]
+    // What `receive` is refused with would else excuse its absence.
+    #[arg(long, value_name = "N", value_parser = count, requires = "receive", conflicts_with_all = ["write", "replay", "clients", "echo"], help_heading = "Receiving")]
     pub(crate) expect: Option<u64>,
 
     /// How fast: `14.88Mpps`, `500Kpps`, `10Gbps` (at layer 1: preamble, check sequence and gap

@@ -143,6 +143,11 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
                 write_clients(file, clients).map_err(|error| Failure::Told(error.to_string()))?;
             }
             let counts = clients.counts();
+            if counts.started > 0 && clients.segments().1 == 0 {
+                complain(
+                    "nothing was answered: does `flowatch gen --echo` run at the other end, with this --dport?",
+                );
+            }
             let summary = clients_summary(clients, &counters, elapsed);
             let text = if is_json {
                 json(&summary)?

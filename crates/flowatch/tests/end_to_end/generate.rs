@@ -154,6 +154,28 @@ fn replays_are_the_capture_in_copies() {
     assert_eq!(truth.len(), 4 * once.len());
     let packets = |flows: &Flows| flows.values().map(|flow| flow.0).sum::<u64>();
     assert_eq!(packets(&truth), 12 * packets(&once));
+    // Its seconds are the capture's own, three times, a quarter as long at four times the speed.
+    let seconds = |flags: &str| {
+        let (_, _, summary) = written(&format!("--replay {} {flags}", example.display()));
+        summary.at("/seconds").as_f64().unwrap()
+    };
+    let (captured, fast) = (seconds(""), seconds("--speed 4"));
+    assert!((31.0..33.0).contains(&captured), "{captured}");
+    assert!((captured / fast - 4.0).abs() < 1e-6, "{captured} {fast}");
+}
+
+#[test]
+fn a_replay_says_how_late_it_ran_and_where_the_capture_ends() {
+    let flags = "-i null: --speed 1000 --count 5000 --summary json --replay";
+    let outcome = run(generate(flags).arg(captures::example()));
+    let said = summary(&outcome);
+    assert_eq!(said.number("/sent"), 548);
+    assert!(said.at("/lateness/max_ns").is_u64());
+    assert!(
+        outcome.stderr.contains("end after 548 packets: --loop"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -369,6 +391,14 @@ fn bad_input_is_one_line_that_says_what() {
         "-i null: --source-mac 1:2",
         "-i null: --receive --truth x",
         "-i null: --expect 5",
+        "-w x --count 10 --expect 5",
+        // What is taken from elsewhere is not made.
+        "-i null: --replay x --size 100",
+        "-i null: --replay x --destination-mac 02:00:00:00:00:03",
+        "-i null: --receive --flows 5",
+        "-i null: --receive --sequence",
+        "-i null: --clients 5 --zipf 1",
+        "-i null: --echo --size 100",
     ] {
         refused(flags, &[], "error: ");
     }
