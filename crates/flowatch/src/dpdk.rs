@@ -57,11 +57,48 @@ impl DpdkPlan {
     }
 }
 
-/// Refuses EAL arguments where no source or sink is a device of DPDK.
+/// EAL arguments that have no value in the next argument.
+const WITHOUT_VALUE: [&str; 19] = [
+    "-h",
+    "-v",
+    "--create-uio-dev",
+    "--help",
+    "--huge-unlink",
+    "--in-memory",
+    "--legacy-mem",
+    "--match-allocations",
+    "--no-hpet",
+    "--no-huge",
+    "--no-pci",
+    "--no-shconf",
+    "--no-telemetry",
+    "--no-config",
+    "--single-file-segments",
+    "--telemetry",
+    "--trace",
+    "--version",
+    "--vmware-tsc-map",
+];
+
+/// Refuses EAL arguments where no source or sink is a device of DPDK, and what is none: DPDK passes
+/// it over in silence.
 ///
 /// # Errors
 /// One line that says so.
 pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
+    let mut may_be_value = false;
+    for argument in eal.iter().filter(|_| used) {
+        if !argument.starts_with('-') && !may_be_value {
+            return Err(format!(
+                "'{argument}' after -- is no EAL argument (these begin with -); a filter stands before the --"
+            ));
+        }
+        // `-m 256` and `--vdev net_null0`; not `-m256`, `--vdev=net_null0` or `--no-huge`.
+        let is_whole = argument.contains('=')
+            || (argument.len() > 2 && !argument.starts_with("--"))
+            || WITHOUT_VALUE.contains(&argument.as_str());
+        may_be_value = argument.starts_with('-') && !is_whole;
+    }
     if eal.is_empty() || used {
         return Ok(());
     }
@@ -71,9 +108,49 @@ pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
     ))
 }
 
+/// DPDK, started: held until its devices are open.
+#[cfg(feature = "dpdk")]
+pub(crate) type Layer = Option<port::dpdk::Eal>;
+
+/// There is none.
+#[cfg(not(feature = "dpdk"))]
+pub(crate) struct Layer;
+
+/// Starts DPDK where a plan needs it, and asks its devices whether they have the queues that are
+/// wanted: each is to have a table, which takes a while to make.
+#[cfg(feature = "dpdk")]
+pub(crate) fn prepare(plan: &Plan) -> Result<Layer, PortError> {
+    use port::dpdk::{DpdkPort, Eal};
+    let Source::Live(names) = &plan.source else {
+        return Ok(None);
+    };
+    let sources: Vec<_> = names.iter().filter(|name| is_device(name)).collect();
+    if sources.is_empty() {
+        return Ok(None);
+    }
+    let prepared = || {
+        let devices = devices(&sources)?;
+        let eal = Eal::start(&devices, &plan.dpdk.eal)?;
+        if plan.queues > 1 {
+            for device in &devices {
+                DpdkPort::check_queues(&eal, device, &options(plan))?;
+            }
+        }
+        Ok(Some(eal))
+    };
+    prepared().inspect_err(|_| tell_log(plan.verbose))
+}
+
 /// Opens the devices of a plan: a port for each of their queues.
 #[cfg(feature = "dpdk")]
 pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let ports = open_ports(plan, sources);
+    tell_log(plan.verbose);
+    ports
+}
+
+#[cfg(feature = "dpdk")]
+fn open_ports(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
     use port::dpdk::{DpdkPort, Eal};
     let devices = devices(sources)?;
     let eal = Eal::start(&devices, &plan.dpdk.eal)?;
@@ -87,12 +164,17 @@ pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>
             ports.push(Box::new(port));
         }
     }
-    if plan.verbose {
-        for line in eal.take_log().lines() {
+    Ok(ports)
+}
+
+/// What DPDK and its drivers have said, for who asked for it.
+#[cfg(feature = "dpdk")]
+fn tell_log(verbose: bool) {
+    if verbose {
+        for line in port::dpdk::take_log().lines() {
             complain(line);
         }
     }
-    Ok(ports)
 }
 
 /// Opens a device to send on.
@@ -158,6 +240,13 @@ fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError
     Ok(devices)
 }
 
+/// A build without DPDK has nothing to start.
+#[cfg(not(feature = "dpdk"))]
+#[expect(clippy::unnecessary_wraps, reason = "as in builds with DPDK")]
+pub(crate) fn prepare(_: &Plan) -> Result<Layer, PortError> {
+    Ok(Layer)
+}
+
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
 pub(crate) fn open(_: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
@@ -220,5 +309,39 @@ fn options(plan: &Plan) -> port::dpdk::Options {
             symmetric: flow == FlowDefinition::Bidirectional,
         },
         ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_eal;
+
+    #[test]
+    fn a_filter_among_eal_arguments_is_refused() {
+        let check = |text: &str| {
+            let eal: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            check_eal(&eal, true)
+        };
+        for text in [
+            "",
+            "--no-huge -m 256",
+            "-m256 --vdev net_null0 --file-prefix=x",
+            "-a 3b:00.0,x=1 -l 0,1 --no-pci --log-level pmd:debug",
+        ] {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+        for text in [
+            "tcp",
+            "--no-huge udp",
+            "-m 256 tcp",
+            "-m256 tcp",
+            "--vdev=net_null0 tcp port 80",
+        ] {
+            let message = check(text).unwrap_err();
+            assert!(
+                message.contains("a filter stands before the --"),
+                "{text}: {message}"
+            );
+        }
     }
 }

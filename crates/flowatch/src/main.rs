@@ -3,6 +3,7 @@
 mod acquisition_text;
 mod arguments;
 mod collector;
+mod device_text;
 mod doctor;
 mod dpdk;
 mod generate;

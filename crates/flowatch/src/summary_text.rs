@@ -2,6 +2,7 @@
 
 use crate::acquisition_text::acquisition;
 use crate::collector::{Collected, bytes, packets};
+use crate::device_text::devices;
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
 use crate::units;
@@ -183,7 +184,7 @@ impl SummaryText<'_> {
         }
     }
 
-    /// Who made the hashes, where a device could have.
+    /// Who made the hashes, where a device could have, and what devices count.
     fn hashes(&self, text: &mut String) -> std::fmt::Result {
         let books = &self.report.books;
         if self.plan.meter.flow == FlowDefinition::Rss && self.plan.level == Level::Flow {
@@ -212,18 +213,7 @@ impl SummaryText<'_> {
                 units::count(books.hashes_refuted)
             )?;
         }
-        for queue in &self.report.queues {
-            if let Some(device) = queue.device {
-                writeln!(
-                    text,
-                    "  {}: {} packets delivered by the device's own count, {} received from it",
-                    queue.name,
-                    units::count(device.frames),
-                    units::count(queue.books.received.packets - queue.books.lost()),
-                )?;
-            }
-        }
-        Ok(())
+        devices(text, &self.report.queues)
     }
 
     fn outputs(&self, text: &mut String) -> std::fmt::Result {

@@ -52,6 +52,10 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         link_numbers: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
     };
+    let layer = match dpdk::prepare(&plan) {
+        Ok(layer) => layer,
+        Err(error) => return not_opened(&error),
+    };
     // Before the ports: a link waits for no table.
     let meters = match engine::meters(&options, plan.receivers()) {
         Ok(meters) => meters,
@@ -67,12 +71,10 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     }
     let ports = match open_ports(&plan) {
         Ok(ports) => ports,
-        Err(PortError::Permission(message)) => {
-            complain(&message);
-            return ExitCode::from(EXIT_PERMISSION);
-        }
-        Err(error) => return failed(&error.to_string()),
+        Err(error) => return not_opened(&error),
     };
+    // The ports hold it.
+    drop(layer);
     let collector = match open_outputs(&plan) {
         Ok(outputs) => {
             let width = plan.meter.schema().statistics.len();
@@ -294,6 +296,14 @@ fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: 
 pub(crate) fn complain(message: &str) {
     // Nobody may be listening.
     let _ = writeln!(io::stderr().lock(), "flowatch: {message}");
+}
+
+fn not_opened(error: &PortError) -> ExitCode {
+    complain(&error.to_string());
+    ExitCode::from(match error {
+        PortError::Permission(_) => EXIT_PERMISSION,
+        _ => EXIT_FAILED,
+    })
 }
 
 fn failed(message: &str) -> ExitCode {

@@ -112,6 +112,42 @@ fn several_devices_and_queues_balance() {
         // It is offered and set up, and yet no packet has a hash.
         assert_eq!(summary.at(&format!("/per_queue/{queue}/rss")), "configured");
     }
+    // The device's count, which stands with its first queue, is read when the last has ended.
+    for first in [0, 2] {
+        let read =
+            [first, first + 1].map(|queue| summary.number(&format!("/per_queue/{queue}/received")));
+        let delivered = summary.number(&format!("/per_queue/{first}/device/0"));
+        assert_eq!(delivered, read[0] + read[1]);
+    }
+}
+
+/// What a filter leaves out has been delivered all the same, and the log is there for who asks.
+#[test]
+fn a_device_stands_against_all_that_was_read_from_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, packets) = capture(directory.path());
+    let command = watch(&format!(
+        "-i dpdk:net_pcap0,rx_pcap={} -v --interval 20ms tcp {NO_HUGE}",
+        path.display()
+    ));
+    let mut running = Running::start(&mut { command });
+    running.await_line(|line| line.contains("EAL: "));
+    running.await_packets(1);
+    thread::sleep(Duration::from_millis(200));
+    running.signal("INT");
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8(outcome.stdout).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.contains("the device's own count"));
+    let expected = format!(
+        "  dpdk:net_pcap0: {packets} packets delivered by the device's own count, {packets} read from it, of which"
+    );
+    assert!(
+        line.is_some_and(|line| line.starts_with(&expected)),
+        "{text}"
+    );
 }
 
 /// `flowatch gen` on a device.
@@ -328,6 +364,34 @@ fn what_cannot_be_opened_is_said_in_one_line() {
         ("-i dpdk:net_null0 -i dpdk:net_null0,size=9", "given twice"),
         ("-i dpdk:net_null0 --pool-size 64", "hold 4096 alone"),
         ("-i dpdk:net_null0 --queues 2 -c 5", "-c counts"),
+        // The driver returns EPERM for each.
+        (
+            "-i dpdk:net_null0,foo=bar",
+            "its arguments (they are 'foo=bar')",
+        ),
+        ("-i dpdk:net_memif0,role=boss", "role=server or role=client"),
+        ("-i dpdk:net_af_packet0", "it needs an interface"),
+        (
+            "-i dpdk:net_af_packet0,iface=nosuch",
+            "there is no interface nosuch",
+        ),
+        (
+            "-i dpdk:net_af_xdp0,iface=nosuch",
+            "there is no interface nosuch",
+        ),
+        (
+            "-i dpdk:net_pcap0,rx_pcap=/nonexistent",
+            "/nonexistent: No such file",
+        ),
+        ("-i dpdk:net_pcap0", "it needs a capture"),
+        ("-i dpdk:lo", "-i lo, or through DPDK"),
+        ("-i dpdk:net_null0@1", "a device has no @"),
+        // No table is made for any of them.
+        ("-i dpdk:net_ring0 --queues 64", "16 receive queues at most"),
+        (
+            "-i dpdk:net_memif0,role=server --queues 2",
+            "use --queues 1",
+        ),
         ("-i lo --batch 3", "--batch is for devices of DPDK"),
         ("-i lo --pools shared", "--pools is for devices of DPDK"),
     ];
@@ -340,6 +404,21 @@ fn what_cannot_be_opened_is_said_in_one_line() {
         "-i dpdk:net_null0 -- -m 9000000 --in-memory",
         "ask for less",
     );
+    for (eal, part) in [
+        ("-l 77", "invalid core list"),
+        ("--file-prefix a/b", "/var/run/dpdk/a/b"),
+        ("--no-huge --in-memory", "--no-huge means --legacy-mem"),
+        (
+            "--huge-dir /nonexistent",
+            "--huge-dir /nonexistent: no hugetlbfs",
+        ),
+        ("--proc-type secondary", "leave it out"),
+        ("--proc-type=auto", "leave it out"),
+        ("tcp", "a filter stands before the --"),
+        ("--no-huge -m 96 tcp", "a filter stands before the --"),
+    ] {
+        refused(&format!("-i dpdk:net_null0 -- {eal}"), part);
+    }
     refused("-i lo -- udp", "a filter stands before it");
 }
 

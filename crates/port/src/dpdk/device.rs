@@ -3,14 +3,16 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use wire::toeplitz::MICROSOFT_KEY;
 
-use super::eal::Eal;
+use super::captured::captured;
+use super::eal::{self, Eal};
 use super::name::{DeviceName, Kind};
 use super::options::{Options, RssFields, RssOptions};
 use super::pool::{self, Pool};
-use super::{remedy, shim};
+use super::{device_arguments, remedy, shim};
 use crate::frame::{PortError, Rss};
 
 /// Ports of one device that are looked for.
@@ -25,6 +27,12 @@ const SYMMETRIC: [u8; 2] = [0x6d, 0x5a];
 /// Descriptors of a transmit queue that nothing is sent on.
 const TRANSMIT_RING: u16 = 512;
 
+/// The driver whose queues beyond those that its peer has connected read the first one's ring.
+const MEMIF: &str = "net_memif";
+
+/// The driver whose library (libbpf) prints on standard error.
+const PRINTING: &str = "net_af_xdp";
+
 /// A started port, which its queues share.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -37,6 +45,8 @@ pub(super) struct Device {
     pub(super) rss: Rss,
     /// The key of the hash over addresses and ports, where it was set.
     pub(super) rss_key: Option<Vec<u8>>,
+    /// Queues that are read or may be.
+    pub(super) reading: AtomicUsize,
     /// What a person should be told.
     pub(super) notices: Vec<String>,
     /// Whether this process made the device, and so lets it go.
@@ -82,12 +92,26 @@ impl Device {
         options: &Options,
         queues: Queues,
     ) -> Result<Arc<Self>, PortError> {
-        // What was said before is not about this device.
-        drop(eal.take_log());
-        let (port, made) = find(eal, name)?;
+        let (port, made) = find(name)?;
         let mut device = Self::closed(eal, name.clone(), port, made, options);
-        device.start(options, queues)?;
+        quietly(name, || device.start(options, queues))?;
         Ok(Arc::new(device))
+    }
+
+    /// Asks a device whether it has so many receive queues. One that is made for that goes again, so
+    /// that it receives nothing before it is read.
+    pub(super) fn check_queues(
+        _eal: &Eal,
+        name: &DeviceName,
+        options: &Options,
+    ) -> Result<(), PortError> {
+        let (port, made) = find(name)?;
+        let checked = describe_with(name, port, options.queues).map(drop);
+        if made {
+            // SAFETY: nobody else knows the port; the layer runs as long as `eal` does.
+            unsafe { shim::flowatch_dpdk_close_port(port, 1) };
+        }
+        checked
     }
 
     /// Starts a port that was made of rings; frames come with hashes by `rss_key`.
@@ -115,6 +139,7 @@ impl Device {
             socket: -1,
             rss: Rss::NotOffered,
             rss_key: None,
+            reading: AtomicUsize::new(0),
             notices: Vec::new(),
             made,
             pools: Vec::new(),
@@ -123,14 +148,7 @@ impl Device {
     }
 
     fn start(&mut self, options: &Options, mut queues: Queues) -> Result<(), PortError> {
-        let found =
-            describe(self.port).map_err(|error| self.failed("be asked what it is", error))?;
-        if queues.receive > found.receive_queues_most {
-            return Err(PortError::Failed(format!(
-                "{}: it has {} receive queues at most (driver {}), so no --queues {}",
-                self.name, found.receive_queues_most, found.driver, queues.receive
-            )));
-        }
+        let found = describe_with(&self.name, self.port, queues.receive)?;
         self.socket = found.socket;
         let (types, mut key) = self.plan_rss(options.rss, &found);
         let mut ring = options.receive_ring;
@@ -284,7 +302,7 @@ impl Device {
     }
 
     fn failed(&self, what: &str, error: c_int) -> PortError {
-        remedy::failed(&self.name, what, &self.eal.take_log(), error)
+        remedy::failed(&self.name, what, &eal::news(), error)
     }
 }
 
@@ -295,8 +313,20 @@ impl Drop for Device {
     }
 }
 
+/// Keeps from the terminal what a library below a driver prints there.
+fn quietly<T>(name: &DeviceName, work: impl FnOnce() -> T) -> T {
+    if !name.name().starts_with(PRINTING) {
+        return work();
+    }
+    let (result, printed) = captured(work);
+    eal::keep(&printed);
+    result
+}
+
 /// The port of a device, and whether it was made for this.
-fn find(eal: &Eal, name: &DeviceName) -> Result<(u16, bool), PortError> {
+fn find(name: &DeviceName) -> Result<(u16, bool), PortError> {
+    // What was said before is not about this device.
+    drop(eal::news());
     if let Kind::Port(number) = name.kind() {
         // SAFETY: any number may be asked for.
         return if unsafe { shim::flowatch_dpdk_is_port(number) } != 0 {
@@ -308,15 +338,19 @@ fn find(eal: &Eal, name: &DeviceName) -> Result<(u16, bool), PortError> {
     if let Some(port) = only_port(name)? {
         return Ok((port, false));
     }
+    device_arguments::make_way(name);
+    let whole = name.whole_c();
     // SAFETY: a string with its end.
-    let result = unsafe { shim::flowatch_dpdk_probe(name.whole_c().as_ptr()) };
+    let result = quietly(name, || unsafe {
+        shim::flowatch_dpdk_probe(whole.as_ptr())
+    });
     let port = if result == 0 || -result == libc::EEXIST {
         only_port(name)?
     } else {
         None
     };
     port.map(|port| (port, true))
-        .ok_or_else(|| remedy::of_device(name, &eal.take_log(), result))
+        .ok_or_else(|| remedy::of_device(name, &eal::news(), result))
 }
 
 /// The port of a device that is there; an error when it has several.
@@ -340,6 +374,28 @@ fn only_port(name: &DeviceName) -> Result<Option<u16>, PortError> {
             )))
         }
     }
+}
+
+/// What a device is, if it has so many receive queues.
+fn describe_with(name: &DeviceName, port: u16, queues: u16) -> Result<Description, PortError> {
+    let found = describe(port)
+        .map_err(|error| remedy::failed(name, "be asked what it is", &eal::news(), error))?;
+    if queues > 1 && found.driver == MEMIF {
+        return Err(PortError::Failed(format!(
+            "{name}: no --queues {queues}: {MEMIF} does not tell how many rings its peer has connected, and on the \
+             queues beyond these it delivers the first one's frames again; use --queues 1 (and --model pipeline \
+             --monitors {queues})"
+        )));
+    }
+    let most = found.receive_queues_most;
+    if queues > most {
+        return Err(PortError::Failed(format!(
+            "{name}: it has {most} receive queue{} at most (driver {}), so no --queues {queues}",
+            if most == 1 { "" } else { "s" },
+            found.driver
+        )));
+    }
+    Ok(found)
 }
 
 fn describe(port: u16) -> Result<Description, c_int> {

@@ -26,8 +26,14 @@ const CHOOSING: [&str; 5] = ["-a", "--allow", "-b", "--block", "--no-pci"];
 /// Those that choose cores.
 const CORES: [&str; 5] = ["-c", "-l", "--lcores", "-s", "--corelist"];
 
+/// Says whether a process is the first of its group, or joins another.
+const PROCESS_TYPE: &str = "--proc-type";
+
 /// Room for the log at once.
 const LOG_ROOM: usize = 64 << 10;
+
+/// What DPDK has said, and nobody has asked for.
+static SAID: Mutex<String> = Mutex::new(String::new());
 
 /// The layer, running as long as somebody holds it.
 #[derive(Clone, Debug)]
@@ -54,8 +60,9 @@ impl Eal {
     ///
     /// # Errors
     /// When DPDK does not start (no huge pages, no permission, a wrong argument), with the remedy;
-    /// when it has been started otherwise, or ended, in this process.
+    /// when it would join another process; when it has been started otherwise, or ended, in this process.
     pub fn start(devices: &[DeviceName], given: &[String]) -> Result<Self, PortError> {
+        refuse_joining(given)?;
         let arguments = arguments(devices, given);
         let mut layer = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Layer::Running(running) = &*layer
@@ -76,7 +83,7 @@ impl Eal {
             ));
         }
         *layer = Layer::Over;
-        initialise(&arguments)?;
+        initialise(&arguments, given)?;
         let running = Arc::new(Running { arguments });
         *layer = Layer::Running(Arc::downgrade(&running));
         Ok(Self(running))
@@ -87,11 +94,31 @@ impl Eal {
     pub fn arguments(&self) -> &[String] {
         &self.0.arguments
     }
+}
 
-    /// What DPDK and its drivers have logged since the last time.
-    #[must_use]
-    pub fn take_log(&self) -> String {
-        take_log()
+/// What DPDK and its drivers have said since the last time that this was asked.
+#[must_use]
+pub fn take_log() -> String {
+    keep(&latest());
+    std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What DPDK and its drivers have logged since the last time; it is kept for [`take_log`].
+pub(super) fn news() -> String {
+    let news = latest();
+    keep(&news);
+    news
+}
+
+/// Keeps for [`take_log`] what was said elsewhere than in the log.
+pub(super) fn keep(text: &str) {
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.push_str(text);
+    // Of too much, the latest.
+    if said.len() > LOG_ROOM {
+        let from = said.len() - LOG_ROOM;
+        let from = (from..said.len()).find(|at| said.is_char_boundary(*at));
+        said.drain(..from.unwrap_or(0));
     }
 }
 
@@ -113,7 +140,7 @@ pub fn version() -> String {
 }
 
 /// Calls `rte_eal_init`, on a thread of its own: it binds the thread that calls it to a core.
-fn initialise(arguments: &[String]) -> Result<(), PortError> {
+fn initialise(arguments: &[String], given: &[String]) -> Result<(), PortError> {
     let arguments: Vec<CString> = std::iter::once("flowatch")
         .chain(arguments.iter().map(String::as_str))
         .map(CString::new)
@@ -146,13 +173,40 @@ fn initialise(arguments: &[String]) -> Result<(), PortError> {
     let Ok(Ok((result, printed))) = outcome else {
         return Err(PortError::Failed("cannot start a thread for DPDK".into()));
     };
+    keep(&printed);
+    let said = printed + &news();
     if result == 0 {
         return Ok(());
     }
-    Err(remedy::of_start(&(printed + &take_log()), result))
+    Err(remedy::of_start(&said, result, given))
 }
 
-fn take_log() -> String {
+/// Refuses to be a secondary process: it would have neither memory nor devices of its own, and waits
+/// for a primary one for ever, deaf to signals.
+fn refuse_joining(given: &[String]) -> Result<(), PortError> {
+    let mut arguments = given.iter();
+    while let Some(argument) = arguments.next() {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument.as_str(), None),
+        };
+        // Shortened, as getopt_long takes it.
+        if name.len() <= "--pr".len() || !PROCESS_TYPE.starts_with(name) {
+            continue;
+        }
+        let kind = value.or_else(|| arguments.next().map(String::as_str));
+        if let Some(kind @ ("secondary" | "auto")) = kind {
+            return Err(PortError::Failed(format!(
+                "DPDK: {PROCESS_TYPE} {kind}: flowatch opens its own devices, which a secondary process cannot; leave \
+                 it out (other processes join flowatch by --file-prefix NAME)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What is new in the log.
+fn latest() -> String {
     let mut bytes = vec![0u8; LOG_ROOM];
     // SAFETY: there is room for as many bytes as is said.
     let length = unsafe { shim::flowatch_dpdk_take_log(bytes.as_mut_ptr().cast(), bytes.len()) };
@@ -229,6 +283,29 @@ mod tests {
             whole(&["3b:00.0,x=1", "net_null0"], &["-m", "256"]),
             "CORE --in-memory -a 0000:3b:00.0,x=1 -m 256"
         );
+    }
+
+    #[test]
+    fn no_process_joins_another() {
+        let refused = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(ToString::to_string).collect();
+            refuse_joining(&given).err().map(|error| error.to_string())
+        };
+        for given in [
+            &["--proc-type", "secondary"][..],
+            &["-m", "64", "--proc-type=secondary"],
+            &["--proc", "auto"],
+        ] {
+            let message = refused(given).unwrap_or_default();
+            assert!(message.contains("leave it out"), "{given:?}: {message}");
+        }
+        for given in [
+            &["--proc-type", "primary"][..],
+            &["--proc-type"],
+            &["--file-prefix", "secondary"],
+        ] {
+            assert_eq!(refused(given), None, "{given:?}");
+        }
     }
 
     #[test]

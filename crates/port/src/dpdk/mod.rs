@@ -12,6 +12,7 @@
 mod captured;
 mod clock;
 mod device;
+mod device_arguments;
 mod eal;
 mod name;
 mod options;
@@ -24,7 +25,7 @@ pub mod software_nic;
 mod statistics;
 mod thread;
 
-pub use eal::{Eal, version};
+pub use eal::{Eal, take_log, version};
 pub use name::DeviceName;
 pub use options::{Options, Pools, RssFields, RssOptions, SendOptions};
 pub use receive::DpdkPort;

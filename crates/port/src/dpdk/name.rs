@@ -36,6 +36,12 @@ impl DeviceName {
                     .into(),
             );
         }
+        if name.contains('@') {
+            return Err(format!(
+                "dpdk:{name}: a device has no @, and one of its queues cannot be watched alone; --queues N reads N of \
+                 them"
+            ));
+        }
         let (name, kind) = if let Some(address) = pci_address(name) {
             (address, Kind::Pci)
         } else if name.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -71,6 +77,11 @@ impl DeviceName {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What follows the name.
+    pub(super) fn arguments(&self) -> &str {
+        &self.arguments
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -148,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_names_nothing_is_refused() {
-        for text in ["", ",x=1", "70000", "3,x=1", "a\0b"] {
+        for text in ["", ",x=1", "70000", "3,x=1", "a\0b", "net_null0@1"] {
             assert!(DeviceName::parse(text).is_err(), "{text:?}");
         }
     }

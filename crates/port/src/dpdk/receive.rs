@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use wire::LinkType;
@@ -31,6 +32,10 @@ const DRAIN_FRAMES: u32 = 1 << 16;
 
 /// Empty polls, one after the other, that end a stopped port.
 const DRAIN_POLLS: u32 = 64;
+
+/// How long the first queue of a device waits in the end for the others, so that what the device
+/// counts is what was read from all of them.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a port is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,8 @@ struct Leader {
     /// Frames received by then.
     frames: u64,
     read: Instant,
+    /// Since when its own queue is empty and the others are waited for.
+    waiting: Option<Instant>,
 }
 
 /// The buffers of the frames that are handed over, and what the shim says of them.
@@ -183,6 +190,15 @@ impl DpdkPort {
             .collect())
     }
 
+    /// Asks a device whether it has as many receive queues as the options say, before anything is made
+    /// for each of them.
+    ///
+    /// # Errors
+    /// When it has not, or there is no such device: one line with the remedy.
+    pub fn check_queues(eal: &Eal, name: &DeviceName, options: &Options) -> Result<(), PortError> {
+        Device::check_queues(eal, name, options)
+    }
+
     pub(super) fn new(device: &Arc<Device>, queue: u16, options: &Options) -> Self {
         let leader = (queue == 0).then(|| Leader {
             counting: Counting::begin(device.port),
@@ -191,7 +207,9 @@ impl DpdkPort {
             looked: Instant::now(),
             frames: 0,
             read: Instant::now(),
+            waiting: None,
         });
+        device.reading.fetch_add(1, Ordering::Relaxed);
         let mut notices = VecDeque::new();
         if let Some(leader) = &leader {
             notices.extend(device.notices.iter().cloned());
@@ -230,11 +248,10 @@ impl DpdkPort {
         options: &Options,
         ring: Arc<QueueRing>,
     ) -> Self {
-        Self {
-            leader: None,
-            ring: Some(ring),
-            ..Self::new(device, queue, options)
-        }
+        let mut port = Self::new(device, queue, options);
+        port.leader = None;
+        port.ring = Some(ring);
+        port
     }
 
     /// Something that a person should be told, once each.
@@ -306,12 +323,30 @@ impl DpdkPort {
         let count = self.buffers.receive(self.device.port, self.queue, most) as u32;
         let left = left - count;
         let empty = if count == 0 { empty + 1 } else { 0 };
-        self.state = if empty >= DRAIN_POLLS || left == 0 {
+        let is_empty = empty >= DRAIN_POLLS || left == 0;
+        if is_empty && count == 0 && !self.waits_for_others() {
             self.close_books();
-            State::Ended
+            self.end();
         } else {
-            State::Draining { left, empty }
+            self.state = State::Draining { left, empty };
+        }
+    }
+
+    /// Whether the first queue still waits for the others.
+    fn waits_for_others(&mut self) -> bool {
+        let Some(leader) = &mut self.leader else {
+            return false;
         };
+        let since = *leader.waiting.get_or_insert_with(Instant::now);
+        self.device.reading.load(Ordering::Acquire) > 1 && since.elapsed() < OTHERS_PATIENCE
+    }
+
+    /// Nothing is read any more.
+    fn end(&mut self) {
+        if self.state != State::Ended {
+            self.state = State::Ended;
+            self.device.reading.fetch_sub(1, Ordering::Release);
+        }
     }
 
     /// The device's counters for the last time.
@@ -349,6 +384,12 @@ impl DpdkPort {
             frames: statistics.received,
             bytes: statistics.received_bytes,
         });
+    }
+}
+
+impl Drop for DpdkPort {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

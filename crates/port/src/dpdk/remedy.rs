@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::device_arguments;
 use super::name::{DeviceName, Kind};
 use crate::frame::PortError;
 
@@ -13,11 +14,18 @@ const FOR_DPDK: [&str; 4] = ["vfio-pci", "uio_pci_generic", "igb_uio", "uio_hv_g
 /// Cards that DPDK shares with the kernel's own driver.
 const SHARED: [&str; 4] = ["mlx5_core", "mlx4_core", "mana", "hv_netvsc"];
 
+/// Virtual devices that are made of the kernel's interfaces, which needs rights.
+const FOR_ROOT: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_tap"];
+
 const PAGES: &str = "reserve some (echo 512 | sudo tee /proc/sys/vm/nr_hugepages: 1 GiB), or go without: \
                      -- --no-huge -m 512";
 
-/// Why the EAL did not start: by what it printed, and its error number (negative).
-pub(super) fn of_start(said: &str, error: i32) -> PortError {
+/// What the EAL says last of a wrong argument, whatever it was: the line before says what.
+const EMPTY: [&str; 2] = ["Invalid 'command line' arguments", "Error - exiting"];
+
+/// Why the EAL did not start: by what it printed, its error number (negative), and the arguments that
+/// the user gave.
+pub(super) fn of_start(said: &str, error: i32, given: &[String]) -> PortError {
     let said_any = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
     if let Some(line) = line_with(
         said,
@@ -33,8 +41,24 @@ pub(super) fn of_start(said: &str, error: i32) -> PortError {
             "DPDK: {what} (what follows -- are EAL arguments; -- --help lists them)"
         ));
     }
-    if let Some(line) = line_with(said, &["is not compatible", "Invalid", "invalid"]) {
-        return PortError::Failed(format!("DPDK: {}", bare(line)));
+    let wrong = [
+        "is not compatible",
+        "Invalid",
+        "invalid",
+        "unavailable",
+        "Error creating",
+    ];
+    if let Some(line) = line_with(said, &wrong)
+        && !line.contains("Permission denied")
+    {
+        let is_ours = line.contains("--legacy-mem")
+            && !given.iter().any(|argument| argument.contains("--legacy"));
+        let why = if is_ours {
+            " (--no-huge means --legacy-mem)"
+        } else {
+            ""
+        };
+        return PortError::Failed(format!("DPDK: {}{why}", bare(line)));
     }
     if said_any(&["Is another primary process running"]) {
         return PortError::Failed(
@@ -46,6 +70,18 @@ pub(super) fn of_start(said: &str, error: i32) -> PortError {
         return PortError::Failed(format!(
             "DPDK: {}; ask for less (-- -m MIB), or {PAGES}",
             bare(line)
+        ));
+    }
+    let hugetlbfs = given
+        .iter()
+        .skip_while(|argument| !argument.starts_with("--huge-dir"));
+    if said.contains("no mounted hugetlbfs")
+        && let Some(directory) = hugetlbfs
+            .flat_map(|argument| argument.split('='))
+            .find(|part| !part.starts_with("--"))
+    {
+        return PortError::Failed(format!(
+            "DPDK: --huge-dir {directory}: no hugetlbfs is mounted there; leave it out, and flowatch needs none"
         ));
     }
     if said.contains("no mounted hugetlbfs") && said.contains("Cannot get hugepage information") {
@@ -87,16 +123,25 @@ pub(super) fn of_device(device: &DeviceName, said: &str, error: i32) -> PortErro
             "{device}: DPDK has no port {number}; name the device, or make it by EAL arguments (-- --vdev=net_null0)"
         )),
         Kind::Virtual => {
-            if ["no driver found", "failed to parse device"]
-                .iter()
-                .any(|part| said.contains(part))
-                || -error == libc::ENOENT
-                || -error == libc::ENODEV
-            {
+            if let Some(fault) = device_arguments::fault(device) {
+                return PortError::Failed(format!("{device}: {fault}"));
+            }
+            let is_unknown = ["no driver found", "failed to parse device"];
+            if is_unknown.iter().any(|part| said.contains(part)) {
                 return PortError::Failed(format!(
                     "{device}: no driver has this name; a virtual device is called net_null0, net_memif0, \
                      net_pcap0, net_af_packet0, net_af_xdp0, net_ring0, net_tap0 or the like, and a card by its \
                      PCI address (0000:3b:00.0)"
+                ));
+            }
+            if reason(said).is_none() && -error != libc::EACCES {
+                // Drivers return -1 for any fault, which as an error number would be a missing right.
+                let arguments = match device.arguments() {
+                    "" => "it has none".to_owned(),
+                    arguments => format!("they are '{arguments}'"),
+                };
+                return PortError::Failed(format!(
+                    "{device}: its driver does not make it, and does not say why; see to its arguments ({arguments})"
                 ));
             }
             failed(device, "be made", said, error)
@@ -104,12 +149,43 @@ pub(super) fn of_device(device: &DeviceName, said: &str, error: i32) -> PortErro
     }
 }
 
+/// The line of the log that says why something failed.
+fn reason(said: &str) -> Option<&str> {
+    let lines = said.lines().filter(|line| {
+        // That a probe has failed is known.
+        !["vdev_probe()", "probe failed", "Driver cannot attach", "Failed to attach"]
+            .iter()
+            .any(|part| line.contains(part))
+            // A driver of 22.11 says this of every memif when there are no other processes.
+            && !line.contains("register mp action")
+    });
+    let signs = [
+        "rror", "ail", "annot", "ouldn't", "ould not", "nvalid", "nable", "nknown", "not ",
+    ];
+    lines
+        .rev()
+        .find(|line| signs.iter().any(|sign| line.contains(sign)))
+        .map(bare)
+}
+
 /// What could not be done with a device that is there.
 pub(super) fn failed(device: &DeviceName, what: &str, said: &str, error: i32) -> PortError {
-    let why = line_with(said, &["rror", "ail", "annot", "nvalid", "nable", "not "]).map_or_else(
-        || error_text(error),
-        |line| format!("{} ({})", bare(line), error_text(error)),
-    );
+    // The kernel's answer, in the log; drivers of virtual devices return -1 (EPERM) for any fault.
+    let kernel_refuses = [
+        "Operation not permitted",
+        "Permission denied",
+        "permission to",
+    ]
+    .iter()
+    .any(|part| said.contains(part));
+    // Some of them say no word of why.
+    let wants_root = !is_root() && FOR_ROOT.iter().any(|name| device.name().starts_with(name));
+    let means_nothing = device.kind() != Kind::Pci && -error == libc::EPERM;
+    let why = match reason(said) {
+        None => error_text(error),
+        Some(line) if means_nothing => line.to_owned(),
+        Some(line) => format!("{line} ({})", error_text(error)),
+    };
     if let Some((_, socket)) = why.split_once("Failed to connect socket: ") {
         // The error number that comes with it says nothing of the kind.
         let socket = socket
@@ -123,7 +199,10 @@ pub(super) fn failed(device: &DeviceName, what: &str, said: &str, error: i32) ->
         ));
     }
     let message = format!("{device} cannot {what}: {why}");
-    if [libc::EPERM, libc::EACCES].contains(&-error) {
+    let is_missing = kernel_refuses
+        || wants_root
+        || (!means_nothing && [libc::EPERM, libc::EACCES].contains(&-error));
+    if is_missing {
         PortError::Permission(format!("{message}; run as root"))
     } else {
         PortError::Failed(message)
@@ -181,6 +260,7 @@ fn of_card(device: &DeviceName, said: &str, error: i32, root: &Path) -> PortErro
 /// The last line that holds one of the parts.
 fn line_with<'a>(text: &'a str, parts: &[&str]) -> Option<&'a str> {
     text.lines()
+        .filter(|line| !EMPTY.iter().any(|part| line.contains(part)))
         .rfind(|line| parts.iter().any(|part| line.contains(part)))
         .map(str::trim)
 }
@@ -190,6 +270,11 @@ fn bare(line: &str) -> &str {
     let line = line.trim();
     let line = line.strip_prefix("EAL: ").unwrap_or(line);
     line.strip_prefix("FATAL: ").unwrap_or(line)
+}
+
+fn is_root() -> bool {
+    // SAFETY: asks for a number, and cannot fail.
+    unsafe { libc::geteuid() == 0 }
 }
 
 fn error_text(error: i32) -> String {
@@ -242,18 +327,30 @@ mod tests {
             (
                 "EAL: Option --legacy-mem is not compatible with --in-memory\n",
                 22,
-                "is not compatible",
+                "is not compatible with --in-memory (--no-huge means",
+            ),
+            (
+                "EAL: lcore 7 unavailable\nEAL: invalid core list, please check specified cores are part of 0-1\n\
+                 EAL: FATAL: Invalid 'command line' arguments.\nEAL: Invalid 'command line' arguments.\n",
+                libc::EINVAL,
+                "DPDK: invalid core list",
+            ),
+            (
+                "EAL: Error creating '/var/run/dpdk/a/b': No such file or directory\n\
+                 EAL: Cannot create runtime directory\nEAL: FATAL: Invalid 'command line' arguments.\n",
+                libc::EINVAL,
+                "DPDK: Error creating '/var/run/dpdk/a/b': No such file",
             ),
             ("", libc::EINVAL, "DPDK does not start: Invalid argument"),
         ];
         for (said, error, part) in cases {
-            let error = of_start(said, -error);
+            let error = of_start(said, -error, &[]);
             assert!(matches!(error, PortError::Failed(_)), "{error}");
             assert!(text(&error).contains(part), "{error}");
         }
         let said =
             "EAL: Cannot open '/var/run/dpdk/x/config' for rte_mem_config: Permission denied\n";
-        let error = of_start(said, -libc::EACCES);
+        let error = of_start(said, -libc::EACCES, &[]);
         assert!(matches!(error, PortError::Permission(_)), "{error}");
         assert!(text(&error).contains("run as root"));
     }
@@ -267,6 +364,54 @@ mod tests {
         assert!(
             text(&error).contains("nobody serves /run/memif.sock; start the side with role=server")
         );
+    }
+
+    /// What DPDK 22.11 logged of devices that it did not make; its error number is -1.
+    #[test]
+    fn a_virtual_device_that_is_not_made_is_no_missing_right() {
+        let says = |device: &str, said: &str| {
+            let device = DeviceName::parse(device).unwrap();
+            of_device(&device, said, -libc::EPERM)
+        };
+        let common =
+            "vdev_probe(): failed to initialize net_x device\nEAL: Bus (vdev) probe failed.\n";
+        for (device, said, part) in [
+            ("net_null0,foo=bar", "", "(they are 'foo=bar')"),
+            (
+                "net_memif0,role=server,bsize=99999999",
+                "rte_pmd_memif_probe(): Failed to register mp action callback: Operation not supported\n\
+                 memif_set_bs(): Invalid buffer size: 99999999.\n",
+                "cannot be made: memif_set_bs(): Invalid buffer size: 99999999.",
+            ),
+        ] {
+            let error = says(device, &format!("{said}{common}"));
+            assert!(matches!(error, PortError::Failed(_)), "{error}");
+            assert!(text(&error).contains(part), "{error}");
+            assert!(!text(&error).contains("not permitted"), "{error}");
+        }
+        let said =
+            "eth_dev_tap_create(): Unable to create TAP interface: Operation not permitted\n";
+        let error = says("net_tap0", said);
+        assert!(matches!(error, PortError::Permission(_)), "{error}");
+        let error = says(
+            "net_nothing0",
+            "vdev_probe_all_drivers(): no driver found for net_nothing0\n",
+        );
+        assert!(text(&error).contains("no driver has this name"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_without_huge_pages_is_named() {
+        let said = "EAL: 512 hugepages of size 2097152 reserved, but no mounted hugetlbfs found for that size\n\
+                    EAL: FATAL: Cannot get hugepage information.\n";
+        for given in [&["--huge-dir", "/nowhere"][..], &["--huge-dir=/nowhere"]] {
+            let given: Vec<_> = given.iter().map(ToString::to_string).collect();
+            let error = of_start(said, -libc::EACCES, &given);
+            assert!(
+                text(&error).contains("--huge-dir /nowhere: no hugetlbfs"),
+                "{error}"
+            );
+        }
     }
 
     /// A tree with a card that `driver` has, gone with the value.

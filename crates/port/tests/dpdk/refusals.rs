@@ -42,7 +42,22 @@ fn what_a_device_cannot_have() {
         "/../../tests/captures/example.pcap"
     );
     let message = refused(&format!("net_pcap91,rx_pcap={path}"), &queues);
-    assert!(message.contains("1 receive queues at most"), "{message}");
+    assert!(message.contains("1 receive queue at most"), "{message}");
+
+    // Without anything opened; and what was made for that can be opened afterwards.
+    let asked = |device: &str| DpdkPort::check_queues(eal(), &name(device), &queues);
+    let error = asked(&format!("net_pcap91,rx_pcap={path}")).unwrap_err();
+    assert_eq!(error.to_string(), message);
+    asked("net_null91").unwrap();
+    assert_eq!(
+        DpdkPort::open(eal(), &name("net_null91"), &queues)
+            .unwrap()
+            .len(),
+        3
+    );
+
+    let memif = refused("net_memif91,role=server,socket=flowatch-refused", &queues);
+    assert!(memif.contains("the first one's frames again"), "{memif}");
 
     let pool = Options {
         queues: 2,
