@@ -4,7 +4,10 @@ use crate::arguments::{DpdkArguments, WatchArguments};
 use crate::plan::{Plan, Source};
 #[cfg(feature = "dpdk")]
 use crate::watch::complain;
+use engine::Stop;
 use port::{Port, PortError, Transmit};
+#[cfg(feature = "dpdk")]
+use std::time::{Duration, Instant};
 
 /// How a source of DPDK begins.
 const PREFIX: &str = "dpdk:";
@@ -177,18 +180,56 @@ fn tell_log(verbose: bool) {
     }
 }
 
-/// Opens a device to send on.
+/// Opens a device to send on, and waits for its link until `stop`.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_sender(sink: &String, eal: &[String]) -> Result<Box<dyn Transmit>, PortError> {
+pub(crate) fn open_sender(
+    sink: &String,
+    eal: &[String],
+    stop: &Stop,
+) -> Result<Box<dyn Transmit>, PortError> {
     use port::dpdk::{DpdkSender, Eal, SendOptions};
     let devices = devices(&[sink])?;
     let eal = Eal::start(&devices, eal)?;
     let mut senders = DpdkSender::open(&eal, &devices[0], &SendOptions::default())?;
     let mut sender = senders.remove(0);
-    if let Some(notice) = sender.notice() {
+    await_link(&mut sender, stop)?;
+    Ok(Box::new(sender))
+}
+
+/// How long a sender waits in the beginning for its link (for its peer, on a virtual device).
+#[cfg(feature = "dpdk")]
+const LINK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What takes no longer is not spoken of.
+#[cfg(feature = "dpdk")]
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Waits for a link to come up, and says so.
+#[cfg(feature = "dpdk")]
+fn await_link(sender: &mut port::dpdk::DpdkSender, stop: &Stop) -> Result<(), PortError> {
+    let begun = Instant::now();
+    let told = format!(
+        "{}: the link is down; it is waited for, {} s at most",
+        sender.name(),
+        LINK_PATIENCE.as_secs()
+    );
+    let mut is_told = false;
+    let is_up = sender.await_link(LINK_PATIENCE, || {
+        if !is_told && begun.elapsed() >= SILENCE {
+            complain(&told);
+            is_told = true;
+        }
+        !stop.is_requested()
+    })?;
+    if let Some(notice) = sender.notice()
+        && !stop.is_requested()
+    {
         complain(&notice);
     }
-    Ok(Box::new(sender))
+    if is_up && is_told {
+        complain(&format!("{}: the link is up", sender.name()));
+    }
+    Ok(())
 }
 
 /// Opens a device to receive from with one queue.
@@ -205,18 +246,16 @@ pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn P
     Ok(Box::new(port))
 }
 
-/// Opens a device for both ways, a queue each.
+/// Opens a device for both ways, a queue each, and waits for its link until `stop`.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_both(name: &String, eal: &[String]) -> Result<BothWays, PortError> {
+pub(crate) fn open_both(name: &String, eal: &[String], stop: &Stop) -> Result<BothWays, PortError> {
     use port::dpdk::{DpdkSender, Eal, Options, SendOptions};
     let devices = devices(&[name])?;
     let eal = Eal::start(&devices, eal)?;
     let (receive, send) = (Options::default(), SendOptions::default());
     let (mut ports, mut senders) = DpdkSender::open_both(&eal, &devices[0], &receive, &send)?;
     let (port, mut sender) = (ports.remove(0), senders.remove(0));
-    if let Some(notice) = sender.notice() {
-        complain(&notice);
-    }
+    await_link(&mut sender, stop)?;
     Ok((Box::new(port), Box::new(sender)))
 }
 
@@ -257,19 +296,23 @@ pub(crate) fn open(_: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, 
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_sender(sink: &String, _: &[String]) -> Result<Box<dyn Transmit>, PortError> {
+pub(crate) fn open_sender(
+    sink: &str,
+    _: &[String],
+    _: &Stop,
+) -> Result<Box<dyn Transmit>, PortError> {
     Err(not_in_this_build(sink))
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_receiver(source: &String, _: &[String]) -> Result<Box<dyn Port>, PortError> {
+pub(crate) fn open_receiver(source: &str, _: &[String]) -> Result<Box<dyn Port>, PortError> {
     Err(not_in_this_build(source))
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_both(name: &String, _: &[String]) -> Result<BothWays, PortError> {
+pub(crate) fn open_both(name: &str, _: &[String], _: &Stop) -> Result<BothWays, PortError> {
     Err(not_in_this_build(name))
 }
 

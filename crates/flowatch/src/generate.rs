@@ -204,10 +204,12 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
 }
 
 fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failure> {
+    let stop = Stop::default();
+    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
     let opened = open(&plan.content)?;
     // Before anything is sent: a file that cannot be written is told of at once.
     let truth_file = plan.truth.as_deref().map(create).transpose()?;
-    let mut sink = ends::sink(&plan.sink, opened.link, &arguments.eal)?;
+    let mut sink = ends::sink(&plan.sink, opened.link, &arguments.eal, &stop)?;
     let mut options = plan.options;
     if let (Time::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
         *start_ns = first_ns;
@@ -221,7 +223,17 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         source.as_mut(),
         sink.as_mut(),
         truth.as_mut(),
+        &stop,
     )?;
+    if report.link_lost {
+        complain(&format!(
+            "{}: no link for {} s: {} of {} packets were sent",
+            sink.name(),
+            options.link_patience.as_secs(),
+            units::count(report.sent),
+            units::count(options.count.unwrap_or(report.intended)),
+        ));
+    }
     if let (Some(mut file), Some(truth)) = (truth_file, &truth) {
         let result = truth.write_csv(&mut file, |flow| source.key(flow));
         if let Err(error) = result {
@@ -277,7 +289,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     let short = report.sent < report.intended;
     Ok(if opened.is_faulty {
         ExitCode::from(EXIT_FAILED)
-    } else if short && arguments.fail_on_loss {
+    } else if report.link_lost || (short && arguments.fail_on_loss) {
         ExitCode::from(EXIT_LOSS)
     } else {
         ExitCode::SUCCESS
@@ -317,9 +329,8 @@ fn carry_out(
     source: &mut dyn Sendable,
     sink: &mut dyn Transmit,
     truth: Option<&mut Truth>,
+    stop: &Stop,
 ) -> Result<SendReport, Failure> {
-    let stop = Stop::default();
-    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
     let control = Control::default();
     let core = arguments
         .cores
@@ -346,7 +357,13 @@ fn carry_out(
             if stop.is_requested() {
                 control.stop.store(true, Ordering::Relaxed);
             }
+            for notice in control.take_told() {
+                complain(&notice);
+            }
             ticker.tick("packets", || control.sent.load(Ordering::Relaxed));
+        }
+        for notice in control.take_told() {
+            complain(&notice);
         }
         sending.join()
     });

@@ -52,7 +52,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         link_numbers: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
     };
-    let layer = match dpdk::prepare(&plan) {
+    let _layer = match dpdk::prepare(&plan) {
         Ok(layer) => layer,
         Err(error) => return not_opened(&error),
     };
@@ -73,8 +73,6 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Ok(ports) => ports,
         Err(error) => return not_opened(&error),
     };
-    // The ports hold it.
-    drop(layer);
     let collector = match open_outputs(&plan) {
         Ok(outputs) => {
             let width = plan.meter.schema().statistics.len();

@@ -58,7 +58,9 @@ pub use rate::{Layer, Rate, RateText};
 pub use recording::Recording;
 pub use replay::{Replay, ReplayOptions};
 pub use schedule::Schedule;
-pub use send::{Control, Pace, SendOptions, SendReport, Time, WhenFull, WhenLate, send};
+pub use send::{
+    Control, LINK_PATIENCE, Pace, SendOptions, SendReport, Time, WhenFull, WhenLate, send,
+};
 pub use sequence_check::{SequenceCheck, SequenceCounts};
 pub use sizes::{FCS, SIZE_MAX, SIZE_MIN, Sizes, WIRE_OVERHEAD};
 pub use source::{Filled, NO_FLOW, Source};

@@ -10,6 +10,7 @@ use hw::time::{TickRate, monotonic_raw_ns, realtime_ns, ticks};
 use port::frame::BURST;
 use port::{PortError, Transmit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What sets the pace.
@@ -67,9 +68,14 @@ pub struct SendOptions {
     pub when_late: WhenLate,
     /// What happens to frames that the link does not take.
     pub when_full: WhenFull,
+    /// With a count, and frames that are offered again: ends when the link has been down for so long.
+    pub link_patience: Duration,
     /// The most frames handed to the link at once, up to [`BURST`].
     pub burst: usize,
 }
+
+/// How long a run that has a count to reach waits for a link that is down.
+pub const LINK_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Default for SendOptions {
     fn default() -> Self {
@@ -80,6 +86,7 @@ impl Default for SendOptions {
             duration: None,
             when_late: WhenLate::CatchUp,
             when_full: WhenFull::Retry,
+            link_patience: LINK_PATIENCE,
             burst: BURST,
         }
     }
@@ -92,6 +99,20 @@ pub struct Control {
     pub stop: AtomicBool,
     /// Frames that the link has taken so far.
     pub sent: AtomicU64,
+    /// What the link has told, until [`Control::take_told`].
+    pub told: Mutex<Vec<String>>,
+}
+
+impl Control {
+    /// What the link has told since this was last asked: that it is down, or up again.
+    pub fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tell(&self, notice: String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push(notice);
+    }
 }
 
 /// What a run came to. `intended = offered + skipped + unsent`; `offered = sent + refused + left`.
@@ -125,6 +146,8 @@ pub struct SendReport {
     pub by_class: Vec<u64>,
     /// Whether the source came to its end.
     pub source_ended: bool,
+    /// Whether the run ended because there was no link.
+    pub link_lost: bool,
 }
 
 /// After the end of the time, what is late may still catch up for so long.
@@ -174,6 +197,8 @@ struct Sender<'a, S: ?Sized> {
     /// The same, and the time to catch up.
     last_end: u64,
     classes: usize,
+    /// Whether the link was down when it was last asked.
+    is_down: bool,
 }
 
 /// Elapsed ticks, and what they mean.
@@ -268,6 +293,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             },
             recorded: 0,
             classes,
+            is_down: false,
         }
     }
 
@@ -296,6 +322,9 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 Due::Nothing => break,
             };
             self.burst(sink, elapsed, fresh)?;
+            if self.report.link_lost {
+                break;
+            }
         }
         self.report.refused += self.pending.count as u64;
         if !self.clock.is_virtual {
@@ -446,10 +475,24 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             self.report.refused += self.pending.count as u64;
             self.pending.count = 0;
         }
-        if taken == 0 {
+        if taken == 0 || self.is_down {
+            self.look_at_link(sink);
             std::hint::spin_loop();
         }
         Ok(())
+    }
+
+    /// Hears what a link says that takes nothing, and whether it is down for too long.
+    #[cold]
+    fn look_at_link(&mut self, sink: &mut (impl Transmit + ?Sized)) {
+        while let Some(notice) = sink.notice() {
+            self.control.tell(notice);
+        }
+        let down = sink.down_since();
+        self.is_down = down.is_some();
+        self.report.link_lost = self.options.count.is_some()
+            && self.options.when_full == WhenFull::Retry
+            && down.is_some_and(|since| since.elapsed() >= self.options.link_patience);
     }
 
     /// The link took the first `taken` of what was pending.

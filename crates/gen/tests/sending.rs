@@ -9,7 +9,7 @@ use generator::{
 use port::{NullSink, PortError, Slot, Transmit};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A link that takes as many frames of each burst as its script says, and reads what it took.
 struct Moody {
@@ -389,4 +389,96 @@ fn frames_are_counted_by_kind() {
     };
     assert_eq!(report.by_class, [of([0, 1]), of([2, 3])]);
     assert_eq!(report.by_class.iter().sum::<u64>(), 1000);
+}
+
+/// A link that takes so many frames, and is down from then on.
+struct Leaving {
+    sink: NullSink,
+    left: usize,
+    down: Option<Instant>,
+}
+
+impl Leaving {
+    fn new(left: usize) -> Self {
+        Self {
+            sink: NullSink::new(),
+            left,
+            down: None,
+        }
+    }
+}
+
+impl Transmit for Leaving {
+    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
+        self.sink.reserve(count, room)
+    }
+    fn submit(&mut self, count: usize) -> Result<usize, PortError> {
+        let taken = self.left.min(count);
+        self.left -= taken;
+        if taken == 0 {
+            self.down.get_or_insert_with(Instant::now);
+        }
+        self.sink.submit(taken)
+    }
+    fn discard(&mut self) {
+        self.sink.discard();
+    }
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn down_since(&self) -> Option<Instant> {
+        self.down
+    }
+    fn notice(&mut self) -> Option<String> {
+        None
+    }
+    fn sent(&self) -> (u64, u64) {
+        self.sink.sent()
+    }
+    fn name(&self) -> &str {
+        "leaving"
+    }
+}
+
+#[test]
+fn a_run_with_a_count_ends_when_its_link_stays_down() {
+    let mut sink = Leaving::new(700);
+    let mut truth = Truth::new(100);
+    let options = SendOptions {
+        count: Some(1_000),
+        link_patience: Duration::from_millis(50),
+        ..SendOptions::default()
+    };
+    let begun = Instant::now();
+    let report = send(
+        &mut traffic(Order::Uniform),
+        &mut sink,
+        &options,
+        Some(&mut truth),
+        &Control::default(),
+    )
+    .unwrap();
+    assert!(report.link_lost && begun.elapsed() >= options.link_patience);
+    assert_eq!((report.sent, report.intended), (700, 1_000));
+    assert_identity(&report, &sink, &truth);
+}
+
+#[test]
+fn a_run_without_a_count_outlasts_its_link() {
+    let mut sink = Leaving::new(700);
+    let options = SendOptions {
+        duration: Some(Duration::from_millis(200)),
+        link_patience: Duration::from_millis(20),
+        ..SendOptions::default()
+    };
+    let report = send(
+        &mut traffic(Order::Uniform),
+        &mut sink,
+        &options,
+        None,
+        &Control::default(),
+    )
+    .unwrap();
+    assert!(!report.link_lost);
+    assert!(report.elapsed_ns >= 200_000_000);
 }

@@ -1,7 +1,7 @@
 //! The trait that every way of sending implements.
 
 use crate::frame::PortError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Room for one frame, in the memory that the link will send from.
 #[derive(Debug)]
@@ -64,6 +64,17 @@ pub trait Transmit: Send {
         Ok(true)
     }
 
+    /// Since when the link has been down, where it tells: looked at now and then while it takes no
+    /// frames.
+    fn down_since(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Something that a person should be told, once each.
+    fn notice(&mut self) -> Option<String> {
+        None
+    }
+
     /// Frames and bytes that the link took, by its own count.
     fn sent(&self) -> (u64, u64);
 
@@ -90,6 +101,14 @@ impl<T: Transmit + ?Sized> Transmit for Box<T> {
 
     fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
         (**self).see_off(patience)
+    }
+
+    fn down_since(&self) -> Option<Instant> {
+        (**self).down_since()
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        (**self).notice()
     }
 
     fn sent(&self) -> (u64, u64) {

@@ -131,7 +131,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
             connections: arguments.count,
         },
     };
-    let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal)?;
+    let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal, &stop)?;
     let started = Instant::now();
     let counters = turn(arguments, &stop, &mut peer, port.as_mut(), sink.as_mut())?;
     let elapsed = started.elapsed();

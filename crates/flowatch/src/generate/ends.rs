@@ -3,17 +3,20 @@
 use super::plan::Sink;
 use crate::dpdk::{self, BothWays};
 use crate::watch::complain;
+use engine::Stop;
 use port::{AfPacket, AfPacketSender, NullSink, PcapWriter, Port, PortError, Transmit, af_packet};
 use wire::LinkType;
 
 /// Forgets what it is given.
 const NULL: &str = "null:";
 
-/// Opens a sink for frames of `link`. `eal` are arguments for DPDK.
+/// Opens a sink for frames of `link`. `eal` are arguments for DPDK, whose peers are waited for until
+/// `stop`.
 pub(crate) fn sink(
     sink: &Sink,
     link: LinkType,
     eal: &[String],
+    stop: &Stop,
 ) -> Result<Box<dyn Transmit>, PortError> {
     match sink {
         Sink::File(path) => Ok(Box::new(PcapWriter::create(path, link)?)),
@@ -23,7 +26,7 @@ pub(crate) fn sink(
              with -w",
             link.linktype()
         ))),
-        Sink::Interface(name) if dpdk::is_device(name) => dpdk::open_sender(name, eal),
+        Sink::Interface(name) if dpdk::is_device(name) => dpdk::open_sender(name, eal, stop),
         Sink::Interface(name) => Ok(Box::new(AfPacketSender::open(name)?)),
     }
 }
@@ -42,15 +45,15 @@ pub(crate) fn source(name: &String, eal: &[String]) -> Result<Box<dyn Port>, Por
     }
 }
 
-/// Opens an interface for both ways.
-pub(crate) fn both(name: &String, eal: &[String]) -> Result<BothWays, PortError> {
+/// Opens an interface for both ways; as [`sink`].
+pub(crate) fn both(name: &String, eal: &[String], stop: &Stop) -> Result<BothWays, PortError> {
     if name == NULL {
         return Err(PortError::Failed(format!(
             "{NULL} leads nowhere, nobody answers; a closed loop needs an interface"
         )));
     }
     if dpdk::is_device(name) {
-        dpdk::open_both(name, eal)
+        dpdk::open_both(name, eal, stop)
     } else {
         Ok((interface(name)?, Box::new(AfPacketSender::open(name)?)))
     }

@@ -207,6 +207,7 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
                 WhenFullArgument::Drop => WhenFull::Drop,
             },
             burst: usize::from(arguments.burst),
+            ..SendOptions::default()
         },
         sink,
         content,

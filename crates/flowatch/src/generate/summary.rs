@@ -28,6 +28,8 @@ pub(crate) struct Summary {
     /// What was intended and not sent.
     shortfall: u64,
     link_full: u64,
+    /// Whether the run ended because there was no link.
+    link_lost: bool,
     seconds: f64,
     packets_per_second: f64,
     /// At layer 1: preamble, check sequence and gap counted.
@@ -139,6 +141,7 @@ impl Told<'_> {
             unsent: report.unsent,
             shortfall: report.intended - report.sent.min(report.intended),
             link_full: report.full,
+            link_lost: report.link_lost,
             seconds: self.seconds(),
             packets_per_second,
             bits_per_second,

@@ -268,6 +268,59 @@ fn what_our_generator_sends_over_a_memif_is_what_is_recorded() {
     }
 }
 
+/// The one that stays behind says that its link is down, and ends though its count is not reached.
+#[test]
+fn a_sender_whose_receiver_leaves_ends_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memif");
+    let device = format!("socket={},socket-abstract=no", socket.display());
+    let mut watching = Running::start(&mut watch(&format!(
+        "-i dpdk:net_memif0,role=server,{device} -c 500 --summary json {NO_HUGE}"
+    )));
+    watching.await_line(|line| line.contains("the link is down"));
+    // Slowly: frames that are sent in the moment in which the rings go may end the program.
+    let sent = run(&mut generate(&format!(
+        "-i dpdk:net_memif0,role=client,{device} --rate 1Kpps -c 100000 --summary json {NO_HUGE}"
+    )));
+    assert_eq!(watching.finish().code, Some(0));
+    assert_eq!(sent.code, Some(1), "{sent:?}");
+    let summary = Summary::parse(&sent.stdout).unwrap();
+    let count = summary.number("/sent");
+    assert!((500..50_000).contains(&count), "{sent:?}");
+    assert_eq!(summary.at("/link_lost"), true);
+    let said: Vec<_> = sent.stderr.lines().collect();
+    let [down, lost] = said[..] else {
+        panic!("{sent:?}");
+    };
+    assert!(down.contains("the link went down"), "{down}");
+    assert!(
+        lost.contains("no link for 5 s") && lost.ends_with("of 100,000 packets were sent"),
+        "{lost}"
+    );
+}
+
+/// A memif's server that waits for its peer says so, and ends in order: no socket file stays.
+#[test]
+fn a_sender_that_waits_for_its_peer_can_be_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memif");
+    let mut sending = Running::start(&mut generate(&format!(
+        "-i dpdk:net_memif0,role=server,socket={},socket-abstract=no -c 100 --summary json {NO_HUGE}",
+        socket.display()
+    )));
+    sending.await_line(|line| line.contains("it is waited for, 10 s at most"));
+    assert!(socket.exists());
+    sending.signal("TERM");
+    let outcome = sending.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let summary = Summary::parse(&outcome.stdout).unwrap();
+    assert_eq!(
+        ["sent", "unsent"].map(|name| summary.number(&format!("/{name}"))),
+        [0, 100]
+    );
+    assert!(!socket.exists());
+}
+
 /// `dpdk-testpmd` as the sending end of a memif, until its standard input ends; it sends what fits.
 fn testpmd(socket: &Path) -> Command {
     let device = format!(

@@ -100,8 +100,6 @@ pub struct SendOptions {
     pub ring: u16,
     /// Buffers of each sender's pool; `None`: twice what the ring holds, and the caches.
     pub pool_size: Option<u32>,
-    /// How long to wait for the link to come up (for the peer, on a virtual device).
-    pub link_patience: Duration,
 }
 
 impl Default for SendOptions {
@@ -110,7 +108,6 @@ impl Default for SendOptions {
             queues: 1,
             ring: 1024,
             pool_size: None,
-            link_patience: Duration::from_secs(10),
         }
     }
 }

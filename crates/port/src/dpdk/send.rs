@@ -1,5 +1,6 @@
 //! A transmit queue of a device as a [`Transmit`].
 
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::slice;
@@ -20,6 +21,9 @@ use crate::transmit::{Slot, Transmit};
 /// Between two looks at a link that is awaited.
 const LINK_LOOK: Duration = Duration::from_millis(5);
 
+/// Between two looks at a link that takes no frames.
+const DOWN_LOOK: Duration = Duration::from_millis(100);
+
 /// How long frames that were sent are given to leave: a peer reads what its ring holds (a memif
 /// forgets it when one side goes), a card sends what its ring holds.
 const LINGER: Duration = Duration::from_millis(100);
@@ -37,10 +41,19 @@ pub struct DpdkSender {
     known_thread: bool,
     frames: u64,
     bytes: u64,
-    notice: Option<String>,
+    link: Link,
+    notices: VecDeque<String>,
     /// After the buffers, which are of it.
     pool: Pool,
     device: Arc<Device>,
+}
+
+/// What is known of the link.
+struct Link {
+    looked: Instant,
+    down_since: Option<Instant>,
+    /// Whether it has been said that it is down, and that it is up again.
+    told: [bool; 2],
 }
 
 /// Buffers that are written, or lent to be.
@@ -159,8 +172,8 @@ impl Drop for Buffers {
 }
 
 impl DpdkSender {
-    /// Opens a device to send on, and gives a sender for each of its transmit queues. Waits for the
-    /// link as long as the options say.
+    /// Opens a device to send on, and gives a sender for each of its transmit queues. The link need
+    /// not be up yet: see [`DpdkSender::await_link`].
     ///
     /// # Errors
     /// When there is no such device, or it cannot be had, configured as wanted or started: one line
@@ -197,17 +210,10 @@ impl DpdkSender {
     }
 
     fn of(eal: &Eal, device: &Arc<Device>, options: &SendOptions) -> Result<Vec<Self>, PortError> {
-        let up = await_link(device, options.link_patience)?;
         let senders = (0..options.queues).map(|queue| {
             let pool = Pool::new(eal, options.buffers(cache_most()), device.socket)?;
             // SAFETY: a pool of frames.
             let room = unsafe { shim::flowatch_dpdk_buffer_room(pool.as_ptr()) };
-            let down = (queue == 0 && !up).then(|| {
-                format!(
-                    "{}: the link is down, and takes no frames until it is up",
-                    device.name
-                )
-            });
             Ok(Self {
                 buffers: Buffers::new(room as usize),
                 queue,
@@ -219,7 +225,12 @@ impl DpdkSender {
                 known_thread: false,
                 frames: 0,
                 bytes: 0,
-                notice: down,
+                link: Link {
+                    looked: Instant::now(),
+                    down_since: None,
+                    told: [false; 2],
+                },
+                notices: VecDeque::new(),
                 pool,
                 device: Arc::clone(device),
             })
@@ -227,9 +238,54 @@ impl DpdkSender {
         senders.collect()
     }
 
-    /// Something that a person should be told, once.
-    pub fn notice(&mut self) -> Option<String> {
-        self.notice.take()
+    /// Waits until the link is up (on a virtual device: its peer has come), for so long at most, and
+    /// as long as `wait` says so. Whether it is, or may be.
+    ///
+    /// # Errors
+    /// When the device was removed.
+    pub fn await_link(
+        &mut self,
+        patience: Duration,
+        mut wait: impl FnMut() -> bool,
+    ) -> Result<bool, PortError> {
+        let begun = Instant::now();
+        while self.device.is_up()? == Some(false) {
+            if begun.elapsed() >= patience || !wait() {
+                self.link.down_since = Some(Instant::now());
+                self.link.told[0] = true;
+                self.notices.push_back(format!(
+                    "{}: the link is down, and takes no frames until it is up",
+                    self.device.name
+                ));
+                return Ok(false);
+            }
+            std::thread::sleep(LINK_LOOK);
+        }
+        Ok(true)
+    }
+
+    /// Looks at a link that takes no frames, or that was down, now and then. A link that flaps is told
+    /// of once.
+    #[cold]
+    fn look_after(&mut self) -> Result<(), PortError> {
+        let now = Instant::now();
+        if now - self.link.looked < DOWN_LOOK {
+            return Ok(());
+        }
+        self.link.looked = now;
+        let was_down = self.link.down_since.is_some();
+        let is_down = self.device.is_up()? == Some(false);
+        let (event, told) = match (was_down, is_down) {
+            (false, true) => ("the link went down; sending goes on when it is up again", 0),
+            (true, false) => ("the link is up", 1),
+            _ => return Ok(()),
+        };
+        self.link.down_since = is_down.then_some(now);
+        if !std::mem::replace(&mut self.link.told[told], true) {
+            self.notices
+                .push_back(format!("{}: {event}", self.device.name));
+        }
+        Ok(())
     }
 }
 
@@ -238,20 +294,6 @@ fn queues(receive: u16, options: &SendOptions) -> Queues {
         receive,
         transmit: options.queues,
         transmit_ring: options.ring,
-    }
-}
-
-/// Waits until the link is up, or has not come up for so long. Whether it is (or may be).
-fn await_link(device: &Device, patience: Duration) -> Result<bool, PortError> {
-    let begun = Instant::now();
-    loop {
-        if device.is_up()? != Some(false) {
-            return Ok(true);
-        }
-        if begun.elapsed() >= patience {
-            return Ok(false);
-        }
-        std::thread::sleep(LINK_LOOK);
     }
 }
 
@@ -291,7 +333,18 @@ impl Transmit for DpdkSender {
         let lengths = &self.buffers.lengths[..taken];
         self.bytes += lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
         self.buffers.take(taken, count);
+        if taken == 0 || self.link.down_since.is_some() {
+            self.look_after()?;
+        }
         Ok(taken)
+    }
+
+    fn down_since(&self) -> Option<Instant> {
+        self.link.down_since
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.notices.pop_front()
     }
 
     fn discard(&mut self) {

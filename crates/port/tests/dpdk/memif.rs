@@ -12,9 +12,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn client(number: u32, socket: &str) -> DpdkSender {
     let device = format!("net_memif{number},role=client,socket={socket},socket-abstract=no");
-    DpdkSender::open(eal(), &name(&device), &SendOptions::default())
+    let mut sender = DpdkSender::open(eal(), &name(&device), &SendOptions::default())
         .unwrap()
-        .remove(0)
+        .remove(0);
+    assert!(sender.await_link(LIMIT, || true).unwrap());
+    sender
 }
 
 /// Sends `count` frames, reading them on the other side; then the sender goes.
