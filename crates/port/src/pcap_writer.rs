@@ -14,6 +14,12 @@ const MAGIC: u32 = 0xa1b2_3c4d;
 /// Largest packet that a reader has to expect, as libpcap writes it.
 const SNAP_LENGTH: u32 = 262_144;
 
+/// Bytes of the file's header, and of the one in front of each frame, in which the frame's length
+/// stands.
+const FILE_HEADER: usize = 24;
+const FRAME_HEADER: usize = 16;
+const LENGTH_AT: usize = 8;
+
 /// Written at a time.
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -21,8 +27,12 @@ const BLOCK_BYTES: usize = 256 << 10;
 pub struct PcapWriter {
     name: String,
     writer: Box<dyn Write + Send>,
+    /// The file again, where it is one that was made here, to cut it off.
+    file: Option<File>,
     buffer: Vec<u8>,
     memory: SlotMemory,
+    /// Frames and bytes, the header's included, that the system has taken.
+    written: (u64, u64),
     frames: u64,
     bytes: u64,
 }
@@ -34,11 +44,21 @@ impl PcapWriter {
     /// When it cannot be created: a missing right is [`PortError::Permission`].
     pub fn create(path: &Path, link: LinkType) -> Result<Self, PortError> {
         if path == Path::new("-") {
-            return Self::new("standard output", Box::new(io::stdout()), link);
+            let name = "standard output";
+            let writer = standard_output().map_err(|error| {
+                PortError::Failed(format!("{name}: cannot be written: {error}"))
+            })?;
+            return Self::new(name, writer, link);
         }
         let name = path.display().to_string();
         match File::create(path) {
-            Ok(file) => Self::new(&name, Box::new(file), link),
+            Ok(file) => {
+                // Without this handle all is written the same.
+                let again = file.try_clone().ok();
+                let mut writer = Self::new(&name, Box::new(file), link)?;
+                writer.file = again;
+                Ok(writer)
+            }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 Err(PortError::Permission(format!(
                     "{name}: no permission to write it; choose another directory, or: sudo touch {name} && sudo chown $USER {name}"
@@ -74,28 +94,87 @@ impl PcapWriter {
         Ok(Self {
             name: name.to_owned(),
             writer,
+            file: None,
             buffer,
             memory: SlotMemory::new(),
+            written: (0, 0),
             frames: 0,
             bytes: 0,
         })
     }
 
     fn write(&mut self) -> Result<(), PortError> {
-        let result = self.writer.write_all(&self.buffer);
+        let mut taken = 0;
+        let mut result = Ok(());
+        while let Some(rest) = self.buffer.get(taken..).filter(|rest| !rest.is_empty()) {
+            match self.writer.write(rest) {
+                Ok(0) => result = Err(ErrorKind::WriteZero.into()),
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => result = Err(error),
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        let (frames, bytes) = self.whole_frames(taken);
+        self.written.0 += frames;
+        self.written.1 += bytes;
         self.buffer.clear();
-        result.map_err(|error| self.failure(&error))
+        result.map_err(|error| {
+            if let Some(file) = &self.file {
+                // A reader would stumble over a part of a frame. A device has no length.
+                let _ = file.set_len(self.written.1);
+            }
+            self.failure(&error)
+        })
+    }
+
+    /// How many frames of the buffer are whole in its first `taken` bytes, and where they end.
+    fn whole_frames(&self, taken: usize) -> (u64, u64) {
+        let mut frames = 0;
+        let mut end = if self.written.1 == 0 { FILE_HEADER } else { 0 };
+        if end > taken {
+            return (0, 0);
+        }
+        while let Some(&[a, b, c, d]) = self.buffer.get(end + LENGTH_AT..end + LENGTH_AT + 4) {
+            let next = end + FRAME_HEADER + u32::from_le_bytes([a, b, c, d]) as usize;
+            if next > taken {
+                break;
+            }
+            frames += 1;
+            end = next;
+        }
+        (frames, end as u64)
     }
 
     fn failure(&self, error: &io::Error) -> PortError {
+        let name = &self.name;
         match error.kind() {
-            ErrorKind::BrokenPipe => PortError::ReaderGone(self.name.clone()),
+            ErrorKind::BrokenPipe => PortError::ReaderGone(name.clone()),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                PortError::Failed(format!("{}: no space left on the device", self.name))
+                PortError::Failed(format!(
+                    "{name}: no space left on the device; the first {} packets are in it: make room and begin \
+                     again, or write fewer (-c)",
+                    self.written.0
+                ))
             }
-            _ => PortError::Failed(format!("{}: cannot be written: {error}", self.name)),
+            _ => PortError::Failed(format!("{name}: cannot be written: {error}")),
         }
     }
+}
+
+/// Standard output without the line buffer that the standard library puts before it.
+#[cfg(unix)]
+fn standard_output() -> io::Result<Box<dyn Write + Send>> {
+    use std::os::fd::AsFd;
+    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok(Box::new(File::from(descriptor)))
+}
+
+#[cfg(not(unix))]
+fn standard_output() -> io::Result<Box<dyn Write + Send>> {
+    Ok(Box::new(io::stdout()))
 }
 
 impl Transmit for PcapWriter {
@@ -204,6 +283,52 @@ mod tests {
             }
         }
         assert_eq!(number, 10_240);
+    }
+
+    /// Takes so many bytes, in small parts.
+    struct Room(usize);
+
+    impl Write for Room {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.0).min(7);
+            if taken == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.0 -= taken;
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_tells_how_many_packets_found_room() {
+        const FRAME: usize = FRAME_HEADER + 1000;
+        for (room, frames) in [
+            (0, 0),
+            (FILE_HEADER + FRAME - 1, 0),
+            (FILE_HEADER + FRAME, 1),
+            (FILE_HEADER + 2 * FRAME - 1, 1),
+            (FILE_HEADER + 700 * FRAME, 700),
+            (FILE_HEADER + 701 * FRAME - 1000, 700),
+        ] {
+            let mut writer =
+                PcapWriter::new("x", Box::new(Room(room)), LinkType::Ethernet).unwrap();
+            let result = (0..10).try_for_each(|_| {
+                for slot in writer.reserve(100, 1500)? {
+                    slot.length = 1000;
+                }
+                writer.submit(100).map(|_| ())
+            });
+            let text = result
+                .and_then(|()| writer.flush())
+                .unwrap_err()
+                .to_string();
+            let said = format!("the first {frames} packets are in it: make room");
+            assert!(text.contains(&said), "{room}: {text}");
+        }
     }
 
     #[test]
