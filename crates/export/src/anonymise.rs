@@ -14,7 +14,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::names::{NameText, NamesRecord};
 use flow::{Record, RecordBatch};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use wire::FlowKey;
 
@@ -55,8 +55,16 @@ pub enum AnonymiseError {
         /// What was asked.
         bits: String,
     },
+    /// There is no key file.
+    #[error(
+        "key file {path}: no such file; name another, or make a key: head -c 32 /dev/urandom > {path}"
+    )]
+    NoKeyFile {
+        /// The file.
+        path: String,
+    },
     /// The key file cannot be read.
-    #[error("key file {path}: {source}")]
+    #[error("key file {path}: {source}; name a file that can be read, with a key of 32 bytes")]
     KeyFile {
         /// The file.
         path: String,
@@ -317,9 +325,12 @@ fn read_key(path: &Path) -> Result<CryptoPan, AnonymiseError> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(KEY_FILE_BYTES_MAX).read_to_end(&mut bytes))
-        .map_err(|source| AnonymiseError::KeyFile {
-            path: path.display().to_string(),
-            source,
+        .map_err(|source| {
+            let path = path.display().to_string();
+            match source.kind() {
+                ErrorKind::NotFound => AnonymiseError::NoKeyFile { path },
+                _ => AnonymiseError::KeyFile { path, source },
+            }
         })?;
     CryptoPan::from_file_contents(&bytes).map_err(|reason| AnonymiseError::Key {
         path: path.display().to_string(),
@@ -375,7 +386,16 @@ mod tests {
             );
         }
         let error = Anonymiser::open("crypto-pan=/no/such/file").unwrap_err();
-        assert!(error.to_string().contains("/no/such/file"), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "key file /no/such/file: no such file; name another, or make a key: \
+             head -c 32 /dev/urandom > /no/such/file"
+        );
+        let error = Anonymiser::open("crypto-pan=/").unwrap_err();
+        assert!(
+            error.to_string().contains("name a file that can be read"),
+            "{error}"
+        );
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 31]).unwrap();
         let error = Anonymiser::open(&format!("crypto-pan={}", file.path().display()));
