@@ -52,7 +52,8 @@ pub(crate) struct Summary {
     cpu_seconds: f64,
     table_memory_bytes: usize,
     outputs: Vec<SummaryOutput>,
-    /// Records that a full way to the writer lost.
+    /// Records lost on their way: each output's `lost`, and those that never came as far as to the
+    /// outputs.
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
     top_flows: Vec<TopFlow>,
@@ -143,7 +144,7 @@ struct TopFlow {
 }
 
 impl Summary {
-    /// Sums a run up.
+    /// Sums a run up. `records_lost` are those that never came as far as to the outputs.
     pub(crate) fn new(
         plan: &Plan,
         report: &Report,
@@ -199,7 +200,12 @@ impl Summary {
                     left_out: output.left_out,
                 })
                 .collect(),
-            records_lost,
+            records_lost: records_lost
+                + collected
+                    .outputs
+                    .iter()
+                    .map(|output| output.lost)
+                    .sum::<u64>(),
             per_queue: report
                 .queues
                 .iter()
