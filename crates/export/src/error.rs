@@ -73,7 +73,7 @@ pub enum ExportError {
     NoRotation,
     /// Somebody removed the file while it was written.
     #[error(
-        "{target}: removed while it was written; what went into it is lost, and it is made anew"
+        "{target}: removed while it was written; what went into it is lost, and what comes goes into a new one"
     )]
     Removed {
         /// The output.

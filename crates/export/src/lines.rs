@@ -6,7 +6,7 @@ mod place;
 pub(crate) use place::Place;
 
 use crate::error::ExportError;
-use crate::output::{Output, Whereabouts};
+use crate::output::{Output, Unended, Whereabouts};
 use crate::rotation::{Names, Slot};
 use crate::text::Text;
 
@@ -38,12 +38,10 @@ pub(crate) struct Lines {
     waiting: u64,
     written: u64,
     lost: u64,
-    /// Of those written, the ones that compression may still hold.
-    in_doubt: u64,
-    /// Of those written, the ones since the file was last seen under its name.
-    unseen: u64,
-    /// The output ends inside a line, whose rest stands first in `text`.
-    torn: bool,
+    /// Of those written, the ones in the file that is being written.
+    in_file: u64,
+    /// The output ends with so many bytes of a line, whose rest stands first in `text`.
+    torn: usize,
     /// The reader has gone.
     closed: bool,
 }
@@ -72,9 +70,8 @@ impl Lines {
             waiting: 0,
             written: 0,
             lost: 0,
-            in_doubt: 0,
-            unseen: 0,
-            torn: false,
+            in_file: 0,
+            torn: 0,
             closed: false,
         }
     }
@@ -82,7 +79,7 @@ impl Lines {
     /// Says that the next line is of a record of this time, before it is put into `text`.
     #[inline(always)]
     pub(crate) fn make_way(&mut self, time_ns: i64) -> Result<(), ExportError> {
-        if self.slot.excludes(time_ns) {
+        if self.slot.is_over(time_ns) {
             self.next_slot(time_ns)
         } else {
             Ok(())
@@ -93,7 +90,7 @@ impl Lines {
     #[inline(never)]
     fn next_slot(&mut self, time_ns: i64) -> Result<(), ExportError> {
         let result = self.end_file();
-        self.slot = self.place.slot(time_ns);
+        self.slot = self.place.slot_after(&self.slot, time_ns);
         result
     }
 
@@ -125,23 +122,12 @@ impl Lines {
     /// meanwhile is made anew.
     pub(crate) fn flush(&mut self) -> Result<(), ExportError> {
         let found = self.look_after_file();
-        let result = if self.waiting > 0 || self.torn {
+        let result = if self.waiting > 0 {
             self.write_waiting()
         } else {
-            Ok(())
+            self.output.as_mut().map_or(Ok(()), Output::sync)
         };
-        found.and(result).and(self.sync())
-    }
-
-    /// Compression gives out what it holds.
-    fn sync(&mut self) -> Result<(), ExportError> {
-        if self.in_doubt > 0
-            && let Some(output) = &mut self.output
-        {
-            output.sync()?;
-            self.in_doubt = 0;
-        }
-        Ok(())
+        found.and(result)
     }
 
     fn look_after_file(&mut self) -> Result<(), ExportError> {
@@ -149,20 +135,18 @@ impl Lines {
             return Ok(());
         };
         match output.whereabouts() {
-            Whereabouts::InPlace => {
-                self.unseen = 0;
-                Ok(())
-            }
+            Whereabouts::InPlace => Ok(()),
             // What was written is where it was moved to.
             Whereabouts::Moved => {
-                let result = self.finish_output();
+                let (_, result) = self.finish_output();
                 self.abandon();
                 result
             }
             Whereabouts::Removed => {
                 let target = output.name().to_owned();
-                self.written -= self.unseen;
-                self.lost += self.unseen;
+                self.drop_rest_of_line();
+                self.written -= self.in_file;
+                self.lost += self.in_file;
                 self.abandon();
                 Err(ExportError::Removed { target })
             }
@@ -173,21 +157,20 @@ impl Lines {
     fn abandon(&mut self) {
         self.output = None;
         self.names = None;
-        self.unseen = 0;
-        self.in_doubt = 0;
-        if self.torn {
-            self.drop_rest_of_line();
-        }
+        self.in_file = 0;
     }
 
-    /// The rest of a line whose first part is in a file that is gone.
+    /// Gives a line up whose first part is in a file that nothing goes into any more.
     fn drop_rest_of_line(&mut self) {
+        if self.torn == 0 {
+            return;
+        }
         let bytes = self.text.as_bytes();
         let end = bytes.iter().position(|&byte| byte == b'\n');
         let rest = end.map_or(bytes.len(), |at| at + 1)..bytes.len();
         self.text.keep(rest);
-        self.torn = false;
-        self.waiting = self.waiting.saturating_sub(1);
+        self.torn = 0;
+        self.waiting -= 1;
         self.lost += 1;
     }
 
@@ -198,8 +181,11 @@ impl Lines {
             // A file without its first line is of no use.
             if taken < self.header.len() || output.compresses() {
                 self.closed |= fault.is_broken_pipe();
-                if let Some(names) = &names {
-                    let _ = std::fs::remove_file(&names.now);
+                if names.is_some() {
+                    output.remove();
+                } else {
+                    // An empty one does not look as if it were whole. Of a pipe it is too late.
+                    let _ = output.cut(0);
                 }
                 return Err(fault);
             }
@@ -220,11 +206,12 @@ impl Lines {
                 target: self.place.to_string(),
             });
         }
-        if self.output.is_none()
-            && let Err(fault) = self.open_file()
-        {
-            self.lose_all();
-            return Err(fault);
+        if self.output.is_none() {
+            self.place.make_directory_again();
+            if let Err(fault) = self.open_file() {
+                self.lose_all();
+                return Err(fault);
+            }
         }
         let Some(output) = &mut self.output else {
             return Ok(());
@@ -236,7 +223,7 @@ impl Lines {
             Ok(()) => {
                 self.count_written(self.waiting);
                 self.waiting = 0;
-                self.torn = false;
+                self.torn = 0;
                 self.text.clear();
                 return Ok(());
             }
@@ -244,16 +231,20 @@ impl Lines {
         };
         let (out, rest) = bytes.split_at(taken);
         let whole = out.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        let torn = out.last().map_or(self.torn, |&last| last != b'\n');
+        let torn = match out.iter().rposition(|&byte| byte == b'\n') {
+            Some(at) => taken - at - 1,
+            None => self.torn + taken,
+        };
         let rest_of_line = rest
             .iter()
             .position(|&byte| byte == b'\n')
-            .filter(|_| torn)
+            .filter(|_| torn > 0)
             .map_or(0, |at| at + 1);
         self.count_written(whole);
-        self.lost += self.waiting - whole - u64::from(torn);
-        self.waiting = u64::from(torn);
         self.torn = torn;
+        let torn = u64::from(torn > 0);
+        self.lost += self.waiting - whole - torn;
+        self.waiting = torn;
         self.text.keep(taken..taken + rest_of_line);
         if fault.is_broken_pipe() {
             self.closed = true;
@@ -264,16 +255,13 @@ impl Lines {
 
     fn count_written(&mut self, lines: u64) {
         self.written += lines;
-        self.unseen += lines;
-        if self.output.as_ref().is_some_and(Output::compresses) {
-            self.in_doubt += lines;
-        }
+        self.in_file += lines;
     }
 
     fn lose_all(&mut self) {
         self.lost += self.waiting;
         self.waiting = 0;
-        self.torn = false;
+        self.torn = 0;
         self.text.clear();
     }
 
@@ -284,32 +272,43 @@ impl Lines {
             return result;
         }
         result = result.and(self.write_waiting());
-        if self.torn {
-            self.drop_rest_of_line();
-        }
-        result = result.and(self.finish_output());
-        if let (Some(names), true) = (&self.names, self.output.is_some()) {
+        let (whole, ended) = self.finish_output();
+        result = result.and(ended);
+        if let (Some(names), Some(output)) = (&self.names, &self.output) {
+            if self.in_file == 0 {
+                output.remove();
+            } else if whole {
+                result = result.and(names.complete());
+            }
             // One that is not whole keeps the name that no reader looks for.
-            result = result.and_then(|()| names.complete());
         }
-        self.output = None;
-        self.names = None;
-        self.unseen = 0;
+        self.abandon();
         result
     }
 
-    /// Ends compression; what it still held and cannot give out is lost.
-    fn finish_output(&mut self) -> Result<(), ExportError> {
+    /// Ends the file behind its last whole line, as far as it can be cut off there, and ends
+    /// compression: whether a reader finds a whole file.
+    fn finish_output(&mut self) -> (bool, Result<(), ExportError>) {
         let Some(output) = &mut self.output else {
-            return Ok(());
+            return (true, Ok(()));
         };
-        let result = output.finish();
-        if result.is_err() {
-            self.written -= self.in_doubt;
-            self.lost += self.in_doubt;
+        let torn = self.torn as u64;
+        let is_cut = torn == 0 || output.cut(output.taken().saturating_sub(torn)).is_ok();
+        let ended = output.finish();
+        self.drop_rest_of_line();
+        match ended {
+            Ok(()) => (is_cut, Ok(())),
+            Err(Unended {
+                fault,
+                missing,
+                whole,
+            }) => {
+                self.written -= missing;
+                self.in_file -= missing;
+                self.lost += missing;
+                (whole, Err(fault))
+            }
         }
-        self.in_doubt = 0;
-        result
     }
 
     /// Writes what waits, for the last time: what cannot be written now is lost.
@@ -348,6 +347,7 @@ mod tests {
         fn lines_stay_whole_on_a_disk_that_fills_and_is_cleared(
             rooms in proptest::collection::vec(0_usize..700_000, 1..8),
             padding in 1_usize..5_000,
+            room_at_the_end in proptest::bool::ANY,
         ) {
             let disk = LimitedDisk::default();
             let mut lines = lines(&disk);
@@ -364,8 +364,8 @@ mod tests {
                     faults += u64::from(lines.end_line().is_err());
                 }
             }
-            disk.give(2 * BLOCK_BYTES);
-            prop_assert!(lines.finish().is_ok());
+            disk.give(if room_at_the_end { 2 * BLOCK_BYTES } else { 0 });
+            prop_assert!(lines.finish().is_ok() || !room_at_the_end);
             prop_assert!(faults > 0);
 
             let text = String::from_utf8(disk.bytes()).unwrap();
@@ -385,9 +385,66 @@ mod tests {
         }
     }
 
+    /// Whatever room there is for a compressed file: a reader finds the records that are counted,
+    /// and an end behind them, as soon as there is room for two writes.
+    #[test]
+    fn a_compressed_file_ends_behind_what_found_room() {
+        use crate::output::Compression;
+        use std::io::Read;
+        for compression in Compression::ALL {
+            let written_into = |room: usize, late_room: usize| {
+                let disk = LimitedDisk::default();
+                disk.give(room);
+                let mut lines = Lines::new(Place::Disk(disk.clone()), b"");
+                lines.slot = Slot::ALWAYS;
+                let mut output = disk.output().compress(Some(compression)).unwrap();
+                output.write(b"").1.unwrap();
+                lines.output = Some(output);
+                for number in 0..15_u64 {
+                    if number == 12 {
+                        disk.give(late_room);
+                    }
+                    let noise = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    lines.text.slice(format!("{noise:x}\n").as_bytes());
+                    lines.end_line().unwrap();
+                    if number % 3 == 2 {
+                        let _ = lines.flush();
+                    }
+                }
+                let result = lines.finish();
+                assert_eq!(lines.written() + lines.lost(), 15);
+                let bytes = disk.bytes();
+                let mut text = String::new();
+                let read = match compression {
+                    Compression::Gzip => {
+                        flate2::bufread::GzDecoder::new(&*bytes).read_to_string(&mut text)
+                    }
+                    Compression::Zstandard => zstd::Decoder::with_buffer(&*bytes)
+                        .unwrap()
+                        .read_to_string(&mut text),
+                };
+                let what = format!("{compression:?} {room} {late_room}: {result:?} {read:?}");
+                assert_eq!(text.matches('\n').count() as u64, lines.written(), "{what}");
+                assert!(read.is_ok() || lines.written() <= 3, "{what}");
+                (bytes.len(), lines.written())
+            };
+            let (all, lines) = written_into(10_000, 0);
+            assert_eq!(lines, 15);
+            let counts: Vec<u64> = (0..all).map(|room| written_into(room, 0).1).collect();
+            assert!(counts.is_sorted(), "{counts:?}");
+            for count in [0, 3, 6, 9, 12] {
+                assert!(counts.contains(&count), "{counts:?}");
+            }
+            for room in 0..all {
+                // What waited for room goes out, and what comes then.
+                assert!(written_into(room, 10_000).1 >= 6);
+            }
+        }
+    }
+
     #[test]
     fn the_rest_of_a_line_waits_for_room() {
-        let disk = LimitedDisk::default();
+        let disk = LimitedDisk::stream();
         disk.give(4);
         let mut lines = lines(&disk);
         for line in ["one\n", "two\n", "three\n"] {

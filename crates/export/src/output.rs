@@ -9,6 +9,7 @@ pub use encoder::Compression;
 use crate::error::ExportError;
 use crate::target::Target;
 use encoder::Encoder;
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,10 @@ use std::time::Duration;
 
 /// How long to wait for an output that cannot take bytes now.
 const NOT_READY: Duration = Duration::from_millis(1);
+
+/// Ends that are remembered of a compressed stream. Where the disk filled just behind the last write
+/// that it took, there is no room to end there; to cut that write off makes some.
+const ENDS: usize = 3;
 
 /// A file or standard output, without a buffer of its own but for what compression needs.
 #[derive(Debug)]
@@ -27,8 +32,12 @@ pub(crate) struct Output {
     encoder: Option<Encoder>,
     /// Compressed bytes that the system has not taken yet: at most those of one write.
     staged: Vec<u8>,
+    /// Where a compressed stream could end: behind each of the last writes.
+    ends: VecDeque<End>,
     /// Bytes that the system has taken.
     taken: u64,
+    /// Bytes that were in the file before: standard output may be one that is written on.
+    before: u64,
     /// The file's name, where it is a file that others could remove.
     path: Option<PathBuf>,
 }
@@ -41,6 +50,28 @@ enum Sink {
     Standard,
     #[cfg(test)]
     Limited(limited::LimitedDisk),
+}
+
+/// Where a compressed stream could end.
+#[derive(Debug)]
+struct End {
+    /// Behind so many bytes, if the system takes them.
+    at: u64,
+    /// With these.
+    ending: Vec<u8>,
+    /// Lines of the write before it.
+    lines: u64,
+}
+
+/// A compressed stream that could not be ended behind all that was written.
+#[derive(Debug)]
+pub(crate) struct Unended {
+    /// Why not.
+    pub(crate) fault: ExportError,
+    /// Lines, the last ones, that a reader does not get.
+    pub(crate) missing: u64,
+    /// Whether the stream has ended before them.
+    pub(crate) whole: bool,
 }
 
 /// What became of a file under its name.
@@ -81,14 +112,18 @@ impl Output {
     }
 
     fn new(name: String, sink: Sink) -> Self {
-        Self {
+        let mut output = Self {
             name,
             sink,
             encoder: None,
             staged: Vec::new(),
+            ends: VecDeque::new(),
             taken: 0,
+            before: 0,
             path: None,
-        }
+        };
+        output.before = output.length().unwrap_or(0);
+        output
     }
 
     /// Compresses what is written from now on.
@@ -129,37 +164,67 @@ impl Output {
         if let Err(fault) = self.write_staged() {
             return (0, Err(fault));
         }
+        if bytes.is_empty() {
+            // Behind nothing no stream can end.
+            return (0, Ok(()));
+        }
         if let Some(encoder) = &mut self.encoder {
             if let Err(error) = encoder.take(bytes) {
                 return (0, Err(ExportError::from_io(&self.name, error)));
             }
             self.staged.append(encoder.compressed());
+            if self.ends.len() == ENDS {
+                self.ends.pop_front();
+            }
+            self.ends.push_back(End {
+                at: self.taken + self.staged.len() as u64,
+                ending: encoder.ending(),
+                lines: bytes.iter().filter(|&&byte| byte == b'\n').count() as u64,
+            });
         }
         (bytes.len(), self.write_staged())
     }
 
-    /// Lets a reader have all that was written, where compression holds it back.
+    /// Tries again to let a reader have all that was written.
     pub(crate) fn sync(&mut self) -> Result<(), ExportError> {
-        if let Some(encoder) = &mut self.encoder {
-            encoder
-                .flush()
-                .map_err(|error| ExportError::from_io(&self.name, error))?;
-            self.staged.append(encoder.compressed());
-            self.write_staged()
-        } else {
-            Ok(())
-        }
+        self.write_staged()
     }
 
-    /// Ends a compressed stream. Nothing may be written afterwards.
-    pub(crate) fn finish(&mut self) -> Result<(), ExportError> {
-        if let Some(encoder) = self.encoder.take() {
-            let mut last = encoder
-                .finish()
-                .map_err(|error| ExportError::from_io(&self.name, error))?;
-            self.staged.append(&mut last);
+    /// Ends a compressed stream. Nothing may be written afterwards. Where the system does not take
+    /// all of it, it is ended behind the last write that is whole: to cut a file off needs no room.
+    pub(crate) fn finish(&mut self) -> Result<(), Unended> {
+        let Some(encoder) = self.encoder.take() else {
+            return Ok(());
+        };
+        let last = encoder.finish();
+        let result = last
+            .map_err(|error| ExportError::from_io(&self.name, error))
+            .and_then(|last| {
+                self.staged.extend_from_slice(&last);
+                self.write_staged()
+            });
+        let Err(fault) = result else {
+            return Ok(());
+        };
+        self.staged.clear();
+        let ends = std::mem::take(&mut self.ends);
+        let whole = ends.iter().rev().any(|end| self.end_at(end).is_ok());
+        if ends.iter().all(|end| end.at > self.taken) {
+            // Not even one write is in it. An empty file does not look as if it had any.
+            let _ = self.cut(0);
         }
-        self.write_staged()
+        let missing = ends.iter().filter(|end| end.at > self.taken);
+        Err(Unended {
+            fault,
+            missing: missing.map(|end| end.lines).sum(),
+            whole,
+        })
+    }
+
+    /// Cuts a compressed stream off, and ends it there.
+    fn end_at(&mut self, end: &End) -> Result<(), ExportError> {
+        self.cut(end.at)?;
+        self.write_through(&end.ending).1
     }
 
     fn write_staged(&mut self) -> Result<(), ExportError> {
@@ -203,30 +268,59 @@ impl Output {
         (taken, Ok(()))
     }
 
-    /// Bytes in the output, where it is a file.
+    /// Bytes in the output, where it is a file, without those that were there before.
     pub(crate) fn length(&self) -> Option<u64> {
-        match &self.sink {
-            Sink::File(file) => file.metadata().ok().filter(|it| it.is_file()),
+        let length = match &self.sink {
+            Sink::File(file) => file
+                .metadata()
+                .ok()
+                .filter(|it| it.is_file())
+                .map(|metadata| metadata.len()),
             Sink::Standard => None,
             #[cfg(test)]
-            Sink::Limited(_) => None,
-        }
-        .map(|metadata| metadata.len())
+            Sink::Limited(disk) => disk.length(),
+        };
+        length.map(|length| length.saturating_sub(self.before))
     }
 
-    /// Cuts the output off after `length` bytes, where the kind of output allows it.
+    /// Cuts the output off after `length` bytes, where it is a file with nothing behind what was
+    /// written here.
     pub(crate) fn cut(&mut self, length: u64) -> Result<(), ExportError> {
         use std::io::Seek;
-        let result = match &mut self.sink {
-            Sink::File(file) => file
-                .set_len(length)
-                .and_then(|()| file.seek(io::SeekFrom::Start(length)))
-                .map(|_| ()),
-            Sink::Standard => Err(ErrorKind::NotSeekable.into()),
-            #[cfg(test)]
-            Sink::Limited(_) => Err(ErrorKind::NotSeekable.into()),
+        let end = self.before + length;
+        let result = if length > self.taken || self.length() != Some(self.taken) {
+            Err(ErrorKind::NotSeekable.into())
+        } else {
+            match &mut self.sink {
+                Sink::File(file) => file
+                    .set_len(end)
+                    .and_then(|()| file.seek(io::SeekFrom::Start(end)))
+                    .map(|_| ()),
+                Sink::Standard => Err(ErrorKind::NotSeekable.into()),
+                #[cfg(test)]
+                Sink::Limited(disk) => {
+                    disk.cut(end as usize);
+                    Ok(())
+                }
+            }
         };
-        result.map_err(|error| ExportError::from_io(&self.name, error))
+        match result {
+            Ok(()) => {
+                self.taken = length;
+                Ok(())
+            }
+            Err(error) => Err(ExportError::from_io(&self.name, error)),
+        }
+    }
+
+    /// Removes the file, where it is one that was made here.
+    pub(crate) fn remove(&self) {
+        if let Some(path) = &self.path
+            && self.whereabouts() == Whereabouts::InPlace
+        {
+            // What cannot be removed stays as it is.
+            let _ = fs::remove_file(path);
+        }
     }
 
     /// Whether the file is still what its name stands for.

@@ -12,8 +12,10 @@ mod presence;
 mod taker;
 
 use crate::error::ExportError;
-use crate::output::Output;
-use crate::rotation::{Names, PARTIAL, Rotation, Slot, check_directory, create_stamped};
+use crate::output::{Output, Whereabouts};
+use crate::rotation::{
+    Names, PARTIAL, Rotation, Slot, check_directory, create_stamped, make_again,
+};
 use crate::target::Target;
 use crate::{ExportOptions, Exporter};
 use columns::Columns;
@@ -98,6 +100,7 @@ impl Parquet {
             let opened = if self.ended {
                 Err(self.place.ended())
             } else {
+                self.place.make_directory_again();
                 self.open_file()
             };
             if let Err(fault) = opened {
@@ -132,25 +135,54 @@ impl Parquet {
 
     /// Writes what is gathered, and completes the file.
     fn end_slot(&mut self) -> Result<(), ExportError> {
+        let found = self.look_after_file();
         let rest = if self.columns.records() > 0 {
             self.end_row_group()
         } else {
             Ok(())
         };
-        rest.and(self.end_file())
+        found.and(rest).and(self.end_file())
     }
 
     /// Completes the file.
     fn end_file(&mut self) -> Result<(), ExportError> {
+        let found = self.look_after_file();
+        if self.file.is_some() {
+            self.ended = matches!(self.place, Place::Single(_));
+        }
+        found.and(self.complete())
+    }
+
+    fn complete(&mut self) -> Result<(), ExportError> {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
-        self.ended = matches!(self.place, Place::Single(_));
         let records = file.records();
         let (written, result) = file.finish();
         self.written += written;
         self.lost += records - written;
         result
+    }
+
+    /// One that somebody has moved is completed where it is, and one that was removed is lost; the
+    /// next row group begins another.
+    fn look_after_file(&mut self) -> Result<(), ExportError> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        match file.output().whereabouts() {
+            Whereabouts::InPlace => Ok(()),
+            Whereabouts::Moved => {
+                file.keep_name();
+                self.complete()
+            }
+            Whereabouts::Removed => {
+                let target = file.output().name().to_owned();
+                self.lost += file.records();
+                self.file = None;
+                Err(ExportError::Removed { target })
+            }
+        }
     }
 }
 
@@ -160,20 +192,21 @@ impl Exporter for Parquet {
         let mut at = 0;
         while at < batch.records.len() {
             if let (Some(rotation), Some(first)) = (&self.rotation, batch.records.get(at))
-                && self.slot.excludes(first.end_ns)
+                && self.slot.is_over(first.end_ns)
             {
-                let slot = Slot::of(rotation, first.end_ns);
+                let slot = self.slot.next(rotation, first.end_ns);
                 first_fault = first_fault.and(self.end_slot());
                 self.slot = slot;
             }
             let room = self.row_group_records - self.columns.records();
             let mut end = batch.records.len().min(at + room);
             if self.rotation.is_some() {
-                let slot = self.slot;
-                let ours = batch.records.iter().take(end).skip(at);
+                let slot = &mut self.slot;
+                let more = batch.records.iter().take(end).skip(at + 1);
                 end = at
-                    + ours
-                        .take_while(|record| !slot.excludes(record.end_ns))
+                    + 1
+                    + more
+                        .take_while(|record| !slot.is_over(record.end_ns))
                         .count();
             }
             self.columns.push(batch, at..end);
@@ -188,7 +221,7 @@ impl Exporter for Parquet {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        Ok(())
+        self.look_after_file()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
@@ -249,13 +282,11 @@ impl Place {
     fn create(&mut self, stamp_ns: i64) -> Result<(Output, Option<Names>), ExportError> {
         match self {
             Self::Stamped { directory, stem } => {
-                make_again(directory);
                 let (output, names) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
                 Ok((output, Some(names)))
             }
             Self::Single(target) => Ok((Output::create(target)?, None)),
             Self::Directory { path, next } => loop {
-                make_again(path);
                 let last = path.join(format!("flows-{next:05}.parquet"));
                 let mut first = last.clone();
                 first.add_extension(PARTIAL);
@@ -279,6 +310,16 @@ impl Place {
         }
     }
 
+    /// Makes the directory again if it has vanished.
+    fn make_directory_again(&self) {
+        match self {
+            Self::Single(Target::Path(path)) => make_again(path.parent().unwrap_or(path)),
+            Self::Single(Target::StandardOutput) => {}
+            Self::Directory { path, .. } => make_again(path),
+            Self::Stamped { directory, .. } => make_again(directory),
+        }
+    }
+
     /// What to say when records come after the only file has ended.
     fn ended(&self) -> ExportError {
         let target = match self {
@@ -287,13 +328,6 @@ impl Place {
             Self::Stamped { directory, .. } => directory.display().to_string(),
         };
         ExportError::BrokenPipe { target }
-    }
-}
-
-/// Makes a directory that has vanished; if that cannot be, making a file in it tells why.
-fn make_again(directory: &Path) {
-    if !directory.exists() {
-        let _ = fs::create_dir(directory);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Time is that of the records (when their flows ended), so a capture gives the same files each
 //! time it is read. It only moves forward, but for a clock that steps back by more than
-//! a day.
+//! a day and stays there.
 
 use crate::error::ExportError;
 use crate::output::Output;
@@ -15,6 +15,10 @@ use std::time::Duration;
 
 /// Flows end in no order; records that are older than the file by less than this go into it.
 const STEP_BACK_NS: i64 = 86_400_000_000_000;
+
+/// After so many records in a row that are older than that, the clock was wrong before, and not
+/// now. Where a clock jumps to and fro, this bounds the number of files.
+const LATE_IN_A_ROW: u32 = 1000;
 
 /// What a file is called behind its name until it is complete.
 pub(crate) const PARTIAL: &str = "partial";
@@ -78,13 +82,28 @@ impl FromStr for Rotation {
     }
 }
 
-/// The times that go into one file: from `start` until before `end`; nothing at first.
-#[derive(Clone, Copy, Debug, Default)]
+/// The times that go into one file: until `end`; and what became of the records that came too late
+/// for it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
+    /// Records before this are late by so much that the clock may have been wrong.
     start: i64,
     end: i64,
     /// What the file is named after.
     stamp: i64,
+    /// Records before `start`, in a row, and the latest time of them.
+    late: u32,
+    latest: i64,
+}
+
+impl Default for Slot {
+    /// No times.
+    fn default() -> Self {
+        Self {
+            end: i64::MIN,
+            ..Self::ALWAYS
+        }
+    }
 }
 
 impl Slot {
@@ -93,16 +112,46 @@ impl Slot {
         start: i64::MIN,
         end: i64::MAX,
         stamp: 0,
+        late: 0,
+        latest: 0,
     };
 
-    /// Whether a record of this time goes elsewhere.
+    /// Whether the next record, of this time, begins another file, whose slot is then the
+    /// [`next`](Self::next). As long as none is begun, the answer stays the same.
     #[inline(always)]
-    pub(crate) const fn excludes(&self, time_ns: i64) -> bool {
-        time_ns < self.start || time_ns > self.end
+    pub(crate) fn is_over(&mut self, time_ns: i64) -> bool {
+        if time_ns < self.start || time_ns > self.end {
+            self.is_over_outside(time_ns)
+        } else {
+            self.late = 0;
+            false
+        }
     }
 
-    /// Where a record of this time goes.
-    pub(crate) fn of(rotation: &Rotation, time_ns: i64) -> Self {
+    #[cold]
+    fn is_over_outside(&mut self, time_ns: i64) -> bool {
+        if time_ns > self.end {
+            return true;
+        }
+        self.latest = if self.late == 0 {
+            time_ns
+        } else {
+            self.latest.max(time_ns)
+        };
+        self.late = self.late.saturating_add(1);
+        self.late >= LATE_IN_A_ROW
+    }
+
+    /// What follows this slot when a record of this time begins another file. A clock that has
+    /// stepped back is where the latest of the late records are: the others are late for that file,
+    /// and none of them begins one more.
+    pub(crate) fn next(&self, rotation: &Rotation, time_ns: i64) -> Self {
+        let is_late = time_ns <= self.end;
+        let time_ns = if is_late {
+            self.latest.max(time_ns)
+        } else {
+            time_ns
+        };
         let Some(period) = rotation.period else {
             return Self {
                 stamp: time_ns,
@@ -115,6 +164,8 @@ impl Slot {
             start: begin.saturating_sub(STEP_BACK_NS),
             end: begin.saturating_add(period - 1),
             stamp: begin,
+            late: 0,
+            latest: 0,
         }
     }
 
@@ -187,6 +238,14 @@ pub(crate) fn check_directory(directory: &Path) -> Result<(), ExportError> {
     }
 }
 
+/// Makes a directory that has vanished, not those that it lies in; if that cannot be, making a file
+/// in it tells why.
+pub(crate) fn make_again(directory: &Path) {
+    if directory != Path::new("") && !directory.exists() {
+        let _ = fs::create_dir(directory);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,22 +280,65 @@ mod tests {
         }
     }
 
-    #[test]
-    fn slots_move_forward_and_back_by_large_steps_only() {
+    const SECOND_NS: i64 = 1_000_000_000;
+    const START_NS: i64 = 1_700_000_100 * SECOND_NS;
+
+    /// The slots that records of these times begin, by their stamps.
+    fn stamps(times: impl IntoIterator<Item = i64>) -> Vec<i64> {
         let rotation: Rotation = "5m".parse().unwrap();
-        let second = 1_000_000_000;
-        let start = 1_700_000_100 * second;
-        let slot = Slot::of(&rotation, start + 7);
-        assert_eq!(slot.stamp(), start);
-        assert!(!slot.excludes(start) && !slot.excludes(start + 300 * second - 1));
-        assert!(slot.excludes(start + 300 * second));
-        assert!(!slot.excludes(start - 3600 * second));
-        assert!(slot.excludes(start - STEP_BACK_NS - 1));
-        assert!(slot.excludes(0));
-        assert!(Slot::default().excludes(1));
-        for time in [i64::MIN, -1, i64::MAX] {
-            assert!(!Slot::ALWAYS.excludes(time));
-            assert!(!Slot::of(&rotation, time).excludes(time));
+        let mut slot = Slot::default();
+        let mut stamps = Vec::new();
+        for time in times {
+            if slot.is_over(time) {
+                assert!(slot.is_over(time));
+                slot = slot.next(&rotation, time);
+                stamps.push(slot.stamp());
+            }
         }
+        stamps
+    }
+
+    #[test]
+    fn only_what_is_later_begins_a_file() {
+        let second = |second: i64| START_NS + second * SECOND_NS;
+        let early = second(0) - STEP_BACK_NS - 1;
+        let times = [7, 0, 299, -3600, 300, 299, 900].map(second);
+        assert_eq!(stamps(times), [0, 300, 900].map(second));
+        assert_eq!(stamps([second(7), early, 0]), [second(0)]);
+        assert_eq!(stamps([early, second(7), early, 0]).len(), 2);
+        for time in [0, 1, -1, i64::MAX, i64::MIN + 1] {
+            assert_eq!(stamps([time; 3]).len(), 1, "{time}");
+        }
+        let mut always = Slot::ALWAYS;
+        assert!(
+            ![i64::MIN, -1, i64::MAX]
+                .map(|time| always.is_over(time))
+                .contains(&true)
+        );
+    }
+
+    #[test]
+    fn a_clock_that_stays_back_begins_a_file_and_one_that_jumps_few() {
+        let year = 365 * STEP_BACK_NS;
+        let rows = LATE_IN_A_ROW as usize;
+        // Late by a year and by two, in turn: the file is that of the later ones.
+        let back = (0..rows as i64).map(|number| START_NS - year * (1 + number % 2));
+        let found = stamps(std::iter::once(START_NS).chain(back.clone()));
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            found[1],
+            (START_NS - year) - (START_NS - year).rem_euclid(300 * SECOND_NS)
+        );
+        let one_less = back.clone().take(rows - 1);
+        assert_eq!(stamps(std::iter::once(START_NS).chain(one_less)).len(), 1);
+        // One in its time among them, and they are not in a row.
+        let among = back
+            .clone()
+            .take(rows - 1)
+            .chain([START_NS])
+            .chain(back.take(rows - 1));
+        assert_eq!(stamps(std::iter::once(START_NS).chain(among)).len(), 1);
+        let jumps = (0..100_000_i64).map(|number| START_NS + (number * number % 7 - 3) * year);
+        assert!(stamps(jumps).len() <= 4);
     }
 }

@@ -107,7 +107,7 @@ impl Tstat {
     fn next_slot(&mut self, start_ns: i64, end_ns: i64) -> Result<(), ExportError> {
         let ended = self.end_logs();
         self.slot = match &self.rotation {
-            Some(rotation) => Slot::of(rotation, end_ns),
+            Some(rotation) => self.slot.next(rotation, end_ns),
             None => Slot::ALWAYS,
         };
         let stamp = match self.rotation.and_then(|rotation| rotation.period) {
@@ -165,17 +165,26 @@ impl Tstat {
             let place = Place::new(&Target::Path(path), None)?;
             Lines::open(place, self.headers[log].as_bytes())
         };
-        let lines = [
-            open(TCP_COMPLETE)?,
-            open(TCP_NOCOMPLETE)?,
-            open(UDP_COMPLETE)?,
-        ];
-        Ok(Logs {
-            now,
-            then,
-            lines,
-            bytes: 0,
-        })
+        let opened = (|| {
+            Ok([
+                open(TCP_COMPLETE)?,
+                open(TCP_NOCOMPLETE)?,
+                open(UDP_COMPLETE)?,
+            ])
+        })();
+        match opened {
+            Ok(lines) => Ok(Logs {
+                now,
+                then,
+                lines,
+                bytes: 0,
+            }),
+            Err(fault) => {
+                // Logs without their first lines, and each try has a directory of its own.
+                let _ = fs::remove_dir_all(&now);
+                Err(fault)
+            }
+        }
     }
 
     fn end_logs(&mut self) -> Result<(), ExportError> {
@@ -230,7 +239,7 @@ impl Exporter for Tstat {
                 continue;
             }
             // After a fault the rest of the batch is not tried again.
-            let due = self.slot.excludes(record.end_ns) || self.logs.is_none();
+            let due = self.slot.is_over(record.end_ns) || self.logs.is_none();
             if due
                 && first_fault.is_ok()
                 && let Err(fault) = self.next_slot(record.start_ns, record.end_ns)

@@ -164,10 +164,33 @@ fn fill_up(directory: &str) {
         assert_eq!(written + lost, RECORDS, "{target}");
         assert!(written > 0 && lost > 0, "{target}: {written} written");
     }
+    // Not one row group fits: nobody could read what there is.
+    let options = ExportOptions::default();
+    for target in ["parquet:{}/b.parquet", "parquet:{}/e"] {
+        let mut exporter = try_open(&target.replace("{}", directory), &options).unwrap();
+        let records: Vec<_> = (0..RECORDS as i64)
+            .map(|number| {
+                let mut record = dns();
+                record.start_ns -= number.wrapping_mul(0x1e37_79b9_7f4a_7c15) >> 1;
+                record.bytes[0] = number.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 4;
+                record
+            })
+            .collect();
+        exporter.write(&batch(&records)).unwrap();
+        let fault = exporter.finish().unwrap_err();
+        assert!(matches!(fault, ExportError::DiskFull { .. }), "{fault}");
+        assert_eq!((exporter.written(), exporter.lost()), (0, RECORDS));
+    }
+    assert!(!std::path::Path::new(directory).join("b.parquet").exists());
+    let left = std::fs::read_dir(format!("{directory}/e")).unwrap();
+    assert_eq!(left.count(), 0);
     let json = std::fs::read_to_string(format!("{directory}/a.json")).unwrap();
-    let whole = json.rfind('\n').map_or("", |end| &json[..end]);
-    for line in whole.lines() {
+    for line in json.lines() {
         let _: serde_json::Value = serde_json::from_str(line).unwrap();
+    }
+    let csv = std::fs::read_to_string(format!("{directory}/a.csv")).unwrap();
+    for text in [&json, &csv] {
+        assert!(text.len() > 300 * 1024 && text.ends_with('\n'));
     }
     for path in ["a.parquet", "d/flows-00000.parquet"] {
         let file = std::fs::File::open(format!("{directory}/{path}")).unwrap();

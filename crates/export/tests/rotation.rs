@@ -193,10 +193,99 @@ fn a_file_that_is_moved_goes_on_in_a_new_one_and_a_removed_one_costs_what_was_in
     exporter.write(&batch(&[at(2); 4])).unwrap();
     let fault = exporter.flush().unwrap_err();
     assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
-    exporter.finish().unwrap();
-    assert_eq!(lines("flows.csv"), 4);
-    // Those that were written since the file was last seen are lost.
+    // What went into it is lost, however long ago.
     assert_eq!((exporter.written(), exporter.lost()), (5, 2));
+    exporter.flush().unwrap();
+    assert_eq!(lines("flows.csv"), 4);
+    fs::remove_file(&path).unwrap();
+    let fault = exporter.finish().unwrap_err();
+    assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
+    assert_eq!((exporter.written(), exporter.lost()), (1, 6));
+    assert_eq!(names(directory.path()), ["flows.csv.1"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_vanishes_is_made_anew() {
+    for (file, rotate) in [
+        ("flows.csv", None),
+        ("flows.csv.gz", None),
+        ("flows.csv", Some("5m")),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let spec = format!("csv:{}/{file}", inner.display());
+        let mut exporter = open(&spec, rotate).unwrap();
+        exporter.write(&batch(&[at(0); 3])).unwrap();
+        exporter.flush().unwrap();
+        fs::remove_dir_all(&inner).unwrap();
+        exporter.write(&batch(&[at(1); 2])).unwrap();
+        let fault = exporter.flush().unwrap_err();
+        assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
+        exporter.finish().unwrap();
+        assert_eq!((exporter.written(), exporter.lost()), (2, 3));
+        let [made] = &files(&inner)[..] else {
+            panic!("{:?}", names(&inner));
+        };
+        assert_eq!(text(made).lines().count(), 3);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn parquet_files_that_are_moved_or_removed_are_made_anew() {
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    let rows = |path: &Path| {
+        let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+        reader.metadata().file_metadata().num_rows()
+    };
+    for spec in ["parquet:{}/p", "parquet:{}/p/a.parquet"] {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("p");
+        fs::create_dir(&inner).unwrap();
+        let spec = spec.replace("{}", directory.path().to_str().unwrap());
+        let options = ExportOptions {
+            row_group_records: 1,
+            ..ExportOptions::default()
+        };
+        let schema = schema(FlowDefinition::FiveTuple);
+        let mut exporter = export::open(&spec.parse().unwrap(), &schema, &options).unwrap();
+        exporter.write(&batch(&[at(0); 3])).unwrap();
+        let moved = directory.path().join("moved");
+        fs::rename(&files(&inner)[0], &moved).unwrap();
+        exporter.flush().unwrap();
+        assert_eq!((rows(&moved), exporter.written()), (3, 3), "{spec}");
+
+        exporter.write(&batch(&[at(0); 4])).unwrap();
+        fs::remove_dir_all(&inner).unwrap();
+        let fault = exporter.flush().unwrap_err();
+        assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
+        assert_eq!((exporter.written(), exporter.lost()), (3, 4), "{spec}");
+        exporter.write(&batch(&[at(0); 5])).unwrap();
+        exporter.finish().unwrap();
+        assert_eq!((exporter.written(), exporter.lost()), (8, 4));
+        assert_eq!(rows(&files(&inner)[0]), 5);
+    }
+}
+
+/// Flows end in no order; where the clock jumps as well, there are few files all the same.
+#[test]
+fn a_clock_that_jumps_to_and_fro_makes_few_files() {
+    const YEAR: i64 = 365 * 86_400;
+    let records: Vec<Record> = (0..5000).map(|n| at((n * n % 7 - 3) * YEAR)).collect();
+    for format in ["csv", "parquet"] {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join(format!("a.{format}"));
+        let mut exporter = open(&format!("{format}:{}", target.display()), Some("1h")).unwrap();
+        for part in records.chunks(700) {
+            exporter.write(&batch(part)).unwrap();
+        }
+        exporter.finish().unwrap();
+        assert_eq!((exporter.written(), exporter.lost()), (5000, 0));
+        let names = names(directory.path());
+        assert!(names.len() <= 4, "{names:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::BLOCK_BYTES;
 use crate::error::ExportError;
 use crate::output::{Compression, Output};
-use crate::rotation::{Names, Rotation, Slot, check_directory, create_stamped};
+use crate::rotation::{Names, Rotation, Slot, check_directory, create_stamped, make_again};
 use crate::target::Target;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -84,11 +84,23 @@ impl Place {
         }
     }
 
-    /// What goes into the file of a record of this time.
-    pub(super) fn slot(&self, time_ns: i64) -> Slot {
+    /// What goes into the file that a record of this time begins after that of a slot.
+    pub(super) fn slot_after(&self, slot: &Slot, time_ns: i64) -> Slot {
         match self {
-            Self::Rotating { rotation, .. } => Slot::of(rotation, time_ns),
+            Self::Rotating { rotation, .. } => slot.next(rotation, time_ns),
             _ => Slot::ALWAYS,
+        }
+    }
+
+    /// Makes the directory again if it has vanished.
+    pub(super) fn make_directory_again(&self) {
+        match self {
+            Self::Single {
+                target: Target::Path(path),
+                ..
+            } => make_again(path.parent().unwrap_or(path)),
+            Self::Rotating { directory, .. } => make_again(directory),
+            _ => {}
         }
     }
 

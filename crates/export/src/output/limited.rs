@@ -12,12 +12,34 @@ pub(crate) struct LimitedDisk(Arc<Mutex<State>>);
 struct State {
     bytes: Vec<u8>,
     room: usize,
+    /// As a pipe: what was written cannot be cut off.
+    is_stream: bool,
 }
 
 impl LimitedDisk {
     /// An output on this disk.
     pub(crate) fn output(&self) -> Output {
         Output::new("disk".to_owned(), Sink::Limited(self.clone()))
+    }
+
+    /// A disk that cannot take bytes back.
+    pub(crate) fn stream() -> Self {
+        let disk = Self::default();
+        disk.0.lock().unwrap().is_stream = true;
+        disk
+    }
+
+    /// Bytes on it, where it can take them back.
+    pub(super) fn length(&self) -> Option<u64> {
+        let state = self.0.lock().unwrap();
+        (!state.is_stream).then_some(state.bytes.len() as u64)
+    }
+
+    /// Takes back all but the first bytes, whose room is free again.
+    pub(super) fn cut(&self, length: usize) {
+        let mut state = self.0.lock().unwrap();
+        state.room += state.bytes.len() - length;
+        state.bytes.truncate(length);
     }
 
     /// Makes more room.

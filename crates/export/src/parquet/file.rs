@@ -59,6 +59,16 @@ impl ParquetFile {
         })
     }
 
+    /// Where it is written.
+    pub(super) const fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Leaves it the name that it has when it is complete: somebody gave it another.
+    pub(super) fn keep_name(&mut self) {
+        self.names = None;
+    }
+
     /// Records taken so far.
     pub(super) const fn records(&self) -> u64 {
         self.records
@@ -110,8 +120,11 @@ impl ParquetFile {
             Ok(()) => (groups.as_slice(), Ok(())),
             Err(fault) => match self.salvage(&groups) {
                 Some(kept) => (kept, Err(fault)),
-                // Not even a footer fits: the file keeps the name that no reader looks for.
-                None => return (0, Err(fault)),
+                // Not even one row group fits with a footer: nobody can read what there is.
+                None => {
+                    self.output.remove();
+                    return (0, Err(fault));
+                }
             },
         };
         let written = kept.iter().map(|group| group.num_rows() as u64).sum();
