@@ -6,7 +6,7 @@ mod engine;
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
-use crate::dpdk::DpdkPlan;
+use crate::dpdk::{DpdkPlan, is_device};
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
 use export::{Anonymiser, Rotation, Spec, Target};
@@ -161,6 +161,11 @@ impl Plan {
             }
             Source::Files(_) if arguments.ring_memory.is_some() => {
                 return Err("--ring-memory is for interfaces (-i), not for files".into());
+            }
+            Source::Live(names)
+                if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
+            {
+                return Err("--ring-memory is for the kernel's interfaces: a device of DPDK has --rx-ring and --pool-size".into());
             }
             Source::Files(inputs) if queues > 1 => {
                 if model != Model::RunToCompletion {

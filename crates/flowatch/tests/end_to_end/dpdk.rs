@@ -446,6 +446,10 @@ fn what_cannot_be_opened_is_said_in_one_line() {
             "use --queues 1",
         ),
         ("-i lo --batch 3", "--batch is for devices of DPDK"),
+        (
+            "-i dpdk:net_null0 --ring-memory 8",
+            "--ring-memory is for the kernel's interfaces",
+        ),
         ("-i lo --pools shared", "--pools is for devices of DPDK"),
     ];
     for (flags, part) in cases {
