@@ -6,8 +6,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::plain::Untagged;
-use wire::{CommunityId, Decapsulate, FlowKey, Headers, LinkType, NoFlow, Segment, dissect};
+use wire::{CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, dissect};
+
+#[path = "../../crates/wire/tests/wire/agreement.rs"]
+mod agreement;
 
 /// Every link type that is read, and one that is not.
 const LINKS: [LinkType; 11] = [
@@ -51,36 +53,5 @@ fuzz_target!(|input: &[u8]| {
         assert!(!headers.truncated);
         assert_ne!(headers.no_flow, Some(NoFlow::Truncated));
     }
-    if let Some(compact) = headers.key.compact() {
-        assert_eq!(FlowKey::from_compact(compact), headers.key);
-    }
-
-    let outer = dissect(link, frame, wire_length, Decapsulate::No);
-    if outer.no_flow.is_none() {
-        assert!(headers.no_flow.is_none(), "a tunnel lost the outer key");
-    }
-    if link == LinkType::Ethernet {
-        check_plain(frame, wire_length, &outer);
-    }
+    agreement::check(link, frame, wire_length);
 });
-
-/// What is read without a walk is what the walk has found.
-fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
-    let mut segment = Segment::default();
-    let untagged = Untagged::new(frame, wire_length);
-    if let Some(plain) = untagged.plain_ipv4() {
-        assert_eq!(Some(plain.key), walked.key.compact());
-        assert_eq!(plain.tcp_flags, walked.tcp_flags);
-        segment.read_plain(untagged.frame);
-    } else if let Some(plain) = untagged.plain_ipv6() {
-        assert_eq!((plain.key, plain.tcp_flags), (walked.key, walked.tcp_flags));
-        segment.read_plain_ipv6(untagged.frame);
-    } else {
-        return;
-    }
-    assert_eq!(walked.key.vlan, [untagged.tag, 0]);
-    assert_eq!((walked.no_flow, walked.malformed), (None, None));
-    assert!(!walked.truncated);
-    segment.put_tag_back(untagged.tag);
-    assert_eq!(segment, Segment::of_headers(frame, walked));
-}
