@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::toeplitz::MICROSOFT_KEY;
 
@@ -12,6 +12,7 @@ use super::eal::{self, Eal};
 use super::name::{DeviceName, Kind};
 use super::options::{Options, RssFields, RssOptions};
 use super::pool::{self, Pool};
+use super::staying::Staying;
 use super::{device_arguments, remedy, shim};
 use crate::frame::{PortError, Rss};
 
@@ -27,11 +28,19 @@ const SYMMETRIC: [u8; 2] = [0x6d, 0x5a];
 /// Descriptors of a transmit queue that nothing is sent on.
 const TRANSMIT_RING: u16 = 512;
 
-/// The driver whose queues beyond those that its peer has connected read the first one's ring.
+/// The driver whose rings go when the peer does, and whose queues beyond those that its peer has
+/// connected read the first one's ring.
 const MEMIF: &str = "net_memif";
 
 /// The driver whose library (libbpf) prints on standard error.
 const PRINTING: &str = "net_af_xdp";
+
+/// Drivers expect to be asked by one thread at a time for devices to be made, started or closed.
+static CONTROL: Mutex<()> = Mutex::new(());
+
+pub(super) fn control() -> MutexGuard<'static, ()> {
+    CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A started port, which its queues share.
 #[derive(Debug)]
@@ -51,6 +60,8 @@ pub(super) struct Device {
     pub(super) notices: Vec<String>,
     /// Whether this process made the device, and so lets it go.
     made: bool,
+    /// Where the rings go when the peer does: held until the port is closed.
+    staying: Option<Staying>,
     /// Freed after the port is closed, when no frame is left in it.
     pools: Vec<Pool>,
     eal: Eal,
@@ -92,10 +103,13 @@ impl Device {
         options: &Options,
         queues: Queues,
     ) -> Result<Arc<Self>, PortError> {
+        let alone = control();
         let (port, made) = find(name)?;
         let mut device = Self::closed(eal, name.clone(), port, made, options);
-        quietly(name, || device.start(options, queues))?;
-        Ok(Arc::new(device))
+        let started = quietly(name, || device.start(options, queues));
+        // One that did not start is closed when it goes.
+        drop(alone);
+        started.map(|()| Arc::new(device))
     }
 
     /// Asks a device whether it has so many receive queues. One that is made for that goes again, so
@@ -105,6 +119,7 @@ impl Device {
         name: &DeviceName,
         options: &Options,
     ) -> Result<(), PortError> {
+        let _alone = control();
         let (port, made) = find(name)?;
         let checked = describe_with(name, port, options.queues).map(drop);
         if made {
@@ -124,7 +139,10 @@ impl Device {
         rss_key: &[u8],
     ) -> Result<Arc<Self>, PortError> {
         let mut device = Self::closed(eal, name, port, true, options);
-        device.start(options, queues)?;
+        let alone = control();
+        let started = device.start(options, queues);
+        drop(alone);
+        started?;
         let symmetric = rss_key.chunks(2).all(|pair| SYMMETRIC.starts_with(pair));
         device.rss = Rss::Configured { symmetric };
         device.rss_key = Some(rss_key.to_vec());
@@ -142,6 +160,7 @@ impl Device {
             reading: AtomicUsize::new(0),
             notices: Vec::new(),
             made,
+            staying: None,
             pools: Vec::new(),
             eal: eal.clone(),
         }
@@ -191,6 +210,10 @@ impl Device {
                 shim::flowatch_dpdk_transmit_queue(self.port, queue, queues.transmit_ring)
             };
             self.check("set up a transmit queue", result)?;
+        }
+        if found.driver == MEMIF {
+            let staying = Staying::begin(&self.eal);
+            self.staying = Some(staying.map_err(|error| self.failed("keep its rings", error))?);
         }
         // SAFETY: all queues are set up.
         let result = unsafe { shim::flowatch_dpdk_start_port(self.port) };
@@ -275,6 +298,12 @@ impl Device {
         &self.pools[queue % self.pools.len()]
     }
 
+    /// Whether its rings go when the peer does: what the shim asks of who reads or sends.
+    #[inline]
+    pub(super) fn rings_go(&self) -> c_int {
+        c_int::from(self.staying.is_some())
+    }
+
     /// Whether the device is a card, which takes its time to tell what it has counted.
     pub(super) fn is_card(&self) -> bool {
         self.name.kind() == Kind::Pci
@@ -308,6 +337,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let _alone = control();
         // SAFETY: the queues share `self`, so nobody receives or sends any more.
         unsafe { shim::flowatch_dpdk_close_port(self.port, c_int::from(self.made)) };
     }

@@ -23,6 +23,7 @@ mod send;
 mod shim;
 pub mod software_nic;
 mod statistics;
+mod staying;
 mod thread;
 
 pub use eal::{Eal, take_log, version};

@@ -121,14 +121,15 @@ impl Buffers {
 
     /// Receives at most `most` frames; the buffers of those before must be back.
     #[inline]
-    fn receive(&mut self, port: u16, queue: u16, most: usize) -> usize {
+    fn receive(&mut self, device: &Device, queue: u16, most: usize) -> usize {
         debug_assert_eq!(self.held, 0);
         // SAFETY: the port is started and has the queue, which no other thread reads; every array
         // has room for `BURST` frames.
         let count = unsafe {
             shim::flowatch_dpdk_receive(
-                port,
+                device.port,
                 queue,
+                device.rings_go(),
                 most.min(BURST) as u32,
                 self.buffers.as_mut_ptr(),
                 self.told.as_mut_ptr(),
@@ -269,11 +270,7 @@ impl DpdkPort {
         }
         let mut polls = 0;
         loop {
-            if self
-                .buffers
-                .receive(self.device.port, self.queue, self.batch)
-                > 0
-            {
+            if self.buffers.receive(&self.device, self.queue, self.batch) > 0 {
                 return Ok(None);
             }
             // SAFETY: does nothing.
@@ -320,7 +317,7 @@ impl DpdkPort {
     /// A stopped port reads what its queue holds, then ends.
     fn drain(&mut self, left: u32, empty: u32) {
         let most = self.batch.min(left as usize);
-        let count = self.buffers.receive(self.device.port, self.queue, most) as u32;
+        let count = self.buffers.receive(&self.device, self.queue, most) as u32;
         let left = left - count;
         let empty = if count == 0 { empty + 1 } else { 0 };
         let is_empty = empty >= DRAIN_POLLS || left == 0;
@@ -404,10 +401,7 @@ impl Port for DpdkPort {
                     thread::enter();
                     self.state = State::Open;
                 }
-                if self
-                    .buffers
-                    .receive(self.device.port, self.queue, self.batch)
-                    == 0
+                if self.buffers.receive(&self.device, self.queue, self.batch) == 0
                     && let Some(fault) = self.wait()?
                 {
                     return Ok(Received::Fault(fault));

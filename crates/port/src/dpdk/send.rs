@@ -323,6 +323,7 @@ impl Transmit for DpdkSender {
             shim::flowatch_dpdk_send(
                 self.device.port,
                 self.queue,
+                self.device.rings_go(),
                 self.buffers.buffers.as_mut_ptr(),
                 self.buffers.lengths.as_ptr(),
                 count as u32,
@@ -359,7 +360,11 @@ impl Transmit for DpdkSender {
         loop {
             // SAFETY: the port has the queue, which no other thread sends on.
             let in_use = unsafe {
-                shim::flowatch_dpdk_tidy_queue(self.device.port, self.queue);
+                shim::flowatch_dpdk_tidy_queue(
+                    self.device.port,
+                    self.queue,
+                    self.device.rings_go(),
+                );
                 shim::flowatch_dpdk_in_use(self.pool.as_ptr())
             };
             if in_use <= mine || begun.elapsed() >= LINGER {
@@ -372,7 +377,7 @@ impl Transmit for DpdkSender {
     }
 
     /// A memif's driver takes the rings away on a thread of its own when the peer leaves, be they read
-    /// at that moment or not.
+    /// at that moment or not; flowatch prevents that ([`super::staying`]), another receiver may not.
     fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
         if !self.device.name.name().starts_with("net_memif") {
             return Ok(true);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <rte_alarm.h>
 #include <rte_common.h>
@@ -15,6 +17,7 @@
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -125,6 +128,97 @@ static int on_interrupt_thread(void (*work)(void *), void *argument)
 	if (error == 0)
 		await(&errand.done);
 	return error;
+}
+
+/* A memif's driver unmaps the rings of a peer that has left while they may be read: on the interrupt
+ * thread, at a time of the peer's choosing. While there is such a device that thread stays in a callback
+ * of ours, and goes to its events for moments only, in which nobody reads or sends. */
+
+/* For how long it stays: a peer is heard after this, and a link takes some ten turns to come up. */
+#define STAY_US 5000
+
+/* Tries before a thread waits in the kernel; a turn of the interrupt thread takes some microseconds. */
+#define TRIES 1000
+
+/* Written by the interrupt thread while it is at its events, read by who reads or sends. */
+static pthread_rwlock_t rings_stay = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+/* What brings the interrupt thread here: always to be read, and never read. */
+static struct rte_intr_handle *always;
+
+/* Waits until the rings stay where they are; they do until `rings_may_go`. */
+static void rings_shall_stay(void)
+{
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (pthread_rwlock_tryrdlock(&rings_stay) == 0)
+			return;
+		rte_pause();
+	}
+	pthread_rwlock_rdlock(&rings_stay);
+}
+
+static void rings_may_go(void)
+{
+	pthread_rwlock_unlock(&rings_stay);
+}
+
+static void stay(void *argument)
+{
+	(void)argument;
+	pthread_rwlock_unlock(&rings_stay);
+	usleep(STAY_US);
+	/* Who waits in the kernel keeps others waiting until it runs, so it does not at first. */
+	for (int tries = 0; tries < TRIES; tries++) {
+		if (pthread_rwlock_trywrlock(&rings_stay) == 0)
+			return;
+		rte_pause();
+	}
+	pthread_rwlock_wrlock(&rings_stay);
+}
+
+static void begin_staying(void *argument)
+{
+	int *error = argument;
+	int file = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	always = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	if (file < 0 || always == NULL)
+		*error = -ENOMEM;
+	else if (rte_intr_fd_set(always, file) != 0 ||
+		 rte_intr_type_set(always, RTE_INTR_HANDLE_EXT) != 0)
+		*error = -EINVAL;
+	else
+		*error = rte_intr_callback_register(always, stay, NULL);
+	if (*error == 0) {
+		/* It is at its events. */
+		pthread_rwlock_wrlock(&rings_stay);
+		return;
+	}
+	if (file >= 0)
+		close(file);
+	rte_intr_instance_free(always);
+}
+
+static void end_staying(void *argument)
+{
+	(void)argument;
+	rte_intr_callback_unregister(always, stay, NULL);
+	close(rte_intr_fd_get(always));
+	rte_intr_instance_free(always);
+	pthread_rwlock_unlock(&rings_stay);
+}
+
+/* From the first device whose rings go with its peer. 0, or a negative error number. */
+int flowatch_dpdk_begin_staying(void)
+{
+	int result = 0;
+	int error = on_interrupt_thread(begin_staying, &result);
+	return error != 0 ? error : result;
+}
+
+/* After the last. Returns 0, or a negative error number, and the thread stays as before. */
+int flowatch_dpdk_end_staying(void)
+{
+	return on_interrupt_thread(end_staying, NULL);
 }
 
 /* A thread that is to end. */
@@ -406,14 +500,18 @@ struct flowatch_dpdk_frame {
 	uint32_t hash;
 };
 
-/* Receives at most `most` frames of a queue.
+/* Receives at most `most` frames of a queue; `rings_go` with its peer, or they do not.
  * `pool` is the one to which all buffers can go back as they are, NULL where they need a look. */
-unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, unsigned int most,
+unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
 				   struct rte_mbuf **restrict buffers,
 				   struct flowatch_dpdk_frame *restrict frames,
 				   struct rte_mempool **pool)
 {
+	if (rings_go)
+		rings_shall_stay();
 	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t)most);
+	if (rings_go)
+		rings_may_go();
 	struct rte_mempool *first = count > 0 ? buffers[0]->pool : NULL;
 	uint64_t any_flags = 0;
 	uint32_t unlike = 0;
@@ -475,20 +573,30 @@ unsigned int flowatch_dpdk_allocate(struct rte_mempool *pool, struct rte_mbuf **
 
 /* Sends frames of the given lengths, each at most the room of its buffer; returns how many of the
  * first ones the device took. */
-unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, struct rte_mbuf **buffers,
-				const uint32_t *lengths, unsigned int count)
+unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, int rings_go,
+				struct rte_mbuf **buffers, const uint32_t *lengths,
+				unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		buffers[i]->data_len = (uint16_t)lengths[i];
 		buffers[i]->pkt_len = lengths[i];
 	}
-	return rte_eth_tx_burst(port, queue, buffers, (uint16_t)count);
+	if (rings_go)
+		rings_shall_stay();
+	unsigned int taken = rte_eth_tx_burst(port, queue, buffers, (uint16_t)count);
+	if (rings_go)
+		rings_may_go();
+	return taken;
 }
 
 /* Has the device give back buffers whose frames are gone; a device need not know how. */
-void flowatch_dpdk_tidy_queue(uint16_t port, uint16_t queue)
+void flowatch_dpdk_tidy_queue(uint16_t port, uint16_t queue, int rings_go)
 {
+	if (rings_go)
+		rings_shall_stay();
 	rte_eth_tx_done_cleanup(port, queue, 0);
+	if (rings_go)
+		rings_may_go();
 }
 
 /* Buffers of a pool that somebody has. */

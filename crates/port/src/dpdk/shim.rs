@@ -39,6 +39,8 @@ unsafe extern "C" {
     pub(super) fn flowatch_dpdk_take_log(to: *mut c_char, room: usize) -> usize;
     pub(super) fn flowatch_dpdk_start(count: c_int, arguments: *mut *mut c_char) -> c_int;
     pub(super) fn flowatch_dpdk_end();
+    pub(super) fn flowatch_dpdk_begin_staying() -> c_int;
+    pub(super) fn flowatch_dpdk_end_staying() -> c_int;
     pub(super) fn flowatch_dpdk_version() -> *const c_char;
     pub(super) fn flowatch_dpdk_enter_thread() -> c_int;
     pub(super) fn flowatch_dpdk_leave_thread();
@@ -98,6 +100,7 @@ unsafe extern "C" {
     pub(super) fn flowatch_dpdk_receive(
         port: u16,
         queue: u16,
+        rings_go: c_int,
         most: c_uint,
         buffers: *mut *mut Mbuf,
         frames: *mut Told,
@@ -117,11 +120,12 @@ unsafe extern "C" {
     pub(super) fn flowatch_dpdk_send(
         port: u16,
         queue: u16,
+        rings_go: c_int,
         buffers: *mut *mut Mbuf,
         lengths: *const u32,
         count: c_uint,
     ) -> c_uint;
-    pub(super) fn flowatch_dpdk_tidy_queue(port: u16, queue: u16);
+    pub(super) fn flowatch_dpdk_tidy_queue(port: u16, queue: u16, rings_go: c_int);
     pub(super) fn flowatch_dpdk_in_use(pool: *mut Mempool) -> c_uint;
 
     pub(super) fn flowatch_dpdk_make_ring(

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use wire::toeplitz::MICROSOFT_KEY;
 
-use super::device::{Device, Queues};
+use super::device::{self, Device, Queues};
 use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::{Options, Pools};
@@ -191,6 +191,7 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
         .collect::<Result<_, _>>()?;
     let mut pointers: Vec<_> = rings.iter().map(|ring| ring.ring.as_ptr()).collect();
     let port_name = CString::new(name.as_str()).unwrap_or_default();
+    let alone = device::control();
     // SAFETY: the rings are there, as many as is said, and outlive the port.
     let port = unsafe {
         shim::flowatch_dpdk_port_of_rings(
@@ -199,6 +200,7 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
             pointers.len() as u32,
         )
     };
+    drop(alone);
     let Ok(port) = u16::try_from(port) else {
         return Err(PortError::Failed(format!(
             "DPDK cannot make a port of rings: {}",

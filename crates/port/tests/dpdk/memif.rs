@@ -1,5 +1,8 @@
 //! Two memory interfaces joined in one process: frames cross, and a peer that leaves is told of.
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use port::dpdk::{DpdkPort, DpdkSender, Options, SendOptions};
@@ -41,15 +44,49 @@ fn cross(sender: &mut DpdkSender, port: &mut DpdkPort, count: u64) {
     assert_eq!(received(port), count);
 }
 
-#[test]
-fn a_peer_comes_goes_and_comes_again_and_nothing_is_forgotten() {
-    let directory = std::env::temp_dir().join(format!("flowatch-memif-{}", std::process::id()));
+/// A directory for a socket, and the device that serves there.
+fn server(number: u32) -> (PathBuf, String, DpdkPort) {
+    let directory =
+        std::env::temp_dir().join(format!("flowatch-memif-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let socket = directory.join("socket").display().to_string();
-    let server = format!("net_memif0,role=server,socket={socket},socket-abstract=no");
-    let mut port = DpdkPort::open(eal(), &name(&server), &Options::default())
+    let device = format!("net_memif{number},role=server,socket={socket},socket-abstract=no");
+    let port = DpdkPort::open(eal(), &name(&device), &Options::default())
         .unwrap()
         .remove(0);
+    (directory, socket, port)
+}
+
+/// The driver takes the rings away while they are polled.
+#[test]
+fn a_peer_may_leave_while_its_rings_are_read() {
+    let (directory, socket, mut port) = server(10);
+    let left = AtomicBool::new(false);
+    let received = thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 11..41 {
+                let mut sender = client(number, &socket);
+                let written = sender.reserve(1, 60).unwrap().len();
+                assert_eq!(sender.submit(written).unwrap(), 1);
+                drop(sender);
+            }
+            left.store(true, Ordering::Relaxed);
+        });
+        while !left.load(Ordering::Relaxed) {
+            port.receive().unwrap();
+        }
+        port.counters().frames
+    });
+    // A peer that leaves at once may take its frame along.
+    assert!(received <= 30, "{received}");
+    drop(drain(&mut port));
+    drop(port);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_peer_comes_goes_and_comes_again_and_nothing_is_forgotten() {
+    let (directory, socket, mut port) = server(0);
     let notice = port.notice().unwrap();
     assert!(notice.contains("the link is down"), "{notice}");
     for round in 1..=2 {
