@@ -1,6 +1,7 @@
 //! Plain, gzip and zstd inputs, told apart by their first bytes.
 
 use super::source::Source;
+use super::zstd_stream::ZstdStream;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read};
 
@@ -13,10 +14,6 @@ const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The bytes that tell.
 const MAGIC_BYTES: usize = 4;
-
-/// The base-2 logarithm of the largest window that is taken, zstd's own default: 128 MiB. The few
-/// bytes of a hostile header must not ask for more.
-const MAX_WINDOW_LOG: u32 = 27;
 
 /// A source from its first byte on, though some bytes have been looked at.
 type Rewound = io::Chain<Cursor<Vec<u8>>, Source>;
@@ -57,7 +54,7 @@ pub(super) enum Decompressed {
     /// gzip.
     Gzip(Box<MultiGzDecoder<BufReader<Rewound>>>),
     /// zstd.
-    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Rewound>>>),
+    Zstd(Box<ZstdStream<BufReader<Rewound>>>),
 }
 
 impl Decompressed {
@@ -91,9 +88,7 @@ impl Decompressed {
         Ok(Some(if gzip {
             Self::Gzip(Box::new(MultiGzDecoder::new(buffered(rewound))))
         } else if zstd {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(rewound))?;
-            decoder.window_log_max(MAX_WINDOW_LOG)?;
-            Self::Zstd(Box::new(decoder))
+            Self::Zstd(Box::new(ZstdStream::new(buffered(rewound))?))
         } else {
             Self::Plain(rewound)
         }))

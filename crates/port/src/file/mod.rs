@@ -28,6 +28,7 @@ mod tests;
 mod tick;
 mod unrecognised;
 mod walk;
+mod zstd_stream;
 
 pub use capture_file::CaptureFile;
 pub use sequence::CaptureFiles;
