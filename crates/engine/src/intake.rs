@@ -265,7 +265,7 @@ impl Intake {
         }
     }
 
-    /// Adds a frame that is plain but for a VLAN tag or in IPv6; whether it is.
+    /// Adds a frame that is plain but for a VLAN tag, in IPv6 or without ports; whether it is.
     #[inline(always)]
     fn read_plain(
         &mut self,
@@ -287,6 +287,16 @@ impl Intake {
             self.push_key(&mut plain.key, plain.tcp_flags, packet, batch);
             if self.details {
                 segment.read_plain_ipv6(untagged.frame);
+            }
+        } else if let Some(portless) = untagged.portless_ipv4() {
+            let plain = Plain {
+                key: portless.key,
+                tcp_flags: 0,
+            };
+            self.push_plain(plain, packet, batch);
+            self.books.fragments += u64::from(portless.is_fragment);
+            if self.details {
+                segment.read_portless(untagged.frame, portless.is_fragment);
             }
         } else {
             return false;

@@ -34,3 +34,14 @@ pub const MPLS: u8 = 137;
 pub const HOST_IDENTITY: u8 = 139;
 /// Shim6.
 pub const SHIM6: u8 = 140;
+
+/// Whether a walk reads what is behind the IP header: ports, an ICMP type, or a tunnel's packet. (Of
+/// IPv4: where IPv6 has extension headers, it has a payload.)
+#[inline]
+#[must_use]
+pub const fn is_looked_into(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        TCP | UDP | SCTP | ICMP | ICMPV6 | IPV4 | IPV6 | GRE | MPLS
+    )
+}

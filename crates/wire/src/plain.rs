@@ -6,6 +6,8 @@ use crate::FlowKey;
 use crate::ether_type;
 use crate::field::{byte, bytes_at, u16_at};
 use crate::ip_protocol;
+use crate::ipv4::Ipv4;
+use crate::packet::Packet;
 use crate::vlan::{self, Vlan};
 
 /// What a plain frame says.
@@ -22,6 +24,8 @@ pub struct Plain {
 const HEADERS: usize = 54;
 /// The same with an IPv6 header.
 const HEADERS_V6: usize = 74;
+/// Ethernet and IPv4 headers.
+const HEADERS_IPV4: usize = 34;
 
 /// Offsets within an Ethernet frame with an IPv4 header without options.
 mod field {
@@ -29,6 +33,8 @@ mod field {
     pub(super) const ETHER_TYPE: usize = 12;
     /// Where a VLAN tag would be.
     pub(super) const VLAN: usize = 14;
+    /// The IPv4 header.
+    pub(super) const IPV4: usize = 14;
     pub(super) const TOTAL_LENGTH: usize = 16;
     /// Flags and fragment offset, time to live, protocol.
     pub(super) const FRAGMENT: usize = 20;
@@ -89,8 +95,8 @@ const UDP: u32 = ip_protocol::UDP as u32;
 pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
     let headers = frame.first_chunk::<HEADERS>()?;
 
-    let start = little_endian::<{ field::ETHER_TYPE }>(headers);
-    let fragment_to_protocol = little_endian::<{ field::FRAGMENT }>(headers);
+    let start = little_endian::<{ field::ETHER_TYPE }, _>(headers);
+    let fragment_to_protocol = little_endian::<{ field::FRAGMENT }, _>(headers);
     let protocol = fragment_to_protocol >> PROTOCOL_SHIFT;
     let is_tcp = protocol == TCP;
     // Zero where all of it is as it must be.
@@ -161,6 +167,15 @@ impl<'a> Untagged<'a> {
         Some(Plain { key, ..plain })
     }
 
+    /// [`portless_ipv4`] of the frame, the tag being part of the key.
+    #[inline]
+    #[must_use]
+    pub fn portless_ipv4(&self) -> Option<Portless> {
+        let portless = portless_ipv4(self.frame, self.wire_length)?;
+        let key = portless.key | FlowKey::compact_vlan(self.tag);
+        Some(Portless { key, ..portless })
+    }
+
     /// [`plain_ipv6`] of the frame, the tag being part of the key.
     #[inline]
     #[must_use]
@@ -221,18 +236,56 @@ pub fn plain_ipv6(frame: &[u8], wire_length: u32) -> Option<PlainIpv6> {
     })
 }
 
+/// What a plain frame without ports says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portless {
+    /// The flow key, as [`FlowKey::compact`] packs it.
+    pub key: u128,
+    /// Whether it is a fragment.
+    pub is_fragment: bool,
+}
+
+/// [`plain_ipv4`] for what has no ports, nor another header that is looked at: a later fragment, or a
+/// packet of a protocol like IGMP, in IPv4 without options.
+#[inline]
+#[must_use]
+pub fn portless_ipv4(frame: &[u8], wire_length: u32) -> Option<Portless> {
+    let headers = frame.first_chunk::<HEADERS_IPV4>()?;
+    if little_endian::<{ field::ETHER_TYPE }, _>(headers) & START_MASK != START {
+        return None;
+    }
+    let packet = Packet::new(frame, wire_length as usize);
+    let (header, rest) = Ipv4::split(packet.skip(field::IPV4).ok()?).ok()?;
+    let (protocol, offset) = (header.protocol(), header.fragment_offset());
+    if offset == 0 && (header.more_fragments() || ip_protocol::is_looked_into(protocol)) {
+        return None;
+    }
+    let payload = header.total_length().checked_sub(Ipv4::LENGTH)?;
+    let fits =
+        payload <= rest.length() && offset + payload <= Ipv4::MAX_TOTAL_LENGTH - Ipv4::LENGTH;
+    fits.then(|| Portless {
+        key: compact_addresses(headers, u32::from(protocol)),
+        is_fragment: offset > 0,
+    })
+}
+
 /// [`FlowKey::compact`] of the frame: addresses and ports stand in the frame in the key's order.
 #[inline]
 fn compact_key(headers: &[u8; HEADERS], protocol: u32) -> u128 {
+    let ports = little_endian::<{ field::PORTS }, _>(headers);
+    compact_addresses(headers, protocol) | u128::from(ports) << 64
+}
+
+/// The same without ports.
+#[inline]
+fn compact_addresses<const N: usize>(headers: &[u8; N], protocol: u32) -> u128 {
     let addresses = u64::from_le_bytes(bytes_at::<{ field::ADDRESSES }, 8, _>(headers));
-    let ports = little_endian::<{ field::PORTS }>(headers);
     let mark = u32::from_be_bytes([FlowKey::COMPACT_MARK, 0, 0, 0]);
-    let rest = u64::from(ports) | u64::from(protocol | mark) << 32;
-    u128::from(addresses) | u128::from(rest) << 64
+    u128::from(addresses) | u128::from(protocol | mark) << 96
 }
 
 /// Four bytes, the first the lowest: as an x86 processor loads them, so that nothing is swapped.
 #[inline]
-fn little_endian<const OFFSET: usize>(headers: &[u8; HEADERS]) -> u32 {
-    u32::from_le_bytes(bytes_at::<OFFSET, 4, _>(headers))
+fn little_endian<const OFFSET: usize, const N: usize>(headers: &[u8; N]) -> u32 {
+    u32::from_le_bytes(bytes_at::<OFFSET, 4, N>(headers))
 }

@@ -88,6 +88,8 @@ const TRANSPORT: usize = Tcp::LENGTH;
 
 /// Offsets in a plain frame.
 mod plain {
+    /// The IPv4 header.
+    pub(super) const IPV4: usize = 14;
     pub(super) const TYPE_OF_SERVICE: usize = 15;
     pub(super) const TOTAL_LENGTH: usize = 16;
     pub(super) const IDENTIFICATION: usize = 18;
@@ -145,6 +147,26 @@ impl Segment {
         self.seen = u8::from(identification != 0);
         let end = 14 + usize::from(u16_at::<{ plain::TOTAL_LENGTH }, _>(headers));
         self.read_plain_transport::<PLAIN>(frame, transport, last(headers), end);
+    }
+
+    /// The same of a frame that [`portless_ipv4`](crate::plain::portless_ipv4) knows.
+    #[inline]
+    pub fn read_portless(&mut self, frame: &[u8], is_fragment: bool) {
+        let Some(header) = frame.get(plain::IPV4..) else {
+            return;
+        };
+        let packet = Packet::new(header, header.len());
+        let payload = plain::IPV4 + Ipv4::LENGTH;
+        if let Ok((header, _)) = Ipv4::split(packet) {
+            let length = header.total_length().saturating_sub(Ipv4::LENGTH);
+            self.payload_at = payload as u32;
+            self.payload_length = length as u32;
+            self.payload_captured = length.min(frame.len() - payload) as u32;
+        }
+        self.network(4, &packet);
+        if is_fragment {
+            self.seen |= seen::FRAGMENT;
+        }
     }
 
     /// The same of a frame that [`plain_ipv6`](crate::plain::plain_ipv6) knows.

@@ -1,7 +1,9 @@
 //! What must hold between the ways of reading one frame, whatever is in it.
 
 use wire::plain::Untagged;
-use wire::{Decapsulate, FlowKey, Headers, LinkType, NoFlow, Segment, dissect, plain_ipv4};
+use wire::{
+    Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment, dissect, plain_ipv4,
+};
 
 /// Reads `frame` in every way, and asserts what must hold between the answers.
 pub(crate) fn check(link: LinkType, frame: &[u8], wire_length: u32) -> [Headers; 3] {
@@ -42,6 +44,13 @@ fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
         assert_eq!(plain.key, walked.key);
         assert_eq!(plain.tcp_flags, walked.tcp_flags);
         segment.read_plain_ipv6(untagged.frame);
+    } else if let Some(portless) = untagged.portless_ipv4() {
+        assert_eq!(Some(portless.key), walked.key.compact());
+        assert_eq!((walked.tcp_flags, walked.icmp_type_code), (0, 0));
+        let is_fragment = walked.fragment == Fragment::Later;
+        assert_eq!(portless.is_fragment, is_fragment);
+        assert!(is_fragment || walked.fragment == Fragment::No);
+        segment.read_portless(untagged.frame, is_fragment);
     } else {
         return;
     }
