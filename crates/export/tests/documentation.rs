@@ -3,10 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use export::column::{COLUMNS, Element};
-use std::path::Path;
-
-const BEGIN: &str = "<!-- columns: begin (written by the test of this table) -->\n";
-const END: &str = "<!-- columns: end -->";
 
 fn table() -> String {
     let mut table = String::from(
@@ -33,30 +29,14 @@ fn table() -> String {
     table
 }
 
-/// With `UPDATE_DOCS=1` in the environment, the page is written instead of compared.
 #[test]
 fn records_md_has_the_table_of_columns() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .expect("the table's beginning is marked");
-    let (old, after) = rest.split_once(END).expect("the table's end is marked");
-    let table = table();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(
-            old, table,
-            "docs/records.md is behind the code: run this test with UPDATE_DOCS=1"
-        );
-    }
+    tables::assert_in_page("records.md", "columns", &table());
 }
 
 #[test]
 fn the_page_names_the_version_of_the_schema() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
-    let page = std::fs::read_to_string(path).unwrap();
+    let page = tables::page("records.md");
     let version = format!("schema version **{}**", export::SCHEMA_VERSION);
     assert!(page.contains(&version), "{version}");
 }
@@ -85,22 +65,7 @@ fn tstat_tables() -> String {
     tables
 }
 
-/// With `UPDATE_DOCS=1` in the environment, the page is written instead of compared.
 #[test]
 fn tstat_md_has_the_tables_of_columns() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tstat.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .expect("the tables' beginning is marked");
-    let (old, after) = rest.split_once(END).expect("the tables' end is marked");
-    let tables = tstat_tables();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(
-            old, tables,
-            "docs/tstat.md is behind the code: run this test with UPDATE_DOCS=1"
-        );
-    }
+    tables::assert_in_page("tstat.md", "columns", &tstat_tables());
 }

@@ -4,10 +4,6 @@
 
 use flow::analysis::{AnalysisKind, COLUMNS};
 use std::collections::HashSet;
-use std::path::Path;
-
-const BEGIN: &str = "<!-- columns: begin (written by the test of this table) -->\n";
-const END: &str = "<!-- columns: end -->";
 
 fn table() -> String {
     let mut table = String::from(
@@ -50,24 +46,9 @@ fn table() -> String {
     table
 }
 
-/// With `UPDATE_DOCS=1` in the environment, the page is written instead of compared.
 #[test]
 fn analysis_md_has_the_table_of_columns() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/analysis.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .expect("the table's beginning is marked");
-    let (old, after) = rest.split_once(END).expect("the table's end is marked");
-    let table = table();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(
-            old, table,
-            "docs/analysis.md is behind the code: run this test with UPDATE_DOCS=1"
-        );
-    }
+    tables::assert_in_page("analysis.md", "columns", &table());
 }
 
 #[test]

@@ -4,26 +4,18 @@
 //! listed here: a difference more, or one less, fails.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use flow::names::{Cut, NameText, NamesRecord};
 use wire::FlowKey;
 
 use crate::captures;
 
-/// A table of `tests/golden`: tshark's answers (see `xtask/src/golden/names.rs`), or the captures and
-/// kinds of answer in which the two differ, each with its kind of difference.
-fn table(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
-    std::fs::read_to_string(path.join(name)).unwrap()
-}
-
 /// What tshark says of a flow, by kind.
 type Answers = BTreeMap<String, String>;
 
 fn golden() -> BTreeMap<String, BTreeMap<String, Answers>> {
     let mut golden: BTreeMap<String, BTreeMap<String, Answers>> = BTreeMap::new();
-    for line in table("names.tsv").lines().skip(1) {
+    for line in tables::golden("names.tsv").lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         let [capture, protocol, endpoints, kind, value] = fields[..] else {
             panic!("golden line {line:?}");
@@ -139,30 +131,7 @@ fn names_are_tsharks_but_for_the_differences_that_are_explained() {
         }
     }
     println!("equal: {equal:?}; different: {}", different.len());
-    if let Some(path) = std::env::var_os("WRITE_DIFFERENCES") {
-        std::fs::write(
-            path,
-            different
-                .iter()
-                .map(|line| line.clone() + "\n")
-                .collect::<String>(),
-        )
-        .unwrap();
-        return;
-    }
-    // A line: kind of difference, then capture, flow, kind, tshark's answer, ours.
-    let explained: BTreeSet<String> = table("names_differences.tsv")
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(_, difference)| difference.to_owned())
-        .collect();
-    let new: Vec<_> = different.difference(&explained).collect();
-    let gone: Vec<_> = explained.difference(&different).collect();
-    assert!(
-        new.is_empty() && gone.is_empty(),
-        "new: {new:#?}\ngone: {gone:#?}"
-    );
+    tables::assert_explained("names_differences.tsv", &different);
     assert!(
         equal["sni"] > 90 && equal["quic-sni"] > 15 && equal["dns-question"] > 400,
         "{equal:?}"

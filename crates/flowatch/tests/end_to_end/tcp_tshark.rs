@@ -7,7 +7,6 @@
 use crate::command::{run, watch};
 use crate::records::{self, Row};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Captures of the table; those in which tshark finds nothing are not in it.
 const CAPTURES_MIN: usize = 40;
@@ -39,15 +38,10 @@ const COMPARED: [(&str, &[&str], &[&str]); 5] = [
     ),
 ];
 
-fn table(name: &str) -> String {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
-    std::fs::read_to_string(directory.join(name)).unwrap()
-}
-
 /// tshark's counts, by capture.
 fn golden() -> BTreeMap<String, Counts> {
     let mut golden: BTreeMap<String, Counts> = BTreeMap::new();
-    for line in table("tcp.tsv").lines().skip(1) {
+    for line in tables::golden("tcp.tsv").lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         let [capture, source, destination, field, packets] = fields[..] else {
             panic!("golden line {line:?}");
@@ -131,22 +125,5 @@ fn counts_are_tsharks_but_for_the_differences_that_are_explained() {
         }
     }
     println!("equal: {equal:?}; different: {}", different.len());
-    if let Some(path) = std::env::var_os("WRITE_DIFFERENCES") {
-        let lines: String = different.iter().map(|line| format!("{line}\n")).collect();
-        std::fs::write(path, lines).unwrap();
-        return;
-    }
-    // A line: kind of difference, then capture, direction, what is compared, tshark's count, ours.
-    let explained: BTreeSet<String> = table("tcp_differences.tsv")
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(_, difference)| difference.to_owned())
-        .collect();
-    let new: Vec<_> = different.difference(&explained).collect();
-    let gone: Vec<_> = explained.difference(&different).collect();
-    assert!(
-        new.is_empty() && gone.is_empty(),
-        "new: {new:#?}\ngone: {gone:#?}"
-    );
+    tables::assert_explained("tcp_differences.tsv", &different);
 }

@@ -185,11 +185,8 @@ fn bytes_that_the_probe_missed_are_known_from_their_acknowledgement() {
     }
 }
 
-const BEGIN: &str = "<!-- confusion: begin (written by the test of this table) -->\n";
-const END: &str = "<!-- confusion: end -->";
-
 /// At least 95 of 100 packets out of sequence are in their class, and docs/analysis.md has the table
-/// (written with `UPDATE_DOCS=1` in the environment).
+/// of that.
 #[test]
 fn classes_are_right_and_docs_analysis_has_their_table() {
     let mut random = Random(0xfeed_beef);
@@ -225,17 +222,7 @@ fn classes_are_right_and_docs_analysis_has_their_table() {
         100.0 * right as f64 / all as f64
     ));
     assert!(right * 100 >= all * 95, "{table}");
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/analysis.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .expect("the table's beginning is marked");
-    let (old, after) = rest.split_once(END).expect("the table's end is marked");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(old, table, "run this test with UPDATE_DOCS=1");
-    }
+    tables::assert_in_page("analysis.md", "confusion", &table);
 }
 
 fn segment(
