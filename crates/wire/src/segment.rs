@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::tcp::{Tcp, TcpOptions};
 use crate::udp::Udp;
 use crate::vlan::Vlan;
-use crate::{Fragment, Headers, Outline, Tunnel};
+use crate::{Fragment, Headers, Malformed, Tunnel};
 
 /// What was seen in a packet: bits of [`Segment::seen`].
 pub mod seen {
@@ -24,6 +24,8 @@ pub mod seen {
     pub const SACK_PERMITTED: u8 = 0x10;
     /// TCP: time stamps.
     pub const TIMESTAMPS: u8 = 0x20;
+    /// TCP: options that the snap length cut off.
+    pub const OPTIONS_CUT: u8 = 0x40;
 }
 
 /// Details of one packet. What a packet does not have is zero.
@@ -73,7 +75,7 @@ pub struct Segment {
     pub tunnel: Tunnel,
     /// Outer and inner VLAN tag, as in [`FlowKey`](crate::FlowKey).
     pub vlan: [u16; 2],
-    /// As in [`Outline`].
+    /// As in [`Outline`](crate::Outline).
     pub mpls_label: u32,
 }
 
@@ -206,7 +208,10 @@ impl Segment {
             let length = usize::from(byte::<{ transport::DATA_OFFSET }, _>(header) >> 4) * 4;
             let payload = start + length;
             if payload > HEADERS {
-                self.options(&frame[HEADERS..payload.min(frame.len())]);
+                self.options(
+                    &frame[HEADERS..payload.min(frame.len())],
+                    length - TRANSPORT,
+                );
             }
             (payload, end)
         } else {
@@ -251,7 +256,7 @@ impl Segment {
         }
         segment.network(headers.key.version, &part(frame, outline.network));
         if outline.transport_protocol == ip_protocol::TCP {
-            segment.tcp(frame, outline);
+            segment.tcp(frame, headers);
         }
         segment
     }
@@ -270,8 +275,8 @@ impl Segment {
         }
     }
 
-    fn tcp(&mut self, frame: &[u8], outline: &Outline) {
-        let Ok((header, rest)) = Tcp::split(part(frame, outline.transport)) else {
+    fn tcp(&mut self, frame: &[u8], headers: &Headers) {
+        let Ok((header, rest)) = Tcp::split(part(frame, headers.outline.transport)) else {
             return;
         };
         self.sequence = header.sequence();
@@ -279,19 +284,25 @@ impl Segment {
         self.window = header.window();
         let length = header.header_length().saturating_sub(Tcp::LENGTH);
         let options = rest.bytes();
-        self.options(&options[..length.min(options.len())]);
+        let captured = length.min(options.len());
+        // A header that says to be longer than its packet is malformed, not cut.
+        let is_lie = headers.malformed == Some(Malformed::TcpDataOffsetTooLong);
+        self.options(&options[..captured], if is_lie { captured } else { length });
     }
 
-    /// Reads TCP options.
+    /// Reads TCP options, which were so many bytes on the wire.
     #[inline(always)]
-    fn options(&mut self, options: &[u8]) {
+    fn options(&mut self, options: &[u8], length: usize) {
         if let Some(padded) = options.first_chunk::<PADDED_TIMESTAMPS>()
             && options.len() == PADDED_TIMESTAMPS
             && padded[..4] == TIMESTAMPS_START
         {
             self.timestamps = [u32_at::<4, _>(padded), u32_at::<8, _>(padded)];
             self.seen |= seen::TIMESTAMPS;
-        } else if !options.is_empty() {
+        } else {
+            if options.len() < length {
+                self.seen |= seen::OPTIONS_CUT;
+            }
             let told = Told::read(options);
             self.timestamps = told.timestamps;
             self.sack = told.sack;

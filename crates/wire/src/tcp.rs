@@ -40,6 +40,17 @@ view! {
 }
 
 impl Tcp<'_> {
+    /// Length and control bits of a header of which only `bytes` were captured: the shortest, and
+    /// none, where they are not among them.
+    #[must_use]
+    pub(crate) fn of_part(bytes: &[u8]) -> (usize, u8) {
+        let length = bytes
+            .get(field::DATA_OFFSET)
+            .map_or(0, |byte| usize::from(byte >> 4) * 4);
+        let flags = bytes.get(field::FLAGS).copied().unwrap_or_default();
+        (length.max(Self::LENGTH), flags)
+    }
+
     /// Source port.
     #[inline]
     #[must_use]

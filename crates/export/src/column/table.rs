@@ -21,7 +21,7 @@ pub static COLUMNS: &[Definition] = &[
         unit: "",
         presence: Presence::Always,
         empty: "",
-        definition: "Time of the last packet.",
+        definition: "The latest time of a packet: that of the last one, unless the clock of the capture went back.",
         field: Field::End,
     },
     Definition {
@@ -31,7 +31,7 @@ pub static COLUMNS: &[Definition] = &[
         unit: "nanoseconds",
         presence: Presence::Always,
         empty: "",
-        definition: "From the first packet to the last, exact; 0 if the clock of the capture went back. IPFIX has it in milliseconds (161) and microseconds (162) only, in 32 bits.",
+        definition: "From the first packet to the latest, exact; 0 if none was later than the first. IPFIX has it in milliseconds (161) and microseconds (162) only, in 32 bits.",
         field: Field::Duration,
     },
     Definition {

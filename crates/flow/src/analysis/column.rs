@@ -557,7 +557,7 @@ fn payload_times(table: &mut impl Table) {
 
 #[inline(always)]
 fn gaps(table: &mut impl Table) {
-    table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side; 0 where the clock went back."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
+    table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side. Where the clock went back, a gap is 0 until the latest time so far is passed: all of them add up to the time from the first packet to the latest."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
     table.sides(
         about!(
             "packetGapMeanSeconds",
@@ -618,7 +618,7 @@ fn first_packets(table: &mut impl Table) {
             List,
             "microseconds",
             "",
-            "Time since the packet before each of them, the first one's being 0; a `|` between two."
+            "Time since the latest packet before each of them, at most 4,294,967,295; 0 of the first one, and of one that is earlier. A `|` between two."
         ),
         |it, _| AnalysisValue::Gaps(&it.volume.first, it.volume.first_count),
     );

@@ -124,9 +124,16 @@ impl Volume {
         self.tunnel = segment.tunnel;
     }
 
-    /// Begins another record of the same flow: what was counted goes.
+    /// Begins another record of the same flow: what was counted goes. What was asked may be answered
+    /// in it.
     pub(crate) fn next_record(&mut self) {
+        let asked = Side {
+            last_payload_ns: self.sides[0].last_payload_ns,
+            ..Side::default()
+        };
         *self = Self {
+            spoke: self.spoke,
+            sides: [asked, Side::default()],
             origin_ns: self.origin_ns,
             tcp: self.tcp,
             vlan: self.vlan,

@@ -8,7 +8,7 @@ use super::tcp_stream::Verdict;
 use super::told::Told;
 use std::io::Write as _;
 use std::net::IpAddr;
-use wire::app::dns::{Header, Message};
+use wire::app::dns::{Header, Message, OPCODE_UPDATE};
 use wire::ip_protocol;
 
 /// The port of DNS.
@@ -129,7 +129,13 @@ impl Reader {
         if state.responses == 0 {
             self.note_question(cut, state, message);
             state.response_code = message.response_code;
-            state.answers = message.header.counts[1];
+            // Of an update the second count is that of its prerequisites (RFC 2136 section 2.2).
+            let is_update = message.header.opcode == OPCODE_UPDATE;
+            state.answers = if is_update {
+                0
+            } else {
+                message.header.counts[1]
+            };
             state.has_ttl = message.ttl_s.is_some();
             state.ttl_s = message.ttl_s.unwrap_or(0);
             let mut list = std::mem::take(&mut self.list);

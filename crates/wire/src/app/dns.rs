@@ -9,6 +9,9 @@ pub const NAME_TEXT_MAX: usize = 4 * 255;
 /// The most pointers that a name follows (RFC 1035 section 4.1.4): more than any encoder writes.
 const POINTERS_MAX: u8 = 32;
 
+/// The operation that updates a zone (RFC 2136).
+pub const OPCODE_UPDATE: u8 = 5;
+
 /// The most addresses that are kept of a message.
 pub const ADDRESSES_MAX: usize = 8;
 

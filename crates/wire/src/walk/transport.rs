@@ -58,7 +58,12 @@ impl Walk {
     fn tcp(&mut self, packet: Packet<'_>) {
         let header = match Tcp::split(packet) {
             Ok((header, _)) => header,
-            Err(cut) => return self.cut_transport(packet, cut, Malformed::TcpTruncated),
+            Err(cut) => {
+                if cut == Cut::Capture {
+                    self.part_of_tcp(packet);
+                }
+                return self.cut_transport(packet, cut, Malformed::TcpTruncated);
+            }
         };
         self.ports(header.source_port(), header.destination_port());
         self.headers.tcp_flags = header.flags();
@@ -72,6 +77,14 @@ impl Walk {
         } else if header.header_length() > packet.length() {
             self.note(Malformed::TcpDataOffsetTooLong);
         }
+    }
+
+    /// A header that the snap length cut is no payload, and tells its flags where they are there.
+    fn part_of_tcp(&mut self, packet: Packet<'_>) {
+        let (length, flags) = Tcp::of_part(packet.bytes());
+        self.headers.tcp_flags = flags;
+        self.headers.outline.payload += length as u32;
+        self.headers.outline.payload_length = packet.length().saturating_sub(length) as u32;
     }
 
     fn udp<'a>(&mut self, carried: Carried<'a>) -> Step<'a> {

@@ -56,21 +56,44 @@ fn class(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'stati
     })
 }
 
-#[inline(always)]
-fn marked(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
-    of(analysis, side, |it| number(u8::from(it.marks & mark != 0)))
-}
-
-/// What was told in the SYN, if it was seen.
+/// What was told in the SYN, if it was seen, and no options were cut off.
 #[inline(always)]
 fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
     of(analysis, side, |it| {
-        if it.marks & mark::SYN == 0 {
+        let may_be_cut = value == 0 && it.marks & mark::OPTIONS_CUT != 0;
+        if it.marks & mark::SYN == 0 || may_be_cut {
             AnalysisValue::None
         } else {
             number(value)
         }
     })
+}
+
+/// Whether an option was seen, if none were cut off.
+#[inline(always)]
+fn option(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
+    of(analysis, side, |it| match it.marks & mark != 0 {
+        false if it.marks & mark::OPTIONS_CUT != 0 => AnalysisValue::None,
+        seen => number(u8::from(seen)),
+    })
+}
+
+/// A window, if it is known whether it is scaled.
+#[inline(always)]
+fn window(
+    analysis: &Analysis,
+    side: usize,
+    window: impl FnOnce(&TcpSide) -> Option<u32>,
+) -> AnalysisValue<'static> {
+    let Some(tcp) = &analysis.tcp else {
+        return AnalysisValue::None;
+    };
+    let marks = [tcp.sides[side].marks, tcp.sides[side ^ 1].marks];
+    let scale_cut = |marks: u16| {
+        let cut_syn = mark::SYN | mark::OPTIONS_CUT;
+        marks & (cut_syn | mark::WINDOW_SCALE) == cut_syn
+    };
+    optional(window(&tcp.sides[side]).filter(|_| !marks.into_iter().any(scale_cut)))
 }
 
 #[inline(always)]
@@ -94,7 +117,7 @@ pub(super) fn tcp<T: Table>(table: &mut T) {
 #[inline(always)]
 fn connection(table: &mut impl Table) {
     table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
-    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number."), |it, _| flow(it, |tcp| number(tcp.connections(&it.rare))));
+    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number, since its first record. (Two SYNs that cross open one.)"), |it, _| flow(it, |tcp| number(tcp.connections(&it.rare))));
     table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
     table.flow(
         about!(
@@ -107,7 +130,7 @@ fn connection(table: &mut impl Table) {
         ),
         |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
     );
-    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection."), |it, _| flow(it, |tcp| number(tcp.limits())));
+    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection (counting began anew there), 16 TCP options cut off by the snap length (what they would have told is empty, and so are windows where it is not known whether they are scaled)."), |it, _| flow(it, |tcp| number(tcp.limits())));
     flags(table);
 }
 
@@ -251,7 +274,7 @@ fn options(table: &mut impl Table) {
             "f1323_opt",
             "1 if the SYN has a window scale."
         ),
-        |it, side| marked(it, side, mark::WINDOW_SCALE),
+        |it, side| option(it, side, mark::WINDOW_SCALE),
     );
     table.sides(
         about!(
@@ -262,7 +285,7 @@ fn options(table: &mut impl Table) {
             "sack_opt",
             "1 if the SYN permits selective acknowledgement (RFC 2018)."
         ),
-        |it, side| marked(it, side, mark::SACK_PERMITTED),
+        |it, side| option(it, side, mark::SACK_PERMITTED),
     );
     table.sides(
         about!(
@@ -273,7 +296,7 @@ fn options(table: &mut impl Table) {
             "tm_opt",
             "1 if packets have time stamps (RFC 7323)."
         ),
-        |it, side| marked(it, side, mark::TIMESTAMPS),
+        |it, side| option(it, side, mark::TIMESTAMPS),
     );
 }
 
@@ -314,7 +337,7 @@ fn windows(table: &mut impl Table) {
             "win_min",
             "The smallest window told outside a SYN, scaled if both SYNs were seen to agree on it."
         ),
-        |it, side| of(it, side, |it| optional(it.window_min())),
+        |it, side| window(it, side, TcpSide::window_min),
     );
     table.sides(
         about!(
@@ -325,7 +348,7 @@ fn windows(table: &mut impl Table) {
             "win_max",
             "The largest window told, likewise."
         ),
-        |it, side| of(it, side, |it| optional(it.window_max())),
+        |it, side| window(it, side, TcpSide::window_max),
     );
     table.sides(
         about!(

@@ -62,8 +62,15 @@ pub mod mark {
     pub(super) const STAMPED: u16 = 0x1000;
     /// It opened a connection on the ports of the flow.
     pub(super) const OPENED: u16 = 0x2000;
+    /// A FIN came without data.
+    pub(super) const FIN_ALONE: u16 = 0x4000;
+    /// The snap length cut options off: what was not seen may have been there.
+    pub const OPTIONS_CUT: u16 = 0x8000;
     /// What holds of a side whatever its sequence numbers are.
-    pub(super) const LASTING: u16 = TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE | OPENED;
+    pub(super) const LASTING: u16 =
+        TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE | OPENED | OPTIONS_CUT;
+    /// What the SYN told of its connection.
+    pub(super) const TOLD_BY_SYN: u16 = SYN | WINDOW_SCALE | SACK_PERMITTED;
 }
 
 /// What a limit cut: bits of [`TcpSide::limits`].
@@ -79,6 +86,8 @@ pub mod limit {
     pub const RARE: u8 = 0x04;
     /// A sequence number was so far away that counting began anew.
     pub const JUMP: u8 = 0x08;
+    /// The snap length cut TCP options off.
+    pub const OPTIONS: u8 = 0x10;
 }
 
 /// Further than this from what is expected, a sequence number is of something else: no window is
@@ -250,7 +259,8 @@ impl Tcp {
     #[must_use]
     pub const fn limits(&self) -> u8 {
         let [first, second] = &self.sides;
-        first.limits | second.limits
+        let cut = (first.marks | second.marks) & mark::OPTIONS_CUT != 0;
+        first.limits | second.limits | if cut { limit::OPTIONS } else { 0 }
     }
 
     /// Whether the flow was seen from its beginning: with the SYN of a side.
@@ -330,6 +340,9 @@ fn steady(
     this.pushes += u32::from(flags & PSH != 0);
     if flags & !(ACK | PSH) != 0 {
         this.count_flags(flags, pool);
+        if flags & FIN != 0 && segment.payload_length == 0 {
+            this.marks |= mark::FIN_ALONE;
+        }
     }
     let same_window = this.window == segment.window;
     if flags & SYN == 0 {
@@ -355,6 +368,8 @@ fn steady(
     }
     if segment.has(seen::TIMESTAMPS) {
         this.stamp(peer, time_ns, segment);
+    } else if segment.has(seen::OPTIONS_CUT) {
+        this.marks |= mark::OPTIONS_CUT;
     }
     if segment.sack_blocks > 0 {
         this.count_sack(segment, pool);
@@ -387,6 +402,11 @@ fn open_or_reset(
             this.count_connection(pool);
         }
     } else {
+        if flags & ACK == 0 && this.opens_at_once(peer) {
+            this.begin(start);
+            this.take_options(segment);
+            return steady(this, peer, time_ns, segment, pool);
+        }
         if flags & ACK == 0 {
             // A new connection: of both sides nothing that was known holds.
             for side in [&mut *this, &mut *peer] {

@@ -27,8 +27,10 @@ pub(super) fn out_of_sequence(
     }
     if !(-JUMP..=JUMP).contains(&ahead) {
         this.limits |= limit::JUMP;
+        let told_by_syn = this.marks & mark::TOLD_BY_SYN;
         this.restart(pool);
         this.begin(start);
+        this.marks |= told_by_syn;
         if length > 0 {
             this.add(start, length, time_ns, segment);
         }
@@ -50,7 +52,8 @@ pub(super) fn out_of_sequence(
         return;
     }
     let end = start.wrapping_add(length);
-    if after(this.start, start) && this.marks & mark::SYN == 0 {
+    let from_its_syn = this.marks & mark::SYN != 0 && this.limits & limit::JUMP == 0;
+    if after(this.start, start) && !from_its_syn {
         // Before the first that was seen, and so not a byte that was.
         let first = std::mem::replace(&mut this.start, start);
         let overlap = end.wrapping_sub(first).cast_signed().max(0).cast_unsigned();

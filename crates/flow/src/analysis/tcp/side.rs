@@ -22,6 +22,13 @@ impl TcpSide {
         }
     }
 
+    /// Whether a SYN of this side, its first, crosses one that asks: both open the same connection
+    /// (RFC 9293 section 3.5, figure 8).
+    pub(super) fn opens_at_once(&self, peer: &Self) -> bool {
+        let asks = peer.marks & (mark::CLIENT | mark::HANDSHAKE) == mark::CLIENT;
+        asks && self.marks & mark::STARTED == 0 && peer.acks == 0
+    }
+
     /// Answers the SYN of the other side with its own.
     pub(super) fn answer(&mut self, peer: &mut Self, time_ns: i64) {
         if peer.marks & mark::CLIENT == 0 || self.marks & mark::HANDSHAKE != 0 {
@@ -136,8 +143,10 @@ impl TcpSide {
             self.marks |= mark::ACKNOWLEDGED;
             return;
         }
+        let mut answers_fin_alone = false;
         if self.marks & mark::FIN != 0 && number == self.next.wrapping_add(1) {
             number = self.next;
+            answers_fin_alone = self.marks & mark::FIN_ALONE != 0;
         }
         if number == self.acknowledged {
             self.marks |= mark::ACKNOWLEDGED;
@@ -156,7 +165,9 @@ impl TcpSide {
         self.marks |= mark::ACKNOWLEDGED;
         self.acknowledged = number;
         self.duplicates = 0;
-        if let Some(rtt_ns) = self.sent.acknowledge(number, time_ns) {
+        if let Some(rtt_ns) = self.sent.acknowledge(number, time_ns)
+            && !answers_fin_alone
+        {
             self.rtt.add(rtt_ns);
             self.smoothed.add(rtt_ns);
         }

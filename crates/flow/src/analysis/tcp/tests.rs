@@ -2,8 +2,9 @@
 
 use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, MS, Random};
-use super::{Anomalies, Class, Rare, RarePool, Tcp, limit};
+use super::{Anomalies, Class, Rare, RarePool, Tcp, limit, mark};
 use wire::Segment;
+use wire::segment::seen;
 use wire::tcp::flag::{ACK, FIN, SYN};
 
 /// Classes as they are (rows) and as they were judged, of packets that are out of sequence.
@@ -318,4 +319,102 @@ fn a_closed_connection_has_missed_nothing() {
         assert_eq!(side.missed_bytes(&rare), 0);
         assert!(side.rtt.count() > 0);
     }
+}
+
+/// Counts packets, each of a side at so many milliseconds.
+fn count<const N: usize>(packets: [(usize, i64, Segment); N]) -> (Tcp, RarePool) {
+    let mut pool = RarePool::new(2).unwrap();
+    let mut tcp = Tcp::default();
+    for (side, at_ms, segment) in packets {
+        tcp.count(side, at_ms * MS, &segment, &mut pool);
+    }
+    (tcp, pool)
+}
+
+#[test]
+fn an_acknowledgement_of_a_fin_alone_times_no_data() {
+    let ending = |sent_again: bool, carried: u32| {
+        let fin = segment(110 - carried, 50, ACK | FIN, carried, 1000);
+        let again_ms = if sent_again { 900 } else { 501 };
+        count([
+            (0, 0, segment(9, 0, SYN, 0, 1000)),
+            (1, 1, segment(49, 10, SYN | ACK, 0, 1000)),
+            (0, 2, segment(10, 50, ACK, 100 - carried, 1000)),
+            (0, 500, fin),
+            (
+                0,
+                again_ms,
+                if sent_again {
+                    fin
+                } else {
+                    segment(111, 50, ACK, 0, 1000)
+                },
+            ),
+            (1, 1000, segment(50, 111, ACK, 0, 1000)),
+        ])
+        .0
+        .sides[0]
+            .rtt
+    };
+    assert_eq!(ending(false, 0).count(), 0);
+    assert_eq!(ending(true, 0).count(), 0);
+    assert_eq!(ending(true, 10).count(), 0);
+    let with_data = ending(false, 10);
+    assert_eq!(
+        (with_data.count(), with_data.max_ns()),
+        (1, Some(500_000_000))
+    );
+}
+
+#[test]
+fn what_a_syn_told_outlives_a_number_that_is_far_away() {
+    let options = seen::SEGMENT_SIZE | seen::WINDOW_SCALE | seen::SACK_PERMITTED;
+    let syn = |segment: Segment, window_scale| Segment {
+        seen: options,
+        segment_size: 1300,
+        window_scale,
+        ..segment
+    };
+    let (tcp, _) = count([
+        (0, 0, syn(segment(9, 0, SYN, 0, 1000), 3)),
+        (1, 1, syn(segment(49, 10, SYN | ACK, 0, 1000), 5)),
+        (1, 2, segment(2_000_000_000, 10, ACK, 5, 100)),
+        (0, 3, segment(10, 50, ACK, 10, 100)),
+    ]);
+    let [client, server] = &tcp.sides;
+    assert_eq!(server.limits, limit::JUMP);
+    assert_eq!((server.segment_size, server.window_scale), (1300, 5));
+    let told = mark::SYN | mark::WINDOW_SCALE | mark::SACK_PERMITTED;
+    assert_eq!(server.marks & told, told);
+    assert_eq!(
+        (client.window_min(), server.window_max()),
+        (Some(800), Some(3200))
+    );
+}
+
+#[test]
+fn two_syns_that_cross_open_one_connection() {
+    let (tcp, pool) = count([
+        (0, 0, segment(9, 0, SYN, 0, 1000)),
+        (1, 1, segment(49, 0, SYN, 0, 1000)),
+        (0, 2, segment(9, 50, SYN | ACK, 0, 1000)),
+        (1, 3, segment(49, 10, SYN | ACK, 0, 1000)),
+        (0, 4, segment(10, 50, ACK, 100, 1000)),
+        (1, 5, segment(50, 110, ACK, 0, 1000)),
+    ]);
+    let rare = rare_of(&tcp, &pool);
+    assert_eq!(tcp.connections(&rare), 1);
+    assert_eq!((tcp.sides[0].rtt.count(), tcp.limits()), (1, 0));
+    assert_eq!(rare.map(|rare| rare.anomalies), [Anomalies::default(); 2]);
+}
+
+#[test]
+fn options_that_the_snap_length_cut_are_told() {
+    let cut = Segment {
+        seen: seen::OPTIONS_CUT,
+        ..segment(9, 0, SYN, 0, 1000)
+    };
+    let (tcp, _) = count([(0, 0, cut), (1, 1, segment(49, 10, SYN | ACK, 0, 1000))]);
+    assert_eq!(tcp.limits(), limit::OPTIONS);
+    assert_ne!(tcp.sides[0].marks & mark::OPTIONS_CUT, 0);
 }
