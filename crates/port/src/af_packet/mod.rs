@@ -318,6 +318,8 @@ impl AfPacket {
             .map_err(|error| failure(&self.name, "wait for frames", &error))?;
         match readiness {
             Readiness::Error => self.handle_error(),
+            // Of one that is down already the kernel does not tell that it is removed.
+            Readiness::Nothing if self.down => self.check_bound().map(|_| None),
             Readiness::Frames | Readiness::Nothing => Ok(None),
         }
     }
@@ -327,16 +329,10 @@ impl AfPacket {
     fn handle_error(&mut self) -> Result<Option<String>, PortError> {
         let failed = |error| failure(&self.name, "ask for the state of the socket", &error);
         let error = self.socket.take_error().map_err(failed)?;
-        let bound = self.socket.is_bound().map_err(failed)?;
-        if !bound {
-            self.failure.get_or_insert_with(|| {
-                PortError::Failed(format!(
-                    "{}: the interface was removed, or moved to another network namespace",
-                    self.name
-                ))
-            });
-            self.start_draining();
-        } else if error == libc::ENETDOWN {
+        if !self.check_bound()? {
+            return Ok(None);
+        }
+        if error == libc::ENETDOWN {
             self.details.downs += 1;
             self.counters.faults += 1;
             self.down = true;
@@ -354,6 +350,23 @@ impl AfPacket {
             self.start_draining();
         }
         Ok(None)
+    }
+
+    /// Whether the interface is still there; without it the port ends.
+    fn check_bound(&mut self) -> Result<bool, PortError> {
+        let bound = self.socket.is_bound();
+        let bound = bound
+            .map_err(|error| failure(&self.name, "ask for the state of the socket", &error))?;
+        if !bound {
+            self.failure.get_or_insert_with(|| {
+                PortError::Failed(format!(
+                    "{}: the interface was removed, or moved to another network namespace",
+                    self.name
+                ))
+            });
+            self.start_draining();
+        }
+        Ok(bound)
     }
 
     /// Frames came: what waited for that.

@@ -128,6 +128,28 @@ fn an_interface_that_is_down_is_opened_with_a_warning() {
 }
 
 #[test]
+fn an_interface_that_is_removed_while_it_is_down_ends_the_port() {
+    network::enter_cable();
+    let mut port = AfPacket::open(&Options::new("right")).unwrap();
+    network::ip("link set right down");
+    while !matches!(port.receive().unwrap(), Received::Fault(_)) {}
+    network::ip("link del left");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let line = loop {
+        assert!(Instant::now() < deadline, "nobody told that it was removed");
+        match port.receive() {
+            Err(PortError::Failed(line)) => break line,
+            Ok(Received::Idle) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(
+        line.starts_with("right: the interface was removed"),
+        "{line}"
+    );
+}
+
+#[test]
 fn an_interface_that_is_removed_ends_the_port_after_its_last_frame() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
