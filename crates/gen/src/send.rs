@@ -74,6 +74,9 @@ pub struct SendOptions {
     pub burst: usize,
 }
 
+/// Between two attempts on a link that is down.
+const DOWN_PAUSE: Duration = Duration::from_millis(1);
+
 /// How long a run that has a count to reach waits for a link that is down.
 pub const LINK_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -477,7 +480,11 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         }
         if taken == 0 || self.is_down {
             self.look_at_link(sink);
-            std::hint::spin_loop();
+            if self.is_down && taken == 0 {
+                std::thread::sleep(DOWN_PAUSE);
+            } else {
+                std::hint::spin_loop();
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod frame;
 mod frame_list;
 pub mod frame_pool;
 pub mod limit;
+mod link_watch;
 pub mod memory;
 pub mod memory_link;
 pub mod null;

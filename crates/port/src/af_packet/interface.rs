@@ -27,6 +27,8 @@ pub(super) struct Interface {
     pub(super) hardware: u16,
     /// Whether it is administratively up.
     pub(super) up: bool,
+    /// Whether its link is, too: there is a carrier.
+    pub(super) running: bool,
     /// Whether what it sends comes back as received.
     pub(super) loopback: bool,
 }
@@ -115,6 +117,7 @@ pub(super) fn query(socket: BorrowedFd<'_>, name: &str, index: i32) -> io::Resul
         index,
         hardware,
         up: flags & libc::IFF_UP != 0,
+        running: flags & libc::IFF_RUNNING != 0,
         loopback: flags & libc::IFF_LOOPBACK != 0,
     })
 }

@@ -7,10 +7,12 @@ use super::interface;
 use super::socket::Socket;
 use super::{failure, no_interface};
 use crate::frame::{BURST, PortError};
+use crate::link_watch::LinkWatch;
 use crate::slot_memory::SlotMemory;
 use crate::transmit::{Slot, Transmit};
 use std::mem;
 use std::os::fd::AsFd;
+use std::time::Instant;
 use wire::LinkType;
 
 /// An interface that frames are sent on.
@@ -23,6 +25,8 @@ pub struct AfPacketSender {
     parts: Box<[libc::iovec; BURST]>,
     frames: u64,
     bytes: u64,
+    index: i32,
+    link: LinkWatch,
 }
 
 // SAFETY: the pointers in messages and parts are written before each system call and not read after
@@ -50,6 +54,10 @@ impl AfPacketSender {
                 "{name}: the interface is down (ip link set {name} up)"
             )));
         }
+        let mut link = LinkWatch::new();
+        if !found.running {
+            link.begins_down(name);
+        }
         socket
             .bypass_queueing()
             .map_err(|error| fail("pass the queueing discipline by", error))?;
@@ -70,6 +78,8 @@ impl AfPacketSender {
             parts: Box::new([part; BURST]),
             frames: 0,
             bytes: 0,
+            index,
+            link,
         })
     }
 
@@ -128,6 +138,11 @@ impl Transmit for AfPacketSender {
         self.frames += sent as u64;
         self.bytes += bytes as u64;
         self.memory.take(sent, count);
+        if self.link.is_due(sent) {
+            let found = interface::query(self.socket.as_fd(), &self.name, self.index)
+                .map_err(|error| failure(&self.name, "ask for the interface", &error))?;
+            self.link.note(&self.name, !found.running);
+        }
         Ok(sent)
     }
 
@@ -137,6 +152,14 @@ impl Transmit for AfPacketSender {
 
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    fn down_since(&self) -> Option<Instant> {
+        self.link.down_since()
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.link.notice()
     }
 
     fn sent(&self) -> (u64, u64) {

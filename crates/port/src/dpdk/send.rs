@@ -1,6 +1,5 @@
 //! A transmit queue of a device as a [`Transmit`].
 
-use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::slice;
@@ -16,13 +15,11 @@ use super::receive::DpdkPort;
 use super::shim::{self, Mbuf};
 use super::thread;
 use crate::frame::{BURST, PortError};
+use crate::link_watch::LinkWatch;
 use crate::transmit::{Slot, Transmit};
 
 /// Between two looks at a link that is awaited.
 const LINK_LOOK: Duration = Duration::from_millis(5);
-
-/// Between two looks at a link that takes no frames.
-const DOWN_LOOK: Duration = Duration::from_millis(100);
 
 /// How long frames that were sent are given to leave: a peer reads what its ring holds (a memif
 /// forgets it when one side goes), a card sends what its ring holds.
@@ -41,19 +38,10 @@ pub struct DpdkSender {
     known_thread: bool,
     frames: u64,
     bytes: u64,
-    link: Link,
-    notices: VecDeque<String>,
+    link: LinkWatch,
     /// After the buffers, which are of it.
     pool: Pool,
     device: Arc<Device>,
-}
-
-/// What is known of the link.
-struct Link {
-    looked: Instant,
-    down_since: Option<Instant>,
-    /// Whether it has been said that it is down, and that it is up again.
-    told: [bool; 2],
 }
 
 /// Buffers that are written, or lent to be.
@@ -225,12 +213,7 @@ impl DpdkSender {
                 known_thread: false,
                 frames: 0,
                 bytes: 0,
-                link: Link {
-                    looked: Instant::now(),
-                    down_since: None,
-                    told: [false; 2],
-                },
-                notices: VecDeque::new(),
+                link: LinkWatch::new(),
                 pool,
                 device: Arc::clone(device),
             })
@@ -251,41 +234,12 @@ impl DpdkSender {
         let begun = Instant::now();
         while self.device.is_up()? == Some(false) {
             if begun.elapsed() >= patience || !wait() {
-                self.link.down_since = Some(Instant::now());
-                self.link.told[0] = true;
-                self.notices.push_back(format!(
-                    "{}: the link is down, and takes no frames until it is up",
-                    self.device.name
-                ));
+                self.link.begins_down(&self.device.name.to_string());
                 return Ok(false);
             }
             std::thread::sleep(LINK_LOOK);
         }
         Ok(true)
-    }
-
-    /// Looks at a link that takes no frames, or that was down, now and then. A link that flaps is told
-    /// of once.
-    #[cold]
-    fn look_after(&mut self) -> Result<(), PortError> {
-        let now = Instant::now();
-        if now - self.link.looked < DOWN_LOOK {
-            return Ok(());
-        }
-        self.link.looked = now;
-        let was_down = self.link.down_since.is_some();
-        let is_down = self.device.is_up()? == Some(false);
-        let (event, told) = match (was_down, is_down) {
-            (false, true) => ("the link went down; sending goes on when it is up again", 0),
-            (true, false) => ("the link is up", 1),
-            _ => return Ok(()),
-        };
-        self.link.down_since = is_down.then_some(now);
-        if !std::mem::replace(&mut self.link.told[told], true) {
-            self.notices
-                .push_back(format!("{}: {event}", self.device.name));
-        }
-        Ok(())
     }
 }
 
@@ -334,18 +288,19 @@ impl Transmit for DpdkSender {
         let lengths = &self.buffers.lengths[..taken];
         self.bytes += lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
         self.buffers.take(taken, count);
-        if taken == 0 || self.link.down_since.is_some() {
-            self.look_after()?;
+        if self.link.is_due(taken) {
+            let is_down = self.device.is_up()? == Some(false);
+            self.link.note(&self.device.name.to_string(), is_down);
         }
         Ok(taken)
     }
 
     fn down_since(&self) -> Option<Instant> {
-        self.link.down_since
+        self.link.down_since()
     }
 
     fn notice(&mut self) -> Option<String> {
-        self.notices.pop_front()
+        self.link.notice()
     }
 
     fn discard(&mut self) {

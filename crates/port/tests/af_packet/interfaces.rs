@@ -3,8 +3,9 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use port::af_packet::AfPacketSender;
 use port::af_packet::Options;
-use port::{AfPacket, Port, PortError, Received};
+use port::{AfPacket, Port, PortError, Received, Transmit};
 
 use crate::network::{self, Sender, is_probe};
 use crate::traffic::{check_books, finish, take, take_to_end, udp};
@@ -176,4 +177,51 @@ fn an_interface_that_is_removed_ends_the_port_after_its_last_frame() {
     assert_eq!(frames, 1_000);
     check_books(&mut port);
     assert!(take_to_end(&mut port).unwrap().is_empty());
+}
+
+#[test]
+fn a_sender_tells_that_its_link_has_no_carrier_and_has_one_again() {
+    network::enter_cable();
+    let mut sender = AfPacketSender::open("left").unwrap();
+    assert_eq!((sender.down_since(), sender.notice()), (None, None));
+    network::ip("link set right down");
+    let frame = udp(1, false, 1, 60);
+    let mut send = || {
+        let slots = sender.reserve(1, 60).unwrap();
+        slots[0].bytes[..60].copy_from_slice(&frame);
+        slots[0].length = 60;
+        let taken = sender.submit(1).unwrap();
+        sender.discard();
+        (taken, sender.down_since().is_some(), sender.notice())
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut told = Vec::new();
+    loop {
+        let (taken, is_down, notice) = send();
+        told.extend(notice);
+        if taken == 0 && is_down {
+            break;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "nobody told that the link is down"
+        );
+    }
+    network::ip("link set right up");
+    network::await_carrier();
+    loop {
+        let (taken, is_down, notice) = send();
+        told.extend(notice);
+        if taken == 1 && !is_down {
+            break;
+        }
+        assert!(Instant::now() < deadline, "nobody told that the link is up");
+    }
+    assert_eq!(
+        told,
+        [
+            "left: the link went down; sending goes on when it is up again",
+            "left: the link is up"
+        ]
+    );
 }
