@@ -8,7 +8,7 @@ pub use table::COLUMNS;
 use crate::ExportOptions;
 use crate::text::Word;
 use flow::{EndReason, FlowDefinition, Record, Schema};
-use wire::CommunityId;
+use wire::{CommunityId, icmp};
 
 /// Version of the names, types and meanings of the columns. It goes up when one of them changes
 /// or goes; a column that is added leaves it as it is.
@@ -240,6 +240,7 @@ impl Field {
             Self::BiflowDirection => Value::Small(1),
             Self::TcpFlags => flags(key.protocol, record.tcp_flags[0]),
             Self::ReverseTcpFlags => flags(key.protocol, record.tcp_flags[1]),
+            Self::IcmpV4 | Self::IcmpV6 if record.icmp_type_code == icmp::UNKNOWN => Value::Absent,
             Self::IcmpV4 if key.protocol == protocol::ICMP && key.version == 4 => {
                 Value::Unsigned(record.icmp_type_code.into())
             }

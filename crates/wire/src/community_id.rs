@@ -98,6 +98,7 @@ fn endpoints(key: &FlowKey, icmp_type_code: u16) -> [Endpoint; 2] {
         _ => None,
     };
     let (source_port, destination_port, one_way) = match counterpart {
+        Some(_) if icmp_type_code == icmp::UNKNOWN => (0, 0, false),
         Some(Some(counterpart)) => (u16::from(message_type), u16::from(counterpart), false),
         Some(None) => (u16::from(message_type), u16::from(code), true),
         None if has_ports(key.protocol) => (key.source_port, key.destination_port, false),

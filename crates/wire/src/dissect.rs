@@ -52,7 +52,8 @@ pub struct Headers {
     pub fragment: Fragment,
     /// TCP control bits (CWR to FIN), 0 where there is no TCP header.
     pub tcp_flags: u8,
-    /// ICMP type (high byte) and code (low byte), as in icmpTypeCodeIPv4 and icmpTypeCodeIPv6.
+    /// ICMP type (high byte) and code (low byte), as in icmpTypeCodeIPv4 and icmpTypeCodeIPv6, or
+    /// [`icmp::UNKNOWN`](crate::icmp::UNKNOWN); 0 in other protocols.
     pub icmp_type_code: u16,
     /// Where its parts lie.
     pub outline: Outline,

@@ -10,6 +10,10 @@ mod field {
     pub(super) const CODE: usize = 1;
 }
 
+/// For [`Icmp::type_code`] of a packet of which it is not known: a later fragment, or cut off. (Type
+/// 255 is reserved.)
+pub const UNKNOWN: u16 = u16::MAX;
+
 view! {
     /// View of type, code and checksum.
     pub struct Icmp(field::LENGTH);

@@ -257,7 +257,10 @@ pub fn portless_ipv4(frame: &[u8], wire_length: u32) -> Option<Portless> {
     let packet = Packet::new(frame, wire_length as usize);
     let (header, rest) = Ipv4::split(packet.skip(field::IPV4).ok()?).ok()?;
     let (protocol, offset) = (header.protocol(), header.fragment_offset());
-    if offset == 0 && (header.more_fragments() || ip_protocol::is_looked_into(protocol)) {
+    let has_header =
+        offset == 0 && (header.more_fragments() || ip_protocol::is_looked_into(protocol));
+    // A fragment of ICMP has a type that is not known.
+    if has_header || protocol == ip_protocol::ICMP {
         return None;
     }
     let payload = header.total_length().checked_sub(Ipv4::LENGTH)?;

@@ -9,7 +9,8 @@ mod tunnel;
 
 use crate::packet::{Cut, Packet};
 use crate::{
-    Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel,
+    Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel, icmp,
+    ip_protocol,
 };
 
 /// The most encapsulations that a packet is followed through: every stack of MPLS labels, PPPoE
@@ -53,6 +54,8 @@ pub(crate) struct Walk {
     has_key: bool,
     /// Encapsulations opened so far.
     encapsulations: u8,
+    /// ICMP type and code of the packet that gave the key.
+    icmp_type_code: Option<u16>,
     /// VLAN tags of the Ethernet frame at hand.
     vlan: [u16; 2],
     /// The address of the frame's first byte, from which places in it are told.
@@ -66,6 +69,7 @@ impl Walk {
             decapsulate,
             has_key: false,
             encapsulations: 0,
+            icmp_type_code: None,
             vlan: [0; 2],
             frame: 0,
         }
@@ -94,6 +98,9 @@ impl Walk {
                 Layer::Teredo => self.teredo(packet),
             };
         }
+        if let ip_protocol::ICMP | ip_protocol::ICMPV6 = self.headers.key.protocol {
+            self.headers.icmp_type_code = self.icmp_type_code.unwrap_or(icmp::UNKNOWN);
+        }
         self.headers
     }
 
@@ -112,7 +119,7 @@ impl Walk {
         };
         self.headers.fragment = fragment;
         self.headers.tcp_flags = 0;
-        self.headers.icmp_type_code = 0;
+        self.icmp_type_code = None;
     }
 
     /// Where in the frame `packet` begins.

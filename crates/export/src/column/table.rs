@@ -241,7 +241,7 @@ pub static COLUMNS: &[Definition] = &[
         unit: "",
         presence: Presence::Ports,
         empty: "no ICMP",
-        definition: "256 times the type plus the code of the first packet (RFC 792).",
+        definition: "256 times the type plus the code of the first packet (RFC 792); empty where that is a later fragment, or cut off.",
         field: Field::IcmpV4,
     },
     Definition {
@@ -251,7 +251,7 @@ pub static COLUMNS: &[Definition] = &[
         unit: "",
         presence: Presence::Ports,
         empty: "no ICMPv6",
-        definition: "256 times the type plus the code of the first packet (RFC 4443 section 2.1).",
+        definition: "256 times the type plus the code of the first packet (RFC 4443 section 2.1), likewise.",
         field: Field::IcmpV6,
     },
     Definition {

@@ -21,7 +21,7 @@ impl Walk {
                 Err(cut) => self.cut_transport(packet, cut, Malformed::SctpTruncated),
             },
             ip_protocol::ICMP | ip_protocol::ICMPV6 => match Icmp::split(packet) {
-                Ok((header, _)) => self.headers.icmp_type_code = header.type_code(),
+                Ok((header, _)) => self.icmp_type_code = Some(header.type_code()),
                 Err(cut) => {
                     let _: Step<'_> = self.cut(cut, Malformed::IcmpTruncated);
                 }

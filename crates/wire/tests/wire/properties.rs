@@ -1,7 +1,7 @@
 //! What holds for any bytes at all.
 
 use proptest::prelude::*;
-use wire::{CommunityId, FlowKey, LinkType, Malformed, NoFlow};
+use wire::{CommunityId, Decapsulate, FlowKey, LinkType, Malformed, NoFlow, dissect};
 
 use crate::agreement;
 
@@ -184,4 +184,22 @@ fn names_are_unique_and_snake_case() {
     for (index, kind) in Malformed::ALL.iter().enumerate() {
         assert_eq!(*kind as usize, index);
     }
+}
+
+/// ICMP type 0 is an answer: of a packet whose type is not there it must not be told.
+#[test]
+fn icmp_without_its_header_has_no_type() {
+    let mut frame = vec![0; 12];
+    frame.extend_from_slice(&[8, 0, 0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0]);
+    frame.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2, 8, 0, 0, 0, 0, 0, 0, 0]);
+    let read = |frame: &[u8]| {
+        let headers = dissect(LinkType::Ethernet, frame, 42, Decapsulate::No);
+        assert_eq!(headers.no_flow, None);
+        headers.icmp_type_code
+    };
+    assert_eq!(read(&frame), 0x0800);
+    assert_eq!(read(&frame[..36]), wire::icmp::UNKNOWN);
+    // A later fragment.
+    frame[21] = 5;
+    assert_eq!(read(&frame), wire::icmp::UNKNOWN);
 }
