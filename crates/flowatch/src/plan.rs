@@ -229,6 +229,7 @@ impl Plan {
             populate: live,
             ..MeterOptions::default()
         };
+        let flow = meter.flow;
         let level = engine::level(&arguments)?;
         if live {
             let receivers = receivers(&source, queues);
@@ -268,7 +269,7 @@ impl Plan {
             },
             outputs,
             rotation: arguments.rotate,
-            anonymiser,
+            anonymiser: anonymiser.map(|it| it.of_flows(flow)),
             sort: arguments.sort,
             community_id: arguments.community_id,
             summary: arguments.summary,

@@ -101,6 +101,30 @@ fn addresses_are_replaced_everywhere_and_prefixes_kept() {
     }
 }
 
+/// An unspecified address is replaced as any other; one that is no part of the key is none.
+#[test]
+fn addresses_that_the_key_lacks_are_told_as_without_replacing() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    fs::write(&key, [7; 32]).unwrap();
+    let how = format!("--anonymise crypto-pan={}", key.display());
+    for (flow, there, lacking) in [
+        ("src", "source", "destination"),
+        ("dst", "destination", "source"),
+    ] {
+        let [plain, ours] = ["", how.as_str()].map(|how| {
+            let flags = format!("-q --summary json --flow {flow} {how}");
+            let summary = Summary::balanced(&run(&mut example(&flags)));
+            summary.at("/top_flows").as_array().unwrap().clone()
+        });
+        assert!(!plain.is_empty());
+        for (plain, ours) in plain.iter().zip(&ours) {
+            assert_eq!(plain[lacking], ours[lacking], "{flow}");
+            assert_ne!(plain[there], ours[there], "{flow}");
+        }
+    }
+}
+
 #[test]
 fn a_key_that_is_none_is_refused() {
     let directory = tempfile::tempdir().unwrap();

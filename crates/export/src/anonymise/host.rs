@@ -1,0 +1,192 @@
+//! Hosts that are addresses, however they are spelled, and where a request's target or a
+//! certificate's name has one.
+
+use super::{Anonymiser, each_part};
+use core::net::Ipv6Addr;
+use std::borrow::Cow;
+
+impl Anonymiser {
+    /// Replaces what a name tells of an address: a name that is one in any spelling, with a port
+    /// behind it and with something in front of an `@`, and a name whose labels hold one. `None`
+    /// where there is nothing to replace.
+    pub fn name(&mut self, name: &str) -> Option<String> {
+        // Names of hosts have neither, most of them.
+        if !name
+            .bytes()
+            .any(|byte| byte.is_ascii_digit() || byte == b':')
+        {
+            return None;
+        }
+        each_part(name, &['@'], |part| self.host_and_port(part))
+    }
+
+    /// Replaces the host in the target of a request: that of the absolute form and of the authority
+    /// form (RFC 9112 sections 3.2.2 and 3.2.3). A path has none. `None` where there is nothing to
+    /// replace.
+    pub fn target(&mut self, target: &str) -> Option<String> {
+        let (before, rest) = target.split_at(authority_at(target));
+        let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+        let (authority, behind) = rest.split_at(end);
+        let ours = self.name(authority)?;
+        Some([before, &ours, behind].concat())
+    }
+
+    /// Replaces the common names of a distinguished name (RFC 4514) that are addresses: devices
+    /// certify themselves by their own. A plain number is none here. `None` where there is nothing
+    /// to replace.
+    pub(super) fn distinguished_name(&mut self, names: &str) -> Option<String> {
+        each_part(names, &[',', '+'], |attribute| {
+            let (kind, value) = attribute.split_once('=')?;
+            let may_be = kind.eq_ignore_ascii_case("cn") && value.contains(['.', ':']);
+            let ours = may_be.then(|| self.name(value))??;
+            Some(format!("{kind}={ours}"))
+        })
+    }
+
+    /// Replaces an address of a list, the last of which a limit may have cut.
+    pub(super) fn listed(&mut self, address: &str) -> Option<String> {
+        let begun = ipv6_begun(address).filter(|_| ipv6(address).is_none());
+        match begun {
+            Some(begun) => Some(Ipv6Addr::from(self.ipv6(begun)).to_string()),
+            None => self.name(address),
+        }
+    }
+
+    fn host_and_port(&mut self, text: &str) -> Option<String> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let end = inner.find(']').unwrap_or(inner.len());
+            let (host, behind) = inner.split_at(end);
+            let is_cut = behind.is_empty();
+            let begun = || ipv6_begun(host).filter(|_| is_cut);
+            let (address, zone) = ipv6(host).or_else(|| Some((begun()?, "")))?;
+            let ours = Ipv6Addr::from(self.ipv6(address));
+            return Some(format!("[{ours}{zone}{behind}"));
+        }
+        if ipv6(text).is_none()
+            && let Some((host, port)) = text.rsplit_once(':')
+        {
+            let ours = self.host(host);
+            // No port has a dot: what is no host and port may be something and a host.
+            let behind = self.host(port).filter(|_| port.contains('.'));
+            return (ours.is_some() || behind.is_some()).then(|| {
+                let part = |ours: Option<String>, theirs: &str| ours.unwrap_or(theirs.to_owned());
+                format!("{}:{}", part(ours, host), part(behind, port))
+            });
+        }
+        self.host(text)
+    }
+
+    fn host(&mut self, host: &str) -> Option<String> {
+        if let Some((address, zone)) = ipv6(host) {
+            return Some(format!("{}{zone}", Ipv6Addr::from(self.ipv6(address))));
+        }
+        let host = percent_decoded(host);
+        match ipv4(&host) {
+            Some(address) => Some(self.address(address.into()).to_string()),
+            None => self.labels(&host),
+        }
+    }
+}
+
+/// Where the authority of a request's target begins: behind the scheme and its slashes, if there
+/// is one.
+fn authority_at(target: &str) -> usize {
+    let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let scheme = target
+        .bytes()
+        .take_while(|&byte| is_of_scheme(byte))
+        .count();
+    let (_, rest) = target.split_at(scheme);
+    let behind = rest.trim_start_matches(':').trim_start_matches(['/', '\\']);
+    let slashes = [":/", ":\\"];
+    if scheme > 0 && slashes.iter().any(|begin| rest.starts_with(begin)) {
+        target.len() - behind.len()
+    } else {
+        0
+    }
+}
+
+/// The IPv6 address that a host is, and its zone with the sign in front (RFC 4007 section 11).
+fn ipv6(host: &str) -> Option<(u128, &str)> {
+    let (address, zone) = host.split_at(host.find('%').unwrap_or(host.len()));
+    let address = address.strip_suffix('.').unwrap_or(address);
+    let address: Ipv6Addr = address.parse().ok()?;
+    Some((address.into(), zone))
+}
+
+/// The IPv6 address that a text begins, with zeroes for what is missing.
+fn ipv6_begun(text: &str) -> Option<u128> {
+    if text.is_empty() {
+        return None;
+    }
+    let address = |rest| Some(ipv6(&format!("{text}{rest}"))?.0);
+    ["::", ":", "0"].into_iter().find_map(address)
+}
+
+/// The IPv4 address that a host is to readers that take every spelling, as `inet_aton` and the host
+/// parser of URLs (WHATWG) do: up to four numbers, decimal, octal behind `0` or hexadecimal behind
+/// `0x`, of which the last fills all bytes that are left; a dot may end it.
+fn ipv4(host: &str) -> Option<core::net::Ipv4Addr> {
+    let stem = host.strip_suffix('.').unwrap_or(host);
+    let mut before: u32 = 0;
+    // Bits that are left for the numbers to come.
+    let mut bits = 32;
+    let mut numbers = stem.split('.').peekable();
+    while let Some(text) = numbers.next() {
+        let number = number(text)?;
+        if numbers.peek().is_none() {
+            let fits = u64::from(number) < 1 << bits;
+            return fits.then(|| (before | number).into());
+        }
+        bits -= 8;
+        if number > 255 || bits == 0 {
+            return None;
+        }
+        before |= number << bits;
+    }
+    None
+}
+
+/// A number of an IPv4 address. What begins as an octal one and is none is decimal to who reads it
+/// at all.
+fn number(text: &str) -> Option<u32> {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let is_octal = || text.len() > 1 && text.starts_with('0') && !text.contains(['8', '9']);
+    let (digits, radix) = match hexadecimal {
+        Some("") => return Some(0),
+        Some(digits) => (digits, 16),
+        None if is_octal() => (text, 8),
+        None => (text, 10),
+    };
+    if digits.starts_with('+') {
+        return None;
+    }
+    u32::from_str_radix(digits, radix).ok()
+}
+
+/// A host with its escapes of printable ASCII (RFC 3986 section 2.1) undone.
+fn percent_decoded(host: &str) -> Cow<'_, str> {
+    let mut pieces = host.split('%');
+    let mut decoded = String::from(pieces.next().unwrap_or_default());
+    if decoded.len() == host.len() {
+        return Cow::Borrowed(host);
+    }
+    for piece in pieces {
+        let byte = piece
+            .get(..2)
+            .filter(|digits| !digits.starts_with('+'))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+            .filter(u8::is_ascii_graphic);
+        if let Some(byte) = byte {
+            decoded.push(byte.into());
+            decoded.push_str(&piece[2..]);
+        } else {
+            decoded.push('%');
+            decoded.push_str(piece);
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! What is replaced in records, and what is refused.
+
+use super::*;
+
+fn truncated() -> Anonymiser {
+    Anonymiser::open("truncate=24/48").unwrap()
+}
+
+#[test]
+fn truncation_keeps_the_first_bits() {
+    let mut anonymiser = truncated();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    assert_eq!(
+        anonymiser.address(address("192.0.2.77")),
+        address("192.0.2.0")
+    );
+    assert_eq!(
+        anonymiser.address(address("2001:db8:1:2:3:4:5:6")),
+        address("2001:db8:1::")
+    );
+    let mut nothing = Anonymiser::open("truncate=0/0").unwrap();
+    assert_eq!(nothing.ipv4(u32::MAX), 0);
+    assert_eq!(nothing.ipv6(u128::MAX), 0);
+    let mut all = Anonymiser::open("truncate=32/128").unwrap();
+    assert_eq!(all.ipv4(0xc000_024d), 0xc000_024d);
+    assert_eq!(all.ipv6(77), 77);
+}
+
+#[test]
+fn what_is_not_asked_rightly_is_refused_with_the_reason() {
+    for spec in [
+        "",
+        "crypto-pan",
+        "crypto-pan=",
+        "aes=k",
+        "truncate",
+        "truncate=24",
+    ] {
+        assert!(Anonymiser::open(spec).is_err(), "{spec}");
+    }
+    for bits in ["33/48", "24/129", "-1/2", "24/48/1", "a/b"] {
+        let error = Anonymiser::open(&format!("truncate={bits}")).unwrap_err();
+        assert!(
+            matches!(error, AnonymiseError::Bits { .. }),
+            "{bits}: {error}"
+        );
+    }
+    let error = Anonymiser::open("crypto-pan=/no/such/file").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "key file /no/such/file: no such file; name another, or make a key: \
+         head -c 32 /dev/urandom > /no/such/file"
+    );
+    let error = Anonymiser::open("crypto-pan=/").unwrap_err();
+    assert!(
+        error.to_string().contains("name a file that can be read"),
+        "{error}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), [1; 31]).unwrap();
+    let error = Anonymiser::open(&format!("crypto-pan={}", file.path().display()));
+    assert!(error.unwrap_err().to_string().contains("31 bytes"));
+}
+
+#[test]
+fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
+    use flow::names::{DnsRecord, HttpRecord, ResolvedName, TlsRecord};
+    let names = NamesRecord {
+        resolved: Some(ResolvedName {
+            name: "192.0.2.9".into(),
+            age_ns: 1,
+        }),
+        tls: Some(Box::new(TlsRecord {
+            server_name: Some("2001:db8::7".into()),
+            subject: Some("C=DE,CN=192.0.2.7,O=192.0.2.8".into()),
+            issuer: Some("CN=router+CN=[2001:db8::9],serialNumber=77".into()),
+            ..TlsRecord::default()
+        })),
+        dns: Some(Box::new(DnsRecord {
+            query: Some("9.2.0.192.in-addr.arpa".into()),
+            addresses: Some("192.0.2.1,198.51.100.2".into()),
+            ..DnsRecord::default()
+        })),
+        http: Some(Box::new(HttpRecord {
+            host: Some("example.com".into()),
+            target: Some("http://192.0.2.3:80/192.0.2.3".into()),
+            user_agent: Some("192.0.2.3".into()),
+            ..HttpRecord::default()
+        })),
+        ..NamesRecord::default()
+    };
+    let mut batch = RecordBatch {
+        analyses: vec![flow::Analysis {
+            names: Some(names),
+            ..flow::Analysis::default()
+        }],
+        ..RecordBatch::default()
+    };
+    truncated().batch(&mut batch);
+    let names = batch.analyses[0].names.as_ref().unwrap();
+    let dns = names.dns.as_ref().unwrap();
+    let tls = names.tls.as_ref().unwrap();
+    let http = names.http.as_ref().unwrap();
+    let texts = [
+        names.resolved.as_ref().map(|resolved| &*resolved.name),
+        tls.server_name.as_deref(),
+        tls.subject.as_deref(),
+        tls.issuer.as_deref(),
+        dns.query.as_deref(),
+        dns.addresses.as_deref(),
+        http.host.as_deref(),
+        http.target.as_deref(),
+        http.user_agent.as_deref(),
+    ];
+    let expected = [
+        "192.0.2.0",
+        "2001:db8::",
+        "C=DE,CN=192.0.2.0,O=192.0.2.8",
+        "CN=router+CN=[2001:db8::],serialNumber=77",
+        "0.2.0.192.in-addr.arpa",
+        "192.0.2.0,198.51.100.0",
+        "example.com",
+        "http://192.0.2.0:80/192.0.2.3",
+        "192.0.2.3",
+    ];
+    assert_eq!(texts, expected.map(Some));
+}
+
+fn of_version(version: u8) -> FlowKey {
+    FlowKey {
+        version,
+        ..FlowKey::default()
+    }
+}
+
+#[test]
+fn addresses_that_are_not_in_the_key_stay_absent() {
+    use FlowDefinition::{Bidirectional, Destination, FiveTuple, Rss, Source, SourceDestination};
+    for (flow, source, destination) in [
+        (FiveTuple, true, true),
+        (Bidirectional, true, true),
+        (SourceDestination, true, true),
+        (Source, true, false),
+        (Destination, false, true),
+        (Rss, false, false),
+    ] {
+        let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).of_flows(flow);
+        for version in [4, 6] {
+            let mut key = of_version(version);
+            anonymiser.key(&mut key);
+            assert_eq!(key.source != [0; 16], source, "{flow:?} {version}");
+            assert_eq!(key.destination != [0; 16], destination, "{flow:?}");
+        }
+    }
+    let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).of_flows(Source);
+    let mut key = FlowKey {
+        source_port: 77,
+        ..of_version(4)
+    };
+    key.source[..4].copy_from_slice(&[10, 0, 0, 1]);
+    let before = key;
+    anonymiser.key(&mut key);
+    assert_ne!(key.source, before.source);
+    assert_eq!(key.source[4..], [0; 12]);
+    let rest = |key: FlowKey| (key.version, key.source_port, key.destination);
+    assert_eq!(rest(key), rest(before));
+}
+
+/// What yacryptopan, another implementation, makes of them with the same key.
+#[test]
+fn unspecified_addresses_are_replaced_as_others_are() {
+    let mut anonymiser = Anonymiser::crypto_pan(&[0; KEY_BYTES]);
+    for (version, expected) in [
+        (4, "255.159.6.112"),
+        (6, "ff9f:670:2078:1fff:0:2600:c603:f904"),
+    ] {
+        let mut key = of_version(version);
+        anonymiser.key(&mut key);
+        let expected: IpAddr = expected.parse().unwrap();
+        assert_eq!(key.source_address(), expected);
+        assert_eq!(key.destination_address(), expected);
+    }
+}
+
+/// Asserts what stands for each text; itself where nothing is replaced.
+#[track_caller]
+pub(super) fn check(mut replaced: impl FnMut(&str) -> Option<String>, cases: &[(&str, &str)]) {
+    for &(text, expected) in cases {
+        assert_eq!(
+            replaced(text).as_deref().unwrap_or(text),
+            expected,
+            "{text}"
+        );
+    }
+}
