@@ -143,7 +143,7 @@ macro_rules! columns {
 
 columns! {
     Any {
-        "applicationName" Text "" [96] "" "Class of application, by the table of applications."
+        "applicationName" Text "" [96] "" "Class of application, by the table of names, first bytes and ports; empty where nothing in it fits."
             = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(&a.name));
         "applicationFoundBy" Text "" [] "" "How the class was found, the surest way that told something: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (of the payload), `dns` (the name resolved before), `port`."
             = |r| r.application.as_ref().map_or(NameValue::None, |a| NameValue::Text(a.found_by.name()));
@@ -151,7 +151,7 @@ columns! {
     Resolved {
         "resolvedName" Text "" [] "fqdn" "Name that the initiator had last resolved to the responder's address when it opened the flow, as DNS responses in the same traffic said."
             = |r| r.resolved.as_ref().map_or(NameValue::None, |n| NameValue::Text(&n.name));
-        "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet."
+        "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet, in whole microseconds; 0 where the clock went back, and 4294.967295 where it is longer."
             = |r| seconds(r.resolved.as_ref().map(|n| n.age_ns));
     }
     Tls {
@@ -159,67 +159,67 @@ columns! {
             = |r| text(r.tls.as_ref().map(|t| &t.server_name));
         "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), a comma between two."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
-        "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose, where it is not encrypted (up to TLS 1.2)."
+        "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose (RFC 7301 section 3.1), where it is not encrypted (up to TLS 1.2)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
-        "tlsVersionsOffered" Text "" [] "" "Versions that the client offers, in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out."
+        "tlsVersionsOffered" Text "" [] "" "Versions that the client offers in its supported_versions (RFC 8446 section 4.2.1), in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out. Empty where it does not send that extension."
             = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
-        "tlsVersion" Number "" [] "" "Version that the server chose, as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
+        "tlsVersion" Number "" [] "" "Version that the server chose in its ServerHello (RFC 8446 sections 4.1.3 and 4.2.1), as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
             = |r| number(r.tls.as_ref().and_then(|t| t.version));
-        "tlsCipherSuite" Number "" [] "" "Cipher suite that the server chose (IANA TLS Cipher Suites)."
+        "tlsCipherSuite" Number "" [] "" "Cipher suite that the server chose in its ServerHello (RFC 8446 section 4.1.3; IANA TLS Cipher Suites)."
             = |r| number(r.tls.as_ref().and_then(|t| t.cipher));
-        "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello (t for TCP, q for QUIC)."
+        "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello, as FoxIO defines it: three parts of 10, 12 and 12 characters, beginning with t for TCP, q for QUIC. Empty where the end of the ClientHello is missing."
             = |r| text(r.tls.as_ref().map(|t| &t.ja4));
-        "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (or a GREASE of it, which looks the same)."
+        "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (RFC 9849) or a GREASE of it, which looks the same; else 0."
             = |r| number(r.tls.as_ref().map(|t| t.ech_offered));
-        "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id, ticket (RFC 5077) or pre-shared key (RFC 8446)."
+        "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id (RFC 5246 section 7.4.1.2, where TLS 1.3 is not offered), ticket (RFC 5077) or pre-shared key (RFC 8446 section 4.2.11); else 0."
             = |r| number(r.tls.as_ref().map(|t| t.resumption_offered));
-        "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3)."
+        "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3); else 0. Empty where no ServerHello was seen."
             = |r| number(r.tls.as_ref().filter(|t| t.version.is_some()).map(|t| t.resumed));
         "tlsSetupSeconds" Real "seconds" [] "" "From the packet that completes the ClientHello to the client's first record of application data (in TLS 1.3: its Finished) after the ServerHello."
             = |r| seconds(r.tls.as_ref().and_then(|t| t.setup_ns));
-        "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate, where it is not encrypted (up to TLS 1.2). Tstat has the common name alone."
+        "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate (RFC 5280 section 4.1.2.6), written as in RFC 4514 but in the certificate's order, where it is not encrypted (up to TLS 1.2). Tstat has the common name alone."
             = |r| text(r.tls.as_ref().map(|t| &t.subject));
-        "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate."
+        "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate (RFC 5280 section 4.1.2.4), written in the same way."
             = |r| text(r.tls.as_ref().map(|t| &t.issuer));
     }
     Quic {
-        "quicVersion" Number "" [] "" "Version in the client's Initial packets: 1 is RFC 9000, 1798521807 is RFC 9369."
+        "quicVersion" Number "" [] "" "Version in the client's Initial packets (RFC 9000 section 17.2): 1 is RFC 9000, 1798521807 is RFC 9369."
             = |r| number(r.quic.as_ref().map(|q| q.version));
-        "quicOriginalDestinationId" Text "" [] "" "Destination connection id of the client's first Initial packet, in hexadecimal."
+        "quicOriginalDestinationId" Text "" [] "" "Destination connection id of the client's first Initial packet (RFC 9000 section 7.2), in hexadecimal."
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.original_destination_id));
-        "quicClientId" Text "" [] "" "Connection id that the client chose for itself in its first Initial packet."
+        "quicClientId" Text "" [] "" "Connection id that the client chose for itself in its first Initial packet, in hexadecimal; empty where it has no bytes."
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.client_id));
-        "quicServerId" Text "" [] "" "Connection id that the server chose for itself in its last long header of the handshake."
+        "quicServerId" Text "" [] "" "Connection id that the server chose for itself in its last long header of the handshake, in hexadecimal; empty where it has no bytes."
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.server_id));
-        "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets."
+        "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets (RFC 9000 section 17.2.3); else 0."
             = |r| number(r.quic.as_ref().map(|q| q.zero_rtt));
-        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet."
+        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet (RFC 9000 section 17.2.5); else 0."
             = |r| number(r.quic.as_ref().map(|q| q.retry));
-        "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation."
+        "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0."
             = |r| number(r.quic.as_ref().map(|q| q.version_negotiation));
         "quicHandshakeRttSeconds" Real "seconds" [] "" "From the client's last Initial packet before the answer to the server's first Initial or Handshake packet; seen where the capture was made."
             = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
         "quicSpinRttCount" Number "" [] "" "Round trips seen by the spin bit (RFC 9000 section 17.4)."
             = |r| number(spin(r).map(|q| q.spin_count));
-        "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them."
+        "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them, from one edge of the bit to the next."
             = |r| seconds(spin(r).map(|q| q.spin_min_ns));
         "quicSpinRttMeanSeconds" Real "seconds" [] "" "Their mean."
             = |r| seconds(spin(r).map(|q| q.spin_mean_ns));
     }
     Dns {
-        "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question, escaped as RFC 4343 section 2.1."
+        "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question (RFC 1035 section 4.1.2), escaped as in RFC 4343 section 2.1."
             = |r| text(r.dns.as_ref().map(|d| &d.query));
         "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
             = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
-        "dnsResponseCode" Number "" [] "" "Response code of the flow's first response; 0 is NOERROR, 3 NXDOMAIN."
+        "dnsResponseCode" Number "" [] "" "Response code of the flow's first response, with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN."
             = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
-        "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response."
+        "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1)."
             = |r| number(r.dns.as_ref().and_then(|d| d.answers));
-        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers, a comma between two, as many as fit."
+        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two, as many as fit."
             = |r| text(r.dns.as_ref().map(|d| &d.addresses));
-        "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers."
+        "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers (RFC 1035 section 4.1.3)."
             = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));
-        "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query to the response with its id."
+        "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query to the first response with its id."
             = |r| seconds(r.dns.as_ref().and_then(|d| d.latency_ns));
         "dnsQueryCount" Number "messages" [] "" "DNS queries in the flow."
             = |r| number(r.dns.as_ref().map(|d| d.queries));
@@ -227,17 +227,17 @@ columns! {
             = |r| number(r.dns.as_ref().map(|d| d.responses));
     }
     Http {
-        "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request."
+        "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request (RFC 9112 section 3.1)."
             = |r| r.http.as_ref().and_then(|h| h.method).map_or(NameValue::None, NameValue::Text);
-        "httpRequestHost" Text "" [460] "" "Host field of that request."
+        "httpRequestHost" Text "" [460] "" "Host field of that request (RFC 9110 section 7.2)."
             = |r| text(r.http.as_ref().map(|h| &h.host));
-        "httpRequestTarget" Text "" [461] "" "Target of that request."
+        "httpRequestTarget" Text "" [461] "" "Target of that request as it was sent (RFC 9112 section 3.2), up to 255 bytes."
             = |r| text(r.http.as_ref().map(|h| &h.target));
-        "httpUserAgent" Text "" [468] "" "User-Agent field of that request."
+        "httpUserAgent" Text "" [468] "" "User-Agent field of that request (RFC 9110 section 10.1.5)."
             = |r| text(r.http.as_ref().map(|h| &h.user_agent));
-        "httpStatusCode" Number "" [457] "http_res" "Status code of the flow's first HTTP/1 response."
+        "httpStatusCode" Number "" [457] "http_res" "Status code of the flow's first HTTP/1 response (RFC 9112 section 4)."
             = |r| number(r.http.as_ref().and_then(|h| h.status));
-        "httpContentType" Text "" [469] "" "Content-Type field of that response."
+        "httpContentType" Text "" [469] "" "Content-Type field of that response (RFC 9110 section 8.3)."
             = |r| text(r.http.as_ref().map(|h| &h.content_type));
         "httpRequestCount" Number "messages" [] "http_req_cnt" "HTTP/1 requests in the flow."
             = |r| number(r.http.as_ref().map(|h| h.requests));
@@ -247,21 +247,21 @@ columns! {
             = |r| seconds(r.http.as_ref().and_then(|h| h.first_byte_ns));
     }
     Rtp {
-        "rtpSsrc" Number "" [] "" "Synchronization source of the initiator's RTP packets (RFC 3550)."
+        "rtpSsrc" Number "" [] "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1)."
             = |r| number(rtp(r, 0).map(|p| p.ssrc));
-        "rtpPayloadType" Number "" [] "" "Payload type of these packets."
+        "rtpPayloadType" Number "" [] "" "Payload type of these packets (RFC 3550 section 5.1)."
             = |r| number(rtp(r, 0).map(|p| p.payload_type));
         "rtpCodec" Text "" [] "" "Codec that this payload type stands for (RFC 3551 section 6); `dynamic` for 96 to 127."
             = |r| rtp(r, 0).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
         "rtpPacketCount" Number "packets" [] "" "RTP packets of this source."
             = |r| number(rtp(r, 0).map(|p| p.packets));
-        "rtpLostCount" Number "packets" [] "" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1)."
+        "rtpLostCount" Number "packets" [] "" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1 and appendix A.3)."
             = |r| number(rtp(r, 0).map(|p| p.lost));
-        "rtpOutOfOrderCount" Number "packets" [] "" "Packets that came after one with a later sequence number."
+        "rtpOutOfOrderCount" Number "packets" [] "" "Packets that came after one with a later sequence number, up to 65535."
             = |r| number(rtp(r, 0).map(|p| p.out_of_order));
         "rtpJitterSeconds" Real "seconds" [] "" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, where the clock rate is known."
             = |r| jitter(r, 0);
-        "rtcpPacketCount" Number "packets" [] "" "RTCP packets of the initiator on the same ports."
+        "rtcpPacketCount" Number "packets" [] "" "RTCP packets of the initiator on the same ports (RFC 5761), up to 65535."
             = |r| number(rtp(r, 0).map(|p| p.rtcp_packets));
     }
     ReverseRtp {
