@@ -213,7 +213,7 @@ columns! {
             = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
         "dnsResponseCode" Number "" [] "" "Response code of the flow's first response, with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN."
             = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
-        "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1)."
+        "dnsAnswerCount" Number "records" [] "" "Answers in the flow's first response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1); 0 of an update (RFC 2136)."
             = |r| number(r.dns.as_ref().and_then(|d| d.answers));
         "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two, as many as fit."
             = |r| text(r.dns.as_ref().map(|d| &d.addresses));
