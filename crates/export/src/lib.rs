@@ -29,6 +29,7 @@ pub use target::{Format, Spec, SpecError, Target};
 
 use flow::{RecordBatch, Schema};
 use std::collections::HashSet;
+use std::path::Path;
 
 /// An open output that takes records.
 ///
@@ -131,6 +132,34 @@ pub fn open(
         )?),
         Format::Rrd => Box::new(rrd::Rrd::open(&spec.target, spec.step_s, schema)?),
     })
+}
+
+/// Finds out what would keep [`open`] from opening an output, as far as that can be known, without
+/// emptying a file that is there: of several outputs, none is emptied because of a fault of another.
+///
+/// # Errors
+/// As for [`open`].
+pub fn check(spec: &Spec, schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
+    check_names(schema, options)?;
+    let rotation = options.rotation;
+    match spec.format {
+        Format::Json | Format::Csv => lines::Place::new(&spec.target, rotation)?.check(),
+        Format::Parquet => parquet::check(&spec.target, rotation.is_some()),
+        // They begin no file before the first record.
+        Format::Tstat | Format::Rrd => open(spec, schema, options).map(drop),
+    }
+}
+
+/// Finds out whether a file can be made new, or written over, and leaves it as it is; `-` is standard
+/// output, and can.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_file(path: &Path) -> Result<(), ExportError> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    output::check_file(path)
 }
 
 /// Refuses two columns of one name: readers would take either.

@@ -352,6 +352,25 @@ impl Output {
     }
 }
 
+/// Whether a file can be made new, or written over; it is left as it is.
+pub(crate) fn check_file(path: &Path) -> Result<(), ExportError> {
+    let result = match fs::metadata(path) {
+        Ok(found) if found.is_file() || found.is_dir() => {
+            File::options().write(true).open(path).map(drop)
+        }
+        // To open a pipe waits for its other end.
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => match File::create_new(path) {
+            Ok(_) => fs::remove_file(path),
+            // A symbolic link that leads nowhere yet.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    result.map_err(|error| ExportError::from_io(&path.display().to_string(), error))
+}
+
 /// Standard output without the line buffer that the standard library puts before it.
 #[cfg(unix)]
 fn standard_output() -> io::Result<Sink> {

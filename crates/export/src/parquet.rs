@@ -12,7 +12,7 @@ mod presence;
 mod taker;
 
 use crate::error::ExportError;
-use crate::output::{Output, Whereabouts};
+use crate::output::{Output, Whereabouts, check_file};
 use crate::rotation::{
     Names, PARTIAL, Rotation, Slot, check_directory, create_stamped, make_again,
 };
@@ -328,6 +328,16 @@ impl Place {
             Self::Stamped { directory, .. } => directory.display().to_string(),
         };
         ExportError::BrokenPipe { target }
+    }
+}
+
+/// Whether files can be made in the place of a target; one that is there is left as it is.
+pub(crate) fn check(target: &Target, rotates: bool) -> Result<(), ExportError> {
+    match Place::open(target, rotates)? {
+        Place::Single(Target::Path(path)) => check_file(&path),
+        Place::Single(Target::StandardOutput) => Ok(()),
+        Place::Directory { path, .. } => check_directory(&path),
+        Place::Stamped { directory, .. } => check_directory(&directory),
     }
 }
 

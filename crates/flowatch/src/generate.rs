@@ -207,9 +207,13 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     let stop = Stop::default();
     signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
     let opened = open(&plan.content)?;
-    // Before anything is sent: a file that cannot be written is told of at once.
-    let truth_file = plan.truth.as_deref().map(create).transpose()?;
+    // Before anything is sent, and before one file is emptied for the sake of which another cannot be:
+    // a file that cannot be written is told of at once.
+    if let Some(path) = &plan.truth {
+        export::check_file(path)?;
+    }
     let mut sink = ends::sink(&plan.sink, opened.link, &arguments.eal, &stop)?;
+    let truth_file = plan.truth.as_deref().map(create).transpose()?;
     let mut options = plan.options;
     if let (Time::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
         *start_ns = first_ns;

@@ -7,18 +7,20 @@ use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
 use crate::dpdk::{DpdkPlan, is_device};
+use crate::files;
+use crate::interfaces;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
-use export::{Anonymiser, Rotation, Spec, Target};
+use export::{Anonymiser, Format, Rotation, Spec, Target};
 use flow::names::Applications;
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use hw::schedule::Schedule;
 use port::Input;
 use std::fmt::Display;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Decapsulate;
@@ -327,11 +329,8 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
                              input)".into()),
         (false, false) => Err("-i and -r together: watch interfaces, or read files".into()),
         (false, true) => {
-            let names = &arguments.interfaces;
-            match names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-                Some((_, twice)) => Err(format!("-i {twice} is given twice: its packets would count twice")),
-                None => Ok(Source::Live(names.clone())),
-            }
+            interfaces::check(&arguments.interfaces)?;
+            Ok(Source::Live(arguments.interfaces.clone()))
         }
         (true, false) => {
             let inputs: Vec<_> = arguments
@@ -399,10 +398,19 @@ fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, String> 
 }
 
 fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
-    let specs: Vec<Spec> = texts
+    let mut specs: Vec<Spec> = texts
         .iter()
         .map(|text| text.parse::<Spec>().map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
+    for spec in &mut specs {
+        let in_one_stream = !matches!(spec.format, Format::Tstat | Format::Rrd);
+        if let Target::Path(path) = &spec.target
+            && in_one_stream
+            && files::is_standard_output(path)
+        {
+            spec.target = Target::StandardOutput;
+        }
+    }
     for (index, spec) in specs.iter().enumerate() {
         if specs[..index]
             .iter()
@@ -416,39 +424,24 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
 
 /// Refuses outputs that would destroy what is read, and two that are one file.
 fn check_files(source: &Source, outputs: &[Spec]) -> Result<(), String> {
-    let identity = |path: &std::path::Path| {
-        std::fs::metadata(path)
-            .ok()
-            .filter(Metadata::is_file)
-            .map(|found| (found.dev(), found.ino()))
-    };
-    let targets: Vec<_> = outputs
+    let written: Vec<files::Named<'_>> = outputs
         .iter()
-        .filter_map(|spec| match &spec.target {
-            Target::Path(path) => identity(path).map(|identity| (path, identity)),
-            Target::StandardOutput => None,
+        .map(|spec| match &spec.target {
+            Target::Path(path) => ("-o", path.as_path()),
+            Target::StandardOutput => ("-o", Path::new("-")),
         })
         .collect();
-    for (index, (path, target)) in targets.iter().enumerate() {
-        if targets[..index]
-            .iter()
-            .any(|(_, earlier)| earlier == target)
-        {
-            return Err(format!("-o: {} is named twice", path.display()));
-        }
-        let Source::Files(inputs) = source else {
-            continue;
-        };
-        let reads =
-            |input: &Input| matches!(input, Input::Path(path) if identity(path) == Some(*target));
-        if inputs.iter().any(reads) {
-            return Err(format!(
-                "-o: {} is read (-r): writing would destroy it",
-                path.display()
-            ));
-        }
-    }
-    Ok(())
+    let Source::Files(inputs) = source else {
+        return files::check(&written, &[]);
+    };
+    let read: Vec<files::Named<'_>> = inputs
+        .iter()
+        .filter_map(|input| match input {
+            Input::Path(path) => Some(("-r", path.as_path())),
+            Input::StandardInput => None,
+        })
+        .collect();
+    files::check(&written, &read)
 }
 
 /// The sweep keeps pace with the idle time-out.

@@ -15,8 +15,10 @@ mod face;
 mod flow_rates;
 mod flow_table;
 mod history;
+mod keys;
 mod palette;
 mod state;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -28,16 +30,18 @@ pub(crate) use state::ScreenState;
 use engine::Stop;
 use face::Face;
 use flow::FlowDefinition;
+use keys::Keys;
 use palette::Palette;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::{cursor, execute, terminal};
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+use writer::writer;
 
 /// Time between two pictures: 8 a second.
 const REFRESH: Duration = Duration::from_millis(125);
@@ -82,6 +86,7 @@ pub(crate) enum Action {
 /// The screen, open.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Box<dyn Write>>>,
+    keys: Keys,
     face: Face,
     stop: Stop,
     drawn: Option<Instant>,
@@ -116,6 +121,7 @@ impl Screen {
         let face = Face::new(title, Palette::from_environment());
         Ok(Self {
             terminal,
+            keys: Keys::of(stream)?,
             face,
             stop: stop.clone(),
             drawn: None,
@@ -153,14 +159,14 @@ impl Screen {
     fn take_keys(&mut self) -> io::Result<(Action, bool)> {
         let mut action = Action::Continue;
         let mut touched = false;
-        while event::poll(Duration::ZERO)? {
+        for event in self.keys.take() {
             touched = true;
-            match event::read()? {
+            match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if is_redraw(key) {
                         self.terminal.clear()?;
                     } else if is_end(key) {
-                        action = self.end();
+                        action = end(&self.stop);
                     } else if let KeyCode::Char(letter) = key.code {
                         self.face.press(letter);
                     } else if key.code == KeyCode::Esc {
@@ -172,14 +178,15 @@ impl Screen {
         }
         Ok((action, touched))
     }
+}
 
-    fn end(&self) -> Action {
-        if self.stop.is_requested() {
-            return Action::Leave;
-        }
-        self.stop.request();
-        Action::Stop
+/// A key asks for the end.
+fn end(stop: &Stop) -> Action {
+    if stop.is_requested() {
+        return Action::Leave;
     }
+    stop.request();
+    Action::Stop
 }
 
 impl Drop for Screen {
@@ -220,14 +227,6 @@ fn stream() -> Option<u8> {
         Some(ON_ERROR)
     } else {
         None
-    }
-}
-
-fn writer(stream: u8) -> Box<dyn Write> {
-    if stream == ON_ERROR {
-        Box::new(io::stderr())
-    } else {
-        Box::new(io::stdout())
     }
 }
 

@@ -1,20 +1,32 @@
-//! SIGINT and SIGTERM: the first ends the run in order, a second one leaves at once.
+//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, a second SIGINT or SIGTERM
+//! leaves at once.
 
 use engine::Stop;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::{io, thread};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io, thread};
+
+/// Whether the terminal has hung up.
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
 /// Asks `stop` on the first signal; exits with 128 + the signal's number on the second, the
-/// terminal put back.
+/// terminal put back. A SIGHUP never leaves at once: where a terminal is closed, the kernel and the
+/// shell both send one, and records would be lost. Where it is ignored (`nohup`), it stays so.
 pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut wanted = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let mut signals = Signals::new(wanted)?;
     let stop = stop.clone();
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for (number, signal) in signals.forever().enumerate() {
-                if number > 0 {
+                if signal == SIGHUP {
+                    HUNG_UP.store(true, Ordering::Relaxed);
+                } else if number > 0 {
                     crate::screen::restore();
                     std::process::exit(128 + signal);
                 }
@@ -22,4 +34,19 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
             }
         })?;
     Ok(())
+}
+
+/// Whether the terminal has hung up: what cannot be said there any more is no fault.
+pub(crate) fn is_hung_up() -> bool {
+    HUNG_UP.load(Ordering::Relaxed)
+}
+
+/// Whether whoever started the program had a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

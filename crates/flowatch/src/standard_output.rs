@@ -1,8 +1,9 @@
 //! What is said on standard output.
 
+use crate::signals;
 use std::io::{self, ErrorKind, Write};
 
-/// Says it. A reader that has gone does not want it: that is no error.
+/// Says it. A reader that has gone, or a terminal that has hung up, does not want it: that is no error.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -10,7 +11,7 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_ref());
     match written.and_then(|()| output.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe || signals::is_hung_up() => Ok(()),
         result => result
             .map_err(|error| io::Error::new(error.kind(), format!("standard output: {error}"))),
     }

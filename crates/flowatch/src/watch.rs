@@ -226,6 +226,9 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             .is_some_and(export::Anonymiser::is_crypto_pan),
         ..ExportOptions::default()
     };
+    for spec in &plan.outputs {
+        export::check(spec, &schema, &options)?;
+    }
     plan.outputs
         .iter()
         .map(|spec| {

@@ -2,7 +2,7 @@
 
 use super::BLOCK_BYTES;
 use crate::error::ExportError;
-use crate::output::{Compression, Output};
+use crate::output::{Compression, Output, check_file};
 use crate::rotation::{Names, Rotation, Slot, check_directory, create_stamped, make_again};
 use crate::target::Target;
 use std::fmt;
@@ -76,10 +76,14 @@ impl Place {
         matches!(self, Self::Rotating { .. })
     }
 
-    /// Whether files can be made there, as far as that is not found out by making the first.
-    pub(super) fn check(&self) -> Result<(), ExportError> {
+    /// Whether files can be made there; one that is there is left as it is.
+    pub(crate) fn check(&self) -> Result<(), ExportError> {
         match self {
             Self::Rotating { directory, .. } => check_directory(directory),
+            Self::Single {
+                target: Target::Path(path),
+                ..
+            } => check_file(path),
             _ => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use super::ticker::Ticker;
 use super::{Failure, create, ends, say};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
+use crate::files;
 use crate::signals;
 use crate::units;
 use crate::watch::{EXIT_LOSS, complain};
@@ -14,6 +15,7 @@ use hw::time::monotonic_raw_ns;
 use port::{Counters, Port, Received, Transmit};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -123,7 +125,10 @@ impl Peer {
 pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
     signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
-    let mut file = arguments.truth.as_deref().map(create).transpose()?;
+    let truth = arguments.truth.as_deref().map(files::named);
+    if let Some(path) = &truth {
+        export::check_file(path)?;
+    }
     let mut peer = match plan.clients {
         Some(options) => Peer::Clients(Box::new(Clients::new(options)?)),
         None => Peer::Server {
@@ -132,6 +137,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
         },
     };
     let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal, &stop)?;
+    let mut file = truth.as_deref().map(create).transpose()?;
     let started = Instant::now();
     let counters = turn(arguments, &stop, &mut peer, port.as_mut(), sink.as_mut())?;
     let elapsed = started.elapsed();
@@ -167,10 +173,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
         }
     };
     if !is_silent {
-        say(
-            &text,
-            arguments.truth.as_deref() == Some(std::path::Path::new("-")),
-        )?;
+        say(&text, truth.as_deref() == Some(Path::new("-")))?;
     }
     Ok(if arguments.fail_on_loss && !complete {
         ExitCode::from(EXIT_LOSS)

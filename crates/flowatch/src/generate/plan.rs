@@ -3,13 +3,14 @@
 
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
 use crate::dpdk;
+use crate::files;
 use generator::closed_loop::ClientsOptions;
 use generator::{
     AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
     SendOptions, Sizes, Time, TrafficOptions, WhenFull, WhenLate,
 };
 use port::Input;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time of the first frame of a written capture, where nothing else says one: 2020-01-01, always, so
@@ -115,7 +116,7 @@ type Decided<T> = Result<T, Box<dyn std::error::Error>>;
 fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
     let sink = match (&arguments.interface, &arguments.write) {
         (Some(name), None) => Sink::Interface(name.clone()),
-        (None, Some(path)) => Sink::File(path.clone()),
+        (None, Some(path)) => Sink::File(files::named(path)),
         (Some(_), Some(_)) => {
             return Err("-i and -w together: send on an interface, or write a file".into());
         }
@@ -127,12 +128,8 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         }
     };
     let to_file = matches!(sink, Sink::File(_));
-    let standard_output = std::path::Path::new("-");
-    if arguments.truth.as_deref() == Some(standard_output)
-        && sink == Sink::File(standard_output.to_owned())
-    {
-        return Err("both -w and --truth go to standard output: give one of them a file".into());
-    }
+    let truth = arguments.truth.as_deref().map(files::named);
+    check_files(&sink, truth.as_deref(), &arguments.replay)?;
     let content = if arguments.replay.is_empty() {
         Content::Traffic(Box::new(traffic(arguments)?))
     } else {
@@ -211,8 +208,37 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         },
         sink,
         content,
-        truth: arguments.truth.clone(),
+        truth,
     })
+}
+
+/// What a packed capture is called; none is written.
+const PACKED: [&str; 2] = ["gz", "zst"];
+
+/// Refuses to write over what is read or written as well, and names that promise compression.
+fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> Decided<()> {
+    let mut written: Vec<files::Named<'_>> = Vec::new();
+    if let Sink::File(path) = sink {
+        let end = path.extension().unwrap_or_default();
+        if PACKED.iter().any(|packed| end == *packed) {
+            return Err(format!(
+                "-w {}: captures are written unpacked; leave the .{} out, and pack the file afterwards, or: \
+                 -w - | gzip",
+                path.display(),
+                end.display()
+            )
+            .into());
+        }
+        written.push(("-w", path));
+    }
+    written.extend(truth.map(|path| ("--truth", path)));
+    let is_file = |path: &&PathBuf| path.as_path() != Path::new("-");
+    let read: Vec<files::Named<'_>> = replayed
+        .iter()
+        .filter(is_file)
+        .map(|path| ("--replay", path.as_path()))
+        .collect();
+    Ok(files::check(&written, &read)?)
 }
 
 fn receive_plan(arguments: &GenArguments) -> Decided<ReceivePlan> {

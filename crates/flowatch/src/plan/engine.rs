@@ -2,6 +2,7 @@
 
 use crate::arguments::engine::{GapArgument, LevelArgument};
 use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
+use crate::interfaces;
 use engine::merge::MergeOptions;
 use engine::{Acquisition, Level};
 use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
@@ -59,11 +60,13 @@ const QUEUE: usize = 4096;
 /// Records of one flow from two queues are joined while no more than this many wait: some 150 MB.
 const MERGE_MOST: usize = 1 << 20;
 
-/// The link of each worker: queues of one interface are of one link, named with their `@` or not.
+/// The link of each worker: queues of one interface are of one link, by whichever name.
 pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec<usize> {
     let receivers = interfaces.len() * queues;
-    let base = |name: &str| name.split('@').next().unwrap_or(name).to_owned();
-    let names: Vec<String> = interfaces.iter().map(|name| base(name)).collect();
+    let names: Vec<_> = interfaces
+        .iter()
+        .map(|name| interfaces::link(name))
+        .collect();
     (0..workers)
         .map(|worker| {
             let interface = worker * receivers / workers.max(1) / queues;

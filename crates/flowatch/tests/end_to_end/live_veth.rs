@@ -3,7 +3,7 @@
 
 use crate::captures::{self, ETHERNET, Endpoints, Frame};
 use crate::command::{Outcome, Running, run, watch};
-use crate::namespace::Cable;
+use crate::namespace::{Cable, Namespace};
 use crate::records::{self, Row};
 use crate::summary::Summary;
 use std::collections::BTreeMap;
@@ -283,4 +283,28 @@ fn a_loss_is_exit_status_1_where_that_is_wanted() {
     let (outcome, summary, _) = overrun("--fail-on-loss");
     assert!(summary.number("/books/dropped/kernel") > 0);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
+}
+
+#[test]
+fn one_interface_by_two_names_is_refused() {
+    let namespace = Namespace::new();
+    namespace.run("ip link add one numrxqueues 4 type veth peer name two numrxqueues 4");
+    namespace.run("ip link property add dev one altname uplink");
+    for (sources, words) in [
+        ("-i one -i one@0", "-i one and -i one@0 are one interface"),
+        ("-i one@1 -i one", "are one interface"),
+        ("-i one -i uplink", "are one interface"),
+        ("-i uplink@1 -i one@1", "are one interface"),
+        ("-i one@1 -i one@01", "are one interface"),
+    ] {
+        let flags = format!("-q --summary none --duration 100ms {sources}");
+        let outcome = run(&mut namespace.within(&watch(&flags)));
+        assert_eq!(outcome.code, Some(2), "{sources}: {outcome:?}");
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+    for sources in ["-i one -i two", "-i one@0 -i uplink@1 -i two@0"] {
+        let flags = format!("-q --summary none --duration 100ms {sources}");
+        let outcome = run(&mut namespace.within(&watch(&flags)));
+        assert_eq!(outcome.code, Some(0), "{sources}: {outcome:?}");
+    }
 }

@@ -29,4 +29,5 @@ mod reference;
 mod resolved_names;
 mod signals_and_pipes;
 mod summary;
+mod targets;
 mod tcp_tshark;

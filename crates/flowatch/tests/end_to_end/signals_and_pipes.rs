@@ -7,12 +7,17 @@ use crate::namespace::Namespace;
 use crate::records;
 use crate::summary::Summary;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// Datagrams that a test on `lo` sends.
 const SENT: u64 = 8;
+
+/// Within this everything here happens, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Sends datagrams to nobody, each from a port of its own: as many flows.
 fn send_datagrams(namespace: &Namespace) {
@@ -102,6 +107,7 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
     for (signal, model) in [
         ("INT", "--queues 1"),
         ("TERM", "--model pipeline --monitors 2"),
+        ("HUP", "--queues 1"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("flows.csv");
@@ -146,6 +152,98 @@ fn a_signal_ends_a_live_run_in_order_with_all_that_came() {
         assert_eq!(rows.len() as u64, SENT, "{model}");
         assert!(rows.iter().all(|row| row["endReason"] == "end-of-input"));
     }
+}
+
+/// A closed terminal hangs up on the live screen, and takes no word any more.
+#[test]
+fn a_terminal_that_goes_away_costs_no_record() {
+    let namespace = Namespace::new();
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("flows.csv");
+    let line = format!(
+        "exec {} watch -i lo -o csv:{} udp and dst port 9",
+        env!("CARGO_BIN_EXE_flowatch"),
+        output.display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qc", &line, "/dev/null"]);
+    let mut command = namespace.within(&script);
+    command.env("TERM", "xterm").stdin(Stdio::piped());
+    let mut terminal = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (sender, shown) = channel();
+    let mut screen = terminal.stdout.take().unwrap();
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = screen.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    let mut text = String::new();
+    let mut await_words = |words: &str| {
+        while !text.contains(words) {
+            let more = shown.recv_timeout(LIMIT);
+            text += &more.unwrap_or_else(|error| panic!("no {words} ({error}): {text}"));
+        }
+    };
+    await_words("flowatch");
+    send_datagrams(&namespace);
+    // In the list of flows.
+    await_words("127.0.0.1");
+    let of_terminal = format!("/proc/{0}/task/{0}/children", terminal.id());
+    let watching: u32 = fs::read_to_string(of_terminal)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
+    let deadline = Instant::now() + LIMIT;
+    while Path::new(&format!("/proc/{watching}/exe"))
+        .read_link()
+        .is_ok()
+    {
+        assert!(Instant::now() < deadline, "it does not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(records::csv(&fs::read(&output).unwrap()).len() as u64, SENT);
+}
+
+#[test]
+fn a_terminal_that_goes_away_may_say_so_twice_and_nohup_is_obeyed() {
+    // Its reader does not read: the run cannot end in order.
+    let mut command = watch("-q --summary none -o json -r");
+    let mut running = Running::start(command.arg(&captures::busy().path));
+    let mut stdout = running.stdout();
+    stdout.read_exact(&mut [0]).unwrap();
+    for _ in 0..3 {
+        running.signal("HUP");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!running.has_ended());
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"}\n"));
+    assert_eq!(running.finish().code, Some(0));
+
+    let mut ignoring = Command::new("sh");
+    let line = format!(
+        "trap '' HUP; exec {} watch -q --summary json -r -",
+        env!("CARGO_BIN_EXE_flowatch")
+    );
+    let mut running = Running::start(ignoring.args(["-c", &line]).stdin(Stdio::piped()));
+    let mut stdin = running.stdin();
+    let capture = fs::read(&captures::busy().path).unwrap();
+    stdin.write_all(&capture[..capture.len() / 2]).unwrap();
+    running.signal("HUP");
+    thread::sleep(Duration::from_millis(100));
+    stdin.write_all(&capture[capture.len() / 2..]).unwrap();
+    drop(stdin);
+    let packets = captures::read(&capture).len() as u64;
+    let summary = Summary::balanced(&running.finish());
+    assert_eq!(summary.number("/books/received"), packets);
 }
 
 #[test]
