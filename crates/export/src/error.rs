@@ -25,6 +25,18 @@ pub enum ExportError {
         /// The output.
         target: String,
     },
+    /// Nobody may write there.
+    #[error("{target}: the file system is read-only; choose another target")]
+    ReadOnly {
+        /// The output.
+        target: String,
+    },
+    /// A directory is wanted, and there is something else.
+    #[error("{target}: a file is where a directory should be; choose another target")]
+    NoDirectory {
+        /// The output.
+        target: String,
+    },
     /// A part of the path does not exist.
     #[error("{target}: no such directory; create the directory that it lies in")]
     NoSuchDirectory {
@@ -113,9 +125,9 @@ impl ExportError {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 Self::DiskFull { target }
             }
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                Self::Permission { target }
-            }
+            ErrorKind::PermissionDenied => Self::Permission { target },
+            ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { target },
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Self::NoDirectory { target },
             ErrorKind::NotFound => Self::NoSuchDirectory { target },
             ErrorKind::IsADirectory => Self::IsDirectory { target },
             _ => Self::Other { target, source },

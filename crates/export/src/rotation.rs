@@ -34,7 +34,9 @@ pub struct Rotation {
 
 /// Why text is no rotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is neither a time as 5m or 1h nor a size as 100MB or 1GiB (or both: 1h,1GB)")]
+#[error(
+    "`{0}` is neither a time as 5m or 1h nor a size as 100MB or 1GiB (or both: 1h,1GB); 1s or 1kB is the least"
+)]
 pub struct RotationError(String);
 
 impl FromStr for Rotation {
@@ -275,8 +277,11 @@ mod tests {
             "9999999999d",
             "1.5h",
             "99999999999GB",
+            "1ns",
+            "1B",
         ] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("1s or 1kB is the least"), "{wrong}: {error}");
         }
     }
 

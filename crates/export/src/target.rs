@@ -2,8 +2,12 @@
 
 use crate::output::Compression;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// Seconds that an interval of round-robin series may have.
+const STEP_S: RangeInclusive<u32> = 1..=86_400;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +102,7 @@ impl FromStr for Spec {
             }
             Some("-") => Target::StandardOutput,
             Some(path) => {
-                let (path, compression, step_s) = options(format, path);
+                let (path, compression, step_s) = options(format, path)?;
                 return Ok(Self {
                     format,
                     target: Target::Path(path.into()),
@@ -118,36 +122,43 @@ impl FromStr for Spec {
     }
 }
 
+/// What stands behind the comma of a directory.
+type DirectoryOptions<'a> = (&'a str, Option<Compression>, Option<u32>);
+
 /// What stands behind the last comma of a directory: `tstat:DIR,gz` compresses the logs, `rrd:DIR,10s`
-/// makes intervals of ten seconds. What is neither is part of the name.
-fn options(format: Format, target: &str) -> (&str, Option<Compression>, Option<u32>) {
-    let Some((path, option)) = target.rsplit_once(',').filter(|(path, _)| !path.is_empty()) else {
-        return (target, None, None);
+/// makes intervals of ten seconds. Only with a slash in it is it part of the name.
+fn options(format: Format, target: &str) -> Result<DirectoryOptions<'_>, SpecError> {
+    let split = target.rsplit_once(',');
+    let Some((path, option)) =
+        split.filter(|(path, option)| !path.is_empty() && !option.contains('/'))
+    else {
+        return Ok((target, None, None));
+    };
+    let unknown = |known| SpecError::UnknownOption {
+        format,
+        option: option.to_owned(),
+        known,
     };
     match format {
-        Format::Tstat => {
-            let compression = Compression::ALL
-                .into_iter()
-                .find(|compression| compression.extension() == option);
-            if compression.is_some() {
-                return (path, compression, None);
-            }
-        }
+        Format::Tstat => Compression::ALL
+            .into_iter()
+            .find(|compression| compression.extension() == option)
+            .map(|compression| (path, Some(compression), None))
+            .ok_or_else(|| unknown("gz and zst")),
         Format::Rrd => {
             let seconds = |unit: char, scale: u32| {
                 let number = option.strip_suffix(unit)?.parse::<u32>().ok()?;
                 number
                     .checked_mul(scale)
-                    .filter(|step| (1..=86_400).contains(step))
+                    .filter(|step| STEP_S.contains(step))
             };
-            let step = seconds('s', 1).or_else(|| seconds('m', 60));
-            if step.is_some() {
-                return (path, None, step);
-            }
+            seconds('s', 1)
+                .or_else(|| seconds('m', 60))
+                .map(|step| (path, None, Some(step)))
+                .ok_or_else(|| unknown("intervals as 10s or 2m, up to a day"))
         }
-        Format::Json | Format::Csv | Format::Parquet => {}
+        Format::Json | Format::Csv | Format::Parquet => Ok((target, None, None)),
     }
-    (target, None, None)
 }
 
 impl fmt::Display for Spec {
@@ -189,6 +200,20 @@ pub enum SpecError {
         /// The format.
         format: Format,
     },
+    /// Something behind the comma of a directory that is no option.
+    #[error(
+        "{format} has no option `{option}`; there are {known}, as in {format}:DIR,{}, and a directory with a comma in \
+         its name ends in a slash",
+        if *format == Format::Rrd { "10s" } else { "gz" }
+    )]
+    UnknownOption {
+        /// The format.
+        format: Format,
+        /// What stood behind the last comma.
+        option: String,
+        /// What may stand there.
+        known: &'static str,
+    },
     /// Parquet without a target.
     #[error("parquet needs a target; name a directory or file, as in parquet:flows")]
     ParquetTarget,
@@ -228,7 +253,25 @@ mod tests {
             (path("logs"), Some(Compression::Zstandard), None)
         );
         assert_eq!(with_options("rrd:x,2m"), (path("x"), None, Some(120)));
-        assert_eq!(with_options("rrd:x,0s"), (path("x,0s"), None, None));
+        assert_eq!(with_options("rrd:x,y/"), (path("x,y/"), None, None));
+        assert_eq!(with_options("tstat:a,b/c"), (path("a,b/c"), None, None));
+        assert_eq!(
+            with_options("tstat:a,b,gz"),
+            (path("a,b"), Some(Compression::Gzip), None)
+        );
+        for (wrong, known) in [
+            ("rrd:x,0s", "10s or 2m"),
+            ("rrd:x2,5s", ""),
+            ("rrd:x,5", "10s or 2m"),
+            ("rrd:x,2d", "10s or 2m"),
+            ("tstat:ts,bz2", "gz and zst"),
+            ("tstat:ts,", "gz and zst"),
+        ] {
+            match parse(wrong) {
+                Err(error) => assert!(error.to_string().contains(known), "{error}"),
+                Ok(spec) => assert_eq!(spec.step_s, Some(5), "{wrong}"),
+            }
+        }
         for format in [Format::Tstat, Format::Rrd] {
             assert_eq!(parse(format.name()), Err(SpecError::Directory { format }));
         }
@@ -253,7 +296,7 @@ mod tests {
             "parquet:out",
             "tstat:logs",
             "tstat:logs,gz",
-            "tstat:a,b",
+            "tstat:a,b/",
             "rrd:series,10s",
             "csv:a,gz",
         ] {

@@ -129,7 +129,7 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "FILE", help_heading = "Flows")]
     pub(crate) applications: Option<PathBuf>,
 
-    /// How percentiles are estimated.
+    /// How percentiles are estimated: `log-linear` (a histogram) or `psquare` (five markers).
     #[arg(
         long,
         value_name = "NAME",
@@ -267,7 +267,7 @@ pub(crate) struct WatchArguments {
     pub(crate) count: Option<u64>,
 
     /// Stop after this time.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Input")]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
     pub(crate) duration: Option<Duration>,
 
     /// Put the interfaces into promiscuous mode.
@@ -382,6 +382,14 @@ fn timeout(text: &str) -> Result<Timeout, String> {
         return Err("at most 2 hours, or none".into());
     }
     Ok(Timeout(Some(duration)))
+}
+
+/// A time that is some.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("a time above 0".into()),
+        result => result.map_err(|error| error.to_string()),
+    }
 }
 
 fn count(text: &str) -> Result<u64, String> {

@@ -228,7 +228,8 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         sink.as_mut(),
         truth.as_mut(),
         &stop,
-    )?;
+    )
+    .map_err(|failure| with_longest(failure, source.room()))?;
     if report.link_lost {
         complain(&format!(
             "{}: no link for {} s: {} of {} packets were sent",
@@ -298,6 +299,19 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Says of a frame that is too long for an interface which MTU all of them need.
+fn with_longest(failure: Failure, longest: usize) -> Failure {
+    const TOO_LONG: &str = "longer than the interface sends";
+    const HEADER: usize = 14;
+    match failure {
+        Failure::Told(message) if message.contains(TOO_LONG) => Failure::Told(format!(
+            "{message}; the longest of all has {longest} bytes: mtu {}",
+            longest.saturating_sub(HEADER)
+        )),
+        failure => failure,
+    }
 }
 
 fn takes_standard_output(plan: &SendPlan) -> bool {

@@ -39,7 +39,8 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     let chosen = choose(&arguments.experiments)?;
     fs::create_dir_all(&arguments.output)
         .map_err(|error| ExportError::from_io(&arguments.output.display().to_string(), error))
-        .context("--output")?;
+        // Its text has the whole of it.
+        .map_err(|error| anyhow::anyhow!("--output: {error}"))?;
     let command: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())

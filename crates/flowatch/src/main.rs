@@ -18,6 +18,7 @@ mod signals;
 mod standard_output;
 mod summary;
 mod summary_text;
+mod top_text;
 mod units;
 mod watch;
 

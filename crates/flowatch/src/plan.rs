@@ -2,6 +2,7 @@
 //! decided, nothing opened yet.
 
 mod engine;
+mod filter;
 
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
@@ -232,6 +233,7 @@ impl Plan {
             ..MeterOptions::default()
         };
         let flow = meter.flow;
+        community_id(&arguments, flow)?;
         let level = engine::level(&arguments)?;
         if live {
             let receivers = receivers(&source, queues);
@@ -244,7 +246,7 @@ impl Plan {
             }
         }
         Ok(Self {
-            filter: (!arguments.filter.is_empty()).then(|| arguments.filter.join(" ")),
+            filter: filter::expression(&arguments.filter, &source)?,
             count: arguments.count,
             duration: arguments.duration,
             promiscuous: arguments.promiscuous,
@@ -325,8 +327,11 @@ impl Plan {
 
 fn source(arguments: &WatchArguments) -> Result<Source, String> {
     match (arguments.interfaces.is_empty(), arguments.files.is_empty()) {
-        (true, true) => Err("nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard \
-                             input)".into()),
+        (true, true) => Err(match filter::file_among(&arguments.filter) {
+            Some(file) => format!("nothing to watch: read the file {file} with -r {file}"),
+            None => "nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard input)"
+                .into(),
+        }),
         (false, false) => Err("-i and -r together: watch interfaces, or read files".into()),
         (false, true) => {
             interfaces::check(&arguments.interfaces)?;
@@ -368,6 +373,20 @@ fn flow(
         Some(_) => Err(format!(
             "--statistics {level} needs both sides of a flow in one: leave --flow out, or give --flow bidirectional"
         )),
+    }
+}
+
+/// Refuses a Community ID of flows that have none.
+fn community_id(arguments: &WatchArguments, flow: FlowDefinition) -> Result<(), String> {
+    match flow {
+        FlowDefinition::Source | FlowDefinition::Destination | FlowDefinition::SourceDestination
+            if arguments.community_id =>
+        {
+            Err("--community-id with flows of addresses (--flow src, dst, src-dst): it is made of the 5-tuple; use \
+                 --flow 5tuple or bidirectional"
+                .into())
+        }
+        _ => Ok(()),
     }
 }
 

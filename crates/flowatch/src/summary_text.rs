@@ -5,6 +5,7 @@ use crate::collector::{Collected, bytes, packets};
 use crate::device_text::devices;
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
+use crate::top_text;
 use crate::units;
 use engine::{Level, QueueReport, Report};
 use flow::{FlowDefinition, Record};
@@ -257,44 +258,22 @@ impl SummaryText<'_> {
         if self.collected.top.is_empty() {
             return Ok(());
         }
-        let flows: Vec<[String; 3]> = self
-            .collected
-            .top
-            .iter()
-            .map(|record| self.flow(record))
-            .collect();
-        let width = |column: usize| {
-            flows
-                .iter()
-                .map(|flow| flow[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let (first, second) = (width(0).max(6), width(1));
-        writeln!(
-            text,
-            "\nLargest flows\n  {:<first$}  {:<second$}  {:>5}  {:>14}  {:>10}  {:>10}",
-            "source",
-            if second > 0 { "destination" } else { "" },
-            "proto",
-            "packets",
-            "bytes",
-            "duration",
-            second = if second > 0 { second.max(11) } else { 0 },
-        )?;
-        for (record, [source, destination, protocol]) in self.collected.top.iter().zip(&flows) {
+        let row = |record: &Record| {
+            let [source, destination, protocol] = self.flow(record);
             let lasted =
                 Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
-            writeln!(
-                text,
-                "  {source:<first$}  {destination:<second$}  {protocol:>5}  {:>14}  {:>10}  {:>10}",
+            [
+                source,
+                destination,
+                protocol,
                 units::count(packets(record)),
                 units::bytes(bytes(record)),
                 units::duration(lasted),
-                second = if second > 0 { second.max(11) } else { 0 },
-            )?;
-        }
-        Ok(())
+            ]
+        };
+        let rows: Vec<top_text::Row> = self.collected.top.iter().map(row).collect();
+        let columns = top_text::columns(self.plan.records_on_standard_output());
+        write!(text, "\nLargest flows\n{}", top_text::table(&rows, columns))
     }
 
     /// Source, destination and protocol of a flow, as far as its key has them.

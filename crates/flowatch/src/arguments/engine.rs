@@ -60,6 +60,7 @@ fn size(text: &str) -> Result<u64, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
         _ => return Err(wrong()),
     };
     match number.checked_mul(unit) {

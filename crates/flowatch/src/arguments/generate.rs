@@ -211,7 +211,7 @@ pub(crate) struct GenArguments {
     pub(crate) count: Option<u64>,
 
     /// Stop after this time; with a rate, exactly the packets of this time are sent.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Pace")]
+    #[arg(long, value_name = "TIME", value_parser = super::duration, help_heading = "Pace")]
     pub(crate) duration: Option<Duration>,
 
     /// What happens to packets whose time has passed: `catch-up` sends them as fast as the link takes

@@ -4,6 +4,7 @@
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
 use crate::dpdk;
 use crate::files;
+use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
     AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
@@ -105,6 +106,8 @@ impl Task {
             send_plan(arguments).map(|plan| Self::Send(Box::new(plan)))
         };
         let task = task.map_err(|error| error.to_string())?;
+        let cores = arguments.cores.as_ref();
+        check_cores(cores.map_or(&[], |cores| &cores.0)).map_err(|error| error.to_string())?;
         let on_device = arguments.interface.as_deref().is_some_and(dpdk::is_device);
         dpdk::check_eal(&arguments.eal, on_device)?;
         Ok(task)

@@ -270,6 +270,34 @@ fn an_output_in_a_place_without_rights_is_refused() {
     );
 }
 
+/// A read-only file system has no owner who may write.
+#[test]
+fn a_read_only_file_system_is_no_missing_right() {
+    let line = format!(
+        "mount -t tmpfs -o ro none /mnt && exec {} watch --summary none -o csv:/mnt/x.csv -r {}",
+        env!("CARGO_BIN_EXE_flowatch"),
+        captures::example().display()
+    );
+    let mut command = Command::new("unshare");
+    let outcome = run(command.args(["--mount", "sh", "-c", &line]));
+    assert_fails(&outcome, 2, &["/mnt/x.csv: the file system is read-only"]);
+}
+
+/// A cooked capture tells which way its packets went.
+#[test]
+fn directions_are_asked_of_captures_that_tell_them() {
+    let frames = captures::read(&fs::read(captures::example()).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cooked.pcap");
+    captures::write(&path, 113, &frames);
+    let outcome = run(watch("-q --summary json -r").arg(&path).arg("outbound"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = run(watch("-q --summary json -r")
+        .arg("/nowhere.pcap")
+        .arg("outbound"));
+    assert_fails(&outcome, 2, &["/nowhere.pcap: no such file"]);
+}
+
 #[test]
 fn a_bad_filter_and_an_unknown_interface_are_named() {
     let bad = run(watch("--summary none -r")
@@ -288,7 +316,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 
 #[test]
 fn flags_that_contradict_each_other_are_told_apart() {
-    const CASES: [(&str, &[&str]); 30] = [
+    const CASES: [(&str, &[&str]); 42] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
@@ -376,6 +404,48 @@ fn flags_that_contradict_each_other_are_told_apart() {
             &["--ring-memory is for interfaces"],
         ),
         (
+            "-r EXAMPLE -o rrd:/tmp/x,5",
+            &["rrd has no option `5`", "10s or 2m"],
+        ),
+        (
+            "-r EXAMPLE --flow bidirectional -o tstat:/tmp/ts,bz2",
+            &["tstat has no option `bz2`", "gz and zst"],
+        ),
+        (
+            "-r EXAMPLE inbound",
+            &[
+                "inbound matches packets of interfaces alone",
+                "example.pcap",
+            ],
+        ),
+        ("-r EXAMPLE tcp and not outbound", &["outbound matches"]),
+        ("-r EXAMPLE ifindex 3", &["ifindex matches"]),
+        (
+            "-r EXAMPLE EXAMPLE EXAMPLE",
+            &["is a file, and no filter", "its own -r", "-r /"],
+        ),
+        ("EXAMPLE", &["nothing to watch: read the file", "with -r /"]),
+        (
+            "-r EXAMPLE --flow src --community-id",
+            &["--community-id", "5-tuple"],
+        ),
+        (
+            "-r EXAMPLE --flow src-dst --community-id -o json",
+            &["--community-id", "5-tuple"],
+        ),
+        (
+            "-i lo --buffer 64TiB",
+            &["--buffer 67108864MiB", "MiB of memory"],
+        ),
+        (
+            "-r EXAMPLE --flow bidirectional -o tstat:/dev/null",
+            &["/dev/null: a file is where a directory should be"],
+        ),
+        (
+            "-r EXAMPLE -o rrd:/dev/null",
+            &["/dev/null: a file is where a directory should be"],
+        ),
+        (
             "-r EXAMPLE --statistics full --applications /nowhere",
             &["--applications /nowhere: no such file"],
         ),
@@ -391,7 +461,7 @@ fn flags_that_contradict_each_other_are_told_apart() {
 
 #[test]
 fn flags_that_cannot_be_understood_are_bad_usage() {
-    const CASES: [(&str, &str); 14] = [
+    const CASES: [(&str, &str); 17] = [
         (
             "--flow six",
             "5tuple, bidirectional, src, dst, src-dst, rss",
@@ -403,6 +473,9 @@ fn flags_that_cannot_be_understood_are_bad_usage() {
         ("--active-timeout 11days", "at most "),
         ("--max-flows 0", "at least 1"),
         ("-c 0", "at least 1"),
+        ("--duration 0s", "a time above 0"),
+        ("--rotate 1ns", "1s or 1kB is the least"),
+        ("--rotate 1B", "1s or 1kB is the least"),
         ("--queues 0", "1..=256"),
         ("--monitors 999", "1..=256"),
         ("--cores 3-1", "is not a range of cores"),

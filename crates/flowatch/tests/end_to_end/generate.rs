@@ -373,7 +373,10 @@ fn bad_input_is_one_line_that_says_what() {
             "no such directory; create the directory",
         ),
         ("-i null: -c 1 -- --no-huge", "EAL arguments"),
-        ("-i null: -c 1 --cores 9999", "9999"),
+        (
+            "-i null: -c 1 --cores 9999",
+            "core 9999 is not available: this process may use",
+        ),
     ] {
         let stderr = refused(flags, &[], words);
         assert_eq!(stderr.lines().count(), 1, "{stderr:?}");
@@ -388,6 +391,7 @@ fn bad_input_is_one_line_that_says_what() {
         "-i null: --speed 2",
         "-i null: --replay x --speed 2 --rate 5pps",
         "-i null: --flows 0",
+        "-i null: --duration 0s",
         "-i null: --source-mac 1:2",
         "-i null: --receive --truth x",
         "-i null: --expect 5",
@@ -401,6 +405,29 @@ fn bad_input_is_one_line_that_says_what() {
         "-i null: --echo --size 100",
     ] {
         refused(flags, &[], "error: ");
+    }
+}
+
+#[test]
+fn a_frame_too_long_for_the_interface_tells_the_longest_too() {
+    let cable = Cable::new();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("long.pcap");
+    let mut frames = captures::read(&fs::read(captures::example()).unwrap());
+    for (at, length) in [(1, 9100), (3, 9600), (5, 9200)] {
+        frames[at].bytes.resize(length, 0);
+        frames[at].wire_length = length as u32;
+    }
+    captures::write(&capture, 1, &frames[..10]);
+    let mut command = generate("-i left --speed max --replay");
+    command.arg(&capture);
+    let outcome = run(&mut cable.sender.within(&command));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    for words in [
+        "a frame of 9100 bytes is longer",
+        "the longest of all has 9600 bytes: mtu 9586",
+    ] {
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
     }
 }
 

@@ -132,3 +132,15 @@ fn the_experiments_are_named_with_what_they_come_from() {
         );
     }
 }
+
+#[test]
+fn results_want_a_directory() {
+    let outcome = run(&mut lab(&["run", "fig6a", "--output", "/dev/null"]));
+    assert_eq!(
+        (outcome.code, outcome.stderr.as_str()),
+        (
+            Some(2),
+            "flowatch: --output: /dev/null: a file is where a directory should be; choose another target\n"
+        )
+    );
+}

@@ -161,7 +161,7 @@ fn a_terminal_that_goes_away_costs_no_record() {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
     let line = format!(
-        "exec {} watch -i lo -o csv:{} udp and dst port 9",
+        "stty rows 40 cols 120; exec {} watch -i lo -o csv:{} udp and dst port 9",
         env!("CARGO_BIN_EXE_flowatch"),
         output.display()
     );
@@ -183,7 +183,9 @@ fn a_terminal_that_goes_away_costs_no_record() {
     });
     let mut text = String::new();
     let mut await_words = |words: &str| {
+        let deadline = Instant::now() + LIMIT;
         while !text.contains(words) {
+            assert!(Instant::now() < deadline, "no {words}: {text}");
             let more = shown.recv_timeout(LIMIT);
             text += &more.unwrap_or_else(|error| panic!("no {words} ({error}): {text}"));
         }
