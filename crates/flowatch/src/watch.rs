@@ -31,6 +31,9 @@ pub(crate) const EXIT_PERMISSION: u8 = 77;
 /// How often the main thread looks at the others.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long outputs may take after the run before that is said.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Carries a plan out.
 pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let stop = Stop::default();
@@ -108,11 +111,16 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let (records, returned) = engine::channel(workers, !live);
     let outcome = thread::scope(|scope| {
         let stop_of_collector = stop.clone();
-        let collecting = scope.spawn(move || collector.run(&returned, &stop_of_collector));
+        let main = thread::current();
+        let main_of_collector = main.clone();
+        let collecting = scope.spawn(move || {
+            let collected = collector.run(&returned, &stop_of_collector);
+            main_of_collector.unpark();
+            collected
+        });
         let lost = records.clone();
         let options = &options;
         let progress_of_engine = &progress;
-        let main = thread::current();
         let running = scope.spawn(move || {
             let report = engine::run(options, input, meters, &records, progress_of_engine);
             drop(records);
@@ -139,6 +147,16 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         // The collector ends when the last sender is gone.
         let records_lost = lost.lost();
         drop(lost);
+        // An output may take as long as it likes: whoever waits should know for what.
+        let ended = Instant::now();
+        while !collecting.is_finished() && ended.elapsed() < OUTPUT_PATIENCE {
+            thread::park_timeout(LOOK);
+        }
+        if !collecting.is_finished() {
+            complain(
+                "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT twice",
+            );
+        }
         (report, collecting.join(), records_lost, told)
     });
     let (report, collected, records_lost, told) = match outcome {

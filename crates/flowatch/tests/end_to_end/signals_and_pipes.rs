@@ -361,3 +361,17 @@ fn a_count_ends_a_read_and_a_live_run_exactly() {
     assert_eq!(summary.number("/books/received"), 5);
     assert_eq!(summary.number("/books/in_flows"), 5);
 }
+
+#[test]
+fn an_output_that_takes_no_records_is_named_as_what_is_waited_for() {
+    let mut command = watch("-o json --statistics full --sort");
+    // More than a pipe holds, and nobody reads it.
+    for _ in 0..20 {
+        command.arg("-r").arg(captures::example());
+    }
+    let mut running = Running::start(&mut command);
+    running.await_line(|line| line.contains("an output has not taken all records"));
+    running.signal("INT");
+    running.signal("INT");
+    assert_eq!(running.finish().code, Some(130));
+}
