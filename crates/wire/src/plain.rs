@@ -260,7 +260,8 @@ pub fn portless_ipv4(frame: &[u8], wire_length: u32) -> Option<Portless> {
     let has_header =
         offset == 0 && (header.more_fragments() || ip_protocol::is_looked_into(protocol));
     // A fragment of ICMP has a type that is not known.
-    if has_header || protocol == ip_protocol::ICMP {
+    let is_icmp = matches!(protocol, ip_protocol::ICMP | ip_protocol::ICMPV6);
+    if has_header || is_icmp {
         return None;
     }
     let payload = header.total_length().checked_sub(Ipv4::LENGTH)?;

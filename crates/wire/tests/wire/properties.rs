@@ -199,7 +199,11 @@ fn icmp_without_its_header_has_no_type() {
     };
     assert_eq!(read(&frame), 0x0800);
     assert_eq!(read(&frame[..36]), wire::icmp::UNKNOWN);
-    // A later fragment.
+    // A later fragment, of ICMP for either version.
     frame[21] = 5;
-    assert_eq!(read(&frame), wire::icmp::UNKNOWN);
+    for protocol in [wire::ip_protocol::ICMP, wire::ip_protocol::ICMPV6] {
+        frame[23] = protocol;
+        assert_eq!(read(&frame), wire::icmp::UNKNOWN);
+        agreement::check(LinkType::Ethernet, &frame, 42);
+    }
 }
