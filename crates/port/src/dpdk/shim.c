@@ -134,7 +134,7 @@ static int on_interrupt_thread(void (*work)(void *), void *argument)
  * thread, at a time of the peer's choosing. While there is such a device that thread stays in a callback
  * of ours, and goes to its events for moments only, in which nobody reads or sends. */
 
-/* For how long it stays: a peer is heard after this, and a link takes some ten turns to come up. */
+/* For how long it stays: a peer is heard after this at the latest. */
 #define STAY_US 5000
 
 /* Tries before a thread waits in the kernel; a turn of the interrupt thread takes some microseconds. */

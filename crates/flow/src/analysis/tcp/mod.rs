@@ -396,18 +396,14 @@ fn open_or_reset(
     let start = segment.sequence.wrapping_add(1);
     // Sent again, or late: what it begins is known.
     let again = this.marks & mark::STARTED != 0 && this.start == start;
+    let crosses = flags & ACK == 0 && this.opens_at_once(peer);
     if again {
         let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
         if late {
             this.count_connection(pool);
         }
     } else {
-        if flags & ACK == 0 && this.opens_at_once(peer) {
-            this.begin(start);
-            this.take_options(segment);
-            return steady(this, peer, time_ns, segment, pool);
-        }
-        if flags & ACK == 0 {
+        if flags & ACK == 0 && !crosses {
             // A new connection: of both sides nothing that was known holds.
             for side in [&mut *this, &mut *peer] {
                 side.restart(pool);
@@ -419,10 +415,10 @@ fn open_or_reset(
         }
         this.begin(start);
     }
-    if flags & ACK == 0 {
-        this.ask(peer, time_ns);
-    } else {
+    if flags & ACK != 0 {
         this.answer(peer, time_ns);
+    } else if !crosses {
+        this.ask(peer, time_ns);
     }
     this.take_options(segment);
     steady(this, peer, time_ns, segment, pool);
