@@ -174,6 +174,21 @@ impl Running {
         assert!(status.success(), "{line}");
     }
 
+    /// Interrupts it until it has ended, and returns how many signals that took: two that come
+    /// before the process runs are one to it.
+    #[track_caller]
+    pub(crate) fn interrupt_until_ended(&mut self) -> u32 {
+        let deadline = Instant::now() + LIMIT;
+        let mut signals = 0;
+        while !self.has_ended() {
+            assert!(Instant::now() < deadline, "{signals} signals do not end it");
+            self.signal("INT");
+            signals += 1;
+            thread::sleep(Duration::from_millis(20));
+        }
+        signals
+    }
+
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

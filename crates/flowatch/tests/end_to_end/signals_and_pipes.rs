@@ -291,14 +291,7 @@ fn a_second_signal_leaves_at_once() {
     let mut stdout = running.stdout();
     let mut byte = [0];
     stdout.read_exact(&mut byte).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let mut signals = 0;
-    while !running.has_ended() {
-        assert!(Instant::now() < deadline, "{signals} signals do not end it");
-        running.signal("INT");
-        signals += 1;
-        thread::sleep(Duration::from_millis(20));
-    }
+    let signals = running.interrupt_until_ended();
     let outcome = running.finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(130), ""));
     assert!(signals >= 2);
@@ -371,7 +364,6 @@ fn an_output_that_takes_no_records_is_named_as_what_is_waited_for() {
     }
     let mut running = Running::start(&mut command);
     running.await_line(|line| line.contains("an output has not taken all records"));
-    running.signal("INT");
-    running.signal("INT");
+    running.interrupt_until_ended();
     assert_eq!(running.finish().code, Some(130));
 }
