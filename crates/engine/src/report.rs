@@ -71,7 +71,12 @@ impl FromIterator<Worked> for Report {
             report.books += &worked.queue.books;
             report.add_flows(&worked.queue.flows);
             report.memory_bytes += worked.memory_bytes;
-            report.faults.extend(worked.told.faults);
+            for fault in worked.told.faults {
+                // Queues of one interface go down together.
+                if !report.faults.contains(&fault) {
+                    report.faults.push(fault);
+                }
+            }
             report.failed |= worked.told.failed;
             report.unknown_links.extend(worked.unknown_links);
             report.queues.push(worked.queue);

@@ -91,10 +91,10 @@ impl Anonymiser {
     /// # Errors
     /// When it is neither, or the key file holds no key.
     pub fn open(spec: &str) -> Result<Self, AnonymiseError> {
+        if let Some(path) = Self::key_file(spec) {
+            return Ok(Self::new(How::CryptoPan(Box::new(read_key(path)?))));
+        }
         let how = match spec.split_once('=') {
-            Some(("crypto-pan", path)) if !path.is_empty() => {
-                How::CryptoPan(Box::new(read_key(Path::new(path))?))
-            }
             Some(("truncate", bits)) => {
                 let wrong = || AnonymiseError::Bits {
                     bits: bits.to_owned(),
@@ -116,6 +116,13 @@ impl Anonymiser {
             }
         };
         Ok(Self::new(how))
+    }
+
+    /// The key file that such a text names.
+    #[must_use]
+    pub fn key_file(spec: &str) -> Option<&Path> {
+        let path = spec.strip_prefix("crypto-pan=")?;
+        (!path.is_empty()).then(|| Path::new(path))
     }
 
     /// By Crypto-PAn with this key.

@@ -393,11 +393,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn count(text: &str) -> Result<u64, String> {
-    match text.replace('_', "").parse::<u64>() {
-        Ok(0) => Err("at least 1".into()),
-        Ok(number) => Ok(number),
-        Err(error) => Err(error.to_string()),
-    }
+    let number = match text.strip_prefix("2^") {
+        Some(power) => power.parse().ok().and_then(|power| 1u64.checked_shl(power)),
+        None => text.replace('_', "").parse().ok(),
+    };
+    number
+        .filter(|&number| number > 0)
+        .ok_or_else(|| "a number of at least 1; write 65536 or 2^16".into())
 }
 
 fn cores(text: &str) -> Result<Cores, String> {

@@ -194,7 +194,7 @@ impl Plan {
             return Err("--rotate: no file is written; add -o csv:flows.csv or the like".into());
         }
         let anonymiser = anonymiser(&arguments)?;
-        check_files(&source, &outputs)?;
+        check_files(&source, &outputs, &arguments)?;
         let cores = arguments
             .cores
             .as_ref()
@@ -442,7 +442,11 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
 }
 
 /// Refuses outputs that would destroy what is read, and two that are one file.
-fn check_files(source: &Source, outputs: &[Spec]) -> Result<(), String> {
+fn check_files(
+    source: &Source,
+    outputs: &[Spec],
+    arguments: &WatchArguments,
+) -> Result<(), String> {
     let written: Vec<files::Named<'_>> = outputs
         .iter()
         .map(|spec| match &spec.target {
@@ -450,15 +454,22 @@ fn check_files(source: &Source, outputs: &[Spec]) -> Result<(), String> {
             Target::StandardOutput => ("-o", Path::new("-")),
         })
         .collect();
-    let Source::Files(inputs) = source else {
-        return files::check(&written, &[]);
+    let inputs = match source {
+        Source::Files(inputs) => &inputs[..],
+        Source::Live(_) => &[],
     };
-    let read: Vec<files::Named<'_>> = inputs
-        .iter()
-        .filter_map(|input| match input {
-            Input::Path(path) => Some(("-r", path.as_path())),
-            Input::StandardInput => None,
-        })
+    let captures = inputs.iter().filter_map(|input| match input {
+        Input::Path(path) => Some(("-r", path.as_path())),
+        Input::StandardInput => None,
+    });
+    let key = arguments
+        .anonymise
+        .as_deref()
+        .and_then(Anonymiser::key_file);
+    let applications = arguments.applications.as_deref();
+    let read: Vec<files::Named<'_>> = captures
+        .chain(key.map(|path| ("--anonymise", path)))
+        .chain(applications.map(|path| ("--applications", path)))
         .collect();
     files::check(&written, &read)
 }

@@ -130,7 +130,7 @@ impl SummaryText<'_> {
             ("cut by the snap length", books.truncated),
             ("fragments", books.fragments),
             ("clock steps back", books.clock_steps_back),
-            ("parts of the input unreadable", books.faults),
+            ("faults of the input", books.faults),
         ];
         for (name, count) in asides.into_iter().filter(|(_, count)| *count > 0) {
             line(text, name, count, "")?;

@@ -291,17 +291,10 @@ pub(crate) enum WhenFullArgument {
 pub(crate) struct Mac(pub(crate) [u8; 6]);
 
 fn flows(text: &str) -> Result<u32, String> {
-    let number = match text.strip_prefix("2^") {
-        Some(power) => power.parse().ok().and_then(|power| 1u32.checked_shl(power)),
-        None => text.replace('_', "").parse().ok(),
-    };
-    match number {
-        Some(number) if (1..=generator::FLOWS_MAX).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "from 1 to {} flows; write 65536 or 2^16",
-            generator::FLOWS_MAX
-        )),
-    }
+    let number = count(text)?.try_into().ok();
+    number
+        .filter(|&number| number <= generator::FLOWS_MAX)
+        .ok_or_else(|| format!("at most {} flows", generator::FLOWS_MAX))
 }
 
 fn mac(text: &str) -> Result<Mac, String> {

@@ -134,6 +134,34 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
 }
 
 #[test]
+fn a_named_pipe_is_waited_for_until_somebody_writes_or_a_signal_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    let status = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(status.success());
+    let start = || {
+        let mut running = Running::start(watch("--interval 20ms --summary json -r").arg(&pipe));
+        running.await_packets(0);
+        running
+    };
+    let running = start();
+    running.signal("TERM");
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(Summary::balanced(&outcome).number("/books/received"), 0);
+
+    let running = start();
+    fs::write(&pipe, fs::read(captures::example()).unwrap()).unwrap();
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let expected = Summary::balanced(&run(watch("-q --summary json -r").arg(captures::example())));
+    assert_eq!(
+        Summary::balanced(&outcome).number("/books/received"),
+        expected.number("/books/received")
+    );
+}
+
+#[test]
 fn a_signal_ends_a_live_run_in_order_with_all_that_came() {
     let namespace = Namespace::new();
     for (signal, model) in [("INT", "--queues 1"), ("TERM", "--model pipeline")] {

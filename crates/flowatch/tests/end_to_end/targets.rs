@@ -165,6 +165,29 @@ fn a_file_that_is_there_is_not_emptied_for_a_run_that_does_not_begin() {
 }
 
 #[test]
+fn no_output_takes_the_place_of_a_key_or_a_table() {
+    let place = Place::new();
+    fs::write(place.path().join("key"), [7; 32]).unwrap();
+    fs::write(place.path().join("table"), "name example.com example\n").unwrap();
+    for (flags, words) in [
+        (
+            "--anonymise crypto-pan=key -o csv:./key",
+            "is read (--anonymise)",
+        ),
+        (
+            "--statistics app --applications table -o csv:./table",
+            "is read (--applications)",
+        ),
+    ] {
+        place.refused(
+            &format!("watch -q --summary none -r EXAMPLE {flags}"),
+            words,
+        );
+    }
+    assert_eq!(fs::read(place.path().join("key")).unwrap(), [7; 32]);
+}
+
+#[test]
 fn gen_writes_over_nothing_that_it_reads_or_writes() {
     let place = Place::new();
     fs::copy(captures::example(), place.path().join("r.pcap")).unwrap();

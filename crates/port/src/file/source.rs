@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 /// How long a reading waits for a pipe before it says that there is nothing yet, so that whoever
@@ -63,7 +64,11 @@ impl Input {
     /// Opens it.
     pub(super) fn open(&self) -> io::Result<Source> {
         let file = match self {
-            Self::Path(path) => File::open(path)?,
+            // A named pipe is not waited for here, but as one that is silent: by whoever reads.
+            Self::Path(path) => File::options()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(path)?,
             Self::StandardInput => standard_input()?,
         };
         let metadata = file.metadata()?;
