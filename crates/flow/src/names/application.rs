@@ -9,10 +9,9 @@
 //! SSH      bytes  "SSH-"                        the first bytes of either side; \xHH for any byte
 //! ```
 
-use super::record::{FoundBy, NamesRecord};
+use super::record::{FoundBy, NameText, NamesRecord};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 use thiserror::Error;
 use wire::FlowKey;
 
@@ -78,7 +77,7 @@ struct Prefix {
 /// The table of applications.
 #[derive(Clone, Debug)]
 pub struct Applications {
-    classes: Vec<Arc<str>>,
+    classes: Vec<NameText>,
     names: HashMap<Box<[u8]>, u16, BuildHasherDefault<Digest>>,
     /// For each protocol, and for each port a class counted from 1; 0 for none.
     tcp_ports: Box<[u16]>,
@@ -204,7 +203,7 @@ impl Applications {
     }
 
     /// The class's name.
-    pub(super) fn name(&self, class: u16) -> Option<&Arc<str>> {
+    pub(super) fn name(&self, class: u16) -> Option<&NameText> {
         self.classes.get(usize::from(class))
     }
 
@@ -348,7 +347,7 @@ mod tests {
         assert_eq!(table.extend(mine), Ok(()));
         assert_eq!(class(&table, "youtube.com").as_deref(), Some("Mine"));
         let mine = table.by_port(6, 50_000, 22);
-        assert_eq!(mine.and_then(|c| table.name(c)).unwrap().as_ref(), "Mine");
+        assert_eq!(mine.and_then(|c| table.name(c)).unwrap(), "Mine");
         assert_eq!(table.by_bytes(b"\0xy"), mine);
         assert_eq!(table.by_bytes(b"\0y"), None);
         assert_eq!(table.by_bytes(b""), None);

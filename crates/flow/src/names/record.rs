@@ -1,7 +1,5 @@
 //! What the application layer of one flow said, as its record holds it.
 
-use std::sync::Arc;
-
 /// A text of a record. Up to 24 bytes, as most have, lie in the record: memory is asked for by the
 /// meter, and given back by who writes records, for the longer ones alone.
 pub type NameText = compact_str::CompactString;
@@ -39,7 +37,7 @@ impl FoundBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     /// Its name in the table of applications.
-    pub name: Arc<str>,
+    pub name: NameText,
     /// How it was found.
     pub found_by: FoundBy,
 }
