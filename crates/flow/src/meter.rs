@@ -17,6 +17,7 @@ use crate::view::{LiveView, ViewBuilder};
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use wire::FlowKey;
 
@@ -126,8 +127,9 @@ pub trait RecordSink {
 /// Records that are handed on together.
 pub const RECORDS: usize = 1024;
 
-/// How many flows ahead a flow that ends with the input is asked for.
-const FINISH_AHEAD: usize = 16;
+/// How many flows are asked for together while as many before them are ended: what is kept of a flow is
+/// in several places, some of which say where the others are.
+const TOGETHER: usize = 8;
 
 /// How long finished records of a link wait for others to be handed on with.
 pub const FLUSH_MS: u32 = 500;
@@ -346,7 +348,10 @@ impl Meter {
                 .update(batch, start, &self.expiry, &mut self.observed);
             let end = match step {
                 Step::Done => batch.len(),
-                Step::Ended { at, .. } => at,
+                Step::Ended { at, slot, .. } => {
+                    self.approach(iter::once(slot));
+                    at
+                }
             };
             self.update_statistics(batch, start, end);
             if let Some(analyser) = &mut self.analyser {
@@ -355,7 +360,10 @@ impl Meter {
             self.open_flows(batch);
             match step {
                 Step::Done => break,
-                Step::Ended { slot, reason, .. } => self.end_flow(slot, reason, sink),
+                Step::Ended { slot, reason, .. } => {
+                    self.approach_states(iter::once(slot));
+                    self.end_flow(slot, reason, sink);
+                }
             }
             start = end;
         }
@@ -387,12 +395,7 @@ impl Meter {
                 &mut self.ended,
             );
             let ended = std::mem::take(&mut self.ended);
-            for (index, &(slot, reason)) in ended.iter().enumerate() {
-                if let Some(&(ahead, _)) = ended.get(index + FINISH_AHEAD) {
-                    prefetch::read(&self.openings, ahead as usize);
-                }
-                self.end_flow(slot, reason, sink);
-            }
+            self.end_flows(ended.len(), |at| ended[at].0, |_, at| ended[at].1, sink);
             self.ended = ended;
             self.ended.clear();
             self.look(range.start, range.end);
@@ -424,13 +427,14 @@ impl Meter {
     /// Ends all flows with the input, at `clock_ms`; the records come by start and key.
     pub fn finish(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
         let slots = self.slots_by_start();
-        for (index, &slot) in slots.iter().enumerate() {
-            if let Some(&ahead) = slots.get(index + FINISH_AHEAD) {
-                self.table.prefetch(ahead);
+        let reason = |meter: &Self, at: usize| {
+            if let Some(&ahead) = slots.get(at + 2 * TOGETHER) {
+                meter.table.prefetch(ahead);
             }
-            let reason = self.expiry.ended_at_end(self.table.entry(slot), clock_ms);
-            self.end_flow(slot, reason, sink);
-        }
+            let entry = meter.table.entry(slots[at]);
+            meter.expiry.ended_at_end(entry, clock_ms)
+        };
+        self.end_flows(slots.len(), |at| slots[at], reason, sink);
         self.flush(sink);
     }
 
@@ -499,23 +503,12 @@ impl Meter {
             return;
         }
         let leaving = std::mem::take(&mut self.leaving);
-        for &slot in &leaving {
-            prefetch::read(&self.openings, slot as usize);
-        }
-        for (value, statistic) in &self.statistics {
-            if *value == Value::Size {
-                statistic.prefetch(&leaving);
-                continue;
-            }
-            for slot in &leaving {
-                if has_intervals(self.table.entry(*slot)) {
-                    statistic.prefetch(std::slice::from_ref(slot));
-                }
-            }
-        }
-        for &slot in &leaving {
-            self.end_flow(slot, EndReason::LackOfResources, sink);
-        }
+        self.end_flows(
+            leaving.len(),
+            |at| leaving[at],
+            |_, _| EndReason::LackOfResources,
+            sink,
+        );
         self.leaving = leaving;
         self.leaving.clear();
     }
@@ -566,6 +559,50 @@ impl Meter {
         let mask = u64::MAX >> NUMBER;
         let others = (entry.last_number().wrapping_sub(first) & mask).saturating_sub(gaps);
         others as f64 / gaps as f64
+    }
+
+    /// Ends so many flows, each in its slot and for its reason, whose entries are near.
+    fn end_flows(
+        &mut self,
+        count: usize,
+        slot: impl Fn(usize) -> u32,
+        reason: impl Fn(&Self, usize) -> EndReason,
+        sink: &mut impl RecordSink,
+    ) {
+        let group = |start: usize| start..count.min(start + TOGETHER);
+        self.approach(group(0).map(&slot));
+        for start in (0..count).step_by(TOGETHER) {
+            self.approach(group(start + TOGETHER).map(&slot));
+            self.approach_states(group(start).map(&slot));
+            for at in group(start) {
+                let reason = reason(self, at);
+                self.end_flow(slot(at), reason, sink);
+            }
+        }
+    }
+
+    /// Asks for what is kept of flows that are about to end, whose entries are near.
+    fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
+        for slot in slots.clone() {
+            prefetch::read(&self.openings, slot as usize);
+        }
+        for (value, statistic) in &self.statistics {
+            for slot in slots.clone() {
+                if *value == Value::Size || has_intervals(self.table.entry(slot)) {
+                    statistic.prefetch(&[slot]);
+                }
+            }
+        }
+        if let Some(analyser) = &self.analyser {
+            analyser.approach(slots);
+        }
+    }
+
+    /// The same for what that says where it is.
+    fn approach_states(&self, slots: impl Iterator<Item = u32>) {
+        if let Some(analyser) = &self.analyser {
+            analyser.approach_states(slots);
+        }
     }
 
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {

@@ -86,6 +86,14 @@ impl<T: Linked> Pool<T> {
         }
     }
 
+    /// Brings a value near.
+    #[inline(always)]
+    pub(crate) fn prefetch_all(&self, handle: u32) {
+        for line in (0..size_of::<T>()).step_by(64) {
+            self.prefetch(handle, [line]);
+        }
+    }
+
     /// The value, if `handle` is that of one.
     #[inline(always)]
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {

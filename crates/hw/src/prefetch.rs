@@ -18,6 +18,15 @@ pub fn address(address: *const u8) {
     line(address);
 }
 
+/// Asks for the place behind the last of `values`, to be written.
+#[inline(always)]
+pub fn place_behind<T>(values: &[T]) {
+    let place = values.as_ptr_range().end.cast::<u8>();
+    for offset in (0..size_of::<T>()).step_by(64) {
+        line_to_write(place.wrapping_add(offset));
+    }
+}
+
 #[inline(always)]
 fn line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -25,6 +34,17 @@ fn line(address: *const u8) {
     // of every x86-64.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[inline(always)]
+fn line_to_write(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above; where there is no prefetch for writing, the instruction does nothing.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

@@ -118,6 +118,33 @@ impl Analyser {
         }
     }
 
+    /// Asks for what is kept of the flows in these slots, which are about to end.
+    pub(crate) fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
+        for slot in slots.clone() {
+            prefetch::read(&self.handles, slot as usize);
+        }
+        for slot in slots {
+            self.volumes.prefetch_all(self.handles[slot as usize]);
+        }
+    }
+
+    /// Asks for the states that it names.
+    pub(crate) fn approach_states(&self, slots: impl Iterator<Item = u32>) {
+        for slot in slots {
+            let Some(volume) = self.volumes.get(self.handles[slot as usize]) else {
+                continue;
+            };
+            if let Some(tcp) = &self.tcp
+                && volume.tcp != NONE
+            {
+                tcp.prefetch_all(volume.tcp);
+            }
+            if let Some(names) = &self.names {
+                names.approach(volume.names);
+            }
+        }
+    }
+
     /// Moves a flow to another slot.
     pub(crate) fn relocate(&mut self, from: u32, to: u32) {
         self.handles[to as usize] = std::mem::take(&mut self.handles[from as usize]);
@@ -215,13 +242,12 @@ impl Analyser {
             if let Some(names) = &mut names
                 && volume.names.wants(segment.payload_length)
             {
-                let flipped = volume.initiator == 1;
                 let segment = names_segment(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)
                 });
+                let initiator = volume.initiator;
                 names.observe(&mut volume.names, &segment, || {
-                    let key = batch.flow_key(at);
-                    if flipped { key.reversed() } else { key }
+                    key_from(initiator, batch, at)
                 });
             }
         }
@@ -250,6 +276,9 @@ impl Analyser {
         if let Some(volume) = self.volumes.get_mut(handle) {
             self.handles[slot as usize] = handle;
             volume.open(packet, &batch.segments()[at]);
+            if let Some(names) = &self.names {
+                volume.names = names.expect(|| key_from(packet.direction, batch, at));
+            }
         } else {
             debug_assert!(false, "more flows than the table may have");
         }
@@ -292,6 +321,7 @@ impl Analyser {
             Some(state) => analyses.extend(iter::once_with(|| made(Some(*state)))),
             None => analyses.extend(iter::once_with(|| made(None))),
         }
+        prefetch::place_behind(analyses);
         let Some(analysis) = analyses.last_mut() else {
             return;
         };
@@ -333,6 +363,12 @@ impl Analyser {
         }
         self.volumes.release(handle);
     }
+}
+
+/// The key of packet `at` as a flow's initiator, the one of these two directions, has it.
+fn key_from(initiator: u8, batch: &Batch, at: usize) -> FlowKey {
+    let key = batch.flow_key(at);
+    if initiator == 1 { key.reversed() } else { key }
 }
 
 /// There are at least so many places for what is rare, or one for each side of each flow.

@@ -68,7 +68,7 @@ pub struct Segment<'a> {
 
 /// Stages of a flow; each has a number.
 mod stage {
-    /// No packet yet.
+    /// No packet yet; the number is the hash by which the name resolved is found, if it is more than 1.
     pub(super) const NEW: u64 = 0;
     /// A SYN; the number is the sequence number behind it.
     pub(super) const SYN: u64 = 1;
@@ -102,6 +102,19 @@ impl Progress {
 
     /// No packet yet, in a record for which what an earlier one knew found no room.
     pub(crate) const FORGOTTEN: Self = Self::new(stage::NEW, 1);
+
+    /// No packet yet, of a flow whose addresses have this hash.
+    const fn expecting(hash: u32) -> Self {
+        Self::new(stage::NEW, hash)
+    }
+
+    /// Of a flow without a packet: the hash of its addresses, if it was made.
+    const fn hash(self) -> Option<u32> {
+        match self.number() {
+            0 | 1 => None,
+            hash => Some(hash),
+        }
+    }
 
     #[inline(always)]
     const fn stage(self) -> u64 {
@@ -212,10 +225,15 @@ impl Names {
         segment: &Segment<'_>,
         key: impl Fn() -> FlowKey,
     ) -> Progress {
-        let (stage, number) = (progress.stage(), progress.number());
+        let stage = progress.stage();
+        let number = match stage {
+            stage::NEW => 0,
+            _ => progress.number(),
+        };
         let mut begun = Common::default();
         if stage == stage::NEW && self.reader.has_resolved() {
-            self.reader.look_up(&mut begun, &key(), segment.time_ns);
+            let hash = progress.hash();
+            self.reader.look_up(&mut begun, hash, &key, segment.time_ns);
         }
         if progress == Progress::FORGOTTEN {
             begun.cut.add(Cut::TEXT);
@@ -285,6 +303,22 @@ impl Names {
             Progress::new(stage::TRIED, u32::from(packets))
         } else {
             Progress::new(stage::QUIET, 0)
+        }
+    }
+
+    /// Of a flow that begins, before its first packet is observed: what will be looked up is asked for.
+    pub(crate) fn expect(&self, key: impl FnOnce() -> FlowKey) -> Progress {
+        if self.reader.has_resolved() {
+            Progress::expecting(self.reader.expect(&key()))
+        } else {
+            Progress::default()
+        }
+    }
+
+    /// Asks for what is kept of a flow that is about to end.
+    pub(crate) fn approach(&self, progress: Progress) {
+        if progress.stage() >= stage::WATCHED {
+            self.flows.prefetch_all(progress.number());
         }
     }
 

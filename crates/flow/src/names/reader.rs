@@ -112,11 +112,24 @@ impl Reader {
         text
     }
 
+    /// Asks for what [`Reader::look_up`] will look at, by the hash that it will want.
+    pub(super) fn expect(&self, key: &FlowKey) -> u32 {
+        let hash = self.resolved.hash(addresses(key));
+        self.resolved.prefetch(hash);
+        hash
+    }
+
     /// Notes the name that the initiator had resolved for the responder.
-    pub(super) fn look_up(&mut self, common: &mut Common, key: &FlowKey, time_ns: i64) {
-        let client = u128::from_le_bytes(key.source);
-        let server = u128::from_le_bytes(key.destination);
-        let Some((name, told_ns)) = self.resolved.find(client, server) else {
+    pub(super) fn look_up(
+        &mut self,
+        common: &mut Common,
+        hash: Option<u32>,
+        key: impl Fn() -> FlowKey,
+        time_ns: i64,
+    ) {
+        let addresses = || addresses(&key());
+        let hash = hash.unwrap_or_else(|| self.resolved.hash(addresses()));
+        let Some((name, told_ns)) = self.resolved.find(hash, addresses) else {
             return;
         };
         let (text, cut) = self.texts.keep(name);
@@ -294,4 +307,9 @@ impl Reader {
     pub(super) fn release_common(&mut self, common: &Common) {
         self.texts.release(common.resolved);
     }
+}
+
+/// The addresses of the client and the server.
+fn addresses(key: &FlowKey) -> [u128; 2] {
+    [key.source, key.destination].map(u128::from_le_bytes)
 }
