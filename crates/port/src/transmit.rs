@@ -54,8 +54,8 @@ pub trait Transmit: Send {
     fn flush(&mut self) -> Result<(), PortError>;
 
     /// Waits until the other end has left, for so long at most, where it might not survive that this
-    /// one leaves first; whether this one may leave now. Nothing may be received any more: it is the
-    /// end that still receives that does not survive.
+    /// one leaves first, or would lose what it has not read yet; whether this one may leave now.
+    /// Nothing may be received any more: it is the end that still receives that does not survive.
     ///
     /// # Errors
     /// When the link has gone.

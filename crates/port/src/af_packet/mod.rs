@@ -282,6 +282,12 @@ impl AfPacket {
         }
     }
 
+    /// Takes the next burst; whether there is one. With the books closed there is none: what still
+    /// came is booked as missing.
+    fn advance(&mut self) -> bool {
+        !matches!(self.state, State::Ended) && self.ring.advance()
+    }
+
     /// Closes the books.
     fn end(&mut self) {
         self.read_statistics();
@@ -296,7 +302,9 @@ impl AfPacket {
         let timeout_ms = match (self.state, self.wait) {
             (State::Ended, _) => return Ok(None),
             (State::Draining { until }, _) => {
-                if self.outstanding() == self.ring.misplaced || Instant::now() >= until {
+                // Patience may end while this thread has no turn: what came until then is there now.
+                let is_over = || Instant::now() >= until && !self.ring.is_ready();
+                if self.outstanding() == self.ring.misplaced || is_over() {
                     self.end();
                     return Ok(None);
                 }
@@ -389,12 +397,12 @@ impl AfPacket {
 
 impl Port for AfPacket {
     fn receive(&mut self) -> Result<Received<'_>, PortError> {
-        let mut ready = self.ring.advance();
+        let mut ready = self.advance();
         if !ready {
             if let Some(fault) = self.wait_for_frames()? {
                 return Ok(Received::Fault(fault));
             }
-            ready = self.ring.advance();
+            ready = self.advance();
         }
         if ready {
             self.note_arrival();

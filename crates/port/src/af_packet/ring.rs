@@ -125,6 +125,12 @@ impl Ring {
         }
     }
 
+    /// Whether the kernel has passed on the block after the one whose frames were handed over.
+    pub(super) fn is_ready(&self) -> bool {
+        // Acquire: what the kernel wrote before it passed the block on is seen after this.
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
     /// The frames of the last burst.
     pub(super) fn frames(&self) -> &[Frame<'_>] {
         &self.frames
@@ -132,8 +138,7 @@ impl Ring {
 
     /// Takes the next block if the kernel has passed it on.
     fn take(&mut self) -> bool {
-        // Acquire: what the kernel wrote before it passed the block on is seen after this.
-        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+        if !self.is_ready() {
             return false;
         }
         // SAFETY: the block is ours, it is at least a page long, and any bits are a value of its

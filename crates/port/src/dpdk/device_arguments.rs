@@ -201,6 +201,8 @@ mod tests {
     #[test]
     fn a_socket_is_removed_only_if_nobody_serves_it() {
         let directory = std::env::temp_dir().join(format!("flowatch-memif-{}", std::process::id()));
+        // Another process had the same number, and was killed.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("memif");
         let text = format!(

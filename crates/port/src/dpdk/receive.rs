@@ -34,8 +34,8 @@ const DRAIN_FRAMES: u32 = 1 << 16;
 const DRAIN_POLLS: u32 = 64;
 
 /// How long the first queue of a device waits in the end for the others, so that what the device
-/// counts is what was read from all of them.
-const OTHERS_PATIENCE: Duration = Duration::from_secs(1);
+/// counts is what was read from all of them: this is for one whose thread gets no turn.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a port is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

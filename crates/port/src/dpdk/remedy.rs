@@ -421,6 +421,8 @@ mod tests {
         fn new(name: &str, driver: Option<&str>, iommu: bool) -> Self {
             let root =
                 std::env::temp_dir().join(format!("flowatch-remedy-{name}-{}", std::process::id()));
+            // Another process had the same number, and was killed.
+            let _ = fs::remove_dir_all(&root);
             let card = root.join("sys/bus/pci/devices/0000:3b:00.0");
             fs::create_dir_all(card.join("net/eth7")).unwrap();
             if let Some(driver) = driver {

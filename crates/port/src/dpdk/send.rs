@@ -332,7 +332,8 @@ impl Transmit for DpdkSender {
     }
 
     /// A memif's driver takes the rings away on a thread of its own when the peer leaves, be they read
-    /// at that moment or not; flowatch prevents that (`staying.rs`), another receiver may not.
+    /// at that moment or not; flowatch prevents that (`staying.rs`), another receiver may not. What
+    /// the peer had not read goes with them, and nothing tells how much it has read.
     fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
         if !self.device.name.name().starts_with("net_memif") {
             return Ok(true);

@@ -1,7 +1,6 @@
 //! Two memory interfaces joined in one process: frames cross, and a peer that leaves is told of.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,18 +60,16 @@ fn server(number: u32) -> (PathBuf, String, DpdkPort) {
 #[test]
 fn a_peer_may_leave_while_its_rings_are_read() {
     let (directory, socket, mut port) = server(10);
-    let left = AtomicBool::new(false);
     let received = thread::scope(|scope| {
-        scope.spawn(|| {
+        let peers = scope.spawn(|| {
             for number in 11..41 {
                 let mut sender = client(number, &socket);
                 let written = sender.reserve(1, 60).unwrap().len();
                 assert_eq!(sender.submit(written).unwrap(), 1);
                 drop(sender);
             }
-            left.store(true, Ordering::Relaxed);
         });
-        while !left.load(Ordering::Relaxed) {
+        while !peers.is_finished() {
             port.receive().unwrap();
         }
         port.counters().frames
