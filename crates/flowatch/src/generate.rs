@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use summary::Told;
@@ -34,6 +34,9 @@ use wire::LinkType;
 
 /// How often the main thread looks at the sender.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the other end may take to leave, where it is to leave first.
+const SEE_OFF: Duration = Duration::from_secs(2);
 
 /// Carries the flags out.
 pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
@@ -230,6 +233,8 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         &stop,
     )
     .map_err(|failure| with_longest(failure, source.room()))?;
+    // One that stays has had that long to read what lies between the two.
+    let _ = sink.see_off(SEE_OFF)?;
     if report.link_lost {
         complain(&format!(
             "{}: no link for {} s: {} of {} packets were sent",
@@ -349,7 +354,11 @@ fn carry_out(
     truth: Option<&mut Truth>,
     stop: &Stop,
 ) -> Result<SendReport, Failure> {
-    let control = Control::default();
+    // A signal may have come while the sink was opened: then nothing is sent.
+    let control = Control {
+        stop: AtomicBool::new(stop.is_requested()),
+        ..Control::default()
+    };
     let core = arguments
         .cores
         .as_ref()

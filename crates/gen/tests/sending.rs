@@ -339,10 +339,11 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
     .unwrap();
     assert_eq!((report.sent, report.unsent, report.intended), (0, 10, 10));
     assert_identity(&report, &sink, &truth);
-    // A link that never takes anything: the time ends, and what hangs in it is given up.
+    // A link that never takes anything: the time ends, and what hangs in it is given up. There is
+    // time for the first burst to be due.
     let mut sink = Moody::new(vec![0]);
     let options = SendOptions {
-        duration: Some(Duration::from_millis(5)),
+        duration: Some(Duration::from_millis(200)),
         ..SendOptions::default()
     };
     let report = send(

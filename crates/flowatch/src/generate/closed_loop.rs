@@ -2,7 +2,7 @@
 
 use super::plan::ClosedLoopPlan;
 use super::ticker::Ticker;
-use super::{Failure, create, ends, say};
+use super::{Failure, SEE_OFF, create, ends, say};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::files;
@@ -24,9 +24,6 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// When no more connections are begun, how long open ones may take to end.
 const DRAIN: Duration = Duration::from_secs(2);
-
-/// How long a server may take to leave when its clients are done, where it is to leave first.
-const SEE_OFF: Duration = Duration::from_secs(2);
 
 /// What clients came to.
 #[derive(Debug, Serialize)]
@@ -215,7 +212,11 @@ fn turn(
                 Peer::Clients(clients) => clients.receive(&burst, now_ns()),
                 Peer::Server { server, .. } => server.receive(&burst, now_ns()),
             },
-            Received::Idle => {}
+            Received::Idle => {
+                if let Peer::Server { server, .. } = peer {
+                    server.sweep(now_ns());
+                }
+            }
             Received::Fault(message) => complain(&message),
             Received::End => break,
         }

@@ -268,8 +268,9 @@ const ECHO_PORT: u16 = 7;
 /// Without an answer for this long a client says again what it said last.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Repetitions before a client gives a connection up.
-const TRIES: u8 = 5;
+/// Repetitions before a client gives a connection up: some ten seconds, which a server on a busy
+/// machine may be away.
+const TRIES: u8 = 50;
 
 fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
     let Some(interface) = arguments.interface.clone() else {

@@ -13,10 +13,12 @@ use std::collections::HashMap;
 use wire::FlowKey;
 use wire::tcp::flag;
 
-/// A connection without a packet for this long is forgotten.
-const IDLE_NS: i64 = 5_000_000_000;
+/// A connection without a packet for this long is forgotten: longer than clients repeat what they
+/// said.
+const IDLE_NS: i64 = 30_000_000_000;
 
-/// How often connections are looked at.
+/// How often connections are looked at; and the server that is not called for longer than this has
+/// been away.
 const SWEEP_NS: i64 = 1_000_000_000;
 
 /// The most connections at a time.
@@ -62,6 +64,10 @@ pub struct EchoServer {
     outbox: Outbox,
     counts: ServerCounts,
     swept_ns: i64,
+    /// When it was last called.
+    called_ns: i64,
+    /// When it came back after it had been away.
+    back_ns: i64,
 }
 
 impl EchoServer {
@@ -82,6 +88,8 @@ impl EchoServer {
             outbox: Outbox::new(mac, &wire::toeplitz::MICROSOFT_KEY)?,
             counts: ServerCounts::default(),
             swept_ns: 0,
+            called_ns: 0,
+            back_ns: 0,
         })
     }
 
@@ -107,11 +115,23 @@ impl EchoServer {
                 self.segment(&segment, now_ns);
             }
         }
+        self.sweep(now_ns);
+    }
+
+    /// Forgets connections without packets. To be called where no frames came, as
+    /// [`EchoServer::receive`] is where some did.
+    pub fn sweep(&mut self, now_ns: i64) {
+        // What came while it was away may not be read yet: connections have all of their time anew.
+        if now_ns - self.called_ns > SWEEP_NS {
+            self.back_ns = now_ns;
+        }
+        self.called_ns = now_ns;
         if now_ns - self.swept_ns >= SWEEP_NS {
             self.swept_ns = now_ns;
             let before = self.connections.len();
+            let back_ns = self.back_ns;
             self.connections
-                .retain(|_, connection| now_ns - connection.last_ns < IDLE_NS);
+                .retain(|_, connection| now_ns - connection.last_ns.max(back_ns) < IDLE_NS);
             self.counts.forgotten += (before - self.connections.len()) as u64;
         }
     }
