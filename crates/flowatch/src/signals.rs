@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, a second SIGINT or SIGTERM
+//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, the second SIGINT or SIGTERM
 //! leaves at once.
 
 use engine::Stop;
@@ -10,9 +10,13 @@ use std::{fs, io, thread};
 /// Whether the terminal has hung up.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
-/// Asks `stop` on the first signal; exits with 128 + the signal's number on the second, the
-/// terminal put back. A SIGHUP never leaves at once: where a terminal is closed, the kernel and the
-/// shell both send one, and records would be lost. Where it is ignored (`nohup`), it stays so.
+/// Whether SIGINT or SIGTERM has come.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Asks `stop` on the first signal; exits with 128 + the signal's number on the second SIGINT or
+/// SIGTERM, the terminal put back. A SIGHUP never leaves at once, nor is it one of the two: where a
+/// terminal is closed, the kernel and the shell both send one, the program may be told to end
+/// besides, and records would be lost. Where it is ignored (`nohup`), it stays so.
 pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     let mut wanted = vec![SIGINT, SIGTERM];
     if !is_ignored(SIGHUP) {
@@ -23,10 +27,10 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for (number, signal) in signals.forever().enumerate() {
+            for signal in signals.forever() {
                 if signal == SIGHUP {
                     HUNG_UP.store(true, Ordering::Relaxed);
-                } else if number > 0 {
+                } else if INTERRUPTED.swap(true, Ordering::Relaxed) {
                     crate::screen::restore();
                     std::process::exit(128 + signal);
                 }
@@ -39,6 +43,11 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
 /// Whether the terminal has hung up: what cannot be said there any more is no fault.
 pub(crate) fn is_hung_up() -> bool {
     HUNG_UP.load(Ordering::Relaxed)
+}
+
+/// Whether SIGINT or SIGTERM has come: one more leaves at once.
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// Whether whoever started the program had a signal ignored.

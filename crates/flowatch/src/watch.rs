@@ -31,7 +31,7 @@ pub(crate) const EXIT_PERMISSION: u8 = 77;
 /// How often the main thread looks at the others.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long outputs may take after the run before that is said.
+/// How long an output may take after the run for one batch of records before that is said.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Carries a plan out.
@@ -148,14 +148,25 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         let records_lost = lost.lost();
         drop(lost);
         // An output may take as long as it likes: whoever waits should know for what.
-        let ended = Instant::now();
-        while !collecting.is_finished() && ended.elapsed() < OUTPUT_PATIENCE {
+        let mut waited_for = None;
+        let mut since = Instant::now();
+        while !collecting.is_finished() && since.elapsed() < OUTPUT_PATIENCE {
             thread::park_timeout(LOOK);
+            // None is waited for while records are sorted.
+            let at_work = watched.at_work();
+            if at_work.is_none() || at_work != waited_for {
+                (waited_for, since) = (at_work, Instant::now());
+            }
         }
         if !collecting.is_finished() {
-            complain(
-                "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT twice",
-            );
+            let signals = if signals::is_interrupted() {
+                "once more"
+            } else {
+                "twice"
+            };
+            complain(&format!(
+                "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT {signals}"
+            ));
         }
         (report, collecting.join(), records_lost, told)
     });

@@ -24,12 +24,21 @@ pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Watched {
     lost: Arc<AtomicU64>,
     told: Arc<Mutex<Vec<String>>>,
+    /// How often outputs were given something to do, and how often they had done it.
+    begun: Arc<AtomicU64>,
+    done: Arc<AtomicU64>,
 }
 
 impl Watched {
     /// Records that outputs have lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// How often outputs have done what they were given to do, where one is at it.
+    pub(crate) fn at_work(&self) -> Option<u64> {
+        let done = self.done.load(Ordering::Relaxed);
+        (self.begun.load(Ordering::Relaxed) > done).then_some(done)
     }
 
     /// The faults since the last time that somebody asked.
@@ -65,7 +74,9 @@ impl Writer {
     /// Does something to the output; each fault is remembered in words, once.
     pub(super) fn act(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
         let exporter = self.output.exporter.as_mut();
+        self.watched.begun.fetch_add(1, Ordering::Relaxed);
         let result = act(exporter);
+        self.watched.done.fetch_add(1, Ordering::Relaxed);
         // What a broken pipe took was not wanted.
         let lost = exporter.lost();
         if let Err(error) = result {
@@ -268,6 +279,7 @@ mod tests {
         });
         lane.write(&batch);
         has_begun.recv().unwrap();
+        assert_eq!(watched.at_work(), Some(0));
         // One is being written: the queue holds so many more.
         for _ in 0..WAITING + 10 {
             lane.write(&batch);
@@ -276,6 +288,7 @@ mod tests {
         drop(go_on);
         let (writer, too_slow) = lane.finish().unwrap();
         assert_eq!(too_slow, 30);
+        assert_eq!(watched.at_work(), None);
         assert_eq!(writer.written().written, 3 * (1 + WAITING as u64));
     }
 }
