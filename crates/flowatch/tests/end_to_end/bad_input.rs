@@ -218,8 +218,11 @@ pub(crate) fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
     let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     open(directory.path(), 0o755).unwrap();
     let program = directory.path().join("flowatch");
-    fs::copy(env!("CARGO_BIN_EXE_flowatch"), &program).unwrap();
-    open(&program, 0o755).unwrap();
+    // By a process of its own: what another test starts meanwhile would hold a file that is written
+    // here open, and a program that is written is not executed.
+    let mut install = Command::new("install");
+    install.args(["-m", "755", env!("CARGO_BIN_EXE_flowatch")]);
+    assert!(install.arg(&program).status().unwrap().success());
     let mut command = Command::new("setpriv");
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     command

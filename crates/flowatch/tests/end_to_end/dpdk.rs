@@ -299,6 +299,28 @@ fn a_sender_whose_receiver_leaves_ends_and_says_so() {
     );
 }
 
+/// What its receiver has not read when it leaves is lost.
+#[test]
+fn a_sender_stays_for_a_while_where_its_receiver_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memif");
+    let device = format!("socket={},socket-abstract=no", socket.display());
+    let mut watching = Running::start(&mut watch(&format!(
+        "-i dpdk:net_memif0,role=server,{device} --summary json {NO_HUGE}"
+    )));
+    watching.await_line(|line| line.contains("the link is down"));
+    let begun = Instant::now();
+    let sent = run(&mut generate(&format!(
+        "-i dpdk:net_memif0,role=client,{device} -c 10 --summary json {NO_HUGE}"
+    )));
+    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""), "{sent:?}");
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    watching.signal("INT");
+    let outcome = watching.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    Summary::balanced(&outcome);
+}
+
 /// A memif's server that waits for its peer says so, and ends in order: no socket file stays.
 #[test]
 fn a_sender_that_waits_for_its_peer_can_be_stopped() {
@@ -531,9 +553,9 @@ fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
     let mut echo = generate(&format!(
         "--echo -c 500 -i dpdk:net_memif0,role=server,{device} --interval 20ms --summary json {eal}"
     ));
-    let echoing = Running::start(&mut echo);
-    // It waits for its peer before it says anything.
-    await_file(&directory.path().join("memif"));
+    let mut echoing = Running::start(&mut echo);
+    // Then it listens: a memif's client connects once.
+    echoing.await_line(|line| line.contains("it is waited for"));
     let clients = run(&mut generate(&format!(
         "--clients 20 -c 500 -i dpdk:net_memif0,role=client,{device} --summary json --truth {} {eal}",
         truth.display()
@@ -572,14 +594,6 @@ fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
         .map(|row| records::number(row, "completed"))
         .sum();
     assert_eq!(completed, 500);
-}
-
-fn await_file(path: &Path) {
-    let begun = Instant::now();
-    while !path.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {path:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

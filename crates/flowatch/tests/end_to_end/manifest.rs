@@ -15,8 +15,8 @@ const FILES: usize = 1762;
 /// Runs beside each other; most of a short run is waiting.
 const RUNS: usize = 8;
 
-/// No capture takes longer.
-const LIMIT: Duration = Duration::from_secs(20);
+/// No capture takes nearly as long, on a busy machine either.
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// A line of the manifest.
 struct Capture {

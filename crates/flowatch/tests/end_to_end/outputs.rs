@@ -7,7 +7,7 @@ use crate::records::{self, Row, number, time_ns};
 use crate::summary::Summary;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -353,7 +353,10 @@ fn a_directory_that_vanishes_is_told_and_the_run_goes_on() {
             await_that("records in the file", || bytes_in(&place) > 1_000_000);
         }
         if place.is_dir() {
-            fs::remove_dir_all(&place).unwrap();
+            // The run may make files in it anew meanwhile.
+            while let Err(error) = fs::remove_dir_all(&place) {
+                assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty, "{error}");
+            }
         } else {
             fs::remove_file(&place).unwrap();
         }

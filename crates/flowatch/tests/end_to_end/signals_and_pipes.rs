@@ -19,10 +19,10 @@ const SENT: u64 = 8;
 /// Within this everything here happens, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Sends datagrams to nobody, each from a port of its own: as many flows.
+/// Sends datagrams to nobody, each to an address of its own: as many flows, whatever their ports.
 fn send_datagrams(namespace: &Namespace) {
     let mut bash = Command::new("bash");
-    let script = format!("for i in {{1..{SENT}}}; do echo $i >/dev/udp/127.0.0.1/9; done");
+    let script = format!("for i in {{1..{SENT}}}; do echo $i >/dev/udp/127.0.0.$i/9; done");
     namespace.output(bash.args(["-c", &script]));
 }
 
@@ -252,6 +252,9 @@ fn a_terminal_that_goes_away_may_say_so_twice_and_nohup_is_obeyed() {
         running.signal("HUP");
         thread::sleep(Duration::from_millis(20));
     }
+    // Nor is a SIGHUP the first of the two signals that leave at once.
+    running.signal("INT");
+    thread::sleep(Duration::from_millis(100));
     assert!(!running.has_ended());
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).unwrap();
@@ -391,7 +394,25 @@ fn an_output_that_takes_no_records_is_named_as_what_is_waited_for() {
         command.arg("-r").arg(captures::example());
     }
     let mut running = Running::start(&mut command);
-    running.await_line(|line| line.contains("an output has not taken all records"));
+    running.await_line(|line| {
+        line.contains("an output has not taken all records") && line.contains("send SIGINT twice")
+    });
     running.interrupt_until_ended();
     assert_eq!(running.finish().code, Some(130));
+}
+
+#[test]
+fn after_a_signal_that_ended_the_run_one_more_leaves_the_output() {
+    let mut command = watch("-o json --sort --interval 20ms -r -");
+    let mut running = Running::start(command.stdin(Stdio::piped()));
+    let mut stdin = running.stdin();
+    let capture = fs::read(&captures::busy().path).unwrap();
+    stdin.write_all(&capture).unwrap();
+    // The pipe stays open, and nobody reads the output.
+    running.await_packets(captures::read(&capture).len() as u64);
+    running.signal("INT");
+    running.await_line(|line| line.contains("send SIGINT once more"));
+    running.signal("INT");
+    assert_eq!(running.finish().code, Some(130));
+    drop(stdin);
 }

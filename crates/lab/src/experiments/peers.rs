@@ -230,6 +230,8 @@ impl Workplace {
     pub(super) fn new(name: &str) -> std::io::Result<Self> {
         let directory =
             std::env::temp_dir().join(format!("flowatch-{name}-{}", std::process::id()));
+        // Another process had the same number, and was killed.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory)?;
         Ok(Self {
             directory,
