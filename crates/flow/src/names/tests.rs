@@ -415,17 +415,24 @@ fn a_name_resolved_before_is_the_next_flows() {
     let web = key(6, 443);
     let mut syn = segment(&web, 5_000_000, 0, 0, &[]);
     syn.tcp_flags = flag::SYN;
-    let mut called = Progress::default();
-    names.observe(&mut called, &syn, || web);
-    let record = names.take(&mut called, &web);
-    let resolved = record.resolved.unwrap();
-    assert_eq!(&*resolved.name, "www.netflix.com");
-    assert_eq!(resolved.age_ns, 4_998_000);
-    let application = record.application.unwrap();
-    assert_eq!(
-        (&*application.name, application.found_by),
-        ("Netflix", FoundBy::Dns)
-    );
+    // Whether it was asked for or not.
+    for mut called in [Progress::default(), names.expect(|| web)] {
+        names.observe(&mut called, &syn, || web);
+        let record = names.take(&mut called, &web);
+        let resolved = record.resolved.unwrap();
+        assert_eq!(&*resolved.name, "www.netflix.com");
+        assert_eq!(resolved.age_ns, 4_998_000);
+        let application = record.application.unwrap();
+        assert_eq!(
+            (&*application.name, application.found_by),
+            ("Netflix", FoundBy::Dns)
+        );
+    }
+    let mut stranger = web;
+    stranger.source[..4].copy_from_slice(&[9, 9, 9, 8]);
+    let mut called = names.expect(|| stranger);
+    names.observe(&mut called, &syn, || stranger);
+    assert_eq!(names.take(&mut called, &stranger).resolved, None);
     let record = names.take(&mut asked, &resolver);
     let dns = record.dns.unwrap();
     assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
