@@ -3,19 +3,19 @@
 /// Asks for the cache line of `slice[index]`; an index past the end asks for nothing useful.
 #[inline(always)]
 pub fn read<T>(slice: &[T], index: usize) {
-    line(slice.as_ptr().wrapping_add(index).cast());
+    line::<READ>(slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// Asks for the line `offset` bytes after the start of `bytes`, which may lie past the end.
 #[inline(always)]
 pub fn ahead(bytes: &[u8], offset: usize) {
-    line(bytes.as_ptr().wrapping_add(offset));
+    line::<READ>(bytes.as_ptr().wrapping_add(offset));
 }
 
 /// Asks for the cache line at `address`, whatever is there.
 #[inline(always)]
 pub fn address(address: *const u8) {
-    line(address);
+    line::<READ>(address);
 }
 
 /// Asks for the place behind the last of `values`, to be written.
@@ -23,28 +23,23 @@ pub fn address(address: *const u8) {
 pub fn place_behind<T>(values: &[T]) {
     let place = values.as_ptr_range().end.cast::<u8>();
     for offset in (0..size_of::<T>()).step_by(64) {
-        line_to_write(place.wrapping_add(offset));
+        line::<WRITE>(place.wrapping_add(offset));
     }
 }
 
+/// Hint of a line that will be read (`PREFETCHT0`).
+const READ: i32 = 3;
+
+/// Hint of a line that will be written (`PREFETCHW`; nothing where a processor lacks it).
+const WRITE: i32 = 7;
+
 #[inline(always)]
-fn line(address: *const u8) {
+fn line<const HINT: i32>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch instruction does not access memory in a way that can fault; SSE is part
     // of every x86-64.
     unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-#[inline(always)]
-fn line_to_write(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above; where there is no prefetch for writing, the instruction does nothing.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
+        core::arch::x86_64::_mm_prefetch::<HINT>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

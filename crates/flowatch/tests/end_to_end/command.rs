@@ -1,6 +1,7 @@
 //! Runs the command: to its end within a time limit, or beside the test.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -75,6 +76,14 @@ pub(crate) fn run_measured(command: &mut Command) -> (Outcome, u64) {
     }
     let outcome = running.finish_within(LIMIT, Some(&stdout)).unwrap();
     (outcome, peak_kib)
+}
+
+/// A named pipe in this directory.
+pub(crate) fn named_pipe(directory: &Path) -> PathBuf {
+    let pipe = directory.join("pipe");
+    let status = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(status.success());
+    pipe
 }
 
 /// Whether a line is one of those that a run says of what takes long, which any of them may on a busy
@@ -185,6 +194,16 @@ impl Running {
         let line = format!("kill -{name} {}", self.id());
         let status = Command::new("sh").args(["-c", &line]).status().unwrap();
         assert!(status.success(), "{line}");
+    }
+
+    /// Waits for its end, while nobody reads its standard output.
+    #[track_caller]
+    pub(crate) fn await_end(&mut self) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.has_ended() {
+            assert!(Instant::now() < deadline, "it does not end");
+            thread::sleep(LOOK);
+        }
     }
 
     /// Interrupts it until it has ended, and returns how many signals that took: two that come

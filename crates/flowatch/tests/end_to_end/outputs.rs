@@ -2,7 +2,7 @@
 //! that fill, directories that vanish, readers that are slow, Tstat's logs and round-robin series.
 
 use crate::captures;
-use crate::command::{Running, run, watch};
+use crate::command::{Running, named_pipe, run, watch};
 use crate::records::{self, Row, number, time_ns};
 use crate::summary::Summary;
 use std::collections::{BTreeMap, HashMap};
@@ -400,17 +400,15 @@ fn bytes_in(path: &Path) -> u64 {
 #[test]
 fn a_slow_reader_of_one_output_loses_nothing_of_a_capture() {
     let directory = tempfile::tempdir().unwrap();
-    let fifo = directory.path().join("fifo");
-    let status = Command::new("mkfifo").arg(&fifo).status().unwrap();
-    assert!(status.success());
+    let pipe = named_pipe(directory.path());
     let file = directory.path().join("flows.csv");
     let mut command = watch(&format!(
         "-q --summary json -o json:{} -o csv:{} -r",
-        fifo.display(),
+        pipe.display(),
         file.display()
     ));
     let running = Running::start(command.arg(&captures::busy().path));
-    let mut reader = BufReader::new(fs::File::open(&fifo).unwrap());
+    let mut reader = BufReader::new(fs::File::open(&pipe).unwrap());
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     // The pipe is full and stays so, while the other output goes on.

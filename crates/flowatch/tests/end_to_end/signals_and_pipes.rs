@@ -2,7 +2,7 @@
 //! standard input or output that is closed.
 
 use crate::captures;
-use crate::command::{Running, run, watch};
+use crate::command::{Running, named_pipe, run, watch};
 use crate::namespace::Namespace;
 use crate::records;
 use crate::summary::Summary;
@@ -136,9 +136,7 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
 #[test]
 fn a_named_pipe_is_waited_for_until_somebody_writes_or_a_signal_comes() {
     let directory = tempfile::tempdir().unwrap();
-    let pipe = directory.path().join("pipe");
-    let status = Command::new("mkfifo").arg(&pipe).status().unwrap();
-    assert!(status.success());
+    let pipe = named_pipe(directory.path());
     let start = || {
         let mut running = Running::start(watch("--interval 20ms --summary json -r").arg(&pipe));
         running.await_packets(0);
@@ -413,6 +411,7 @@ fn after_a_signal_that_ended_the_run_one_more_leaves_the_output() {
     running.signal("INT");
     running.await_line(|line| line.contains("send SIGINT once more"));
     running.signal("INT");
+    running.await_end();
     assert_eq!(running.finish().code, Some(130));
     drop(stdin);
 }
