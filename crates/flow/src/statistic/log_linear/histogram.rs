@@ -201,6 +201,11 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
             keep(line, header, code);
             return;
         }
+        Some(_) => {
+            Window::count_kept(line, ends);
+            add_code(line, code, ends);
+            return;
+        }
         None if !is_drawn(line, header) || count_in_place(line, header, code, ends) => {
             header.smallest = header.smallest.min(code);
             header.end = header.end.max(code + 1);

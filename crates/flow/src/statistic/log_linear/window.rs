@@ -31,16 +31,12 @@ pub(super) struct Window {
 
 /// The codes that a line keeps, in the order in which they came, and how many they are.
 pub(super) fn kept_codes(line: &State) -> ([u16; WIDE], usize) {
-    let kept = Header::load(line).kept().unwrap_or(0);
+    let (pairs, _) = line.0[HEADER..NUMBER].as_chunks::<2>();
     let mut codes = [0; WIDE];
-    for (code, pair) in codes
-        .iter_mut()
-        .zip(line.0[HEADER..].chunks_exact(2))
-        .take(kept)
-    {
-        *code = u16::from_le_bytes([pair[0], pair[1]]);
+    for (code, pair) in codes.iter_mut().zip(pairs) {
+        *code = u16::from_le_bytes(*pair);
     }
-    (codes, kept)
+    (codes, Header::load(line).kept().unwrap_or(0))
 }
 
 impl Window {
@@ -77,9 +73,33 @@ impl Window {
 
     /// Counts codes, of which there must be at least one.
     fn from_codes(codes: &mut [u16], ends: &Ends) -> Self {
+        let mut window = Self::around(codes, ends);
+        for &code in &*codes {
+            window.counts[window.bin_of(u32::from(code))] += 1;
+        }
+        window
+    }
+
+    /// Counts the codes that `line` keeps, as many as it can, in narrow counters.
+    pub(super) fn count_kept(line: &mut State, ends: &Ends) {
+        let (mut codes, _) = kept_codes(line);
+        let window = Self::around(&mut codes, ends);
+        let bins = codes.map(|code| window.bin_of(u32::from(code)) as u8);
+        let mut counters = [0; NARROW];
+        for bin in bins {
+            counters[usize::from(bin).min(NARROW - 1)] += 1;
+        }
+        Header::of(&window).store(line);
+        line.0[HEADER..NUMBER].copy_from_slice(&counters);
+    }
+
+    /// The window that fits these codes, at least one; they are not counted.
+    #[inline(always)]
+    fn around(codes: &mut [u16], ends: &Ends) -> Self {
+        let (smallest, largest) = extremes(codes);
         let mut window = Self {
-            smallest: u32::from(codes.iter().copied().min().unwrap_or(0)),
-            largest: u32::from(codes.iter().copied().max().unwrap_or(0)),
+            smallest: u32::from(smallest),
+            largest: u32::from(largest),
             base: 0,
             shift: 0,
             limit: NARROW,
@@ -90,9 +110,6 @@ impl Window {
         let may_be_below = ((ends.below * codes.len() as f64) as usize).min(codes.len() - 1);
         let lower = nth_smallest(codes, may_be_below);
         (window.shift, window.base) = window.fit(NARROW, u32::from(lower), window.largest);
-        for &code in &*codes {
-            window.counts[window.bin_of(u32::from(code))] += 1;
-        }
         window
     }
 
@@ -321,23 +338,42 @@ impl Window {
     }
 }
 
+/// The smallest and the largest of codes.
+fn extremes(codes: &[u16]) -> (u16, u16) {
+    // Signed, eight of them are compared at once by any x86-64.
+    const SIGN: u16 = 1 << 15;
+    let (smallest, largest) = codes
+        .iter()
+        .fold((i16::MAX, i16::MIN), |(low, high), &code| {
+            let code = (code ^ SIGN).cast_signed();
+            (low.min(code), high.max(code))
+        });
+    (
+        smallest.cast_unsigned() ^ SIGN,
+        largest.cast_unsigned() ^ SIGN,
+    )
+}
+
 /// The `n`-th smallest of codes, counted from 0.
 fn nth_smallest(codes: &mut [u16], n: usize) -> u16 {
-    /// Up to so many above it, one after the other is taken away: of a high percentile's 26 codes
-    /// there is one.
-    const ABOVE: usize = 3;
-    let above = codes.len() - 1 - n;
-    if above > ABOVE {
-        return *codes.select_nth_unstable(n).1;
+    // Of a high percentile's 26 codes there are one or two above it.
+    match codes.len() - 1 - n {
+        above @ 0..2 => largest::<2>(codes)[above],
+        above @ 2..4 => largest::<4>(codes)[above],
+        _ => *codes.select_nth_unstable(n).1,
     }
-    let mut largest = [0; ABOVE + 1];
-    for &code in &*codes {
+}
+
+/// The largest codes, in falling order.
+fn largest<const N: usize>(codes: &[u16]) -> [u16; N] {
+    let mut largest = [0; N];
+    for &code in codes {
         let mut code = code;
         for place in &mut largest {
             (*place, code) = ((*place).max(code), (*place).min(code));
         }
     }
-    largest[above]
+    largest
 }
 
 /// The code of the smallest value in a bin, and of the largest.
