@@ -90,10 +90,12 @@ impl Contender for Ours {
             }
             self.table.stage(&self.batch);
             let mut start = 0;
-            while let Step::Ended { at, slot, .. } =
-                self.table
-                    .update(&self.batch, start, &self.expiry, &mut self.observed)
-            {
+            while let Step::Ended { at, slot, .. } = self.table.update(
+                &self.batch,
+                start..self.batch.len(),
+                &self.expiry,
+                &mut self.observed,
+            ) {
                 self.table.remove(slot);
                 start = at;
             }

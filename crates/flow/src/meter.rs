@@ -18,6 +18,7 @@ use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 use wire::FlowKey;
 
@@ -130,6 +131,9 @@ pub const RECORDS: usize = 1024;
 /// How many flows are asked for together while as many before them are ended: what is kept of a flow is
 /// in several places, some of which say where the others are.
 const TOGETHER: usize = 8;
+
+/// Packets that are counted together while what statistics keep of those before them comes near.
+const GROUP: usize = 16;
 
 /// How long finished records of a link wait for others to be handed on with.
 pub const FLUSH_MS: u32 = 500;
@@ -335,25 +339,9 @@ impl Meter {
         self.grow(sink);
         self.table.stage(batch);
         self.make_room(batch, sink);
-        for (_, statistic) in &self.statistics {
-            statistic.prefetch(self.table.likely_slots());
-        }
-        if let Some(analyser) = &self.analyser {
-            analyser.stage(self.table.likely_slots());
-        }
         let mut start = 0;
         loop {
-            let step = self
-                .table
-                .update(batch, start, &self.expiry, &mut self.observed);
-            let end = match step {
-                Step::Done => batch.len(),
-                Step::Ended { at, slot, .. } => {
-                    self.approach(iter::once(slot));
-                    at
-                }
-            };
-            self.update_statistics(batch, start, end);
+            let (end, step) = self.count(batch, start);
             if let Some(analyser) = &mut self.analyser {
                 analyser.observe(batch, [start, end], &self.observed, payloads);
             }
@@ -532,7 +520,41 @@ impl Meter {
         }
     }
 
-    fn update_statistics(&mut self, batch: &Batch, start: usize, end: usize) {
+    /// Counts the packets from `start` on, and takes them into the statistics, as far as no flow ends
+    /// before one; tells how far that is.
+    fn count(&mut self, batch: &Batch, start: usize) -> (usize, Step) {
+        // Statistics are one group behind the table: what they keep comes near meanwhile.
+        let group = match self.statistics.is_empty() {
+            true => batch.len(),
+            false => GROUP,
+        };
+        let (mut start, mut before) = (start, start..start);
+        loop {
+            let packets = start..batch.len().min(start + group);
+            let step = self
+                .table
+                .update(batch, packets.clone(), &self.expiry, &mut self.observed);
+            let end = match step {
+                Step::Done => packets.end,
+                Step::Ended { at, slot, .. } => {
+                    self.approach(iter::once(slot));
+                    at
+                }
+            };
+            for (_, statistic) in &self.statistics {
+                statistic.prefetch(&self.observed.slots[start..end]);
+            }
+            self.update_statistics(batch, before);
+            if step != Step::Done || end == batch.len() {
+                self.update_statistics(batch, start..end);
+                return (end, step);
+            }
+            before = start..end;
+            start = end;
+        }
+    }
+
+    fn update_statistics(&mut self, batch: &Batch, Range { start, end }: Range<usize>) {
         let slots = &self.observed.slots[start..end];
         for (value, statistic) in &mut self.statistics {
             let values = match value {

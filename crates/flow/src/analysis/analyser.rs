@@ -14,10 +14,13 @@ use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 use wire::{FlowKey, Segment, ip_protocol};
 
-/// Packets ahead of which a TCP state is asked for.
+/// Packets ahead of which a flow's handle, then its state, then its TCP state is asked for.
+const HANDLES_AHEAD: usize = 16;
+const VOLUMES_AHEAD: usize = 12;
 const AHEAD: usize = 6;
 
 /// Where the cache lines of a flow's state begin that a packet may touch: all but that of the first
@@ -111,13 +114,6 @@ impl Analyser {
             + self.continued.memory_bytes()
     }
 
-    /// Asks for the handles of the flows in these slots.
-    pub(crate) fn stage(&self, slots: &[u32]) {
-        for &slot in slots {
-            prefetch::read(&self.handles, slot as usize);
-        }
-    }
-
     /// Asks for what is kept of the flows in these slots, which are about to end.
     pub(crate) fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
         for slot in slots.clone() {
@@ -166,24 +162,39 @@ impl Analyser {
             let at = usize::from(at);
             self.open(observed.slots[at], batch, at);
         }
-        let handles = self.burst[start..end].iter_mut();
-        for (handle, &slot) in handles.zip(&observed.slots[start..end]) {
-            // A packet without a place in the table has a slot beyond them all.
-            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
-            self.volumes.prefetch(*handle, VOLUME_LINES);
-        }
+        self.find(start..end, observed);
+        let packets_end = end;
         let mut start = start;
         if self.names.is_some() {
             for (at, told) in batch.told() {
                 // What was told behind the last of these packets is for those that come next, if any do.
                 if *at >= start && (*at < end || end == batch.len()) {
-                    self.count(batch, [start, *at], payloads);
+                    self.count(batch, [start, *at, packets_end], payloads);
                     self.hear(told);
                     start = *at;
                 }
             }
         }
-        self.count(batch, [start, end], payloads);
+        self.count(batch, [start, end, packets_end], payloads);
+    }
+
+    /// Finds the handles of the flows of these packets, and asks for what the first of them name.
+    fn find(&mut self, packets: Range<usize>, observed: &Observed) {
+        let slots = &observed.slots[packets.clone()];
+        let handles = &mut self.burst[packets];
+        for &slot in slots.iter().take(HANDLES_AHEAD) {
+            prefetch::read(&self.handles, slot as usize);
+        }
+        for (index, (handle, &slot)) in handles.iter_mut().zip(slots).enumerate() {
+            if let Some(&ahead) = slots.get(index + HANDLES_AHEAD) {
+                prefetch::read(&self.handles, ahead as usize);
+            }
+            // A packet without a place in the table has a slot beyond them all.
+            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
+        }
+        for &handle in handles.iter().take(VOLUMES_AHEAD) {
+            self.volumes.prefetch(handle, VOLUME_LINES);
+        }
     }
 
     /// What DNS datagrams tell comes by [`Analyser::hear`].
@@ -200,8 +211,14 @@ impl Analyser {
         }
     }
 
+    /// Takes packets `start..end` in, of those up to `packets_end` whose handles were found.
     #[inline]
-    fn count(&mut self, batch: &Batch, [start, end]: [usize; 2], payloads: &impl Payloads) {
+    fn count(
+        &mut self,
+        batch: &Batch,
+        [start, end, packets_end]: [usize; 3],
+        payloads: &impl Payloads,
+    ) {
         let Self {
             volumes,
             tcp: tcp_states,
@@ -215,7 +232,10 @@ impl Analyser {
         let segments = &batch.segments()[start..end];
         for (index, (packet, segment)) in packets.iter().zip(segments).enumerate() {
             let at = start + index;
-            if at + AHEAD < end
+            if let Some(&ahead) = burst[..packets_end].get(at + VOLUMES_AHEAD) {
+                volumes.prefetch(ahead, VOLUME_LINES);
+            }
+            if at + AHEAD < packets_end
                 && let Some(ahead) = volumes.get(burst[at + AHEAD])
                 && let Some(tcp_states) = &tcp_states
                 && ahead.tcp != NONE

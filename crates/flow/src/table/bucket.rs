@@ -1,8 +1,8 @@
 //! The default table: buckets of 31 flows, found by 16-bit tags that share one cache line.
 //!
-//! A burst is hashed, then the tag lines of its buckets are brought near, then the entries that the
-//! tags point to, and only then is anything compared: each step's memory latency passes while the
-//! other packets of the burst are served. Whole keys are compared, so no two flows ever merge.
+//! A burst is hashed, then the tag lines of its buckets are asked for, then the entries that the tags
+//! point to, some packets ahead of the one that is counted: each step's memory latency passes while
+//! other packets are served. Whole keys are compared, so no two flows ever merge.
 //!
 //! A bucket that is full sends new flows to the next one and counts them in the last lane of its
 //! tag line, so a search stops at the first bucket that sent none on. When the table holds as many
@@ -17,6 +17,7 @@
 //! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
 //! few cache lines and pages however many there may be.
 
+use super::staged::{self, Staged, bucket_of, tag_of};
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open};
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
@@ -27,6 +28,7 @@ use hw::memory::HugeSlice;
 use hw::prefetch;
 use hw::tags::{self, TAGS, TagLine};
 use std::io;
+use std::ops::Range;
 use wire::FlowKey;
 
 /// Slots of a bucket; the last has no flow.
@@ -80,10 +82,7 @@ pub struct Bucket {
     /// The bucket whose turn it is to let flows go.
     hand: u32,
     wanted: Wanted,
-    staged_buckets: [u32; BURST],
-    staged_tags: [u16; BURST],
-    staged_slots: [u32; BURST],
-    staged: usize,
+    staged: Staged,
     scratch: Scratch,
 }
 
@@ -133,11 +132,8 @@ impl Bucket {
             flows: 0,
             flows_max,
             wanted,
-            staged_buckets: [0; BURST],
-            staged_tags: [0; BURST],
-            staged_slots: [0; BURST],
-            staged: 0,
             hand: 0,
+            staged: Staged::default(),
             scratch: Scratch::default(),
         })
     }
@@ -161,8 +157,8 @@ impl Bucket {
     /// The slot of packet `at`'s flow, when it is not the likely one.
     #[inline(never)]
     fn find(&self, batch: &Batch, at: usize) -> Option<u32> {
-        let (key, packet, tag) = (batch.keys()[at], &batch.packets()[at], self.staged_tags[at]);
-        let mut bucket = self.staged_buckets[at];
+        let (key, packet, tag) = (batch.keys()[at], &batch.packets()[at], self.staged.tag(at));
+        let mut bucket = self.staged.bucket(at);
         for _ in 0..PROBES {
             let line = &self.tags[bucket as usize];
             let mut found = tags::matches(line, tag);
@@ -414,19 +410,41 @@ impl Bucket {
     fn run<const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        let keys = &batch.keys()[..self.staged];
-        let packets = &batch.packets()[..self.staged];
-        for at in start..keys.len().min(BURST) {
+        let mut start = packets.start;
+        while start < packets.end {
+            let end = packets.end.min(start + staged::STEP);
+            self.staged
+                .approach(start, batch, &self.tags, &self.entries, &self.wide);
+            let result = self.run_step::<GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
+            if result != Step::Done {
+                return result;
+            }
+            start = end;
+        }
+        Step::Done
+    }
+
+    #[inline(always)]
+    fn run_step<const GAPS: bool, const INTER_ARRIVAL: bool>(
+        &mut self,
+        batch: &Batch,
+        Range { start, end }: Range<usize>,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
+        let end = end.min(BURST);
+        let (keys, packets) = (&batch.keys()[..end], &batch.packets()[..end]);
+        for at in start..end {
             let (key, packet) = (keys[at], &packets[at]);
-            let likely = self.staged_slots[at];
+            let likely = self.staged.slot(at);
             let (slot, entry) = if self.holds(likely, key, batch, packet) {
                 (likely, &mut self.entries[likely as usize])
             } else {
-                let (home, tag) = (self.staged_buckets[at], self.staged_tags[at]);
+                let (home, tag) = (self.staged.bucket(at), self.staged.tag(at));
                 let fresh = self.fresh_slot(home, tag, likely);
                 let found = match fresh {
                     Some(_) => None,
@@ -458,42 +476,14 @@ impl Bucket {
 
 impl Table for Bucket {
     fn stage(&mut self, batch: &Batch) {
-        let count = batch.len();
-        self.staged = count;
-        let buckets = self.buckets;
-        for (index, &hash) in batch.hashes().iter().enumerate().take(BURST) {
-            let bucket = bucket_of(hash, buckets);
-            self.staged_buckets[index] = bucket;
-            self.staged_tags[index] = tag_of(hash);
-            prefetch::read(&self.tags, bucket as usize);
-        }
-        let slots = &mut self.staged_slots[..count];
-        tags::candidates(
-            &self.tags,
-            &self.staged_buckets[..count],
-            &self.staged_tags[..count],
-            slots,
-        );
-        for (&slot, packet) in slots.iter().zip(batch.packets()) {
-            prefetch::read(&self.entries, slot as usize);
-            if packet.wide != 0 {
-                prefetch::read(&self.wide.0, slot as usize);
-            }
-        }
+        self.staged.begin(batch.hashes(), self.buckets, &self.tags);
     }
 
     fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
-        if self.flows + self.staged <= self.flows_max {
+        if self.flows + self.staged.packets() <= self.flows_max {
             return;
         }
-        // Packets that most likely begin a flow.
-        let staged = self.likely_slots().iter().zip(&self.staged_tags);
-        let beginning = staged
-            .filter(|&(&slot, &tag)| {
-                let line = &self.tags[(slot / LANES) as usize];
-                line.0[(slot % LANES) as usize] != tag
-            })
-            .count();
+        let beginning = self.staged.beginning(&self.tags);
         let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
         let mut excess = (self.flows + beginning).saturating_sub(self.flows_max);
         // One round at most: who is named leaves only when this is over.
@@ -508,22 +498,18 @@ impl Table for Bucket {
         }
     }
 
-    fn likely_slots(&self) -> &[u32] {
-        &self.staged_slots[..self.staged]
-    }
-
     fn update(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
         match (self.wanted.gaps, self.wanted.inter_arrival) {
-            (false, false) => self.run::<false, false>(batch, start, expiry, observed),
-            (true, false) => self.run::<true, false>(batch, start, expiry, observed),
-            (false, true) => self.run::<false, true>(batch, start, expiry, observed),
-            (true, true) => self.run::<true, true>(batch, start, expiry, observed),
+            (false, false) => self.run::<false, false>(batch, packets, expiry, observed),
+            (true, false) => self.run::<true, false>(batch, packets, expiry, observed),
+            (false, true) => self.run::<false, true>(batch, packets, expiry, observed),
+            (true, true) => self.run::<true, true>(batch, packets, expiry, observed),
         }
     }
 
@@ -604,25 +590,6 @@ impl Table for Bucket {
         self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
             + self.wide.memory_bytes()
     }
-}
-
-/// The bucket of a hash among so many: all that fit a power of two by its low bits, the others by
-/// one bit less (linear hashing). The tag is taken from other bits.
-#[inline(always)]
-fn bucket_of(hash: u64, buckets: u32) -> u32 {
-    let low = (hash >> 32) as u32;
-    let whole = u32::MAX >> (buckets - 1).leading_zeros();
-    let bucket = low & whole;
-    if bucket < buckets {
-        bucket
-    } else {
-        low & (whole >> 1)
-    }
-}
-
-#[inline(always)]
-fn tag_of(hash: u64) -> u16 {
-    (hash as u16).max(1)
 }
 
 /// The lanes whose bits are set.

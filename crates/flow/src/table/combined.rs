@@ -4,13 +4,14 @@
 use super::linked_list::Chains;
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
 use super::{Observed, Step, Table, Wanted};
-use crate::batch::{BURST, Batch};
+use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::ops::Range;
 use wire::FlowKey;
 
 /// Entries in a bucket before its chain, as in the paper.
@@ -24,8 +25,6 @@ pub struct Combined {
     nodes: Nodes,
     tags: HugeSlice<[u16; WAYS as usize]>,
     chains: Chains,
-    staged_slots: [u32; BURST],
-    staged: usize,
 }
 
 impl Combined {
@@ -40,8 +39,6 @@ impl Combined {
             nodes: Nodes::new(slots, wanted)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
             chains: Chains::new(CHAINED, slots as u32)?,
-            staged_slots: [0; BURST],
-            staged: 0,
         })
     }
 
@@ -76,7 +73,6 @@ impl Combined {
 
 impl Table for Combined {
     fn stage(&mut self, batch: &Batch) {
-        self.staged = batch.len();
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
             prefetch::read(&self.tags, bucket);
@@ -84,14 +80,11 @@ impl Table for Combined {
             prefetch::read(&self.nodes.entries, bucket * WAYS as usize);
             prefetch::read(&self.nodes.entries, bucket * WAYS as usize + 1);
         }
-        for (slot, &hash) in self.staged_slots.iter_mut().zip(batch.hashes()) {
+        for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
-            let ways = self.tags[bucket];
-            *slot = bucket as u32 * WAYS + u32::from(ways[1] == tag_of(hash));
-            if !ways.contains(&tag_of(hash))
+            if !self.tags[bucket].contains(&tag_of(hash))
                 && let Some(head) = self.chains.head(bucket)
             {
-                *slot = head;
                 self.chains.prefetch_link(head);
                 prefetch::read(&self.nodes.entries, head as usize);
             }
@@ -101,11 +94,11 @@ impl Table for Combined {
     fn update(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        for at in start..batch.len() {
+        for at in packets {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.find(hash) {
                 Ok(slot) => {

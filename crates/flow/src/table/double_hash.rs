@@ -4,13 +4,14 @@
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
 use super::{Observed, Step, Table, Wanted};
-use crate::batch::{BURST, Batch};
+use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::ops::Range;
 use wire::FlowKey;
 
 /// Entries in a bucket, as in the paper.
@@ -20,8 +21,6 @@ const WAYS: u32 = 2;
 pub struct DoubleHash {
     nodes: Nodes,
     tags: HugeSlice<[u16; WAYS as usize]>,
-    staged_slots: [u32; BURST],
-    staged: usize,
 }
 
 impl DoubleHash {
@@ -33,8 +32,6 @@ impl DoubleHash {
         Ok(Self {
             nodes: Nodes::new(BUCKETS * WAYS as usize, wanted)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
-            staged_slots: [0; BURST],
-            staged: 0,
         })
     }
 
@@ -53,26 +50,21 @@ impl DoubleHash {
 
 impl Table for DoubleHash {
     fn stage(&mut self, batch: &Batch) {
-        self.staged = batch.len();
         for &hash in batch.hashes() {
             prefetch::read(&self.tags, bucket_of(hash));
             prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize);
             prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize + 1);
-        }
-        for (slot, &hash) in self.staged_slots.iter_mut().zip(batch.hashes()) {
-            let bucket = bucket_of(hash);
-            *slot = bucket as u32 * WAYS + u32::from(self.tags[bucket][1] == tag_of(hash));
         }
     }
 
     fn update(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        for at in start..batch.len() {
+        for at in packets {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.place(hash) {
                 Some(slot) if self.nodes.is_taken(slot) => {

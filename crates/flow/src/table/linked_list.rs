@@ -3,13 +3,14 @@
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
 use super::{Observed, Step, Table, Wanted};
-use crate::batch::{BURST, Batch};
+use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
+use std::ops::Range;
 use wire::FlowKey;
 
 /// A node's place in its chain: where the chain goes on (slot + 1, 0 at its end), the bucket that
@@ -117,8 +118,6 @@ impl Chains {
 pub struct LinkedList {
     nodes: Nodes,
     chains: Chains,
-    staged_slots: [u32; BURST],
-    staged: usize,
 }
 
 impl LinkedList {
@@ -131,33 +130,31 @@ impl LinkedList {
         Ok(Self {
             nodes: Nodes::new(slots, wanted)?,
             chains: Chains::new(0, slots as u32)?,
-            staged_slots: [0; BURST],
-            staged: 0,
         })
     }
 }
 
 impl Table for LinkedList {
     fn stage(&mut self, batch: &Batch) {
-        self.staged = batch.len();
         for &hash in batch.hashes() {
             self.chains.prefetch_head(bucket_of(hash));
         }
-        for (slot, &hash) in self.staged_slots.iter_mut().zip(batch.hashes()) {
-            *slot = self.chains.head(bucket_of(hash)).unwrap_or(0);
-            self.chains.prefetch_link(*slot);
-            prefetch::read(&self.nodes.entries, *slot as usize);
+        for &hash in batch.hashes() {
+            if let Some(slot) = self.chains.head(bucket_of(hash)) {
+                self.chains.prefetch_link(slot);
+                prefetch::read(&self.nodes.entries, slot as usize);
+            }
         }
     }
 
     fn update(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        for at in start..batch.len() {
+        for at in packets {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
             match self.chains.find(hash) {
                 Ok(slot) => {

@@ -5,6 +5,7 @@ mod combined;
 mod double_hash;
 mod linked_list;
 mod nodes;
+mod staged;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,9 @@ use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
+use hw::prefetch;
 use std::io;
+use std::ops::Range;
 use std::str::FromStr;
 use wire::FlowKey;
 
@@ -89,8 +92,7 @@ pub enum Step {
 ///
 /// A slot belongs to a flow from its first packet until [`Table::remove`].
 pub trait Table: Send {
-    /// Computes the hashes of the batch where it has none yet, and brings near what
-    /// [`Table::update`] will touch.
+    /// Asks for what tells where the flows of the batch are.
     fn stage(&mut self, batch: &Batch);
 
     /// Appends the slots of flows that leave so that the staged batch finds room, where the table
@@ -99,14 +101,11 @@ pub trait Table: Send {
         let _ = (batch, leaving);
     }
 
-    /// Where the flows of the staged batch most likely are.
-    fn likely_slots(&self) -> &[u32];
-
-    /// Counts the packets from `start` on, in their order, as far as no flow ends before one.
+    /// Counts these packets of the staged batch, in their order, as far as no flow ends before one.
     fn update(
         &mut self,
         batch: &Batch,
-        start: usize,
+        packets: Range<usize>,
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step;
@@ -287,6 +286,11 @@ impl WideKeys {
     /// Memory that they take when all keys are wide.
     fn memory_bytes(&self) -> usize {
         self.0.len() * size_of::<[u128; 3]>()
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, slot: u32) {
+        prefetch::read(&self.0, slot as usize);
     }
 
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {

@@ -159,10 +159,6 @@ impl Nodes {
 /// The part of [`Table`](super::Table) that is the same for a table over [`Nodes`] in `self.nodes`.
 macro_rules! node_table {
     () => {
-        fn likely_slots(&self) -> &[u32] {
-            &self.staged_slots[..self.staged]
-        }
-
         fn prefetch(&self, slot: u32) {
             prefetch::read(&self.nodes.entries, slot as usize);
         }

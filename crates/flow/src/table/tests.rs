@@ -91,7 +91,7 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
         table.stage(&batch);
         let mut start = 0;
         while let Step::Ended { at, slot, reason } =
-            table.update(&batch, start, &expiry, &mut observed)
+            table.update(&batch, start..batch.len(), &expiry, &mut observed)
         {
             assert_eq!(reason, EndReason::LackOfResources);
             assert!(at >= start);
@@ -159,7 +159,7 @@ proptest! {
             }
             table.stage(&batch);
             let mut start = 0;
-            while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed) {
+            while let Step::Ended { at, slot, .. } = table.update(&batch, start..batch.len(), &expiry, &mut observed) {
                 packets += table.remove(slot).packets()[0];
                 start = at;
             }
@@ -201,7 +201,8 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
         }
         table.stage(&batch);
         let mut start = 0;
-        while let Step::Ended { at, slot, .. } = table.update(&batch, start, &expiry, &mut observed)
+        while let Step::Ended { at, slot, .. } =
+            table.update(&batch, start..batch.len(), &expiry, &mut observed)
         {
             evicted += 1;
             table.remove(slot);
@@ -240,7 +241,7 @@ fn gaps_are_counted_per_packet_within_and_across_bursts() {
         let first = batch(&[1, 1, 2, 3, 1], 0);
         table.stage(&first);
         assert_eq!(
-            table.update(&first, 0, &expiry, &mut observed),
+            table.update(&first, 0..first.len(), &expiry, &mut observed),
             Step::Done,
             "{kind:?}"
         );
@@ -251,7 +252,7 @@ fn gaps_are_counted_per_packet_within_and_across_bursts() {
         );
         let second = batch(&[2, 1], 1 << 33);
         table.stage(&second);
-        table.update(&second, 0, &expiry, &mut observed);
+        table.update(&second, 0..second.len(), &expiry, &mut observed);
         assert_eq!(
             observed.gaps[..2],
             [(1 << 33) - 3, (1 << 33) - 4],
