@@ -156,15 +156,13 @@ pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
         // Whether a value lies below the window is a coin toss, which a branch would lose. (Written
         // as a saturating subtraction, it would become a branch.)
         let place = select_unpredictable(bin < base, HEADER, place.wrapping_add(HEADER));
-        // A narrow counter is the lower half of its two bytes; while it is not 255, one more does
-        // not carry into the upper half. To the right of the last narrow counter there is one byte
-        // more, which the slice has, to that of the last wide one none.
-        if let Some(pair) = line.0[..NUMBER + 1].get_mut(place..place.wrapping_add(2)) {
-            let count = u16::from_le_bytes([pair[0], pair[1]]);
-            if count as u8 != u8::MAX && header.halvings() == 0 {
-                pair.copy_from_slice(&(count + 1).to_le_bytes());
-                return;
-            }
+        // Of a wide counter this is the lower byte: while it is not 255, one more does not carry.
+        if let Some(count) = line.0[..NUMBER].get_mut(place)
+            && *count != u8::MAX
+            && header.halvings() == 0
+        {
+            *count += 1;
+            return;
         }
     } else if header.end == 0
         && usize::from(header.kind) < WIDE
