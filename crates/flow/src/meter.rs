@@ -130,7 +130,7 @@ pub const RECORDS: usize = 1024;
 
 /// How many flows are asked for together while as many before them are ended: what is kept of a flow is
 /// in several places, some of which say where the others are.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 2;
 
 /// Packets that are counted together while what statistics keep of those before them comes near.
 const GROUP: usize = 16;
