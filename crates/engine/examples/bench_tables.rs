@@ -11,6 +11,7 @@ use flow::hash::{FlowHash, HashKind};
 use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Table, Wanted};
 use flow::{BURST, Batch, Packet, Timeouts};
 use hashbrown::HashMap;
+use hw::lines::Lines;
 use std::hint::black_box;
 use traffic::{Random, flow_numbers, median};
 
@@ -158,10 +159,12 @@ fn main() {
                 .map(|flow| keys[flow as usize])
                 .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
+                let flows_max = flows + flows / 8;
                 let table = Bucket::new(
-                    flows + flows / 8,
+                    flows_max,
                     FlowHash::new(hash, SEED),
                     Wanted::default(),
+                    Lines::zeroed(Bucket::slots_for(flows_max)),
                 )
                 .expect("memory");
                 Box::new(Ours::new(Box::new(table), hash, burst))

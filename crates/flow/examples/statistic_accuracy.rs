@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 use flow::statistic::{LogLinear, PSquare, Statistic, Value};
+use hw::lines::Lines;
 use hw::time::thread_cpu;
 use std::collections::HashMap;
 
@@ -198,19 +199,19 @@ type Way = (
 
 const WAYS: [Way; 5] = [
     ("P-square", &[50.0], |p, slots| {
-        Box::new(PSquare::new(Value::Gap, p[0], slots))
+        Box::new(PSquare::new(Value::Gap, p[0], Lines::zeroed(slots)))
     }),
     ("P-square", &[95.0], |p, slots| {
-        Box::new(PSquare::new(Value::Gap, p[0], slots))
+        Box::new(PSquare::new(Value::Gap, p[0], Lines::zeroed(slots)))
     }),
     ("P-square", &[99.0], |p, slots| {
-        Box::new(PSquare::new(Value::Gap, p[0], slots))
+        Box::new(PSquare::new(Value::Gap, p[0], Lines::zeroed(slots)))
     }),
     ("log-linear", &PERCENTILES, |p, slots| {
-        Box::new(LogLinear::new(Value::Gap, p, slots))
+        Box::new(LogLinear::new(Value::Gap, p, Lines::zeroed(slots)))
     }),
     ("log-linear", &[99.0], |p, slots| {
-        Box::new(LogLinear::new(Value::Gap, p, slots))
+        Box::new(LogLinear::new(Value::Gap, p, Lines::zeroed(slots)))
     }),
 ];
 

@@ -14,6 +14,7 @@ use crate::table::{
     WIDE_KEY_BYTES,
 };
 use crate::view::{LiveView, ViewBuilder};
+use hw::lines::Rows;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
@@ -49,6 +50,9 @@ pub struct MeterOptions {
     /// beginning, as a link that waits for nobody needs: a huge page costs half a millisecond when it
     /// is first touched. Otherwise memory is taken as flows come.
     pub populate: bool,
+    /// Whether the paper's tables and statistics ask for what a burst needs before they count it, as
+    /// the default table always does. The paper's program does not: it takes packet by packet.
+    pub asks_ahead: bool,
     /// Whether batches have what DNS datagrams [told](Batch::tell) clients: tables that share a link's
     /// packets ask for it, as a flow and the DNS flow before it may be in different ones.
     pub overhears: bool,
@@ -70,6 +74,7 @@ impl Default for MeterOptions {
             statistics: Selection::default(),
             applications: None,
             populate: false,
+            asks_ahead: true,
             overhears: false,
             view_flows: 0,
         }
@@ -92,7 +97,7 @@ impl MeterOptions {
     /// lists of some tables take.
     #[must_use]
     pub fn bytes_per_flow(&self) -> usize {
-        let statistics = self.statistics.build(0);
+        let statistics = self.statistics.build(&mut Rows::default());
         let statistics = statistics.iter().map(|(_, each)| each.bytes_per_flow());
         size_of::<Entry>() + WIDE_KEY_BYTES + size_of::<Opening>() + statistics.sum::<usize>()
     }
@@ -133,7 +138,7 @@ pub const RECORDS: usize = 1024;
 const TOGETHER: usize = 2;
 
 /// Packets that are counted together while what statistics keep of those before them comes near.
-const GROUP: usize = 16;
+const GROUP: usize = 64;
 
 /// How long finished records of a link wait for others to be handed on with.
 pub const FLUSH_MS: u32 = 500;
@@ -194,6 +199,25 @@ fn wide_key(slot: u32, entry: &Entry, initiator: usize, table: &dyn Table) -> Fl
     if initiator == 1 { key.reversed() } else { key }
 }
 
+/// The table, and a column of rows for each statistic: beside the entries where the table is ours.
+fn table_and_rows(options: &MeterOptions) -> io::Result<(Box<dyn Table>, Rows)> {
+    let (flows_max, wanted) = (options.flows_max, options.statistics.wanted());
+    let kept = options.statistics.build(&mut Rows::default()).len();
+    let table: Box<dyn Table> = match options.table {
+        TableKind::Bucket => {
+            let mut rows = Rows::try_together(Bucket::slots_for(flows_max), 1 + kept)?;
+            let entries = rows.take();
+            let table = Bucket::new(flows_max, options.flow_hash(), wanted, entries)?;
+            return Ok((Box::new(table), rows));
+        }
+        TableKind::DoubleHash => Box::new(DoubleHash::new(wanted)?),
+        TableKind::LinkedList => Box::new(LinkedList::new(flows_max, wanted)?),
+        TableKind::Combined => Box::new(Combined::new(flows_max, wanted)?),
+    };
+    let rows = Rows::try_apart(table.slots_max() as usize, kept)?;
+    Ok((table, rows))
+}
+
 /// Counts packets in flows.
 pub struct Meter {
     table: Box<dyn Table>,
@@ -202,6 +226,7 @@ pub struct Meter {
     openings: HugeSlice<Opening>,
     statistics: Vec<(Value, Box<dyn Statistic>)>,
     gap_mean: bool,
+    asks_ahead: bool,
     /// What is not chosen does not exist.
     analyser: Option<Box<Analyser>>,
     observed: Observed,
@@ -223,32 +248,15 @@ impl Meter {
     /// # Errors
     /// When the machine has no room for it.
     pub fn new(options: &MeterOptions) -> io::Result<Self> {
-        let wanted = options.statistics.wanted();
-        let flows_max = options.flows_max;
-        let mut table: Box<dyn Table> = match options.table {
-            TableKind::Bucket => Box::new(Bucket::new(flows_max, options.flow_hash(), wanted)?),
-            TableKind::DoubleHash => Box::new(DoubleHash::new(wanted)?),
-            TableKind::LinkedList => Box::new(LinkedList::new(flows_max, wanted)?),
-            TableKind::Combined => Box::new(Combined::new(flows_max, wanted)?),
-        };
+        let (mut table, mut rows) = table_and_rows(options)?;
         let slots = table.slots_max();
-        let mut openings = HugeSlice::try_zeroed(slots as usize)?;
-        // A trial: statistics take their memory without asking.
-        let bytes_per_flow: usize = options
-            .statistics
-            .build(0)
-            .iter()
-            .map(|(_, each)| each.bytes_per_flow())
-            .sum();
-        drop(HugeSlice::<u8>::try_zeroed(
-            slots as usize * bytes_per_flow,
-        )?);
-        let mut statistics = options.statistics.build(slots as usize);
+        let openings = HugeSlice::try_zeroed(slots as usize)?;
+        let mut statistics = options.statistics.build(&mut rows);
         let mut analyser = match options.statistics.analysis {
             None => None,
             Some(level) => {
                 let flows_max = match options.table {
-                    TableKind::Bucket => flows_max.min(slots as usize),
+                    TableKind::Bucket => options.flows_max.min(slots as usize),
                     _ => slots as usize,
                 };
                 let applications = options.applications.clone().unwrap_or_default();
@@ -287,6 +295,7 @@ impl Meter {
             openings,
             statistics,
             gap_mean: options.statistics.gap_mean,
+            asks_ahead: options.asks_ahead || options.table == TableKind::Bucket,
             analyser,
             observed: Observed::default(),
             sizes: Vec::with_capacity(crate::batch::BURST),
@@ -337,7 +346,9 @@ impl Meter {
             return;
         };
         self.grow(sink);
-        self.table.stage(batch);
+        if self.asks_ahead {
+            self.table.stage(batch);
+        }
         self.make_room(batch, sink);
         let mut start = 0;
         loop {
@@ -541,8 +552,10 @@ impl Meter {
                     at
                 }
             };
-            for (_, statistic) in &self.statistics {
-                statistic.prefetch(&self.observed.slots[start..end]);
+            if self.asks_ahead {
+                for (_, statistic) in &self.statistics {
+                    statistic.prefetch(&self.observed.slots[start..end]);
+                }
             }
             self.update_statistics(batch, before);
             if step != Step::Done || end == batch.len() {

@@ -2,12 +2,13 @@
 //! documentation states.
 
 use flow::statistic::{LogLinear, NO_VALUE, Statistic, Value};
+use hw::lines::Lines;
 use proptest::prelude::*;
 
 const ASKED: [f64; 4] = [25.0, 50.0, 95.0, 99.0];
 
 fn fed(percentiles: &[f64], values: &[u64]) -> LogLinear {
-    let mut histogram = LogLinear::new(Value::Gap, percentiles, 1);
+    let mut histogram = LogLinear::new(Value::Gap, percentiles, Lines::zeroed(1));
     for burst in values.chunks(256) {
         histogram.update(&vec![0; burst.len()], burst);
     }
@@ -105,7 +106,7 @@ fn one_value_over_and_over_is_exact() {
 
 #[test]
 fn slots_are_apart_and_clear() {
-    let mut histogram = LogLinear::new(Value::InterArrivalTime, &[50.0], 2);
+    let mut histogram = LogLinear::new(Value::InterArrivalTime, &[50.0], Lines::zeroed(2));
     histogram.prefetch(&[0, 1, u32::MAX]);
     for value in 1..=101u64 {
         histogram.update(

@@ -1,6 +1,7 @@
 //! Minimum, mean, standard deviation and maximum against two passes over all values.
 
 use flow::statistic::{Moments, NO_VALUE, Statistic, Value};
+use hw::lines::Lines;
 use proptest::prelude::*;
 
 const FREE: u32 = u32::MAX;
@@ -12,7 +13,7 @@ fn summary(moments: &Moments, slot: u32) -> [f64; 4] {
 }
 
 fn of(values: &[u64]) -> [f64; 4] {
-    let mut moments = Moments::new(Value::Gap, 2);
+    let mut moments = Moments::new(Value::Gap, Lines::zeroed(2));
     for burst in values.chunks(256) {
         moments.update(&vec![1; burst.len()], burst);
     }
@@ -29,7 +30,7 @@ fn none_one_and_two_values() {
 
 #[test]
 fn packets_of_no_flow_and_of_other_flows_do_not_count() {
-    let mut moments = Moments::new(Value::Size, 3);
+    let mut moments = Moments::new(Value::Size, Lines::zeroed(3));
     moments.prefetch(&[0, FREE, 2]);
     moments.update(&[0, FREE, 2, 0, 3], &[60, 61, 1514, 64, 99]);
     assert_eq!(summary(&moments, 0), [60.0, 62.0, 2.0, 64.0]);
@@ -43,7 +44,7 @@ fn packets_of_no_flow_and_of_other_flows_do_not_count() {
 
 #[test]
 fn inter_arrival_times_are_reported_in_seconds() {
-    let mut moments = Moments::new(Value::InterArrivalTime, 1);
+    let mut moments = Moments::new(Value::InterArrivalTime, Lines::zeroed(1));
     moments.update(&[0, 0], &[1_000_000, 3_000_000]);
     assert_eq!(summary(&moments, 0), [0.001, 0.002, 0.001, 0.003]);
 }

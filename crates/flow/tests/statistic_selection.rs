@@ -2,6 +2,7 @@
 
 use flow::Wanted;
 use flow::statistic::{Estimator, Selection, SelectionError, Value};
+use hw::lines::Rows;
 
 fn parse(list: &str) -> Result<Selection, SelectionError> {
     Selection::parse(list, Estimator::default())
@@ -9,7 +10,7 @@ fn parse(list: &str) -> Result<Selection, SelectionError> {
 
 fn columns(list: &str, estimator: Estimator) -> Vec<String> {
     let selection = Selection::parse(list, estimator).expect("a good list");
-    let statistics = selection.build(1);
+    let statistics = selection.build(&mut Rows::try_apart(1, 2).expect("memory"));
     let columns = statistics
         .iter()
         .flat_map(|(_, statistic)| statistic.columns());
@@ -102,7 +103,12 @@ fn percentiles_have_the_same_columns_by_either_estimator() {
 #[test]
 fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
     let list = "gap-percentile=50/99";
-    let arrays = |estimator| Selection::parse(list, estimator).unwrap().build(4).len();
+    let arrays = |estimator| {
+        Selection::parse(list, estimator)
+            .unwrap()
+            .build(&mut Rows::try_apart(4, 2).unwrap())
+            .len()
+    };
     assert_eq!(
         (arrays(Estimator::LogLinear), arrays(Estimator::PSquare)),
         (1, 2)
@@ -110,7 +116,7 @@ fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
     let selection = parse(list).unwrap();
     assert!(
         selection
-            .build(4)
+            .build(&mut Rows::try_apart(4, 2).unwrap())
             .iter()
             .all(|(value, each)| { *value == Value::Gap && each.bytes_per_flow() == 64 })
     );

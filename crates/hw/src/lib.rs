@@ -7,6 +7,7 @@ pub mod cache;
 pub mod cores;
 pub mod crc32c;
 pub mod hash;
+pub mod lines;
 pub mod memory;
 pub mod prefetch;
 pub mod ring;

@@ -106,34 +106,29 @@ impl<T: Zeroed> HugeSlice<T> {
             mapped_bytes,
         })
     }
-
-    /// `length` zeroes.
-    ///
-    /// # Panics
-    /// When the machine has no room for them.
-    #[must_use]
-    pub fn zeroed(length: usize) -> Self {
-        match Self::try_zeroed(length) {
-            Ok(slice) => slice,
-            Err(error) => panic!("{} bytes of memory: {error}", length * size_of::<T>()),
-        }
-    }
 }
 
 impl<T: Zeroed> HugeSlice<T> {
     /// Takes all the memory now, so that no first touch has to wait for it later. Where the kernel
     /// does not know how (before 5.14), memory comes as it is touched.
-    pub fn populate(&mut self) {
+    pub fn populate(&self) {
         self.populate_first(self.length);
     }
 
     /// Takes the memory of the first `count` elements now.
-    pub fn populate_first(&mut self, count: usize) {
+    pub fn populate_first(&self, count: usize) {
         if self.mapped_bytes > 0 {
             let bytes = count.min(self.length) * size_of::<T>();
             // SAFETY: the range lies within the mapping and starts on a page.
             unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
         }
+    }
+}
+
+impl<T: Zeroed> HugeSlice<T> {
+    /// Where the elements begin.
+    pub(crate) const fn start(&self) -> *mut T {
+        self.start.as_ptr()
     }
 }
 
@@ -301,7 +296,7 @@ mod tests {
     #[test]
     fn zero_filled_aligned_and_writable_at_every_size() {
         for length in [0, 1, 63, 4096, 40_000, 1_000_000] {
-            let mut slice = HugeSlice::<Line<u64, 8>>::zeroed(length);
+            let mut slice = HugeSlice::<Line<u64, 8>>::try_zeroed(length).unwrap();
             assert_eq!(slice.len(), length);
             assert_eq!(slice.as_ptr().align_offset(64), 0);
             if length == 40_000 {

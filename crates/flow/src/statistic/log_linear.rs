@@ -39,8 +39,7 @@ use super::{NO_VALUE, Statistic, Value, percentile_column};
 use crate::record::Column;
 use estimate::Snapshot;
 use histogram::{Ends, State};
-use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::lines::Lines;
 
 /// Percentiles of one value.
 #[derive(Debug)]
@@ -48,16 +47,13 @@ pub struct LogLinear {
     value: Value,
     percentiles: Vec<f64>,
     ends: Ends,
-    states: HugeSlice<State>,
+    states: Lines<State>,
 }
 
 impl LogLinear {
-    /// `percentiles` in 0 to 100 of `value`, for `slots` flows.
-    ///
-    /// # Panics
-    /// When the machine has no room for them.
+    /// `percentiles` in 0 to 100 of `value`, for as many flows as `states` has lines.
     #[must_use]
-    pub fn new(value: Value, percentiles: &[f64], slots: usize) -> Self {
+    pub fn new(value: Value, percentiles: &[f64], states: Lines<State>) -> Self {
         // Extremes are known exactly, and ask for no room.
         let inner = || {
             percentiles
@@ -71,7 +67,7 @@ impl LogLinear {
             value,
             percentiles: percentiles.to_vec(),
             ends,
-            states: HugeSlice::zeroed(slots),
+            states,
         }
     }
 
@@ -101,13 +97,13 @@ impl Statistic for LogLinear {
 
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
-            prefetch::read(&self.states, slot as usize);
+            self.states.prefetch_far(slot as usize);
         }
     }
 
     fn update(&mut self, slots: &[u32], values: &[u64]) {
         let ends = self.ends;
-        let states = &mut self.states[..];
+        let states = &mut self.states;
         for (&slot, &value) in slots.iter().zip(values) {
             if value == NO_VALUE {
                 continue;

@@ -8,8 +8,8 @@
 
 use super::{NO_VALUE, Statistic, Value};
 use crate::record::Column;
-use hw::memory::{HugeSlice, Line};
-use hw::prefetch;
+use hw::lines::Lines;
+use hw::memory::Line;
 
 /// A flow's line: count, lowest value subtracted from [`NO_VALUE`] (so that zero is the empty
 /// state), highest value, mean and sum of squared deviations as the bits of `f64`.
@@ -25,20 +25,14 @@ const SQUARES: usize = 4;
 #[derive(Debug)]
 pub struct Moments {
     value: Value,
-    states: HugeSlice<State>,
+    states: Lines<State>,
 }
 
 impl Moments {
-    /// For `slots` flows.
-    ///
-    /// # Panics
-    /// When the machine has no room for them.
+    /// For as many flows as `states` has lines.
     #[must_use]
-    pub fn new(value: Value, slots: usize) -> Self {
-        Self {
-            value,
-            states: HugeSlice::zeroed(slots),
-        }
+    pub fn new(value: Value, states: Lines<State>) -> Self {
+        Self { value, states }
     }
 }
 
@@ -49,12 +43,12 @@ impl Statistic for Moments {
 
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
-            prefetch::read(&self.states, slot as usize);
+            self.states.prefetch_far(slot as usize);
         }
     }
 
     fn update(&mut self, slots: &[u32], values: &[u64]) {
-        let states = &mut self.states[..];
+        let states = &mut self.states;
         for (&slot, &value) in slots.iter().zip(values) {
             if value == NO_VALUE {
                 continue;

@@ -13,8 +13,8 @@
 
 use super::{NO_VALUE, Statistic, Value, nearest_rank, percentile_column};
 use crate::record::Column;
-use hw::memory::{HugeSlice, Line};
-use hw::prefetch;
+use hw::lines::Lines;
+use hw::memory::Line;
 
 /// The five markers of one flow: heights as the bits of `f64` in words 0 to 4; words 5 to 7 hold
 /// the second to fourth position in the lower 48 bits, and 16 bits of the count above.
@@ -144,20 +144,17 @@ impl Markers {
 pub struct PSquare {
     value: Value,
     percentile: f64,
-    states: HugeSlice<State>,
+    states: Lines<State>,
 }
 
 impl PSquare {
-    /// `percentile` in 0 to 100 of `value`, for `slots` flows.
-    ///
-    /// # Panics
-    /// When the machine has no room for them.
+    /// `percentile` in 0 to 100 of `value`, for as many flows as `states` has lines.
     #[must_use]
-    pub fn new(value: Value, percentile: f64, slots: usize) -> Self {
+    pub fn new(value: Value, percentile: f64, states: Lines<State>) -> Self {
         Self {
             value,
             percentile,
-            states: HugeSlice::zeroed(slots),
+            states,
         }
     }
 }
@@ -169,13 +166,13 @@ impl Statistic for PSquare {
 
     fn prefetch(&self, slots: &[u32]) {
         for &slot in slots {
-            prefetch::read(&self.states, slot as usize);
+            self.states.prefetch_far(slot as usize);
         }
     }
 
     fn update(&mut self, slots: &[u32], values: &[u64]) {
         let p = self.percentile / 100.0;
-        let states = &mut self.states[..];
+        let states = &mut self.states;
         for (&slot, &value) in slots.iter().zip(values) {
             if value == NO_VALUE {
                 continue;

@@ -4,6 +4,7 @@ use super::{LogLinear, Moments, PSquare, Statistic, Value, moments};
 use crate::analysis::Level;
 use crate::record::Column;
 use crate::table::Wanted;
+use hw::lines::Rows;
 use std::fmt;
 use std::str::FromStr;
 
@@ -136,7 +137,7 @@ impl Selection {
     #[must_use]
     pub fn columns(&self) -> Vec<Column> {
         let mean = self.gap_mean.then(|| moments::mean_column(Value::Gap));
-        let kept = self.build(0);
+        let kept = self.build(&mut Rows::default());
         let kept = kept.iter().flat_map(|(_, statistic)| statistic.columns());
         mean.into_iter().chain(kept).collect()
     }
@@ -172,15 +173,12 @@ impl Selection {
         }
     }
 
-    /// The statistics, each with the value that it is fed, for `slots` flows.
-    ///
-    /// # Panics
-    /// When the machine has no room for them.
+    /// The statistics, each with the value that it is fed and a column of `rows` for its flows.
     #[must_use]
-    pub fn build(&self, slots: usize) -> Vec<(Value, Box<dyn Statistic>)> {
+    pub fn build(&self, rows: &mut Rows) -> Vec<(Value, Box<dyn Statistic>)> {
         let mut statistics: Vec<(Value, Box<dyn Statistic>)> = Vec::new();
         for &value in &self.moments {
-            statistics.push((value, Box::new(Moments::new(value, slots))));
+            statistics.push((value, Box::new(Moments::new(value, rows.take()))));
         }
         for (at, &(value, _)) in self.percentiles.iter().enumerate() {
             if self.percentiles[..at].iter().any(|(of, _)| *of == value) {
@@ -190,11 +188,13 @@ impl Selection {
             let percentiles: Vec<f64> = of_value.map(|(_, percentile)| *percentile).collect();
             match self.estimator {
                 Estimator::LogLinear => {
-                    statistics.push((value, Box::new(LogLinear::new(value, &percentiles, slots))));
+                    let histogram = LogLinear::new(value, &percentiles, rows.take());
+                    statistics.push((value, Box::new(histogram)));
                 }
                 Estimator::PSquare => {
                     for percentile in percentiles {
-                        statistics.push((value, Box::new(PSquare::new(value, percentile, slots))));
+                        let markers = PSquare::new(value, percentile, rows.take());
+                        statistics.push((value, Box::new(markers)));
                     }
                 }
             }

@@ -24,8 +24,8 @@ use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::hash::FlowHash;
 use crate::record::EndReason;
+use hw::lines::Lines;
 use hw::memory::HugeSlice;
-use hw::prefetch;
 use hw::tags::{self, TAGS, TagLine};
 use std::io;
 use std::ops::Range;
@@ -70,7 +70,7 @@ const SPLITS: usize = 32;
 /// The bucket table.
 pub struct Bucket {
     tags: HugeSlice<TagLine>,
-    entries: HugeSlice<Entry>,
+    entries: Lines<Entry>,
     wide: WideKeys,
     hash: FlowHash,
     /// Buckets in use.
@@ -84,6 +84,11 @@ pub struct Bucket {
     wanted: Wanted,
     staged: Staged,
     scratch: Scratch,
+}
+
+/// As many flows as are asked for, and slots can number.
+fn flows_within(flows_max: usize) -> usize {
+    flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2)
 }
 
 /// Flows that a split looks at.
@@ -110,32 +115,42 @@ impl Scratch {
 }
 
 impl Bucket {
-    /// A table of at most `flows_max` flows, whose batches are hashed by `hash`. `wanted`: what to
-    /// tell of each packet.
+    /// A table of at most `flows_max` flows, whose batches are hashed by `hash` and whose entries are
+    /// [as many](Self::slots_for) lines. `wanted`: what to tell of each packet.
     ///
     /// # Errors
     /// When the machine has no room for it.
-    pub fn new(flows_max: usize, hash: FlowHash, wanted: Wanted) -> io::Result<Self> {
-        let flows_max = flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2);
-        let buckets_max = flows_max
-            .div_ceil(FLOWS_PER_BUCKET)
-            .max(PROBES as usize)
-            .next_power_of_two();
-        let slots = buckets_max * LANES as usize;
+    pub fn new(
+        flows_max: usize,
+        hash: FlowHash,
+        wanted: Wanted,
+        entries: Lines<Entry>,
+    ) -> io::Result<Self> {
+        let buckets_max = entries.len() / LANES as usize;
         Ok(Self {
             tags: HugeSlice::try_zeroed(buckets_max)?,
-            entries: HugeSlice::try_zeroed(slots)?,
-            wide: WideKeys::new(slots)?,
+            wide: WideKeys::new(entries.len())?,
+            entries,
             hash,
             buckets: BUCKETS_FIRST.min(buckets_max as u32),
             buckets_max: buckets_max as u32,
             flows: 0,
-            flows_max,
+            flows_max: flows_within(flows_max),
             wanted,
             hand: 0,
             staged: Staged::default(),
             scratch: Scratch::default(),
         })
+    }
+
+    /// Slots of a table of at most so many flows.
+    #[must_use]
+    pub fn slots_for(flows_max: usize) -> usize {
+        let buckets = flows_within(flows_max)
+            .div_ceil(FLOWS_PER_BUCKET)
+            .max(PROBES as usize)
+            .next_power_of_two();
+        buckets * LANES as usize
     }
 
     #[inline(always)]
@@ -369,13 +384,10 @@ impl Bucket {
     /// Appends the less recently seen half of the flows of a bucket, and tells how many they are.
     fn older_half(&self, bucket: u32, clock_ms: u32, leaving: &mut Vec<u32>) -> usize {
         let taken = self.taken(bucket);
-        let first = (bucket * LANES) as usize;
-        let Some(entries) = self.entries[first..].first_chunk::<{ LANES as usize }>() else {
-            return 0;
-        };
         let (mut ages_ms, mut sum) = ([0; LANES as usize], 0);
         for lane in Lanes(taken) {
-            let age_ms = clock_ms.wrapping_sub(entries[lane as usize].last_clock_ms());
+            let age_ms = clock_ms
+                .wrapping_sub(self.entries[(bucket * LANES + lane) as usize].last_clock_ms());
             ages_ms[lane as usize] = age_ms;
             sum += u64::from(age_ms);
         }
@@ -514,7 +526,7 @@ impl Table for Bucket {
     }
 
     fn prefetch(&self, slot: u32) {
-        prefetch::read(&self.entries, slot as usize);
+        self.entries.prefetch(slot as usize);
     }
 
     fn entry(&self, slot: u32) -> &Entry {
@@ -625,7 +637,7 @@ impl Bucket {
 
     fn prefetch_occupied(&self, bucket: u32) {
         for lane in Lanes(self.taken(bucket)) {
-            prefetch::read(&self.entries, (bucket * LANES + lane) as usize);
+            self.entries.prefetch((bucket * LANES + lane) as usize);
         }
     }
 

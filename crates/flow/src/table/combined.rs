@@ -75,10 +75,10 @@ impl Table for Combined {
     fn stage(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
-            prefetch::read(&self.tags, bucket);
+            prefetch::far(&self.tags, bucket);
             self.chains.prefetch_head(bucket);
-            prefetch::read(&self.nodes.entries, bucket * WAYS as usize);
-            prefetch::read(&self.nodes.entries, bucket * WAYS as usize + 1);
+            prefetch::far(&self.nodes.entries, bucket * WAYS as usize);
+            prefetch::far(&self.nodes.entries, bucket * WAYS as usize + 1);
         }
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
@@ -86,7 +86,7 @@ impl Table for Combined {
                 && let Some(head) = self.chains.head(bucket)
             {
                 self.chains.prefetch_link(head);
-                prefetch::read(&self.nodes.entries, head as usize);
+                prefetch::far(&self.nodes.entries, head as usize);
             }
         }
     }

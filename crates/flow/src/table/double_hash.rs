@@ -51,9 +51,9 @@ impl DoubleHash {
 impl Table for DoubleHash {
     fn stage(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
-            prefetch::read(&self.tags, bucket_of(hash));
-            prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize);
-            prefetch::read(&self.nodes.entries, bucket_of(hash) * WAYS as usize + 1);
+            prefetch::far(&self.tags, bucket_of(hash));
+            prefetch::far(&self.nodes.entries, bucket_of(hash) * WAYS as usize);
+            prefetch::far(&self.nodes.entries, bucket_of(hash) * WAYS as usize + 1);
         }
     }
 

@@ -48,11 +48,11 @@ impl Chains {
     }
 
     pub(super) fn prefetch_head(&self, bucket: usize) {
-        prefetch::read(&self.heads, bucket);
+        prefetch::far(&self.heads, bucket);
     }
 
     pub(super) fn prefetch_link(&self, slot: u32) {
-        prefetch::read(&self.links, (slot - self.base) as usize);
+        prefetch::far(&self.links, (slot - self.base) as usize);
     }
 
     /// The node of the hash in its chain, or the last node of the chain, if any.
@@ -142,7 +142,7 @@ impl Table for LinkedList {
         for &hash in batch.hashes() {
             if let Some(slot) = self.chains.head(bucket_of(hash)) {
                 self.chains.prefetch_link(slot);
-                prefetch::read(&self.nodes.entries, slot as usize);
+                prefetch::far(&self.nodes.entries, slot as usize);
             }
         }
     }

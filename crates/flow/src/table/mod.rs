@@ -290,7 +290,7 @@ impl WideKeys {
 
     #[inline(always)]
     fn prefetch(&self, slot: u32) {
-        prefetch::read(&self.0, slot as usize);
+        prefetch::far(&self.0, slot as usize);
     }
 
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {

@@ -1,17 +1,19 @@
 //! Where the flows of a burst are looked for in the bucket table, and when that is asked for: a group of
 //! tag lines, then a group of entries, by turns, some packets ahead of those that are counted meanwhile.
 //!
-//! A core keeps track of so many missing lines and no more (24 on AMD's Zen 4): asked for more at a
-//! time, it waits. Spread out, the requests pass while packets are counted.
+//! What comes from memory is asked for into the second-level cache: the first keeps track of few missing
+//! lines (24 on AMD's Zen 4), and more than these would have to wait. Entries are asked for once more,
+//! into the first level, just before they are needed: most often they are near then.
 
 use super::WideKeys;
 use crate::batch::{BURST, Batch};
 use crate::entry::Entry;
+use hw::lines::Lines;
 use hw::prefetch;
 use hw::tags::{self, TagLine};
 
 /// Packets that are counted between two groups of requests.
-pub(super) const STEP: usize = 8;
+pub(super) const STEP: usize = 16;
 
 /// Packets whose tag lines, or whose entries, are asked for together: two steps' worth, by turns.
 const GROUP: usize = 2 * STEP;
@@ -86,7 +88,7 @@ impl Staged {
     fn ask(&mut self, end: usize, lines: &[TagLine]) {
         let end = end.min(self.packets);
         for &bucket in &self.buckets[self.asked.min(end)..end] {
-            prefetch::read(lines, bucket as usize);
+            prefetch::far(lines, bucket as usize);
         }
         self.asked = end;
     }
@@ -107,9 +109,13 @@ impl Staged {
         at: usize,
         batch: &Batch,
         lines: &[TagLine],
-        entries: &[Entry],
+        entries: &Lines<Entry>,
         wide: &WideKeys,
     ) {
+        let end = self.located.min(at + STEP);
+        for &slot in &self.slots[at.min(end)..end] {
+            entries.prefetch(slot as usize);
+        }
         if at % GROUP < STEP {
             self.locate(at + ENTRIES_AHEAD, batch, lines, entries, wide);
         } else {
@@ -125,7 +131,7 @@ impl Staged {
         end: usize,
         batch: &Batch,
         lines: &[TagLine],
-        entries: &[Entry],
+        entries: &Lines<Entry>,
         wide: &WideKeys,
     ) {
         while self.located < end.min(self.packets) {
@@ -135,7 +141,7 @@ impl Staged {
             let (buckets, tags) = (&self.buckets[group.clone()], &self.tags[group.clone()]);
             tags::candidates(lines, buckets, tags, slots);
             for (&slot, packet) in slots.iter().zip(&batch.packets()[group]) {
-                prefetch::read(entries, slot as usize);
+                entries.prefetch_far(slot as usize);
                 if packet.wide != 0 {
                     wide.prefetch(slot);
                 }

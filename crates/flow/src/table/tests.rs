@@ -3,17 +3,23 @@
 use super::*;
 use crate::expiry::Timeouts;
 use crate::hash::{FlowHash, HashKind};
+use hw::lines::Lines;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 const SEED: u64 = 11;
+
+fn bucket(flows_max: usize, hash: FlowHash, wanted: Wanted) -> Bucket {
+    let entries = Lines::zeroed(Bucket::slots_for(flows_max));
+    Bucket::new(flows_max, hash, wanted, entries).unwrap()
+}
 
 fn tables(flows_max: usize) -> Vec<(TableKind, Box<dyn Table>)> {
     let hash = FlowHash::new(HashKind::Keyed, SEED);
     vec![
         (
             TableKind::Bucket,
-            Box::new(Bucket::new(flows_max, hash, Wanted::ALL).unwrap()),
+            Box::new(bucket(flows_max, hash, Wanted::ALL)),
         ),
         (
             TableKind::DoubleHash,
@@ -136,7 +142,7 @@ proptest! {
 
     #[test]
     fn a_bucket_table_too_small_loses_no_packet(numbers in prop::collection::vec(0u32..2000, 1..3000), flows_max in 1usize..200) {
-        let mut table = Bucket::new(flows_max, FlowHash::new(HashKind::Keyed, SEED), Wanted::ALL).unwrap();
+        let mut table = bucket(flows_max, FlowHash::new(HashKind::Keyed, SEED), Wanted::ALL);
         let (sums, _) = run(&mut table, &numbers);
         prop_assert_eq!(sums, reference(&numbers));
     }
@@ -146,7 +152,7 @@ proptest! {
         flows_max in 1usize..100, numbers in prop::collection::vec(0u32..500, 1..2000), kind in prop::sample::select(HashKind::ALL.to_vec())
     ) {
         let hash = FlowHash::new(kind, SEED);
-        let mut table = Bucket::new(flows_max, hash.clone(), Wanted::default()).unwrap();
+        let mut table = bucket(flows_max, hash.clone(), Wanted::default());
         let expiry = Expiry::new(&Timeouts::NONE, false, false);
         let mut observed = Observed::default();
         let mut packets = 0;
@@ -176,7 +182,7 @@ proptest! {
 fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
     // Under `add`, source + destination is all that counts: one hash for every one of these keys.
     let hash = FlowHash::new(HashKind::Add, 0);
-    let mut table = Bucket::new(10_000, hash.clone(), Wanted::default()).unwrap();
+    let mut table = bucket(10_000, hash.clone(), Wanted::default());
     let expiry = Expiry::new(&Timeouts::NONE, false, false);
     let mut observed = Observed::default();
     let mut evicted = 0;

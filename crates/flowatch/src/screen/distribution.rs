@@ -26,7 +26,7 @@ impl Measure {
     /// What the views of a meter with `options` hold: the last column of its first statistic, or
     /// the packets of a flow where there is none.
     pub(crate) fn of(options: &MeterOptions) -> Self {
-        let statistics = options.statistics.build(0);
+        let statistics = options.statistics.build(&mut hw::lines::Rows::default());
         match statistics
             .first()
             .and_then(|(_, statistic)| statistic.columns().pop())
