@@ -5,9 +5,10 @@
 //! older one leave, beside as many packets of flows that stay.
 //!
 //! Frames are copied into a buffer that stays in the cache before each burst, as a NIC puts them
-//! there; the copy is not in the time. Medians over rounds of the mean over bursts.
+//! there; the copy is not in the time. A burst is of 256 packets unless told otherwise. Medians over rounds of the mean over bursts.
 //!
-//! `cargo run --release -p flowatch-engine --example bench_path [-- statistics|flood] [flows …]`
+//! `cargo run --release -p flowatch-engine --example bench_path [-- statistics|flood] [burst=N]
+//! [flows …]`
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use engine::intake::Intake;
@@ -49,13 +50,20 @@ fn frame(flow: u32) -> [u8; FRAME] {
     frame
 }
 
-/// One pass; the mean time of a packet in ns, bursts that the machine stalled left out.
-fn pass(flows: &[u32], number: &mut i64, intake: &mut Intake, meter: &mut Meter) -> f64 {
-    let mut frames = vec![[0u8; 64]; BURST];
+/// One pass in bursts of so many; the mean time of a packet in ns, bursts that the machine stalled
+/// left out.
+fn pass(
+    flows: &[u32],
+    burst: usize,
+    number: &mut i64,
+    intake: &mut Intake,
+    meter: &mut Meter,
+) -> f64 {
+    let mut frames = vec![[0u8; 64]; burst];
     let mut batch = Batch::default();
     let mut spent = Duration::ZERO;
     let mut packets = 0;
-    for burst in flows.chunks_exact(BURST) {
+    for burst in flows.chunks_exact(burst) {
         for (place, &flow) in frames.iter_mut().zip(burst) {
             place[..FRAME].copy_from_slice(&frame(flow));
         }
@@ -127,7 +135,7 @@ fn flood() {
             let unique: Vec<u32> = (first..first + PACKETS as u32).collect();
             for (kind, flows) in [&steady, &unique].into_iter().enumerate() {
                 let (intake, meter, number) = &mut parts[kind];
-                let time = pass(flows, number, intake, meter);
+                let time = pass(flows, BURST, number, intake, meter);
                 if round > 0 {
                     rounds[kind].push(time);
                 }
@@ -151,6 +159,11 @@ fn main() {
         .iter()
         .filter_map(|text| text.parse().ok())
         .collect();
+    let burst = arguments
+        .iter()
+        .find_map(|text| text.strip_prefix("burst="))
+        .map_or(BURST, |text| text.parse().expect("packets in a burst"))
+        .clamp(1, BURST);
     let statistics = if every {
         &STATISTICS[..]
     } else {
@@ -162,7 +175,8 @@ fn main() {
         (chosen, _) => chosen,
     };
     println!(
-        "frame of 64 B parsed, hashed and counted: ns per packet, median of {ROUNDS} rounds (least)"
+        "frame of 64 B parsed, hashed and counted, {burst} at a time: ns per packet, \
+         median of {ROUNDS} rounds (least)"
     );
     for &flows in sizes {
         for zipf in [false, true] {
@@ -183,9 +197,9 @@ fn main() {
                 let mut intake = Intake::new(&options, Decapsulate::No);
                 let mut meter = Meter::new(&options).expect("memory");
                 let mut number = 0;
-                pass(&packets, &mut number, &mut intake, &mut meter);
+                pass(&packets, burst, &mut number, &mut intake, &mut meter);
                 let rounds: Vec<f64> = (0..ROUNDS)
-                    .map(|_| pass(&packets, &mut number, &mut intake, &mut meter))
+                    .map(|_| pass(&packets, burst, &mut number, &mut intake, &mut meter))
                     .collect();
                 let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
                 let estimator = if list.contains("percentile") {

@@ -9,6 +9,7 @@
 
 use flow::statistic::{LogLinear, PSquare, Statistic, Value};
 use hw::lines::Lines;
+use hw::prefetch::CacheLevel;
 use hw::time::thread_cpu;
 use std::collections::HashMap;
 
@@ -174,7 +175,7 @@ fn pass(statistic: &mut dyn Statistic, observations: &Observations, from: usize,
     let mut ahead = bursts().skip(1);
     for (slots, values) in bursts().zip(observations.values[from..to].chunks(BURST)) {
         if let Some(next) = ahead.next() {
-            statistic.prefetch(next);
+            statistic.prefetch(CacheLevel::Second, next);
         }
         statistic.update(slots, values);
     }

@@ -16,10 +16,10 @@ use crate::table::{
 use crate::view::{LiveView, ViewBuilder};
 use hw::lines::Rows;
 use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::iter;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use wire::FlowKey;
 
@@ -137,8 +137,9 @@ pub const RECORDS: usize = 1024;
 /// in several places, some of which say where the others are.
 const TOGETHER: usize = 2;
 
-/// Packets that are counted together while what statistics keep of those before them comes near.
-const GROUP: usize = 64;
+/// Packets that are counted together while what statistics keep of those before them comes near: a
+/// quarter of a burst, within these, where that comes from memory.
+const GROUP: RangeInclusive<usize> = 16..=64;
 
 /// How long finished records of a link wait for others to be handed on with.
 pub const FLUSH_MS: u32 = 500;
@@ -535,9 +536,11 @@ impl Meter {
     /// before one; tells how far that is.
     fn count(&mut self, batch: &Batch, start: usize) -> (usize, Step) {
         // Statistics are one group behind the table: what they keep comes near meanwhile.
+        let level = self.table.level();
         let group = match self.statistics.is_empty() {
             true => batch.len(),
-            false => GROUP,
+            false if level == CacheLevel::First => *GROUP.start(),
+            false => (batch.len() / 4).clamp(*GROUP.start(), *GROUP.end()),
         };
         let (mut start, mut before) = (start, start..start);
         loop {
@@ -554,7 +557,7 @@ impl Meter {
             };
             if self.asks_ahead {
                 for (_, statistic) in &self.statistics {
-                    statistic.prefetch(&self.observed.slots[start..end]);
+                    statistic.prefetch(level, &self.observed.slots[start..end]);
                 }
             }
             self.update_statistics(batch, before);
@@ -624,7 +627,7 @@ impl Meter {
         for (value, statistic) in &self.statistics {
             for slot in slots.clone() {
                 if *value == Value::Size || has_intervals(self.table.entry(slot)) {
-                    statistic.prefetch(&[slot]);
+                    statistic.prefetch(CacheLevel::First, &[slot]);
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use flow::statistic::{LogLinear, NO_VALUE, Statistic, Value};
 use hw::lines::Lines;
+use hw::prefetch::CacheLevel;
 use proptest::prelude::*;
 
 const ASKED: [f64; 4] = [25.0, 50.0, 95.0, 99.0];
@@ -89,7 +90,7 @@ fn up_to_26_values_below_2047_are_exact() {
 #[test]
 fn one_value_over_and_over_is_exact() {
     for value in [0, 1, 54, 1514, 2046] {
-        for count in [1, 30, 300, 100_000] {
+        for count in [1, 26, 27, 255, 256, 300, 100_000] {
             assert_eq!(
                 estimates(&fed(&ASKED, &vec![value; count])),
                 [value as f64; 4]
@@ -107,7 +108,7 @@ fn one_value_over_and_over_is_exact() {
 #[test]
 fn slots_are_apart_and_clear() {
     let mut histogram = LogLinear::new(Value::InterArrivalTime, &[50.0], Lines::zeroed(2));
-    histogram.prefetch(&[0, 1, u32::MAX]);
+    histogram.prefetch(CacheLevel::Second, &[0, 1, u32::MAX]);
     for value in 1..=101u64 {
         histogram.update(
             &[0, 1, 2, u32::MAX],

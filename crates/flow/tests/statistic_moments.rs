@@ -2,6 +2,7 @@
 
 use flow::statistic::{Moments, NO_VALUE, Statistic, Value};
 use hw::lines::Lines;
+use hw::prefetch::CacheLevel;
 use proptest::prelude::*;
 
 const FREE: u32 = u32::MAX;
@@ -31,7 +32,7 @@ fn none_one_and_two_values() {
 #[test]
 fn packets_of_no_flow_and_of_other_flows_do_not_count() {
     let mut moments = Moments::new(Value::Size, Lines::zeroed(3));
-    moments.prefetch(&[0, FREE, 2]);
+    moments.prefetch(CacheLevel::First, &[0, FREE, 2]);
     moments.update(&[0, FREE, 2, 0, 3], &[60, 61, 1514, 64, 99]);
     assert_eq!(summary(&moments, 0), [60.0, 62.0, 2.0, 64.0]);
     assert!(summary(&moments, 1)[0].is_nan());

@@ -3,6 +3,7 @@
 use flow::statistic::psquare::Markers;
 use flow::statistic::{NO_VALUE, PSquare, Statistic, Value};
 use hw::lines::Lines;
+use hw::prefetch::CacheLevel;
 use proptest::prelude::*;
 
 /// Jain and Chlamtac 1985, the worked example: twenty observations, whose median is estimated.
@@ -102,7 +103,7 @@ fn constant_values_and_past_2_to_the_24th_observation_markers_still_move() {
 #[test]
 fn a_slot_keeps_its_own_markers_and_is_cleared() {
     let mut estimator = PSquare::new(Value::InterArrivalTime, 50.0, Lines::zeroed(2));
-    estimator.prefetch(&[0, 1, u32::MAX]);
+    estimator.prefetch(CacheLevel::First, &[0, 1, u32::MAX]);
     for value in 0..100u64 {
         let values = [value * 1_000_000_000, 5_000_000_000, 77];
         estimator.update(&[0, 1, u32::MAX], &values);

@@ -2,7 +2,7 @@
 //! flow is then on one page, and costs one walk of the page tables where arrays apart cost one each.
 
 use crate::memory::{HugeSlice, Line, Zeroed};
-use crate::prefetch;
+use crate::prefetch::{self, CacheLevel};
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::ptr::NonNull;
@@ -153,10 +153,10 @@ impl<T: Zeroed> Lines<T> {
         prefetch::address(self.place(index).cast());
     }
 
-    /// Asks for a line that most likely comes from memory and is needed some time later.
+    /// The same into a level of cache.
     #[inline(always)]
-    pub fn prefetch_far(&self, index: usize) {
-        prefetch::far_address(self.place(index).cast());
+    pub fn prefetch_into(&self, level: CacheLevel, index: usize) {
+        prefetch::address_into(level, self.place(index).cast());
     }
 
     /// Takes all memory of these rows from the machine now, that of other columns too.

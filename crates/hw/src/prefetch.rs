@@ -1,17 +1,28 @@
 //! Asking for a cache line before it is needed. A prefetch never faults, whatever the address.
 
+/// The cache into which a line is asked for.
+///
+/// The first level keeps track of few missing lines (24 on AMD's Zen 4), and who asks it for more
+/// waits; the second has twice as many under way, but what it brings has still a way to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheLevel {
+    /// The nearest.
+    #[default]
+    First,
+    /// For lines that most likely come from memory, many of them, and are needed some time later.
+    Second,
+}
+
 /// Asks for the cache line of `slice[index]`; an index past the end asks for nothing useful.
 #[inline(always)]
 pub fn read<T>(slice: &[T], index: usize) {
     line::<READ>(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// The same of a line that most likely comes from memory, and is needed some time later: it goes no
-/// nearer than the second-level cache. A first-level cache keeps track of few missing lines (24 on
-/// AMD's Zen 4), and who asks it for more waits; the second level has twice as many under way.
+/// The same into a level of cache.
 #[inline(always)]
-pub fn far<T>(slice: &[T], index: usize) {
-    line::<FAR>(slice.as_ptr().wrapping_add(index).cast());
+pub fn into<T>(level: CacheLevel, slice: &[T], index: usize) {
+    address_into(level, slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// Asks for the line `offset` bytes after the start of `bytes`, which may lie past the end.
@@ -26,10 +37,13 @@ pub fn address(address: *const u8) {
     line::<READ>(address);
 }
 
-/// The same of a line that most likely comes from memory, as [`far`].
+/// The same into a level of cache.
 #[inline(always)]
-pub fn far_address(address: *const u8) {
-    line::<FAR>(address);
+pub fn address_into(level: CacheLevel, address: *const u8) {
+    match level {
+        CacheLevel::First => line::<READ>(address),
+        CacheLevel::Second => line::<READ_LATER>(address),
+    }
 }
 
 /// Asks for the place behind the last of `values`, to be written.
@@ -45,7 +59,7 @@ pub fn place_behind<T>(values: &[T]) {
 const READ: i32 = 3;
 
 /// Hint of a line that will be read later (`PREFETCHT1`).
-const FAR: i32 = 2;
+const READ_LATER: i32 = 2;
 
 /// Hint of a line that will be written (`PREFETCHW`; nothing where a processor lacks it).
 const WRITE: i32 = 7;

@@ -40,6 +40,7 @@ use crate::record::Column;
 use estimate::Snapshot;
 use histogram::{Ends, State};
 use hw::lines::Lines;
+use hw::prefetch::CacheLevel;
 
 /// Percentiles of one value.
 #[derive(Debug)]
@@ -95,9 +96,9 @@ impl Statistic for LogLinear {
         self.states.populate();
     }
 
-    fn prefetch(&self, slots: &[u32]) {
+    fn prefetch(&self, level: CacheLevel, slots: &[u32]) {
         for &slot in slots {
-            self.states.prefetch_far(slot as usize);
+            self.states.prefetch_into(level, slot as usize);
         }
     }
 

@@ -14,6 +14,7 @@ pub use selection::{Estimator, Selection, SelectionError};
 pub use value::Value;
 
 use crate::record::Column;
+use hw::prefetch::CacheLevel;
 
 /// In place of a value that does not exist: a flow's first packet has no gap.
 pub const NO_VALUE: u64 = u64::MAX;
@@ -25,8 +26,9 @@ pub trait Statistic: Send {
     /// Takes all memory from the machine now.
     fn populate(&mut self);
 
-    /// Asks for the cache lines of these slots, some time before [`Statistic::update`].
-    fn prefetch(&self, slots: &[u32]);
+    /// Asks for the cache lines of these slots into a level of cache, some time before
+    /// [`Statistic::update`].
+    fn prefetch(&self, level: CacheLevel, slots: &[u32]);
 
     /// Takes in a burst, in its order: `values[i]` belongs to the flow in `slots[i]`.
     ///

@@ -10,6 +10,7 @@ use super::{NO_VALUE, Statistic, Value};
 use crate::record::Column;
 use hw::lines::Lines;
 use hw::memory::Line;
+use hw::prefetch::CacheLevel;
 
 /// A flow's line: count, lowest value subtracted from [`NO_VALUE`] (so that zero is the empty
 /// state), highest value, mean and sum of squared deviations as the bits of `f64`.
@@ -41,9 +42,9 @@ impl Statistic for Moments {
         self.states.populate();
     }
 
-    fn prefetch(&self, slots: &[u32]) {
+    fn prefetch(&self, level: CacheLevel, slots: &[u32]) {
         for &slot in slots {
-            self.states.prefetch_far(slot as usize);
+            self.states.prefetch_into(level, slot as usize);
         }
     }
 

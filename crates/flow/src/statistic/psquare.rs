@@ -15,6 +15,7 @@ use super::{NO_VALUE, Statistic, Value, nearest_rank, percentile_column};
 use crate::record::Column;
 use hw::lines::Lines;
 use hw::memory::Line;
+use hw::prefetch::CacheLevel;
 
 /// The five markers of one flow: heights as the bits of `f64` in words 0 to 4; words 5 to 7 hold
 /// the second to fourth position in the lower 48 bits, and 16 bits of the count above.
@@ -164,9 +165,9 @@ impl Statistic for PSquare {
         self.states.populate();
     }
 
-    fn prefetch(&self, slots: &[u32]) {
+    fn prefetch(&self, level: CacheLevel, slots: &[u32]) {
         for &slot in slots {
-            self.states.prefetch_far(slot as usize);
+            self.states.prefetch_into(level, slot as usize);
         }
     }
 

@@ -26,6 +26,7 @@ use crate::hash::FlowHash;
 use crate::record::EndReason;
 use hw::lines::Lines;
 use hw::memory::HugeSlice;
+use hw::prefetch::CacheLevel;
 use hw::tags::{self, TAGS, TagLine};
 use std::io;
 use std::ops::Range;
@@ -426,11 +427,31 @@ impl Bucket {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
+        // A loop for each, in which the level is a constant.
+        match self.staged.level() {
+            level @ CacheLevel::First => {
+                self.run_at::<GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
+            }
+            level @ CacheLevel::Second => {
+                self.run_at::<GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_at<const GAPS: bool, const INTER_ARRIVAL: bool>(
+        &mut self,
+        level: CacheLevel,
+        batch: &Batch,
+        packets: Range<usize>,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> Step {
         let mut start = packets.start;
         while start < packets.end {
-            let end = packets.end.min(start + staged::STEP);
+            let end = packets.end.min(start + staged::step(level));
             self.staged
-                .approach(start, batch, &self.tags, &self.entries, &self.wide);
+                .approach(level, start, batch, &self.tags, &self.entries, &self.wide);
             let result = self.run_step::<GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
             if result != Step::Done {
                 return result;
@@ -488,7 +509,8 @@ impl Bucket {
 
 impl Table for Bucket {
     fn stage(&mut self, batch: &Batch) {
-        self.staged.begin(batch.hashes(), self.buckets, &self.tags);
+        self.staged
+            .begin(batch.hashes(), self.flows, self.buckets, &self.tags);
     }
 
     fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
@@ -523,6 +545,10 @@ impl Table for Bucket {
             (false, true) => self.run::<false, true>(batch, packets, expiry, observed),
             (true, true) => self.run::<true, true>(batch, packets, expiry, observed),
         }
+    }
+
+    fn level(&self) -> CacheLevel {
+        self.staged.level()
     }
 
     fn prefetch(&self, slot: u32) {

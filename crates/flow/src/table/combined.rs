@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::ops::Range;
 use wire::FlowKey;
@@ -75,10 +75,18 @@ impl Table for Combined {
     fn stage(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
-            prefetch::far(&self.tags, bucket);
+            prefetch::into(CacheLevel::Second, &self.tags, bucket);
             self.chains.prefetch_head(bucket);
-            prefetch::far(&self.nodes.entries, bucket * WAYS as usize);
-            prefetch::far(&self.nodes.entries, bucket * WAYS as usize + 1);
+            prefetch::into(
+                CacheLevel::Second,
+                &self.nodes.entries,
+                bucket * WAYS as usize,
+            );
+            prefetch::into(
+                CacheLevel::Second,
+                &self.nodes.entries,
+                bucket * WAYS as usize + 1,
+            );
         }
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
@@ -86,7 +94,7 @@ impl Table for Combined {
                 && let Some(head) = self.chains.head(bucket)
             {
                 self.chains.prefetch_link(head);
-                prefetch::far(&self.nodes.entries, head as usize);
+                prefetch::into(CacheLevel::Second, &self.nodes.entries, head as usize);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::ops::Range;
 use wire::FlowKey;
@@ -51,9 +51,17 @@ impl DoubleHash {
 impl Table for DoubleHash {
     fn stage(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
-            prefetch::far(&self.tags, bucket_of(hash));
-            prefetch::far(&self.nodes.entries, bucket_of(hash) * WAYS as usize);
-            prefetch::far(&self.nodes.entries, bucket_of(hash) * WAYS as usize + 1);
+            prefetch::into(CacheLevel::Second, &self.tags, bucket_of(hash));
+            prefetch::into(
+                CacheLevel::Second,
+                &self.nodes.entries,
+                bucket_of(hash) * WAYS as usize,
+            );
+            prefetch::into(
+                CacheLevel::Second,
+                &self.nodes.entries,
+                bucket_of(hash) * WAYS as usize + 1,
+            );
         }
     }
 

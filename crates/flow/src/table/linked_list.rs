@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::ops::Range;
 use wire::FlowKey;
@@ -48,11 +48,11 @@ impl Chains {
     }
 
     pub(super) fn prefetch_head(&self, bucket: usize) {
-        prefetch::far(&self.heads, bucket);
+        prefetch::into(CacheLevel::Second, &self.heads, bucket);
     }
 
     pub(super) fn prefetch_link(&self, slot: u32) {
-        prefetch::far(&self.links, (slot - self.base) as usize);
+        prefetch::into(CacheLevel::Second, &self.links, (slot - self.base) as usize);
     }
 
     /// The node of the hash in its chain, or the last node of the chain, if any.
@@ -142,7 +142,7 @@ impl Table for LinkedList {
         for &hash in batch.hashes() {
             if let Some(slot) = self.chains.head(bucket_of(hash)) {
                 self.chains.prefetch_link(slot);
-                prefetch::far(&self.nodes.entries, slot as usize);
+                prefetch::into(CacheLevel::Second, &self.nodes.entries, slot as usize);
             }
         }
     }

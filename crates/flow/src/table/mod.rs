@@ -19,7 +19,7 @@ use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
 use hw::memory::HugeSlice;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::ops::Range;
 use std::str::FromStr;
@@ -109,6 +109,11 @@ pub trait Table: Send {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step;
+
+    /// The cache into which what is kept of the staged batch's flows is best asked for.
+    fn level(&self) -> CacheLevel {
+        CacheLevel::Second
+    }
 
     /// Brings the flow in `slot` near.
     fn prefetch(&self, slot: u32);
@@ -290,7 +295,7 @@ impl WideKeys {
 
     #[inline(always)]
     fn prefetch(&self, slot: u32) {
-        prefetch::far(&self.0, slot as usize);
+        prefetch::read(&self.0, slot as usize);
     }
 
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {

@@ -160,7 +160,7 @@ impl Nodes {
 macro_rules! node_table {
     () => {
         fn prefetch(&self, slot: u32) {
-            prefetch::far(&self.nodes.entries, slot as usize);
+            prefetch::read(&self.nodes.entries, slot as usize);
         }
 
         fn entry(&self, slot: u32) -> &Entry {

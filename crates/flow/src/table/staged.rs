@@ -1,26 +1,37 @@
 //! Where the flows of a burst are looked for in the bucket table, and when that is asked for: a group of
 //! tag lines, then a group of entries, by turns, some packets ahead of those that are counted meanwhile.
 //!
-//! What comes from memory is asked for into the second-level cache: the first keeps track of few missing
-//! lines (24 on AMD's Zen 4), and more than these would have to wait. Entries are asked for once more,
-//! into the first level, just before they are needed: most often they are near then.
+//! Of few flows, most is in some cache, and is asked for into the first level, few packets ahead. Of
+//! many flows it comes from memory, and is asked for into the second level, which has more lines under
+//! way; entries once more into the first, just before they are needed: most often they are near then.
 
 use super::WideKeys;
 use crate::batch::{BURST, Batch};
 use crate::entry::Entry;
 use hw::lines::Lines;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use hw::tags::{self, TagLine};
 
+/// From so many flows on, most of what is kept of them is in no cache.
+const MANY_FLOWS: usize = 100_000;
+
+/// How far ahead of the packet at hand entries are asked for, at most, and tag lines: in groups.
+const ENTRIES_AHEAD: usize = 2;
+const LINES_AHEAD: usize = 4;
+
 /// Packets that are counted between two groups of requests.
-pub(super) const STEP: usize = 16;
+#[inline(always)]
+pub(super) const fn step(level: CacheLevel) -> usize {
+    match level {
+        CacheLevel::First => 8,
+        CacheLevel::Second => 16,
+    }
+}
 
 /// Packets whose tag lines, or whose entries, are asked for together: two steps' worth, by turns.
-const GROUP: usize = 2 * STEP;
-
-/// How far ahead of the packet at hand entries are asked for, at most, and tag lines.
-const ENTRIES_AHEAD: usize = 2 * GROUP;
-const LINES_AHEAD: usize = 4 * GROUP;
+const fn group(level: CacheLevel) -> usize {
+    2 * step(level)
+}
 
 /// What is known of a burst before it is counted.
 pub(super) struct Staged {
@@ -32,6 +43,7 @@ pub(super) struct Staged {
     asked: usize,
     /// Packets whose entries were asked for.
     located: usize,
+    level: CacheLevel,
 }
 
 impl Default for Staged {
@@ -43,6 +55,7 @@ impl Default for Staged {
             packets: 0,
             asked: 0,
             located: 0,
+            level: CacheLevel::First,
         }
     }
 }
@@ -71,24 +84,34 @@ impl Staged {
         self.slots[at]
     }
 
-    /// Begins a burst: asks for the tag lines of its first flows.
-    pub(super) fn begin(&mut self, hashes: &[u64], buckets: u32, lines: &[TagLine]) {
+    /// The cache into which what is kept of flows is asked for.
+    pub(super) fn level(&self) -> CacheLevel {
+        self.level
+    }
+
+    /// Begins a burst, of a table of so many flows: asks for the tag lines of its first ones.
+    pub(super) fn begin(&mut self, hashes: &[u64], flows: usize, buckets: u32, lines: &[TagLine]) {
         self.packets = hashes.len().min(BURST);
         (self.asked, self.located) = (0, 0);
+        self.level = if flows < MANY_FLOWS {
+            CacheLevel::First
+        } else {
+            CacheLevel::Second
+        };
         let places = self.buckets.iter_mut().zip(&mut self.tags);
         for (&hash, (bucket, tag)) in hashes.iter().zip(places) {
             *bucket = bucket_of(hash, buckets);
             *tag = tag_of(hash);
         }
-        self.ask(LINES_AHEAD, lines);
+        self.ask(self.level, LINES_AHEAD * group(self.level), lines);
     }
 
     /// Asks for the tag lines of the packets up to `end`, as far as that was not done.
     #[inline(always)]
-    fn ask(&mut self, end: usize, lines: &[TagLine]) {
+    fn ask(&mut self, level: CacheLevel, end: usize, lines: &[TagLine]) {
         let end = end.min(self.packets);
         for &bucket in &self.buckets[self.asked.min(end)..end] {
-            prefetch::far(lines, bucket as usize);
+            prefetch::into(level, lines, bucket as usize);
         }
         self.asked = end;
     }
@@ -101,25 +124,29 @@ impl Staged {
         begins.count()
     }
 
-    /// To be called before the packets from `at` on are counted, a [`STEP`] of them at most: asks for
-    /// what those behind them need, and finds where their own flows most likely are.
+    /// To be called before the packets from `at` on are counted, a [step] of them at most:
+    /// asks for what those behind them need, and finds where their own flows most likely are.
     #[inline(always)]
     pub(super) fn approach(
         &mut self,
+        level: CacheLevel,
         at: usize,
         batch: &Batch,
         lines: &[TagLine],
         entries: &Lines<Entry>,
         wide: &WideKeys,
     ) {
-        let end = self.located.min(at + STEP);
-        for &slot in &self.slots[at.min(end)..end] {
-            entries.prefetch(slot as usize);
+        if level == CacheLevel::Second {
+            let end = self.located.min(at + step(level));
+            for &slot in &self.slots[at.min(end)..end] {
+                entries.prefetch(slot as usize);
+            }
         }
-        if at % GROUP < STEP {
-            self.locate(at + ENTRIES_AHEAD, batch, lines, entries, wide);
+        if at % group(level) < step(level) {
+            let end = at + ENTRIES_AHEAD * group(level);
+            self.locate(level, end, batch, lines, entries, wide);
         } else {
-            self.ask(at + LINES_AHEAD, lines);
+            self.ask(level, at + LINES_AHEAD * group(level), lines);
         }
     }
 
@@ -128,6 +155,7 @@ impl Staged {
     #[inline(always)]
     fn locate(
         &mut self,
+        level: CacheLevel,
         end: usize,
         batch: &Batch,
         lines: &[TagLine],
@@ -135,13 +163,13 @@ impl Staged {
         wide: &WideKeys,
     ) {
         while self.located < end.min(self.packets) {
-            let group = self.located..(self.located + GROUP).min(self.packets);
+            let group = self.located..(self.located + group(level)).min(self.packets);
             self.located = group.end;
             let slots = &mut self.slots[group.clone()];
             let (buckets, tags) = (&self.buckets[group.clone()], &self.tags[group.clone()]);
             tags::candidates(lines, buckets, tags, slots);
             for (&slot, packet) in slots.iter().zip(&batch.packets()[group]) {
-                entries.prefetch_far(slot as usize);
+                entries.prefetch_into(level, slot as usize);
                 if packet.wide != 0 {
                     wide.prefetch(slot);
                 }
