@@ -210,6 +210,10 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
             header.store(line);
             return;
         }
+        None if !header.is_wide() && header.smallest == code && header.end == code + 1 => {
+            Window::alike(code, WIDE, 1 + u32::from(u8::MAX)).store(line);
+            return;
+        }
         _ => {}
     }
     let mut window = Window::load(line, ends);

@@ -73,7 +73,8 @@ impl Window {
 
     /// Counts codes, of which there must be at least one.
     fn from_codes(codes: &mut [u16], ends: &Ends) -> Self {
-        let mut window = Self::around(codes, ends);
+        let (smallest, largest) = extremes(codes);
+        let mut window = Self::within(smallest, largest).around(codes, ends);
         for &code in &*codes {
             window.counts[window.bin_of(u32::from(code))] += 1;
         }
@@ -83,7 +84,12 @@ impl Window {
     /// Counts the codes that `line` keeps, as many as it can, in narrow counters.
     pub(super) fn count_kept(line: &mut State, ends: &Ends) {
         let (mut codes, _) = kept_codes(line);
-        let window = Self::around(&mut codes, ends);
+        let (smallest, largest) = extremes(&codes);
+        if smallest == largest {
+            Self::alike(smallest, NARROW, WIDE as u32).store(line);
+            return;
+        }
+        let window = Self::within(smallest, largest).around(&mut codes, ends);
         let bins = codes.map(|code| window.bin_of(u32::from(code)) as u8);
         let mut counters = [0; NARROW];
         for bin in bins {
@@ -93,11 +99,20 @@ impl Window {
         line.0[HEADER..NUMBER].copy_from_slice(&counters);
     }
 
-    /// The window that fits these codes, at least one; they are not counted.
+    /// So many of one code and no other, as the gaps of flows in turn. Quick, because many such flows
+    /// come here in step.
+    pub(super) fn alike(code: u16, limit: usize, count: u32) -> Self {
+        let mut window = Self::within(code, code);
+        window.limit = limit;
+        (window.shift, window.base) = window.fit(limit, window.smallest, window.largest);
+        window.counts[window.bin_of(window.smallest)] = count;
+        window
+    }
+
+    /// Nothing so far, and the finest bins.
     #[inline(always)]
-    fn around(codes: &mut [u16], ends: &Ends) -> Self {
-        let (smallest, largest) = extremes(codes);
-        let mut window = Self {
+    fn within(smallest: u16, largest: u16) -> Self {
+        Self {
             smallest: u32::from(smallest),
             largest: u32::from(largest),
             base: 0,
@@ -106,11 +121,16 @@ impl Window {
             halvings: 0,
             sound: true,
             counts: [0; NARROW],
-        };
+        }
+    }
+
+    /// The window that fits these codes, at least one, between its extremes; they are not counted.
+    #[inline(always)]
+    fn around(mut self, codes: &mut [u16], ends: &Ends) -> Self {
         let may_be_below = ((ends.below * codes.len() as f64) as usize).min(codes.len() - 1);
         let lower = nth_smallest(codes, may_be_below);
-        (window.shift, window.base) = window.fit(NARROW, u32::from(lower), window.largest);
-        window
+        (self.shift, self.base) = self.fit(NARROW, u32::from(lower), self.largest);
+        self
     }
 
     /// Puts the histogram back.
@@ -162,10 +182,10 @@ impl Window {
 
     /// The lowest code that must not be lumped with those below.
     fn lower(&self, ends: &Ends) -> u32 {
-        let may_be_below = ends.below * self.total() as f64;
-        let mut sum = 0.0;
+        let may_be_below = (ends.below * self.total() as f64) as u64;
+        let mut sum = 0;
         for (place, &count) in self.counts[..self.limit].iter().enumerate() {
-            sum += f64::from(count);
+            sum += u64::from(count);
             if sum > may_be_below {
                 return (self.base + place as u32) << self.shift;
             }
@@ -278,10 +298,10 @@ impl Window {
 
     /// The highest code that must not be lumped with those above.
     fn upper(&self, ends: &Ends) -> u32 {
-        let may_be_above = ends.above * self.total() as f64;
-        let mut sum = 0.0;
+        let may_be_above = (ends.above * self.total() as f64) as u64;
+        let mut sum = 0;
         for (place, &count) in self.counts[..self.limit].iter().enumerate().rev() {
-            sum += f64::from(count);
+            sum += u64::from(count);
             if sum > may_be_above {
                 return (((self.base + place as u32 + 1) << self.shift) - 1).min(self.largest);
             }
