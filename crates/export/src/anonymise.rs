@@ -143,14 +143,7 @@ impl Anonymiser {
     /// this, both are part of them.
     #[must_use]
     pub const fn of_flows(mut self, flow: FlowDefinition) -> Self {
-        self.in_key = match flow {
-            FlowDefinition::FiveTuple
-            | FlowDefinition::Bidirectional
-            | FlowDefinition::SourceDestination => [true, true],
-            FlowDefinition::Source => [true, false],
-            FlowDefinition::Destination => [false, true],
-            FlowDefinition::Rss => [false, false],
-        };
+        self.in_key = flow.addresses();
         self
     }
 

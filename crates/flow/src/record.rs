@@ -22,6 +22,25 @@ pub enum FlowDefinition {
     Rss,
 }
 
+impl FlowDefinition {
+    /// Whether the source address, and the destination address, is part of a flow's key.
+    #[must_use]
+    pub const fn addresses(self) -> [bool; 2] {
+        match self {
+            Self::FiveTuple | Self::Bidirectional | Self::SourceDestination => [true, true],
+            Self::Source => [true, false],
+            Self::Destination => [false, true],
+            Self::Rss => [false, false],
+        }
+    }
+
+    /// Whether ports and protocol are.
+    #[must_use]
+    pub const fn has_ports(self) -> bool {
+        matches!(self, Self::FiveTuple | Self::Bidirectional)
+    }
+}
+
 /// Why a flow ended: IPFIX flowEndReason, with TCP's two ways told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndReason {

@@ -4,10 +4,9 @@ use crate::acquisition_text::SummaryAcquisition;
 use crate::collector::{Collected, bytes, packets};
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
-use flow::Record;
+use flow::{FlowDefinition, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use wire::{Malformed, NoFlow};
 
 /// Changes when a field changes its meaning or goes.
@@ -136,9 +135,12 @@ struct TopFlow {
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<String>,
-    source_transport_port: u16,
-    destination_transport_port: u16,
-    protocol_identifier: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_transport_port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination_transport_port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_identifier: Option<u8>,
     packets: u64,
     bytes: u64,
 }
@@ -224,7 +226,11 @@ impl Summary {
                     cpu_seconds: queue.cpu.as_secs_f64(),
                 })
                 .collect(),
-            top_flows: collected.top.iter().map(TopFlow::new).collect(),
+            top_flows: collected
+                .top
+                .iter()
+                .map(|record| TopFlow::new(record, plan.meter.flow))
+                .collect(),
         }
     }
 }
@@ -257,15 +263,18 @@ impl SummaryBooks {
 }
 
 impl TopFlow {
-    fn new(record: &Record) -> Self {
-        let address = |address: IpAddr| (record.key.hash().is_none()).then(|| address.to_string());
+    /// What the key does not have is absent.
+    fn new(record: &Record, flow: FlowDefinition) -> Self {
+        let key = &record.key;
+        let [source, destination] = flow.addresses();
+        let ports = flow.has_ports();
         Self {
-            flow_hash: record.key.hash(),
-            source: address(record.key.source_address()),
-            destination: address(record.key.destination_address()),
-            source_transport_port: record.key.source_port,
-            destination_transport_port: record.key.destination_port,
-            protocol_identifier: record.key.protocol,
+            flow_hash: key.hash(),
+            source: source.then(|| key.source_address().to_string()),
+            destination: destination.then(|| key.destination_address().to_string()),
+            source_transport_port: ports.then_some(key.source_port),
+            destination_transport_port: ports.then_some(key.destination_port),
+            protocol_identifier: ports.then_some(key.protocol),
             packets: packets(record),
             bytes: bytes(record),
         }
