@@ -5,7 +5,8 @@
 //! older one leave, beside as many packets of flows that stay.
 //!
 //! Frames are copied into a buffer that stays in the cache before each burst, as a NIC puts them
-//! there; the copy is not in the time. A burst is of 256 packets unless told otherwise. Medians over rounds of the mean over bursts.
+//! there; the copy is not in the time. A burst is of 256 packets unless told otherwise. Medians over
+//! rounds of the mean over bursts.
 //!
 //! `cargo run --release -p flowatch-engine --example bench_path [-- statistics|flood] [burst=N]
 //! [flows …]`

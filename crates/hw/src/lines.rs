@@ -127,7 +127,8 @@ impl<T: Zeroed> Lines<T> {
 
     #[inline(always)]
     fn place(&self, index: usize) -> *mut T {
-        self.start.wrapping_byte_add(index * self.row_bytes)
+        self.start
+            .wrapping_byte_add(index.wrapping_mul(self.row_bytes))
     }
 
     /// The line of this index, if there is one.
@@ -242,6 +243,9 @@ mod tests {
         let none = Lines::<Line<u64, 8>>::default();
         none.populate();
         assert!(none.is_empty() && none.get(0).is_none());
+        Lines::<Line<u64, 8>>::try_zeroed(3)
+            .unwrap()
+            .prefetch(usize::MAX);
         assert!(Lines::<Line<u64, 8>>::try_zeroed(0).unwrap().is_empty());
         assert!(Rows::try_together(usize::MAX / 2, 3).is_err());
         assert!(Rows::try_apart(1 << 50, 1).is_err());

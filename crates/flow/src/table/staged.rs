@@ -124,8 +124,8 @@ impl Staged {
         begins.count()
     }
 
-    /// To be called before the packets from `at` on are counted, a [step] of them at most:
-    /// asks for what those behind them need, and finds where their own flows most likely are.
+    /// To be called before the packets from `at` on are counted, a [step] of them at most: asks for
+    /// what those behind them need, and finds where their own flows most likely are.
     #[inline(always)]
     pub(super) fn approach(
         &mut self,
