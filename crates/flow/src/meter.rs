@@ -10,8 +10,8 @@ use crate::names::Applications;
 use crate::record::{EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use crate::statistic::{Selection, Statistic, Value};
 use crate::table::{
-    Bucket, Combined, DoubleHash, LinkedList, NO_SLOT, NO_VALUE, Observed, Step, Table, TableKind,
-    WIDE_KEY_BYTES,
+    Bucket, Combined, DoubleHash, LinkedList, MANY_FLOWS, NO_SLOT, NO_VALUE, Observed, Step, Table,
+    TableKind, WIDE_KEY_BYTES,
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::lines::Rows;
@@ -200,13 +200,20 @@ fn wide_key(slot: u32, entry: &Entry, initiator: usize, table: &dyn Table) -> Fl
     if initiator == 1 { key.reversed() } else { key }
 }
 
-/// The table, and a column of rows for each statistic: beside the entries where the table is ours.
+/// The table, and a column of rows for each statistic: beside the entries where the table is ours and
+/// its flows come from memory, which brings two lines together sooner than two lines apart; from a
+/// cache it does not.
 fn table_and_rows(options: &MeterOptions) -> io::Result<(Box<dyn Table>, Rows)> {
     let (flows_max, wanted) = (options.flows_max, options.statistics.wanted());
     let kept = options.statistics.build(&mut Rows::default()).len();
     let table: Box<dyn Table> = match options.table {
         TableKind::Bucket => {
-            let mut rows = Rows::try_together(Bucket::slots_for(flows_max), 1 + kept)?;
+            let lines = if flows_max < MANY_FLOWS {
+                Rows::try_apart
+            } else {
+                Rows::try_together
+            };
+            let mut rows = lines(Bucket::slots_for(flows_max), 1 + kept)?;
             let entries = rows.take();
             let table = Bucket::new(flows_max, options.flow_hash(), wanted, entries)?;
             return Ok((Box::new(table), rows));

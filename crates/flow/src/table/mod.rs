@@ -13,6 +13,7 @@ pub use bucket::Bucket;
 pub use combined::Combined;
 pub use double_hash::DoubleHash;
 pub use linked_list::LinkedList;
+pub(crate) use staged::MANY_FLOWS;
 
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::{Entry, FlowEntry};

@@ -13,7 +13,7 @@ use hw::prefetch::{self, CacheLevel};
 use hw::tags::{self, TagLine};
 
 /// From so many flows on, most of what is kept of them is in no cache.
-const MANY_FLOWS: usize = 100_000;
+pub(crate) const MANY_FLOWS: usize = 100_000;
 
 /// How far ahead of the packet at hand entries are asked for, at most, and tag lines: in groups.
 const ENTRIES_AHEAD: usize = 2;
