@@ -8,7 +8,7 @@ use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
-use port::{Burst, Port};
+use port::{Counted, Port, PortError, Received};
 use std::thread;
 
 /// Runs one thread for each port. Of ports that read the same packets only the first is read.
@@ -77,15 +77,18 @@ fn work(
 struct Counting(Count);
 
 impl Handler for Counting {
-    async fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
-        let lengths = burst
-            .frames
-            .iter()
-            .map(|frame| u64::from(frame.wire_length));
-        self.0 += Count {
-            packets: burst.frames.len() as u64,
-            bytes: lengths.sum(),
+    async fn receive(
+        &mut self,
+        _: &mut Intake,
+        port: &mut dyn Port,
+    ) -> Result<Received<()>, PortError> {
+        let counted = |Counted { frames, bytes }| {
+            self.0 += Count {
+                packets: frames,
+                bytes,
+            };
         };
+        Ok(port.count()?.map(counted))
     }
 
     async fn idle(&mut self, _: &mut Intake) {}

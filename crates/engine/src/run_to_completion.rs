@@ -12,7 +12,7 @@ use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
 use crate::steer::Steer;
 use flow::{Batch, InFrames, Meter};
-use port::{Burst, Port};
+use port::{Burst, Port, PortError, Received};
 use std::thread;
 
 /// Runs one thread for each port, with a meter each.
@@ -133,8 +133,9 @@ struct Counting<'a> {
     place: Option<&'a QueueProgress>,
 }
 
-impl Handler for Counting<'_> {
-    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+impl Counting<'_> {
+    /// Reads a burst.
+    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         self.batch.clear();
         intake.read(burst, &mut self.batch);
         let payloads = InFrames(burst.frames);
@@ -164,6 +165,20 @@ impl Handler for Counting<'_> {
             // Time goes on for the flows of a share that has no packet.
             self.meter.advance(intake.clock_ms(), &mut self.records);
         }
+    }
+}
+
+impl Handler for Counting<'_> {
+    async fn receive(
+        &mut self,
+        intake: &mut Intake,
+        port: &mut dyn Port,
+    ) -> Result<Received<()>, PortError> {
+        let received = port.receive()?;
+        if let Received::Burst(burst) = &received {
+            self.burst(intake, burst);
+        }
+        Ok(received.map(drop))
     }
 
     async fn idle(&mut self, intake: &mut Intake) {

@@ -279,7 +279,7 @@ impl<P: Port> Wrapper for Faulty<P> {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
+    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         while self.ready.is_empty() {
             let burst = match self.port.receive()? {
                 Received::Burst(burst) => burst,

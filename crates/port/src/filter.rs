@@ -263,7 +263,7 @@ impl<P: Port> Wrapper for Filtered<P> {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
+    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         for _ in 0..PATIENCE_BURSTS {
             let burst = match self.port.receive()? {
                 Received::Burst(burst) => burst,

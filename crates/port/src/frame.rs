@@ -50,11 +50,30 @@ pub struct Burst<'a> {
     pub frames: &'a [Frame<'a>],
 }
 
-/// The outcome of one [`Port::receive`].
+/// Frames received together of which nobody asks more than how many they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Frames, at least one.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+impl From<Burst<'_>> for Counted {
+    fn from(burst: Burst<'_>) -> Self {
+        let lengths = burst.frames.iter();
+        Self {
+            frames: burst.frames.len() as u64,
+            bytes: lengths.map(|frame| u64::from(frame.wire_length)).sum(),
+        }
+    }
+}
+
+/// The outcome of one [`Port::receive`] or [`Port::count`].
 #[derive(Debug)]
-pub enum Received<'a> {
+pub enum Received<B> {
     /// Frames, valid until the next call.
-    Burst(Burst<'a>),
+    Burst(B),
     /// Nothing within the port's waiting time.
     Idle,
     /// Something of the input cannot be read, said in one line. All frames before it have been
@@ -63,6 +82,19 @@ pub enum Received<'a> {
     Fault(String),
     /// There will be no more.
     End,
+}
+
+impl<B> Received<B> {
+    /// The same with something else in place of the frames.
+    #[inline]
+    pub fn map<T>(self, change: impl FnOnce(B) -> T) -> Received<T> {
+        match self {
+            Self::Burst(burst) => Received::Burst(change(burst)),
+            Self::Idle => Received::Idle,
+            Self::Fault(message) => Received::Fault(message),
+            Self::End => Received::End,
+        }
+    }
 }
 
 /// Counters that a port keeps besides the frames it hands over.
@@ -155,7 +187,15 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// When the port cannot go on. All frames before the fault have been handed over.
-    fn receive(&mut self) -> Result<Received<'_>, PortError>;
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError>;
+
+    /// [`Port::receive`] for who only counts, which need not tell anything of each frame.
+    ///
+    /// # Errors
+    /// As there.
+    fn count(&mut self) -> Result<Received<Counted>, PortError> {
+        Ok(self.receive()?.map(Counted::from))
+    }
 
     /// The counters since the port was opened.
     fn counters(&mut self) -> Counters;

@@ -1,6 +1,6 @@
 //! A port that ends after a number of frames (`-c`).
 
-use crate::frame::{Burst, Counters, Port, PortError, Received};
+use crate::frame::{BURST, Burst, Counted, Counters, Port, PortError, Received};
 use crate::wrapper::Wrapper;
 
 /// Hands over the first `most` frames of another port, exactly, then ends.
@@ -35,7 +35,7 @@ impl<P: Port> Wrapper for Limited<P> {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
+    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         if self.left == 0 {
             return Ok(Received::End);
         }
@@ -54,6 +54,18 @@ impl<P: Port> Wrapper for Limited<P> {
         Ok(Received::Burst(Burst {
             link: burst.link,
             frames,
+        }))
+    }
+
+    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
+        if self.left < BURST as u64 {
+            return Ok(self.pass_on()?.map(Counted::from));
+        }
+        Ok(self.port.count()?.map(|counted| {
+            self.left -= counted.frames;
+            self.frames += counted.frames;
+            self.bytes += counted.bytes;
+            counted
         }))
     }
 
@@ -88,6 +100,22 @@ mod tests {
             assert_eq!(times, (0..expected.cast_signed()).collect::<Vec<_>>());
             let counters = limited.counters();
             assert_eq!((counters.frames, counters.bytes), (expected, expected * 60));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_as_exact_for_who_only_counts() {
+        for most in [0u64, 1, 255, 256, 257, 300, 1000] {
+            let frames = (0..300).map(|number| (number, 60, [0u8; 20]));
+            let mut limited = Limited::new(MemoryPort::new(LinkType::Ethernet, frames), most);
+            let mut frames = 0;
+            while let Received::Burst(counted) = limited.count().expect("memory has no errors") {
+                assert_eq!(counted.bytes, counted.frames * 60);
+                frames += counted.frames;
+            }
+            assert_eq!(frames, most.min(300));
+            let counters = limited.counters();
+            assert_eq!((counters.frames, counters.bytes), (frames, frames * 60));
         }
     }
 }

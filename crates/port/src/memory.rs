@@ -191,7 +191,7 @@ impl Clone for MemoryPort {
 }
 
 impl Port for MemoryPort {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         if self.stored.burst(self.run, self.next, self.burst).is_none() {
             (self.run, self.next) = (self.run + 1, 0);
         }

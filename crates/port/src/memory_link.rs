@@ -114,7 +114,7 @@ impl Transmit for MemorySender {
 }
 
 impl Port for MemoryReceiver {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         for carried in self.held.drain(..) {
             // They came from a ring of this size.
             let _ = self.empty.push(carried);

@@ -1,6 +1,6 @@
 //! Ports around a port.
 
-use crate::frame::{Counters, Port, PortError, Received, Rss};
+use crate::frame::{Burst, Counted, Counters, Port, PortError, Received, Rss};
 
 /// A port that changes what another one hands over. Whatever else is asked of it, the other answers:
 /// that is written here, once for all.
@@ -18,8 +18,16 @@ pub trait Wrapper: Send {
     ///
     /// # Errors
     /// When the port within cannot go on.
-    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
+    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.inner_mut().receive()
+    }
+
+    /// [`Port::count`].
+    ///
+    /// # Errors
+    /// As above.
+    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
+        Ok(self.pass_on()?.map(Counted::from))
     }
 
     /// [`Port::counters`], made of those of the port within.
@@ -38,6 +46,10 @@ impl<P: Port + ?Sized> Wrapper for Box<P> {
     fn inner_mut(&mut self) -> &mut P {
         self
     }
+
+    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
+        self.inner_mut().count()
+    }
 }
 
 #[deny(
@@ -45,8 +57,12 @@ impl<P: Port + ?Sized> Wrapper for Box<P> {
     reason = "what is not passed on here, no wrapper passes on"
 )]
 impl<W: Wrapper> Port for W {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.pass_on()
+    }
+
+    fn count(&mut self) -> Result<Received<Counted>, PortError> {
+        self.count_on()
     }
 
     fn counters(&mut self) -> Counters {
@@ -88,6 +104,11 @@ mod tests {
     use super::*;
     use crate::{Faults, Faulty, Filtered, Limited};
 
+    const ODD: Counted = Counted {
+        frames: 6,
+        bytes: 66,
+    };
+
     /// Answers to everything what no port says unasked.
     #[derive(Default)]
     struct Odd {
@@ -95,12 +116,16 @@ mod tests {
     }
 
     impl Port for Odd {
-        fn receive(&mut self) -> Result<Received<'_>, PortError> {
+        fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
             Ok(if self.stopped {
                 Received::End
             } else {
                 Received::Fault("odd".into())
             })
+        }
+
+        fn count(&mut self) -> Result<Received<Counted>, PortError> {
+            Ok(Received::Burst(ODD))
         }
 
         fn counters(&mut self) -> Counters {
@@ -142,8 +167,9 @@ mod tests {
 
     #[test]
     fn a_wrapper_passes_on_whatever_it_does_not_change() {
-        let wrappers: [Box<dyn Port>; 5] = [
-            Box::new(Box::new(Odd::default())),
+        let mut boxed = Box::new(Odd::default()) as Box<dyn Port>;
+        assert!(matches!(Port::count(&mut boxed), Ok(Received::Burst(ODD))));
+        let wrappers: [Box<dyn Port>; 4] = [
             Box::new(Limited::new(Odd::default(), 1)),
             Box::new(Filtered::new(Odd::default(), "udp").unwrap()),
             Box::new(Faulty::new(Odd::default(), Faults::default())),
@@ -159,6 +185,8 @@ mod tests {
             let counters = port.counters();
             assert_eq!((counters.dropped, counters.position), (7, 8));
             assert!(matches!(port.receive(), Ok(Received::Fault(told)) if told == "odd"));
+            // What hands over other frames counts those.
+            assert!(matches!(port.count(), Ok(Received::Fault(told)) if told == "odd"));
             port.stop();
             assert!(matches!(port.receive(), Ok(Received::End)));
         }

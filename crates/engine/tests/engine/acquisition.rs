@@ -4,7 +4,7 @@
 use crate::runs;
 use engine::{Acquisition, Loss, Model, Options, When};
 use flow::MeterOptions;
-use port::{Counters, MemoryPort, Port, PortError, Received};
+use port::{Burst, Counters, MemoryPort, Port, PortError, Received};
 use std::time::Duration;
 
 fn packets(count: u32) -> Vec<(u8, i64)> {
@@ -80,7 +80,7 @@ struct Flood {
 }
 
 impl Port for Flood {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.bursts += 1;
         self.frames.receive()
     }

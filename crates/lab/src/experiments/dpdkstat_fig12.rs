@@ -143,7 +143,7 @@ impl Wrapper for Timed {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<'_>, PortError> {
+    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         let entered = ticks();
         let received = self.port.receive()?;
         let left = ticks();

@@ -326,7 +326,7 @@ impl VirtualPort {
 }
 
 impl Port for VirtualPort {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.pass(ticks());
         if !self.wait() {
             return Ok(Received::End);

@@ -396,7 +396,7 @@ impl AfPacket {
 }
 
 impl Port for AfPacket {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         let mut ready = self.advance();
         if !ready {
             if let Some(fault) = self.wait_for_frames()? {

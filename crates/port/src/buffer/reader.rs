@@ -153,7 +153,7 @@ impl BufferPort {
 }
 
 impl Port for BufferPort {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         if self.left() == 0 {
             // Looked at first: what was written before the end is seen after it.
             let ended = self.shared.ended.load(Ordering::Acquire);

@@ -18,7 +18,9 @@ use super::shim::{self, Mbuf, Mempool, Told};
 use super::software_nic::QueueRing;
 use super::statistics::Counting;
 use super::thread;
-use crate::frame::{BURST, Burst, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
+use crate::frame::{
+    BURST, Burst, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
+};
 use crate::frame_list::FrameList;
 
 /// Polls in vain between two looks at the clock.
@@ -89,9 +91,20 @@ struct Leader {
     waiting: Option<Instant>,
 }
 
+/// What is asked of the frames that are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// What there is to say of each.
+    Each,
+    /// Their bytes.
+    Bytes,
+}
+
 /// The buffers of the frames that are handed over, and what the shim says of them.
 struct Buffers {
     held: usize,
+    /// Their bytes on the wire, where these are asked for.
+    bytes: u64,
     /// The pool that they all go back to as they are, if there is one.
     pool: *mut Mempool,
     buffers: Box<[*mut Mbuf; BURST]>,
@@ -113,6 +126,7 @@ impl Buffers {
     fn new() -> Self {
         Self {
             held: 0,
+            bytes: 0,
             pool: ptr::null_mut(),
             buffers: Box::new([ptr::null_mut(); BURST]),
             told: Box::new([NOTHING; BURST]),
@@ -121,20 +135,24 @@ impl Buffers {
 
     /// Receives at most `most` frames; the buffers of those before must be back.
     #[inline]
-    fn receive(&mut self, device: &Device, queue: u16, most: usize) -> usize {
+    fn receive(&mut self, device: &Device, queue: u16, most: usize, asked: Asked) -> usize {
         debug_assert_eq!(self.held, 0);
+        let (port, rings_go) = (device.port, device.rings_go());
+        let most = most.min(BURST) as u32;
+        let (buffers, pool) = (self.buffers.as_mut_ptr(), &raw mut self.pool);
         // SAFETY: the port is started and has the queue, which no other thread reads; every array
         // has room for `BURST` frames.
         let count = unsafe {
-            shim::flowatch_dpdk_receive(
-                device.port,
-                queue,
-                device.rings_go(),
-                most.min(BURST) as u32,
-                self.buffers.as_mut_ptr(),
-                self.told.as_mut_ptr(),
-                &raw mut self.pool,
-            )
+            match asked {
+                Asked::Each => {
+                    let told = self.told.as_mut_ptr();
+                    shim::flowatch_dpdk_receive(port, queue, rings_go, most, buffers, told, pool)
+                }
+                Asked::Bytes => {
+                    let bytes = &raw mut self.bytes;
+                    shim::flowatch_dpdk_count(port, queue, rings_go, most, buffers, bytes, pool)
+                }
+            }
         };
         self.held = count as usize;
         self.held
@@ -260,9 +278,15 @@ impl DpdkPort {
         self.notices.pop_front()
     }
 
+    /// Receives at most `most` frames.
+    #[inline(always)]
+    fn fill(&mut self, most: usize, asked: Asked) -> usize {
+        self.buffers.receive(&self.device, self.queue, most, asked)
+    }
+
     /// Polls an empty queue for as long as there is patience. What to say of the link, if anything.
     #[cold]
-    fn wait(&mut self) -> Result<Option<String>, PortError> {
+    fn wait(&mut self, asked: Asked) -> Result<Option<String>, PortError> {
         let begun = Instant::now();
         let fault = self.look_after(begun)?;
         if fault.is_some() {
@@ -270,7 +294,7 @@ impl DpdkPort {
         }
         let mut polls = 0;
         loop {
-            if self.buffers.receive(&self.device, self.queue, self.batch) > 0 {
+            if self.fill(self.batch, asked) > 0 {
                 return Ok(None);
             }
             // SAFETY: does nothing.
@@ -314,10 +338,51 @@ impl DpdkPort {
         Ok(None)
     }
 
+    /// Receives as the port's state asks for; how many frames.
+    #[inline(always)]
+    fn poll(&mut self, asked: Asked) -> Result<Received<usize>, PortError> {
+        self.buffers.release();
+        match self.state {
+            State::New | State::Open => {
+                if self.state == State::New {
+                    // On the thread that reads.
+                    thread::enter();
+                    self.state = State::Open;
+                }
+                if self.fill(self.batch, asked) == 0
+                    && let Some(fault) = self.wait(asked)?
+                {
+                    return Ok(Received::Fault(fault));
+                }
+            }
+            State::Draining { left, empty } => self.drain(left, empty, asked),
+            State::Ended => return Ok(Received::End),
+        }
+        Ok(match self.buffers.held {
+            0 => Received::Idle,
+            count => Received::Burst(count),
+        })
+    }
+
+    /// The frames that were received, with the time at which they were.
+    #[inline(always)]
+    fn hand_over(&mut self, count: usize) -> Burst<'_> {
+        // SAFETY: the frames are read through `first` only before the next `receive`, which alone
+        // gives their buffers back.
+        let frames = unsafe { self.frames.borrow() };
+        let bytes = self.buffers.describe(frames, self.clock.now_ns());
+        self.counters.frames += count as u64;
+        self.counters.bytes += bytes;
+        Burst {
+            link: LinkType::Ethernet,
+            frames: self.frames.first(count),
+        }
+    }
+
     /// A stopped port reads what its queue holds, then ends.
-    fn drain(&mut self, left: u32, empty: u32) {
+    fn drain(&mut self, left: u32, empty: u32, asked: Asked) {
         let most = self.batch.min(left as usize);
-        let count = self.buffers.receive(&self.device, self.queue, most) as u32;
+        let count = self.fill(most, asked) as u32;
         let left = left - count;
         let empty = if count == 0 { empty + 1 } else { 0 };
         let is_empty = empty >= DRAIN_POLLS || left == 0;
@@ -392,37 +457,22 @@ impl Drop for DpdkPort {
 
 impl Port for DpdkPort {
     #[inline]
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
-        self.buffers.release();
-        match self.state {
-            State::New | State::Open => {
-                if self.state == State::New {
-                    // On the thread that reads.
-                    thread::enter();
-                    self.state = State::Open;
-                }
-                if self.buffers.receive(&self.device, self.queue, self.batch) == 0
-                    && let Some(fault) = self.wait()?
-                {
-                    return Ok(Received::Fault(fault));
-                }
-            }
-            State::Draining { left, empty } => self.drain(left, empty),
-            State::Ended => return Ok(Received::End),
-        }
-        let count = self.buffers.held;
-        if count == 0 {
-            return Ok(Received::Idle);
-        }
-        // SAFETY: the frames are read through `first` only before the next `receive`, which alone
-        // gives their buffers back.
-        let frames = unsafe { self.frames.borrow() };
-        let bytes = self.buffers.describe(frames, self.clock.now_ns());
-        self.counters.frames += count as u64;
-        self.counters.bytes += bytes;
-        Ok(Received::Burst(Burst {
-            link: LinkType::Ethernet,
-            frames: self.frames.first(count),
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        Ok(self
+            .poll(Asked::Each)?
+            .map(move |count| self.hand_over(count)))
+    }
+
+    #[inline]
+    fn count(&mut self) -> Result<Received<Counted>, PortError> {
+        Ok(self.poll(Asked::Bytes)?.map(|count| {
+            let counted = Counted {
+                frames: count as u64,
+                bytes: self.buffers.bytes,
+            };
+            self.counters.frames += counted.frames;
+            self.counters.bytes += counted.bytes;
+            counted
         }))
     }
 

@@ -500,22 +500,51 @@ struct flowatch_dpdk_frame {
 	uint32_t hash;
 };
 
-/* Receives at most `most` frames of a queue; `rings_go` with its peer, or they do not.
- * `pool` is the one to which all buffers can go back as they are, NULL where they need a look. */
-unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
-				   struct rte_mbuf **restrict buffers,
-				   struct flowatch_dpdk_frame *restrict frames,
-				   struct rte_mempool **pool)
+/* What the buffers of a burst have in common. */
+struct burst {
+	struct rte_mempool *pool;
+	uintptr_t other_pool;
+	uint64_t any_flags;
+	uint32_t unlike;
+};
+
+/* Receives at most `most` frames of a queue; `rings_go` with its peer, or they do not. */
+static inline unsigned int receive_burst(uint16_t port, uint16_t queue, int rings_go,
+					 unsigned int most, struct rte_mbuf **buffers,
+					 struct burst *burst)
 {
 	if (rings_go)
 		rings_shall_stay();
 	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t)most);
 	if (rings_go)
 		rings_may_go();
-	struct rte_mempool *first = count > 0 ? buffers[0]->pool : NULL;
-	uint64_t any_flags = 0;
-	uint32_t unlike = 0;
-	uintptr_t other_pool = 0;
+	memset(burst, 0, sizeof(*burst));
+	burst->pool = count > 0 ? buffers[0]->pool : NULL;
+	return count;
+}
+
+static inline void look_at(struct burst *burst, const struct rte_mbuf *buffer)
+{
+	burst->any_flags |= buffer->ol_flags;
+	burst->unlike |= references_and_segments(buffer) ^ ONE_OF_EACH;
+	burst->other_pool |= (uintptr_t)buffer->pool ^ (uintptr_t)burst->pool;
+}
+
+/* The pool to which all buffers can go back as they are, NULL where they need a look. */
+static inline struct rte_mempool *common_pool(const struct burst *burst)
+{
+	uint64_t elsewhere = burst->any_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL);
+	return burst->unlike == 0 && elsewhere == 0 && burst->other_pool == 0 ? burst->pool : NULL;
+}
+
+/* Receives frames and tells of each; `pool` is that of `flowatch_dpdk_release`. */
+unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
+				   struct rte_mbuf **restrict buffers,
+				   struct flowatch_dpdk_frame *restrict frames,
+				   struct rte_mempool **pool)
+{
+	struct burst burst;
+	unsigned int count = receive_burst(port, queue, rings_go, most, buffers, &burst);
 	for (unsigned int i = 0; i < count; i++) {
 		const struct rte_mbuf *buffer = buffers[i];
 		uint64_t flags = buffer->ol_flags;
@@ -523,16 +552,30 @@ unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, 
 		frames[i].captured = buffer->data_len;
 		frames[i].length = buffer->pkt_len;
 		frames[i].hash = flags & RTE_MBUF_F_RX_RSS_HASH ? buffer->hash.rss : 0;
-		any_flags |= flags;
-		unlike |= references_and_segments(buffer) ^ ONE_OF_EACH;
-		other_pool |= (uintptr_t)buffer->pool ^ (uintptr_t)first;
+		look_at(&burst, buffer);
 	}
-	unlike |= (any_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) != 0;
-	*pool = unlike == 0 && other_pool == 0 ? first : NULL;
+	*pool = common_pool(&burst);
 	return count;
 }
 
-/* Gives received buffers back; `pool` as `flowatch_dpdk_receive` said it. */
+/* Receives frames and tells how many bytes they have together; `pool` likewise. */
+unsigned int flowatch_dpdk_count(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
+				 struct rte_mbuf **restrict buffers, uint64_t *bytes,
+				 struct rte_mempool **pool)
+{
+	struct burst burst;
+	unsigned int count = receive_burst(port, queue, rings_go, most, buffers, &burst);
+	uint64_t sum = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		sum += buffers[i]->pkt_len;
+		look_at(&burst, buffers[i]);
+	}
+	*bytes = sum;
+	*pool = common_pool(&burst);
+	return count;
+}
+
+/* Gives received buffers back; `pool` as it was told with them. */
 void flowatch_dpdk_release(struct rte_mempool *pool, struct rte_mbuf **buffers, unsigned int count)
 {
 	if (pool != NULL)

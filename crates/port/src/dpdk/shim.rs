@@ -106,6 +106,15 @@ unsafe extern "C" {
         frames: *mut Told,
         pool: *mut *mut Mempool,
     ) -> c_uint;
+    pub(super) fn flowatch_dpdk_count(
+        port: u16,
+        queue: u16,
+        rings_go: c_int,
+        most: c_uint,
+        buffers: *mut *mut Mbuf,
+        bytes: *mut u64,
+        pool: *mut *mut Mempool,
+    ) -> c_uint;
     pub(super) fn flowatch_dpdk_release(pool: *mut Mempool, buffers: *mut *mut Mbuf, count: c_uint);
     pub(super) fn flowatch_dpdk_free(buffers: *mut *mut Mbuf, count: c_uint);
     pub(super) fn flowatch_dpdk_pause();

@@ -309,7 +309,7 @@ fn cannot_open(name: &str, error: &io::Error) -> PortError {
 }
 
 impl Port for CaptureFile {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         Ok(match self.advance()? {
             Advanced::Burst => Received::Burst(self.burst()),
             Advanced::Idle => Received::Idle,

@@ -2,7 +2,7 @@
 
 use super::capture_file::{Advanced, CaptureFile};
 use super::source::Input;
-use crate::frame::{Counters, Port, PortError, Received};
+use crate::frame::{Burst, Counters, Port, PortError, Received};
 use std::collections::VecDeque;
 
 /// Capture files read one after the other, in the order given.
@@ -79,7 +79,7 @@ impl CaptureFiles {
 }
 
 impl Port for CaptureFiles {
-    fn receive(&mut self) -> Result<Received<'_>, PortError> {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         loop {
             let Some(file) = &mut self.current else {
                 match self.open_next() {

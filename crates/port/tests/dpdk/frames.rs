@@ -2,7 +2,7 @@
 
 use port::dpdk::{DpdkPort, DpdkSender, Options, SendOptions};
 use port::file::{CaptureFile, Input};
-use port::{Port, Received, Rss, Transmit};
+use port::{Counted, Port, Received, Rss, Transmit};
 
 use crate::devices::{Kept, burst, drain, eal, name};
 
@@ -67,6 +67,52 @@ fn a_capture_comes_as_it_is_in_the_file() {
         let first = expected.bytes.len().min(2048);
         assert_eq!(found.bytes[..], expected.bytes[..first]);
     }
+}
+
+/// Frames that are only counted, by turns with frames that are handed over; long ones lie in several
+/// buffers.
+#[test]
+fn who_only_counts_counts_the_same() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/captures/example.pcap"
+    );
+    let mut file = CaptureFile::open(&Input::Path(path.into())).unwrap();
+    let mut expected = Counted::default();
+    while let Some(frames) = burst(&mut file) {
+        expected.frames += frames.len() as u64;
+        expected.bytes += frames.iter().map(|it| it.bytes.len() as u64).sum::<u64>();
+    }
+    let options = Options {
+        batch: 7,
+        ..Options::default()
+    };
+    let device = format!("net_pcap1,rx_pcap={path}");
+    let mut port = DpdkPort::open(eal(), &name(&device), &options)
+        .unwrap()
+        .remove(0);
+    let mut found = Counted::default();
+    while found.frames < expected.frames {
+        let received = if found.frames % 2 == 0 {
+            port.count().unwrap()
+        } else {
+            port.receive().unwrap().map(Counted::from)
+        };
+        let Received::Burst(counted) = received else {
+            panic!("the device has not given all of its frames");
+        };
+        found.frames += counted.frames;
+        found.bytes += counted.bytes;
+    }
+    assert_eq!(found, expected);
+    let counters = port.counters();
+    assert_eq!(
+        (counters.frames, counters.bytes),
+        (found.frames, found.bytes)
+    );
+    port.stop();
+    while matches!(port.count().unwrap(), Received::Idle) {}
+    assert!(matches!(port.count().unwrap(), Received::End));
 }
 
 /// Frames of growing length that tell their number.
