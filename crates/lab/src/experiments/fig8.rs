@@ -2,7 +2,7 @@
 
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, mpps_of_cost, outcome};
-use super::tools::{Receiver, generators, rates};
+use super::tools::{Generator, Receiver, rates};
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -27,8 +27,8 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(
         &EXPERIMENT,
         &format!(
-            "{VIRTUAL_CLOCK} Beside testpmd: both programs in turn on the same core receive from net_null, which \
-             gives packets as fast as they are taken."
+            "{VIRTUAL_CLOCK} Beside other programs: both in turn on the same core receive from net_null, which gives \
+             packets as fast as they are taken."
         ),
     );
     let levels = [
@@ -91,9 +91,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     }
     outcome.figures.push(figure);
     outcome.tables.push(table);
-    beside_testpmd(context, &mut outcome);
-    let (installed, not_run) = peers();
-    outcome.tables.push(installed);
+    let absent = beside_others(context, &mut outcome);
     outcome.findings.push(Finding {
         paper: "FloWatcher receives as well as Speedometer and far better than MoonGen and pktgen; its flow level is \
                 almost free, while MoonGen's costs 10 to 100 times the drops."
@@ -105,11 +103,16 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         },
         because: format!(
             "At 14.88 Mpps {} at either level, uniform or Zipf(1), in the virtual clock. testpmd's rxonly stands in \
-             for Speedometer; {not_run}.",
+             for Speedometer{}.",
             if lost_at_line == 0 {
                 "nothing is lost".to_owned()
             } else {
                 format!("{lost_at_line} packets are lost")
+            },
+            if absent.is_empty() {
+                String::new()
+            } else {
+                format!("; {absent}")
             }
         ),
     });
@@ -120,69 +123,76 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     Ok(outcome)
 }
 
-/// The other programs of the paper and whether they are installed; and the same in words.
-fn peers() -> (Table, String) {
+/// The paper's other programs beside ours, each in turn with it; in words, which of them are not here.
+fn beside_others(context: &mut Context<'_>, outcome: &mut Outcome) -> String {
     let mut table = Table::new(
-        "peers",
-        "Other programs of the paper",
-        &["program", "installed"],
+        "tools",
+        "Packets taken from net_null on one core, each program in turn with flowatch --level packet",
+        &[
+            "program",
+            "Mpps",
+            "95 % from",
+            "to",
+            "flowatch, Mpps",
+            "flowatch, times as fast",
+            "95 % from (times)",
+            "to (times)",
+        ],
     );
-    let mut words = Vec::new();
-    for (name, program) in generators(&std::env::var_os("PATH").unwrap_or_default()) {
-        let state = match &program {
-            Some(_) => {
-                "is installed, and receives by a script of its own that is not run from here"
-            }
-            None => "is not installed",
-        };
-        words.push(format!("{name} {state}"));
-        let program = program.map_or("no".into(), |program| program.display().to_string());
-        table.row(vec![name.into(), program.into()]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut absent = Vec::new();
+    let mut others = vec![(Receiver::Testpmd, "FloWatcher equals Speedometer")];
+    for kind in Generator::ALL {
+        match kind.find(&path) {
+            Some(program) => others.push((
+                Receiver::Generator(kind, program),
+                "FloWatcher loses at least 100 times less",
+            )),
+            None => absent.push(format!("{} is not installed", kind.name())),
+        }
     }
-    (table, words.join("; "))
+    for (other, paper) in others {
+        if let Err(error) = beside(context, outcome, &mut table, &other, paper) {
+            outcome.notes.push(format!("Not measured beside {error}."));
+        }
+    }
+    if !table.rows.is_empty() {
+        outcome.tables.push(table);
+    }
+    absent.join("; ")
 }
 
-/// flowatch's packet count and testpmd's rxonly in turn.
-fn beside_testpmd(context: &mut Context<'_>, outcome: &mut Outcome) {
+/// flowatch's packet count and another program in turn.
+fn beside(
+    context: &mut Context<'_>,
+    outcome: &mut Outcome,
+    table: &mut Table,
+    other: &Receiver,
+    paper: &str,
+) -> Result<(), TrialError> {
     let repetitions = context.repetitions(3, 10);
     let seconds = context.pick(1.5, 10.0);
-    context.say("beside testpmd");
-    match rates(
-        &[Receiver::Flowatch, Receiver::Testpmd],
-        repetitions,
-        seconds,
-    ) {
-        Ok(rates) => {
-            let mut table = Table::new(
-                "tools",
-                "Packets taken from net_null on one core, in turn",
-                &["program", "Mpps", "95 % from", "to"],
-            );
-            for (name, rates) in ["flowatch --level packet", "testpmd rxonly"]
-                .iter()
-                .zip(&rates)
-            {
-                let mean = context.mean(rates);
-                table.row(vec![
-                    (*name).into(),
-                    mpps(mean.value).into(),
-                    mpps(mean.low).into(),
-                    mpps(mean.high).into(),
-                ]);
-            }
-            let ratio = paired_ratio(&rates[0], &rates[1]);
-            outcome.comparisons.push(Comparison {
-                what: "packet count, flowatch against testpmd rxonly".into(),
-                paper: "FloWatcher equals Speedometer".into(),
-                here: format!(
-                    "{:.2} times ({:.2} to {:.2})",
-                    ratio.value, ratio.low, ratio.high
-                ),
-            });
-            outcome.tables.push(table);
-        }
-        Err(error) => outcome
-            .notes
-            .push(format!("Not measured beside testpmd: {error}.")),
-    }
+    context.say(&format!("beside {}", other.name()));
+    let rates = rates(&[Receiver::Flowatch, other.clone()], repetitions, seconds)?;
+    let [ours, theirs] = [0, 1].map(|place| context.mean(&rates[place]));
+    let ratio = paired_ratio(&rates[0], &rates[1]);
+    table.row(vec![
+        other.name().into(),
+        mpps(theirs.value).into(),
+        mpps(theirs.low).into(),
+        mpps(theirs.high).into(),
+        mpps(ours.value).into(),
+        ratio.value.into(),
+        ratio.low.into(),
+        ratio.high.into(),
+    ]);
+    outcome.comparisons.push(Comparison {
+        what: format!("packet count, flowatch against {}", other.name()),
+        paper: paper.into(),
+        here: format!(
+            "{:.2} times ({:.2} to {:.2})",
+            ratio.value, ratio.low, ratio.high
+        ),
+    });
+    Ok(())
 }

@@ -2,40 +2,36 @@
 
 use crate::statistics::{abba, median};
 use crate::trial::TrialError;
-use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+mod generator;
+
+pub(super) use generator::Kind as Generator;
+
 /// A program that receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Receiver {
     /// This one, counting packets.
     Flowatch,
     /// DPDK's own test program, which counts packets and drops them.
     Testpmd,
+    /// A generator, and where it is installed.
+    Generator(Generator, PathBuf),
 }
 
-/// The generators that the paper compares with as receivers, and the names of their programs. Each
-/// receives by a script of its own and its own console, so that they are found and not run.
-const GENERATORS: [(&str, &[&str]); 2] = [
-    ("MoonGen", &["MoonGen", "moongen"]),
-    ("pktgen-DPDK", &["pktgen", "pktgen-dpdk", "app-pktgen"]),
-];
-
-/// For each of them, where it is installed.
-pub(super) fn generators(path: &OsStr) -> Vec<(&'static str, Option<PathBuf>)> {
-    let find = |names: &[&str]| {
-        std::env::split_paths(path)
-            .flat_map(|directory| names.iter().map(move |name| directory.join(name)))
-            .find(|program| program.is_file())
-    };
-    GENERATORS
-        .iter()
-        .map(|(tool, names)| (*tool, find(names)))
-        .collect()
+impl Receiver {
+    /// Its name, and what of it receives.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Flowatch => "flowatch --level packet",
+            Self::Testpmd => "testpmd rxonly",
+            Self::Generator(kind, _) => kind.name(),
+        }
+    }
 }
 
 /// A device that gives packets of 64 bytes (60 and the check sequence) as fast as they are taken.
@@ -60,9 +56,10 @@ pub(super) fn rates(
     let mut rates = vec![Vec::new(); receivers.len()];
     for repetition in 0..repetitions {
         for place in abba(receivers.len(), repetition) {
-            rates[place].push(match receivers[place] {
+            rates[place].push(match &receivers[place] {
                 Receiver::Flowatch => flowatch(seconds)?,
                 Receiver::Testpmd => testpmd(seconds)?,
+                Receiver::Generator(kind, program) => kind.rate(program, seconds)?,
             });
         }
     }
@@ -165,18 +162,6 @@ fn received_rates(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn generators_are_found_on_the_path_or_absent() {
-        let directory = tempfile::tempdir().unwrap();
-        let absent = generators(directory.path().as_os_str());
-        assert_eq!(absent, [("MoonGen", None), ("pktgen-DPDK", None)]);
-        let program = directory.path().join("pktgen");
-        std::fs::write(&program, "").unwrap();
-        let path = std::env::join_paths(["/nowhere".as_ref(), directory.path()]).unwrap();
-        let found = generators(&path);
-        assert_eq!(found, [("MoonGen", None), ("pktgen-DPDK", Some(program))]);
-    }
 
     #[test]
     fn testpmd_s_rates_are_read_and_its_start_is_left_out() {

@@ -1,0 +1,28 @@
+-- For MoonGen: receives from its first port and lets every frame go, for as many seconds as
+-- FLOWATCH_SECONDS says, and writes frames a second into the file that FLOWATCH_RESULT names.
+local moon = require "libmoon"
+local device = require "device"
+local memory = require "memory"
+
+function master()
+    local port = device.config { port = 0, rxQueues = 1 }
+    device.waitForLinks()
+    moon.startTask("receive", port:getRxQueue(0))
+    moon.waitForTasks()
+end
+
+function receive(queue)
+    local wanted = tonumber(os.getenv("FLOWATCH_SECONDS"))
+    local frames, count = memory.bufArray(), 0
+    local begun = moon.getTime()
+    local passed = 0
+    while moon.running() and passed < wanted do
+        local received = queue:tryRecv(frames, 100)
+        frames:free(received)
+        count = count + received
+        passed = moon.getTime() - begun
+    end
+    local result = assert(io.open(os.getenv("FLOWATCH_RESULT"), "w"))
+    result:write(string.format("%.0f\n", count / passed))
+    result:close()
+end
