@@ -111,6 +111,17 @@ impl Header {
         }
     }
 
+    /// Of counters of 8 bits that tell all.
+    pub(super) fn narrow(smallest: u16, largest: u16, base: u32, shift: u32) -> Self {
+        Self {
+            smallest,
+            end: largest + 1,
+            base: base as u16,
+            shift: shift as u8,
+            kind: 0,
+        }
+    }
+
     pub(super) fn store(self, line: &mut State) {
         let [a, b] = self.smallest.to_le_bytes();
         let [c, d] = self.end.to_le_bytes();
@@ -140,8 +151,9 @@ impl Header {
 
 /// Takes in a value; [`NO_VALUE`] is none.
 ///
-/// All that is decided here: codes are kept and there is room for one more; or the code lies between the extremes, its bin within the window or below
-/// it, counts have never been halved, and the counter does not end in 255. Everything else is rare.
+/// All that is decided here: codes are kept and there is room for one more; or the code lies between
+/// the extremes, its bin within the window or below it, counts have never been halved, and the counter
+/// does not end in 255. Everything else is rare.
 #[inline(always)]
 pub(super) fn add(line: &mut State, value: u64, ends: &Ends) {
     let code = encode_or_more(value);
@@ -192,7 +204,7 @@ fn add_rarely(line: &mut State, value: u64, ends: &Ends) {
     }
 }
 
-fn add_code(line: &mut State, code: u16, ends: &Ends) {
+pub(super) fn add_code(line: &mut State, code: u16, ends: &Ends) {
     let mut header = Header::load(line);
     match header.kept() {
         Some(kept) if kept < WIDE => {
@@ -200,8 +212,9 @@ fn add_code(line: &mut State, code: u16, ends: &Ends) {
             return;
         }
         Some(_) => {
-            Window::count_kept(line, ends);
-            add_code(line, code, ends);
+            if !Window::count_kept(line, code, ends) {
+                add_code(line, code, ends);
+            }
             return;
         }
         None if !is_drawn(line, header) || count_in_place(line, header, code, ends) => {
