@@ -5,8 +5,9 @@ use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
 use port::Port;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 use wire::Decapsulate;
 
 /// Which threads do what.
@@ -187,18 +188,39 @@ pub struct Input {
 
 /// Asks a run to end. Clones ask the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<Asked>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    requested: AtomicBool,
+    end: OnceLock<Instant>,
+}
 
 impl Stop {
     /// Asks.
     pub fn request(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.requested.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody asked.
     #[must_use]
     pub fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.requested.load(Ordering::Relaxed)
+    }
+
+    /// The moment at which the run ends; the first that is given counts.
+    pub fn end_at(&self, end: Instant) {
+        let _ = self.0.end.set(end);
+    }
+
+    /// Asks if that moment has come. Receivers do it themselves: where they leave no core to others, as
+    /// under SCHED_FIFO, nobody else may get to it for a second.
+    pub fn look_at_clock(&self) {
+        if let Some(end) = self.0.end.get()
+            && Instant::now() >= *end
+        {
+            self.request();
+        }
     }
 
     /// Asks when the holder's thread panics: its siblings must not go on without it.

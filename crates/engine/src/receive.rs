@@ -100,6 +100,7 @@ impl Receiver<'_> {
             if bursts >= BURSTS || waited_ms >= PUBLISH_MS {
                 bursts = 0;
                 published_ms = intake.clock_ms();
+                self.stop.look_at_clock();
                 self.publish(intake, handler);
             }
         }

@@ -241,7 +241,7 @@ fn report(name: &str, observations: &Observations, at_least: usize) {
             .filter(|(_, v)| v.len() >= at_least)
         {
             estimates.clear();
-            statistic.summarise(slot as u32, &mut estimates);
+            statistic.summarise(slot as u32, f64::NAN, &mut estimates);
             for ((&p, &estimate), errors) in asked.iter().zip(&estimates).zip(&mut errors) {
                 let rank = (p / 100.0 * values.len() as f64 - 1e-9).ceil() as usize;
                 let exact = values[rank.max(1) - 1] as f64;

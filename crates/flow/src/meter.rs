@@ -172,6 +172,29 @@ fn has_intervals(entry: &Entry) -> bool {
     there + back > 1
 }
 
+/// The exact mean of what a flow's packets have shown of a value, in the unit of its statistics; NaN of
+/// nothing. That of gaps: the packets of other flows between the first and the last of this one, shared
+/// among its gaps. Of times, where the clock never went back.
+fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
+    let [there, back] = entry.packets();
+    let packets = there + back;
+    let intervals = packets.saturating_sub(1);
+    let [start_ns, rest] = *opening;
+    let (sum, count) = match value {
+        Value::Size => (entry.bytes().iter().sum(), packets),
+        Value::InterArrivalTime => {
+            let passed_ns = entry.last_ns().wrapping_sub(start_ns.cast_signed());
+            (passed_ns.max(0).cast_unsigned(), intervals)
+        }
+        Value::Gap => {
+            let mask = u64::MAX >> NUMBER;
+            let passed = entry.last_number().wrapping_sub(rest >> NUMBER) & mask;
+            (passed.saturating_sub(intervals), intervals)
+        }
+    };
+    sum as f64 / count as f64
+}
+
 /// Puts what is known of the flow of `entry`, which is in `slot` or was the last there, into an empty
 /// record where it lies.
 #[inline]
@@ -595,17 +618,6 @@ impl Meter {
         }
     }
 
-    /// The packets of other flows between the first and the last of this one, shared among its gaps;
-    /// NaN where it has none.
-    fn mean_gap(&self, slot: u32, entry: &Entry) -> f64 {
-        let [there, back] = entry.packets();
-        let gaps = there + back - 1;
-        let first = self.openings[slot as usize][1] >> NUMBER;
-        let mask = u64::MAX >> NUMBER;
-        let others = (entry.last_number().wrapping_sub(first) & mask).saturating_sub(gaps);
-        others as f64 / gaps as f64
-    }
-
     /// Ends so many flows, each in its slot and for its reason, whose entries are near.
     fn end_flows(
         &mut self,
@@ -652,18 +664,13 @@ impl Meter {
 
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
         let entry = self.table.remove(slot);
+        let opening = &self.openings[slot as usize];
         if self.gap_mean {
-            let mean = self.mean_gap(slot, &entry);
+            let mean = mean_of(Value::Gap, &entry, opening);
             self.records.values.push(mean);
         }
         let record = self.records.records.push_mut(Record::default());
-        fill(
-            record,
-            slot,
-            &entry,
-            &self.openings[slot as usize],
-            &*self.table,
-        );
+        fill(record, slot, &entry, opening, &*self.table);
         record.end_reason = reason;
         self.counters.records += 1;
         self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
@@ -672,11 +679,12 @@ impl Meter {
         let has_intervals = has_intervals(&entry);
         for (value, statistic) in &mut self.statistics {
             if has_intervals || *value == Value::Size {
-                statistic.summarise(slot, &mut self.records.values);
+                let mean = mean_of(*value, &entry, opening);
+                statistic.summarise(slot, mean, &mut self.records.values);
                 statistic.clear(slot);
             } else {
                 // What is nowhere has nothing either: the memory of the slot was never touched.
-                statistic.summarise(NO_SLOT, &mut self.records.values);
+                statistic.summarise(NO_SLOT, f64::NAN, &mut self.records.values);
             }
         }
         if let Some(analyser) = &mut self.analyser {
@@ -711,7 +719,10 @@ impl Meter {
             }
             values.clear();
             match self.statistics.first() {
-                Some((_, statistic)) => statistic.summarise(slot, &mut values),
+                Some((value, statistic)) => {
+                    let mean = mean_of(*value, entry, &self.openings[slot as usize]);
+                    statistic.summarise(slot, mean, &mut values);
+                }
                 None => values.push((entry.packets()[0] + entry.packets()[1]) as f64),
             }
             view.distribute(values.last().copied().unwrap_or(f64::NAN));

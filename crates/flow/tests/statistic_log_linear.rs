@@ -18,7 +18,7 @@ fn fed(percentiles: &[f64], values: &[u64]) -> LogLinear {
 
 fn estimates(histogram: &LogLinear) -> Vec<f64> {
     let mut out = Vec::new();
-    histogram.summarise(0, &mut out);
+    histogram.summarise(0, f64::NAN, &mut out);
     out
 }
 
@@ -117,11 +117,11 @@ fn slots_are_apart_and_clear() {
     }
     let mut out = Vec::new();
     for slot in [0, 1, 2] {
-        histogram.summarise(slot, &mut out);
+        histogram.summarise(slot, f64::NAN, &mut out);
     }
     histogram.clear(1);
     histogram.clear(u32::MAX);
-    histogram.summarise(1, &mut out);
+    histogram.summarise(1, f64::NAN, &mut out);
     assert!(
         (out[0] - 0.051).abs() < 0.001 && (out[1] - 7.0).abs() < 0.007,
         "{out:?}"

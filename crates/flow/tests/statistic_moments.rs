@@ -9,7 +9,7 @@ const FREE: u32 = u32::MAX;
 
 fn summary(moments: &Moments, slot: u32) -> [f64; 4] {
     let mut out = Vec::new();
-    moments.summarise(slot, &mut out);
+    moments.summarise(slot, f64::NAN, &mut out);
     out.try_into().expect("four moments")
 }
 

@@ -61,7 +61,7 @@ fn of(percentile: f64, values: &[u64]) -> f64 {
         estimator.update(&vec![0; burst.len()], burst);
     }
     let mut out = Vec::new();
-    estimator.summarise(0, &mut out);
+    estimator.summarise(0, f64::NAN, &mut out);
     out[0]
 }
 
@@ -109,10 +109,10 @@ fn a_slot_keeps_its_own_markers_and_is_cleared() {
         estimator.update(&[0, 1, u32::MAX], &values);
     }
     let mut out = Vec::new();
-    estimator.summarise(0, &mut out);
-    estimator.summarise(1, &mut out);
+    estimator.summarise(0, f64::NAN, &mut out);
+    estimator.summarise(1, f64::NAN, &mut out);
     estimator.clear(1);
-    estimator.summarise(1, &mut out);
+    estimator.summarise(1, f64::NAN, &mut out);
     assert!((out[0] - 50.0).abs() < 3.0, "{out:?}");
     assert_eq!(out[1], 5.0);
     assert!(out[2].is_nan());

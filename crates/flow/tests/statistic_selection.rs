@@ -16,7 +16,7 @@ fn columns(list: &str, estimator: Estimator) -> Vec<String> {
         .flat_map(|(_, statistic)| statistic.columns());
     let mut values = Vec::new();
     for (_, statistic) in &statistics {
-        statistic.summarise(0, &mut values);
+        statistic.summarise(0, f64::NAN, &mut values);
     }
     let mut names: Vec<String> = columns.map(|column| column.name).collect();
     assert_eq!(values.len(), names.len());

@@ -128,15 +128,13 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
             report
         });
         let started = Instant::now();
+        if let Some(end) = plan.duration.and_then(|time| started.checked_add(time)) {
+            stop.end_at(end);
+        }
         let mut told = Vec::new();
         while !running.is_finished() {
             thread::park_timeout(LOOK);
-            if plan
-                .duration
-                .is_some_and(|duration| started.elapsed() >= duration)
-            {
-                stop.request();
-            }
+            stop.look_at_clock();
             told.extend(reporter.tell(progress.take_told()));
             told.extend(reporter.tell(watched.take_told()));
             let records_lost = lost.lost() + watched.lost();

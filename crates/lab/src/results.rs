@@ -61,7 +61,7 @@ pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, Result
     for figure in &outcome.figures {
         put(
             format!("{}-{}.svg", outcome.name, figure.name),
-            &plot::svg(figure)?,
+            &with_origin(&plot::svg(figure)?, &origin),
         )?;
     }
     let path = directory.join(format!("{}.json", outcome.name));
@@ -71,6 +71,20 @@ pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, Result
     })?;
     put(format!("{}.json", outcome.name), &json)?;
     Ok(written)
+}
+
+/// A plot with what it comes from, in its description.
+fn with_origin(svg: &str, origin: &[(String, String)]) -> String {
+    let Some((start, rest)) = svg.split_once('>') else {
+        return svg.to_owned();
+    };
+    let lines: Vec<String> = origin
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let text = lines.join("\n");
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    format!("{start}>\n<desc>{text}</desc>{rest}")
 }
 
 /// The outcomes in `directory`, in the order of the report.

@@ -96,6 +96,19 @@ proptest! {
     }
 }
 
+/// Gaps that have no code of their own in a histogram: those of many flows.
+#[test]
+fn large_gaps_are_exact_too_as_long_as_they_are_alike() {
+    for (flows, rounds) in [(2049, 20), (9000, 30), (4100, 300)] {
+        let memory = round_robin(flows, rounds);
+        for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+            let options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
+            let ran = runs::run(&options, vec![Box::new(memory.clone())], false, false);
+            assert_gaps(&ran, &options, flows as usize, f64::from(flows - 1));
+        }
+    }
+}
+
 /// Two queues of a link, with flows in turn in each.
 #[test]
 fn the_gap_of_a_queue_counts_its_own_packets_and_that_of_the_link_those_of_all() {

@@ -9,6 +9,9 @@
 //! are always known to one part in 1024. One array serves every percentile of a value, and the
 //! fewer and closer together they are, the narrower the bins.
 //!
+//! Where all values of a flow have one code, as the gaps of flows that send in turn, the percentile is
+//! their mean, where that is known exactly: it is theirs if they are all alike.
+//!
 //! **Error.** The true percentile (nearest rank) lies in the bin that the estimate comes from:
 //! [`LogLinear::bounds`] tells its ends. With s bins an octave, 1 or more, these are at most 1/s of
 //! the value apart. A window that must span r octaves has 26/r or more bins an octave, rounded down
@@ -115,14 +118,14 @@ impl Statistic for LogLinear {
         }
     }
 
-    fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
+    fn summarise(&self, slot: u32, mean: f64, out: &mut Vec<f64>) {
         let Some(line) = self.states.get(slot as usize) else {
             out.extend(std::iter::repeat_n(f64::NAN, self.percentiles.len()));
             return;
         };
         let snapshot = Snapshot::new(line, &self.ends);
         out.extend(self.percentiles.iter().map(|&percentile| {
-            let estimate = snapshot.estimate(percentile);
+            let estimate = snapshot.estimate(percentile, mean);
             estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor())
         }));
     }

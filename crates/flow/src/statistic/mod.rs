@@ -36,8 +36,9 @@ pub trait Statistic: Send {
     fn update(&mut self, slots: &[u32], values: &[u64]);
 
     /// Appends what there is of the flow in `slot`, in the order of [`Statistic::columns`]; NaN
-    /// where there is nothing.
-    fn summarise(&self, slot: u32, out: &mut Vec<f64>);
+    /// where there is nothing. `mean` is the exact mean of the flow's values where it is known by other
+    /// means, in the unit of [`Statistic::update`], or NaN.
+    fn summarise(&self, slot: u32, mean: f64, out: &mut Vec<f64>);
 
     /// Forgets the flow in `slot`.
     fn clear(&mut self, slot: u32);

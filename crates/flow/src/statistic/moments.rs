@@ -69,7 +69,7 @@ impl Statistic for Moments {
         }
     }
 
-    fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
+    fn summarise(&self, slot: u32, _: f64, out: &mut Vec<f64>) {
         let Some(Line(state)) = self
             .states
             .get(slot as usize)

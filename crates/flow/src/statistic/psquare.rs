@@ -187,7 +187,7 @@ impl Statistic for PSquare {
         }
     }
 
-    fn summarise(&self, slot: u32, out: &mut Vec<f64>) {
+    fn summarise(&self, slot: u32, _: f64, out: &mut Vec<f64>) {
         let state = self.states.get(slot as usize);
         let estimate =
             state.and_then(|state| Markers::load(state).estimate(self.percentile / 100.0));

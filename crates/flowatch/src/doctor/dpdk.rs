@@ -70,6 +70,7 @@ fn drivers(system: &System) -> Option<usize> {
 fn huge_pages(system: &System) -> Finding {
     let sizes = system.names("sys/kernel/mm/hugepages");
     let mut reserved = Vec::new();
+    let mut any_free = false;
     for size in &sizes {
         let number = |file: &str| {
             system
@@ -77,6 +78,7 @@ fn huge_pages(system: &System) -> Finding {
                 .unwrap_or(0)
         };
         let (all, free) = (number("nr_hugepages"), number("free_hugepages"));
+        any_free |= free > 0;
         if all > 0 {
             let size = size.trim_start_matches("hugepages-");
             reserved.push(format!("{all} of {size} reserved, {free} free"));
@@ -88,6 +90,15 @@ fn huge_pages(system: &System) -> Finding {
             "none are reserved: devices of DPDK need them, or -- --no-huge, which is slower",
         )
         .with("echo 512 | sudo tee /proc/sys/vm/nr_hugepages")
+    } else if !any_free {
+        Finding::missing(
+            "huge pages",
+            format!(
+                "{}: another program has them all; end it, reserve more, or use -- --no-huge, which is slower",
+                reserved.join("; ")
+            ),
+        )
+        .with("sudo grep -l hugetlb /proc/*/numa_maps")
     } else {
         Finding::ok("huge pages", reserved.join("; "))
     }
@@ -217,6 +228,13 @@ mod tests {
             huge_pages(&pages.system()).text,
             "512 of 2048kB reserved, 12 free"
         );
+        let taken = MadeUp::new(&[
+            (&format!("{base}/hugepages-2048kB/nr_hugepages"), "512\n"),
+            (&format!("{base}/hugepages-2048kB/free_hugepages"), "0\n"),
+        ]);
+        let taken = huge_pages(&taken.system());
+        assert_eq!(taken.state, State::Missing);
+        assert!(taken.text.contains("another program"), "{}", taken.text);
     }
 
     #[test]

@@ -198,9 +198,18 @@ pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
         });
     };
     let kind: HashKind = name.parse().map_err(|error| format!("--hash: {error}"))?;
-    if by_hash && kind == HashKind::SymmetricToeplitz {
+    let table = &arguments.table;
+    let known_by_hash = if by_hash {
+        Some("--flow rss".to_owned())
+    } else {
+        let kind = table.parse::<TableKind>();
+        matches!(kind, Ok(kind) if !kind.is_exact()).then(|| format!("--table {table}"))
+    };
+    if let Some(choice) = known_by_hash
+        && kind == HashKind::SymmetricToeplitz
+    {
         return Err(format!(
-            "--hash {kind} with --flow rss: {SYMMETRIC_IS_NO_IDENTITY}; leave --hash out"
+            "--hash {kind} with {choice}: {SYMMETRIC_IS_NO_IDENTITY}; leave --hash out"
         ));
     }
     Ok(kind)

@@ -60,7 +60,7 @@ fn flows_by_hash_have_a_hash_and_no_addresses_and_say_who_made_it() {
 
 #[test]
 fn contradictions_are_told_with_their_reason() {
-    const CASES: [(&str, &[&str]); 7] = [
+    const CASES: [(&str, &[&str]); 8] = [
         (
             "--level packet -o csv",
             &["-o with --level packet", "no flows"],
@@ -72,6 +72,10 @@ fn contradictions_are_told_with_their_reason() {
         (
             "--level packet --statistics gap",
             &["--statistics with --level packet"],
+        ),
+        (
+            "--table linked-list --hash symmetric-toeplitz",
+            &["--table linked-list", "16 bits of entropy"],
         ),
         (
             "--flow rss --hash symmetric-toeplitz",

@@ -3,7 +3,7 @@
 use crate::monitor::Monitor;
 use crate::outcome::{Outcome, Table, Trials};
 use crate::search::{Goal, Search, Sustained};
-use crate::statistics::{Interval, abba, bootstrap};
+use crate::statistics::{Interval, abba, bootstrap, t_interval};
 use crate::trial::{Trial, TrialError};
 use crate::virtual_clock::{Acquisition, VirtualOptions, Wire};
 use std::sync::Arc;
@@ -185,6 +185,14 @@ impl<'a> Context<'a> {
     pub fn mean(&self, values: &[f64]) -> Interval {
         bootstrap(values, self.extent.seed)
     }
+
+    /// Half of the paper's 95 % interval of that mean, by Student's t; NaN of less than two values.
+    #[must_use]
+    pub fn half_by_t(&self, values: &[f64]) -> f64 {
+        let interval = t_interval(values);
+        let half = interval.high - interval.value;
+        if half.is_finite() { half } else { f64::NAN }
+    }
 }
 
 /// One of several things that are compared.
@@ -275,6 +283,7 @@ pub(super) fn cost_table(
             "ns a packet",
             "95 % from",
             "to",
+            "± by t",
             "Mpps of a core, receive charge in",
         ],
     );
@@ -285,6 +294,7 @@ pub(super) fn cost_table(
             mean.value.into(),
             mean.low.into(),
             mean.high.into(),
+            context.half_by_t(costs).into(),
             mpps_of_cost(mean.value).into(),
         ]);
     }

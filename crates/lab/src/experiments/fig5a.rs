@@ -43,6 +43,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             "ns a packet",
             "95 % from",
             "to",
+            "± by t",
             "load, Mpps",
             "drop ratio",
         ],
@@ -111,6 +112,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 mean.value.into(),
                 mean.low.into(),
                 mean.high.into(),
+                context.half_by_t(&costs[place]).into(),
                 mpps(rate_pps).into(),
                 (dropped as f64 / offered.max(1) as f64).into(),
             ]);

@@ -119,7 +119,15 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut table = Table::new(
         "hashes",
         "Time of one hash of a 5-tuple within a batch of 256",
-        &["hash", "ns", "95 % from", "to", "ticks", "million a second"],
+        &[
+            "hash",
+            "ns",
+            "95 % from",
+            "to",
+            "± by t",
+            "ticks",
+            "million a second",
+        ],
     );
     let mut points = Vec::new();
     for (place, ((name, _), times)) in ways.iter().zip(&times).enumerate() {
@@ -131,6 +139,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             ns.into(),
             (mean.low * 1e9 / rate).into(),
             (mean.high * 1e9 / rate).into(),
+            (context.half_by_t(times) * 1e9 / rate).into(),
             mean.value.into(),
             (rate / mean.value / 1e6).into(),
         ]);

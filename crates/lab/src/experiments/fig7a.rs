@@ -44,6 +44,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             "ns a packet",
             "95 % from",
             "to",
+            "± by t",
             "Mpps of a core, receive charge in",
             "packets without a place",
         ],
@@ -103,6 +104,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 mean.value.into(),
                 mean.low.into(),
                 mean.high.into(),
+                context.half_by_t(&costs[place]).into(),
                 mpps_of_cost(mean.value).into(),
                 misses[place].into(),
             ]);

@@ -232,6 +232,7 @@ pub(super) fn real_table(
             "drop ratio",
             "95 % from",
             "to",
+            "± by t",
             "processor time, ns a packet",
             "remarks",
         ],
@@ -273,6 +274,7 @@ pub(super) fn real_table(
             mean.value.into(),
             mean.low.into(),
             mean.high.into(),
+            context.half_by_t(&ratios).into(),
             each(|trial| trial.cpu_ns).into(),
             remarks.join("; ").into(),
         ]);

@@ -28,8 +28,25 @@ impl Snapshot {
         Self::Binned { window, total }
     }
 
-    /// The estimate; none without observations.
-    pub(super) fn estimate(&self, percentile: f64) -> Option<f64> {
+    /// The code of all observations, if they have one code.
+    fn only_code(&self) -> Option<u32> {
+        let (smallest, largest) = match self {
+            Self::Kept { codes, count } => {
+                let codes = &codes[..*count];
+                (u32::from(*codes.first()?), u32::from(*codes.last()?))
+            }
+            Self::Binned { window, .. } => (window.smallest, window.largest),
+        };
+        (smallest == largest).then_some(smallest)
+    }
+
+    /// The estimate; none without observations. `mean` is the mean of the values, or NaN.
+    pub(super) fn estimate(&self, percentile: f64, mean: f64) -> Option<f64> {
+        if !mean.is_nan()
+            && let Some(code) = self.only_code()
+        {
+            return Some(mean.clamp(first(code) as f64, last(code) as f64));
+        }
         match self {
             Self::Kept { codes, count } => {
                 let rank = nearest_rank(percentile, *count as u64);
