@@ -20,14 +20,15 @@ mod summary;
 mod summary_text;
 mod top_text;
 mod units;
+mod usage;
 mod watch;
 
 use arguments::{Arguments, Command};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let result = match usage::arguments().command {
         Command::Watch(arguments) => match plan::Plan::new(*arguments) {
             Ok(plan) => return watch::run(plan),
             Err(message) => Err(anyhow::anyhow!(message)),

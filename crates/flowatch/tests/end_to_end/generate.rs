@@ -328,6 +328,12 @@ fn bad_input_is_one_line_that_says_what() {
             outcome.stderr
         );
         assert!(!outcome.stderr.contains("panicked"), "{flags}");
+        assert_eq!(
+            outcome.stderr.lines().count(),
+            1,
+            "{flags}: {}",
+            outcome.stderr
+        );
         outcome.stderr
     };
     for (flags, words) in [
@@ -404,7 +410,7 @@ fn bad_input_is_one_line_that_says_what() {
         "-i null: --clients 5 --zipf 1",
         "-i null: --echo --size 100",
     ] {
-        refused(flags, &[], "error: ");
+        refused(flags, &[], "flowatch: ");
     }
 }
 
