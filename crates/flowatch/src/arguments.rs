@@ -286,8 +286,8 @@ pub(crate) struct WatchArguments {
 /// The flags for devices of DPDK.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DpdkArguments {
-    /// Frames that the device is asked for at a time [default: 256].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "DPDK")]
+    /// Frames that the device is asked for at a time [default: 256]; more are worked off by 256.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "DPDK")]
     pub(crate) batch: Option<u16>,
 
     /// Descriptors of each receive queue: frames that wait there at most [default: 4096].

@@ -66,6 +66,7 @@ fn a_capture_behind_a_device_gives_the_records_of_the_file() {
     for flags in [
         "--flow 5tuple",
         "--flow bidirectional --batch 1 --rx-ring 128",
+        "--flow src --batch 4096",
         "--flow src-dst --model pipeline --ring 1_000_000 --pools shared",
     ] {
         let flow = flags.split("--batch").next().unwrap();

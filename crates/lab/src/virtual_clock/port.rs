@@ -103,6 +103,8 @@ pub struct VirtualPort {
     ns_per_packet: f64,
     /// Frames in the ring, by their numbers.
     ring: VecDeque<u64>,
+    /// Taken out of the ring by the last poll, and not handed over yet.
+    held: VecDeque<u64>,
     /// When the receiver was given its last burst, and how many packets that had.
     left: Option<(u64, u64)>,
     /// Ticks between two looks, where the receiver looks from time to time.
@@ -170,6 +172,7 @@ impl VirtualPort {
             waits,
             ns_per_packet: 1e9 / rate_pps,
             ring: VecDeque::with_capacity(options.ring),
+            held: VecDeque::with_capacity(options.batch),
             left: None,
             period: match options.acquisition {
                 Acquisition::Polled => None,
@@ -299,14 +302,19 @@ impl VirtualPort {
         true
     }
 
-    /// Takes a burst out of the ring into buffers.
+    /// Takes a batch out of the ring.
+    fn poll(&mut self) {
+        let count = self.ring.len().min(self.options.batch.max(1));
+        self.held.extend(self.ring.drain(..count));
+        self.outcome.polls += 1;
+        self.outcome.received += count as u64;
+    }
+
+    /// Puts as much of it into buffers as a burst holds.
     fn take(&mut self) -> u64 {
-        let count = self
-            .ring
-            .len()
-            .min(self.options.batch.clamp(1, port::frame::BURST));
+        let count = self.held.len().min(port::frame::BURST);
         let cold = self.options.frames == Frames::Cold;
-        for number in self.ring.drain(..count) {
+        for number in self.held.drain(..count) {
             let frame = self.wire.frame(number);
             let said = Said {
                 time_ns: self.options.begin_ns + (number as f64 * self.ns_per_packet) as i64,
@@ -328,12 +336,13 @@ impl VirtualPort {
 impl Port for VirtualPort {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.pass(ticks());
-        if !self.wait() {
-            return Ok(Received::End);
+        if self.held.is_empty() {
+            if !self.wait() {
+                return Ok(Received::End);
+            }
+            self.poll();
         }
         let count = self.take();
-        self.outcome.polls += 1;
-        self.outcome.received += count;
         let link = self.wire.link();
         // From here on the time is the receiver's.
         self.left = Some((ticks(), count));
@@ -371,7 +380,8 @@ impl Port for VirtualPort {
 impl Drop for VirtualPort {
     fn drop(&mut self) {
         let mut outcome = std::mem::take(&mut self.outcome);
-        outcome.waiting = self.ring.len() as u64;
+        outcome.received -= self.held.len() as u64;
+        outcome.waiting = (self.ring.len() + self.held.len()) as u64;
         outcome.stalled = self.stalls.stalled;
         outcome.elapsed_ticks = self.now;
         let mut outcomes = self

@@ -28,7 +28,7 @@ mod thread;
 
 pub use eal::{Eal, take_log, version};
 pub use name::DeviceName;
-pub use options::{Options, Pools, RssFields, RssOptions, SendOptions};
+pub use options::{BATCH_MAX, Options, Pools, RssFields, RssOptions, SendOptions};
 pub use receive::DpdkPort;
 pub use send::DpdkSender;
 pub use software_nic::software_nic;

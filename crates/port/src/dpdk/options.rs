@@ -38,12 +38,16 @@ pub struct RssOptions {
     pub symmetric: bool,
 }
 
+/// The most frames that a device is asked for at a time.
+pub const BATCH_MAX: usize = 4096;
+
 /// How a port is opened. The defaults are those with which the FloWatcher paper was fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Receive queues.
     pub queues: u16,
-    /// Frames that the device is asked for at a time; at most [`BURST`].
+    /// Frames that the device is asked for at a time, at most [`BATCH_MAX`]; those beyond [`BURST`] are
+    /// handed over next.
     pub batch: usize,
     /// Descriptors of each receive queue: frames that wait there at most. A device rounds it.
     pub receive_ring: u16,
@@ -73,6 +77,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Frames that are asked for at a time.
+    pub(super) fn batch_taken(&self) -> usize {
+        self.batch.clamp(1, BATCH_MAX)
+    }
+
     /// Queues that one pool serves.
     pub(super) fn queues_per_pool(&self) -> u32 {
         match self.pools {
@@ -85,7 +94,8 @@ impl Options {
     pub(super) fn buffers(&self, cache: u32) -> u32 {
         self.pool_size.unwrap_or_else(|| {
             // A thread's cache may keep half as many again as it is meant to.
-            let queue = u32::from(self.receive_ring) * 2 + cache * 3 / 2 + BURST as u32;
+            let batch = self.batch_taken().max(BURST) as u32;
+            let queue = u32::from(self.receive_ring) * 2 + cache * 3 / 2 + batch;
             queue * self.queues_per_pool()
         })
     }

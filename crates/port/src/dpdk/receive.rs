@@ -60,6 +60,8 @@ enum State {
 pub struct DpdkPort {
     buffers: Buffers,
     frames: FrameList,
+    /// When the frames that are held were read.
+    read_ns: i64,
     queue: u16,
     batch: usize,
     patience: Duration,
@@ -103,12 +105,14 @@ enum Asked {
 /// The buffers of the frames that are handed over, and what the shim says of them.
 struct Buffers {
     held: usize,
+    /// How many of these were handed over so far.
+    shown: usize,
     /// Their bytes on the wire, where these are asked for.
     bytes: u64,
     /// The pool that they all go back to as they are, if there is one.
     pool: *mut Mempool,
-    buffers: Box<[*mut Mbuf; BURST]>,
-    told: Box<[Told; BURST]>,
+    buffers: Box<[*mut Mbuf]>,
+    told: Box<[Told]>,
 }
 
 /// Where nothing is told yet.
@@ -123,14 +127,22 @@ const NOTHING: Told = Told {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    fn new() -> Self {
+    /// Room for so many.
+    fn new(batch: usize) -> Self {
         Self {
             held: 0,
+            shown: 0,
             bytes: 0,
             pool: ptr::null_mut(),
-            buffers: Box::new([ptr::null_mut(); BURST]),
-            told: Box::new([NOTHING; BURST]),
+            buffers: vec![ptr::null_mut(); batch].into_boxed_slice(),
+            told: vec![NOTHING; batch].into_boxed_slice(),
         }
+    }
+
+    /// How many have not been handed over.
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.held - self.shown
     }
 
     /// Receives at most `most` frames; the buffers of those before must be back.
@@ -138,10 +150,10 @@ impl Buffers {
     fn receive(&mut self, device: &Device, queue: u16, most: usize, asked: Asked) -> usize {
         debug_assert_eq!(self.held, 0);
         let (port, rings_go) = (device.port, device.rings_go());
-        let most = most.min(BURST) as u32;
+        let most = most.min(self.buffers.len()) as u32;
         let (buffers, pool) = (self.buffers.as_mut_ptr(), &raw mut self.pool);
         // SAFETY: the port is started and has the queue, which no other thread reads; every array
-        // has room for `BURST` frames.
+        // has room for as many frames.
         let count = unsafe {
             match asked {
                 Asked::Each => {
@@ -155,6 +167,7 @@ impl Buffers {
             }
         };
         self.held = count as usize;
+        self.shown = 0;
         self.held
     }
 
@@ -167,15 +180,16 @@ impl Buffers {
             unsafe {
                 shim::flowatch_dpdk_release(self.pool, self.buffers.as_mut_ptr(), self.held as u32);
             }
-            self.held = 0;
+            (self.held, self.shown) = (0, 0);
         }
     }
 
-    /// Writes the frames into `frames`; their bytes on the wire.
+    /// Writes the next `count` frames into `frames`; their bytes on the wire.
     #[inline]
-    fn describe<'a>(&'a self, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
+    fn describe<'a>(&'a self, count: usize, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
         let mut bytes = 0;
-        for (frame, told) in frames.iter_mut().zip(&self.told[..self.held]) {
+        let told = &self.told[self.shown..self.held][..count];
+        for (frame, told) in frames.iter_mut().zip(told) {
             bytes += u64::from(told.length);
             *frame = Frame {
                 // SAFETY: the device wrote as many bytes there, and they stay as they are until the
@@ -240,10 +254,11 @@ impl DpdkPort {
             }
         }
         Self {
-            buffers: Buffers::new(),
+            buffers: Buffers::new(options.batch_taken()),
             frames: FrameList::default(),
+            read_ns: 0,
             queue,
-            batch: options.batch.clamp(1, BURST),
+            batch: options.batch_taken(),
             patience: options.patience,
             name: if options.queues > 1 {
                 format!("{}@{queue}", device.name)
@@ -338,9 +353,14 @@ impl DpdkPort {
         Ok(None)
     }
 
-    /// Receives as the port's state asks for; how many frames.
+    /// Receives as the port's state asks for, once all that was received is handed over; how many
+    /// frames are there to be handed over.
     #[inline(always)]
     fn poll(&mut self, asked: Asked) -> Result<Received<usize>, PortError> {
+        let left = self.buffers.left();
+        if left > 0 {
+            return Ok(Received::Burst(left));
+        }
         self.buffers.release();
         match self.state {
             State::New | State::Open => {
@@ -360,22 +380,49 @@ impl DpdkPort {
         }
         Ok(match self.buffers.held {
             0 => Received::Idle,
-            count => Received::Burst(count),
+            count => {
+                if asked == Asked::Each {
+                    self.read_ns = self.clock.now_ns();
+                }
+                Received::Burst(count)
+            }
         })
     }
 
-    /// The frames that were received, with the time at which they were.
+    /// Of so many frames as many as a burst holds, with the time at which they were read.
     #[inline(always)]
     fn hand_over(&mut self, count: usize) -> Burst<'_> {
+        let count = count.min(BURST);
         // SAFETY: the frames are read through `first` only before the next `receive`, which alone
         // gives their buffers back.
         let frames = unsafe { self.frames.borrow() };
-        let bytes = self.buffers.describe(frames, self.clock.now_ns());
+        let bytes = self.buffers.describe(count, frames, self.read_ns);
+        self.buffers.shown += count;
         self.counters.frames += count as u64;
         self.counters.bytes += bytes;
         Burst {
             link: LinkType::Ethernet,
             frames: self.frames.first(count),
+        }
+    }
+
+    /// Of frames of which nobody asks more how many they are; of those that were read for one who does,
+    /// how many are left.
+    #[inline(always)]
+    fn count_up(&mut self, count: usize, told: bool) -> Counted {
+        let buffers = &mut self.buffers;
+        let bytes = if told {
+            let told = &buffers.told[buffers.shown..buffers.held];
+            told.iter().map(|told| u64::from(told.length)).sum()
+        } else {
+            buffers.bytes
+        };
+        buffers.shown = buffers.held;
+        self.counters.frames += count as u64;
+        self.counters.bytes += bytes;
+        Counted {
+            frames: count as u64,
+            bytes,
         }
     }
 
@@ -465,15 +512,9 @@ impl Port for DpdkPort {
 
     #[inline]
     fn count(&mut self) -> Result<Received<Counted>, PortError> {
-        Ok(self.poll(Asked::Bytes)?.map(|count| {
-            let counted = Counted {
-                frames: count as u64,
-                bytes: self.buffers.bytes,
-            };
-            self.counters.frames += counted.frames;
-            self.counters.bytes += counted.bytes;
-            counted
-        }))
+        let told = self.buffers.left() > 0;
+        let received = self.poll(Asked::Bytes)?;
+        Ok(received.map(|count| self.count_up(count, told)))
     }
 
     fn counters(&mut self) -> Counters {

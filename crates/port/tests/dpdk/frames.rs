@@ -69,6 +69,42 @@ fn a_capture_comes_as_it_is_in_the_file() {
     }
 }
 
+/// More frames than a burst holds: they come in bursts, all with the time at which they were read.
+#[test]
+fn a_large_batch_comes_in_bursts() {
+    let options = Options {
+        batch: 1000,
+        ..Options::default()
+    };
+    let mut port = DpdkPort::open(eal(), &name("net_null1000,size=60"), &options)
+        .unwrap()
+        .remove(0);
+    let mut times = Vec::new();
+    for expected in [256, 256, 256, 232, 256, 256] {
+        let Received::Burst(burst) = port.receive().unwrap() else {
+            panic!("the device always has frames");
+        };
+        assert_eq!(burst.frames.len(), expected);
+        assert!(burst.frames.iter().all(|frame| frame.bytes.len() == 60));
+        times.extend(burst.frames.iter().map(|frame| frame.time_ns));
+    }
+    assert!(times[..1000].iter().all(|&time_ns| time_ns == times[0]));
+    assert!(times[1000] > times[0]);
+    // What is left of it is counted, then others are.
+    for (frames, expected) in [(488, 1512), (1000, 2512)] {
+        let Ok(Received::Burst(counted)) = port.count() else {
+            panic!("the device always has frames");
+        };
+        assert_eq!((counted.frames, counted.bytes), (frames, frames * 60));
+        assert_eq!(port.counters().frames, expected + 488);
+    }
+    port.stop();
+    let rest = drain(&mut port).len() as u64;
+    let counters = port.counters();
+    assert_eq!(counters.frames, 3000 + rest);
+    assert_eq!(counters.device.unwrap().frames, counters.frames);
+}
+
 /// Frames that are only counted, by turns with frames that are handed over; long ones lie in several
 /// buffers.
 #[test]
