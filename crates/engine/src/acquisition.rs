@@ -218,6 +218,7 @@ impl Acquiring<'_> {
             last_ns = until_ns;
             if rounds.is_multiple_of(ROUNDS_PER_COUNTERS) || frames == 0 {
                 self.writer.show(&self.port.counters());
+                self.options.stop.look_at_clock();
             }
             match outcome {
                 Polled::End => break,

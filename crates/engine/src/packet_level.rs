@@ -8,7 +8,7 @@ use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
-use port::{Counted, Port, PortError, Received};
+use port::{Burst, Counted, Port, PortError, Received};
 use std::thread;
 
 /// Runs one thread for each port. Of ports that read the same packets only the first is read.
@@ -76,19 +76,27 @@ fn work(
 #[derive(Default)]
 struct Counting(Count);
 
+impl Counting {
+    fn add(&mut self, Counted { frames, bytes }: Counted) {
+        self.0 += Count {
+            packets: frames,
+            bytes,
+        };
+    }
+}
+
 impl Handler for Counting {
+    async fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
+        self.add(Counted::from(*burst));
+    }
+
+    /// No port need make a list of frames for that.
     async fn receive(
         &mut self,
         _: &mut Intake,
         port: &mut dyn Port,
     ) -> Result<Received<()>, PortError> {
-        let counted = |Counted { frames, bytes }| {
-            self.0 += Count {
-                packets: frames,
-                bytes,
-            };
-        };
-        Ok(port.count()?.map(counted))
+        Ok(port.count()?.map(|counted| self.add(counted)))
     }
 
     async fn idle(&mut self, _: &mut Intake) {}

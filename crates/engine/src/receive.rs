@@ -7,7 +7,7 @@ use crate::options::{Seat, Stop};
 use crate::pace::Pace;
 use crate::progress::{Progress, QueueProgress};
 use crate::report::QueueReport;
-use port::{Port, PortError, Received};
+use port::{Burst, Port, PortError, Received};
 
 /// Bursts between two looks at the clock of the progress, where packets come fast.
 const BURSTS: u32 = 64;
@@ -17,12 +17,21 @@ pub(crate) const PUBLISH_MS: u32 = 100;
 
 /// What a model does with what is received.
 pub(crate) trait Handler {
+    /// Reads a burst.
+    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>);
+
     /// Receives, and reads what it gets.
     async fn receive(
         &mut self,
         intake: &mut Intake,
         port: &mut dyn Port,
-    ) -> Result<Received<()>, PortError>;
+    ) -> Result<Received<()>, PortError> {
+        let received = port.receive()?;
+        if let Received::Burst(burst) = &received {
+            self.burst(intake, burst).await;
+        }
+        Ok(received.map(drop))
+    }
 
     /// Nothing came for a while.
     async fn idle(&mut self, intake: &mut Intake);

@@ -12,7 +12,7 @@ use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked, join};
 use crate::steer::Steer;
 use flow::{Batch, InFrames, Meter};
-use port::{Burst, Port, PortError, Received};
+use port::{Burst, Port};
 use std::thread;
 
 /// Runs one thread for each port, with a meter each.
@@ -133,9 +133,8 @@ struct Counting<'a> {
     place: Option<&'a QueueProgress>,
 }
 
-impl Counting<'_> {
-    /// Reads a burst.
-    fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+impl Handler for Counting<'_> {
+    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         self.batch.clear();
         intake.read(burst, &mut self.batch);
         let payloads = InFrames(burst.frames);
@@ -165,20 +164,6 @@ impl Counting<'_> {
             // Time goes on for the flows of a share that has no packet.
             self.meter.advance(intake.clock_ms(), &mut self.records);
         }
-    }
-}
-
-impl Handler for Counting<'_> {
-    async fn receive(
-        &mut self,
-        intake: &mut Intake,
-        port: &mut dyn Port,
-    ) -> Result<Received<()>, PortError> {
-        let received = port.receive()?;
-        if let Received::Burst(burst) = &received {
-            self.burst(intake, burst);
-        }
-        Ok(received.map(drop))
     }
 
     async fn idle(&mut self, intake: &mut Intake) {

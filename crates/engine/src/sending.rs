@@ -13,7 +13,7 @@ use crate::steer::Steer;
 use flow::names::Told;
 use flow::{BURST, Batch, InFrames};
 use hw::ring::{Consumer, Popped, Producer, ring};
-use port::{Burst, Port, PortError, Received};
+use port::{Burst, Port};
 
 /// Every monitor is told the time at least so often: it may have no packets of its own, and its
 /// flows end all the same. (Also, no two readings that it compares are far enough apart to wrap.)
@@ -142,8 +142,7 @@ struct Sending {
     overflow: Count,
 }
 
-impl Sending {
-    /// Reads a burst.
+impl Handler for Sending {
     async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         if self.steer.is_single() {
             if self.ways[0].open.len() + burst.frames.len() > BURST {
@@ -177,20 +176,6 @@ impl Sending {
                 self.send(monitor).await;
             }
         }
-    }
-}
-
-impl Handler for Sending {
-    async fn receive(
-        &mut self,
-        intake: &mut Intake,
-        port: &mut dyn Port,
-    ) -> Result<Received<()>, PortError> {
-        let received = port.receive()?;
-        if let Received::Burst(burst) = &received {
-            self.burst(intake, burst).await;
-        }
-        Ok(received.map(drop))
     }
 
     async fn idle(&mut self, intake: &mut Intake) {

@@ -174,7 +174,7 @@ fn has_intervals(entry: &Entry) -> bool {
 
 /// The exact mean of what a flow's packets have shown of a value, in the unit of its statistics; NaN of
 /// nothing. That of gaps: the packets of other flows between the first and the last of this one, shared
-/// among its gaps. Of times, where the clock never went back.
+/// among its gaps. Of times: from the first to the latest, which is their sum.
 fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
     let [there, back] = entry.packets();
     let packets = there + back;
@@ -184,7 +184,7 @@ fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
         Value::Size => (entry.bytes().iter().sum(), packets),
         Value::InterArrivalTime => {
             let passed_ns = entry.last_ns().wrapping_sub(start_ns.cast_signed());
-            (passed_ns.max(0).cast_unsigned(), intervals)
+            (passed_ns.cast_unsigned(), intervals)
         }
         Value::Gap => {
             let mask = u64::MAX >> NUMBER;

@@ -5,6 +5,7 @@ use crate::plan::{Plan, Source};
 #[cfg(feature = "dpdk")]
 use crate::watch::complain;
 use engine::Stop;
+use port::frame::BURST;
 use port::{Port, PortError, Transmit};
 #[cfg(feature = "dpdk")]
 use std::time::{Duration, Instant};
@@ -51,6 +52,14 @@ impl DpdkPlan {
             if given && !used {
                 return Err(format!("{flag} is for devices of DPDK (-i dpdk:…)"));
             }
+        }
+        if arguments.engine.buffer.is_some()
+            && flags.batch.is_some_and(|batch| usize::from(batch) > BURST)
+        {
+            return Err(format!(
+                "--batch of more than {BURST} with --buffer: times are interpolated from one look at the queue to \
+                 the next, and what waits to be worked off is in between"
+            ));
         }
         check_eal(&arguments.eal, used)?;
         Ok(Self {

@@ -6,6 +6,9 @@ use wire::LinkType;
 /// The most frames that one [`Port::receive`] hands over.
 pub const BURST: usize = 256;
 
+/// The most frames that one [`Port::count`] tells.
+pub const COUNTED_MAX: usize = 4096;
+
 /// One captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
@@ -53,7 +56,7 @@ pub struct Burst<'a> {
 /// Frames received together of which nobody asks more than how many they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Frames, at least one.
+    /// Frames, at least one, at most [`COUNTED_MAX`].
     pub frames: u64,
     /// Their bytes on the wire.
     pub bytes: u64,

@@ -26,7 +26,9 @@ pub use af_packet::{AfPacket, AfPacketSender};
 pub use fault::{Fault, FaultLog, Faults, Faulty};
 pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
-pub use frame::{Burst, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss};
+pub use frame::{
+    Burst, COUNTED_MAX, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
+};
 pub use frame_pool::FramePool;
 pub use limit::Limited;
 pub use memory::MemoryPort;

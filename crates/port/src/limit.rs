@@ -1,6 +1,6 @@
 //! A port that ends after a number of frames (`-c`).
 
-use crate::frame::{BURST, Burst, Counted, Counters, Port, PortError, Received};
+use crate::frame::{Burst, COUNTED_MAX, Counted, Counters, Port, PortError, Received};
 use crate::wrapper::Wrapper;
 
 /// Hands over the first `most` frames of another port, exactly, then ends.
@@ -58,7 +58,8 @@ impl<P: Port> Wrapper for Limited<P> {
     }
 
     fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
-        if self.left < BURST as u64 {
+        // So many may come at once, and no part of them can be left.
+        if self.left < COUNTED_MAX as u64 {
             return Ok(self.pass_on()?.map(Counted::from));
         }
         Ok(self.port.count()?.map(|counted| {
@@ -83,6 +84,7 @@ impl<P: Port> Wrapper for Limited<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::BURST;
     use crate::memory::MemoryPort;
     use wire::LinkType;
 
@@ -105,17 +107,50 @@ mod tests {
 
     #[test]
     fn a_limit_is_as_exact_for_who_only_counts() {
-        for most in [0u64, 1, 255, 256, 257, 300, 1000] {
-            let frames = (0..300).map(|number| (number, 60, [0u8; 20]));
-            let mut limited = Limited::new(MemoryPort::new(LinkType::Ethernet, frames), most);
+        for most in [0u64, 1, 256, 4095, 4096, 4097, 9000, 20_000] {
+            let frames = (0..10_000).map(|number| (number, 60, [0u8; 20]));
+            let mut limited =
+                Limited::new(AtOnce(MemoryPort::new(LinkType::Ethernet, frames)), most);
             let mut frames = 0;
             while let Received::Burst(counted) = limited.count().expect("memory has no errors") {
                 assert_eq!(counted.bytes, counted.frames * 60);
                 frames += counted.frames;
             }
-            assert_eq!(frames, most.min(300));
+            assert_eq!(frames, most.min(10_000));
             let counters = limited.counters();
             assert_eq!((counters.frames, counters.bytes), (frames, frames * 60));
+        }
+    }
+
+    /// Counts as many frames at once as a port may.
+    struct AtOnce(MemoryPort);
+
+    impl Wrapper for AtOnce {
+        type Inner = MemoryPort;
+
+        fn inner(&self) -> &MemoryPort {
+            &self.0
+        }
+
+        fn inner_mut(&mut self) -> &mut MemoryPort {
+            &mut self.0
+        }
+
+        fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
+            let mut sum = Counted::default();
+            while sum.frames + BURST as u64 <= COUNTED_MAX as u64 {
+                let Received::Burst(burst) = self.0.receive()? else {
+                    break;
+                };
+                let counted = Counted::from(burst);
+                sum.frames += counted.frames;
+                sum.bytes += counted.bytes;
+            }
+            Ok(if sum.frames == 0 {
+                Received::End
+            } else {
+                Received::Burst(sum)
+            })
         }
     }
 }

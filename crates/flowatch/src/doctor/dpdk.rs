@@ -98,7 +98,7 @@ fn huge_pages(system: &System) -> Finding {
                 reserved.join("; ")
             ),
         )
-        .with("sudo grep -l hugetlb /proc/*/numa_maps")
+        .with("sudo grep -l 'HugetlbPages:.*[1-9]' /proc/[0-9]*/status")
     } else {
         Finding::ok("huge pages", reserved.join("; "))
     }

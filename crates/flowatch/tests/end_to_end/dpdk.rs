@@ -86,6 +86,21 @@ fn a_capture_behind_a_device_gives_the_records_of_the_file() {
     }
 }
 
+/// Packets alone, of a device that is asked for more at a time than are wanted.
+#[test]
+fn a_count_of_packets_is_exact_whatever_the_batch() {
+    for count in [1, 300, 4095, 4096, 5000, 100_000] {
+        let command = format!(
+            "-i dpdk:net_null0,size=60 --level packet --batch 4096 -c {count} -q --summary json {NO_HUGE}"
+        );
+        let outcome = run(&mut watch(&command));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(summary.number("/packets"), count, "{count}");
+        assert_eq!(summary.number("/bytes"), count * 60, "{count}");
+    }
+}
+
 #[test]
 fn several_devices_and_queues_balance() {
     let command = format!(
@@ -469,6 +484,10 @@ fn what_cannot_be_opened_is_said_in_one_line() {
             "use --queues 1",
         ),
         ("-i lo --batch 3", "--batch is for devices of DPDK"),
+        (
+            "-i dpdk:net_null0 --batch 257 --buffer 16MiB",
+            "--batch of more than 256 with --buffer",
+        ),
         (
             "-i dpdk:net_null0 --ring-memory 8",
             "--ring-memory is for the kernel's interfaces",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::frame::BURST;
+use crate::frame::{BURST, COUNTED_MAX};
 
 /// Who shares a pool of buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct RssOptions {
 }
 
 /// The most frames that a device is asked for at a time.
-pub const BATCH_MAX: usize = 4096;
+pub const BATCH_MAX: usize = COUNTED_MAX;
 
 /// How a port is opened. The defaults are those with which the FloWatcher paper was fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -393,7 +393,7 @@ impl DpdkPort {
     #[inline(always)]
     fn hand_over(&mut self, count: usize) -> Burst<'_> {
         let count = count.min(BURST);
-        // SAFETY: the frames are read through `first` only before the next `receive`, which alone
+        // SAFETY: the frames are read through `first` only before the port is polled again, which alone
         // gives their buffers back.
         let frames = unsafe { self.frames.borrow() };
         let bytes = self.buffers.describe(count, frames, self.read_ns);
@@ -406,8 +406,8 @@ impl DpdkPort {
         }
     }
 
-    /// Of frames of which nobody asks more how many they are; of those that were read for one who does,
-    /// how many are left.
+    /// Of frames of which nobody asks more than how many they are; `told`: what is left of those that
+    /// were read for one who did.
     #[inline(always)]
     fn count_up(&mut self, count: usize, told: bool) -> Counted {
         let buffers = &mut self.buffers;
