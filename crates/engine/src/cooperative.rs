@@ -6,7 +6,7 @@
 use crate::monitoring::Monitor;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
-use crate::overhearing::{Exchange, Overhearing};
+use crate::overhearing::Overhearing;
 use crate::pace::{Pace, Task, by_turns};
 use crate::progress::Progress;
 use crate::report::{Report, Worked, join};
@@ -28,15 +28,16 @@ pub(crate) fn run(
 ) -> Result<Report, EngineError> {
     let live = input.live;
     let ports = input.ports.len();
-    let exchange = Exchange::new(ports);
+    let overhearings = Overhearing::of_all(options, ports, true)?;
     let mut meters = meters.into_iter();
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (number, port) in input.ports.into_iter().enumerate() {
+        let ports = input.ports.into_iter().zip(overhearings);
+        for (number, (port, overhearing)) in ports.enumerate() {
             let meters: Vec<Meter> = meters.by_ref().take(options.monitors).collect();
             let work = Work {
                 number,
-                overhearing: Overhearing::new(options.overhears(ports), Some(&exchange), number),
+                overhearing,
                 live,
                 options,
                 progress,

@@ -48,11 +48,8 @@ pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError
     };
     (0..tables)
         .map(|_| {
-            Meter::new(&meter).map_err(|error| EngineError::Memory {
-                tables,
-                flows_max: options.meter.flows_max,
-                reason: error.to_string(),
-            })
+            Meter::new(&meter)
+                .map_err(|error| EngineError::no_room(tables, meter.flows_max, &error))
         })
         .collect()
 }

@@ -5,6 +5,7 @@ use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
 use port::Port;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -275,6 +276,17 @@ pub enum EngineError {
     /// The system refuses a thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
+}
+
+impl EngineError {
+    /// So many tables, of so many flows each, are more than the machine has memory for.
+    pub(crate) fn no_room(tables: usize, flows_max: usize, error: &io::Error) -> Self {
+        Self::Memory {
+            tables,
+            flows_max,
+            reason: error.to_string(),
+        }
+    }
 }
 
 /// Checks that every given core can be used.

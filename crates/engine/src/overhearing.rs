@@ -1,12 +1,14 @@
 //! What DNS responses tell clients, for all tables: the flow that a client opens then may be in
-//! another table than the response, and is to have the name all the same.
+//! another table than the response, and is to have the name all the same. No table takes what responses
+//! tell from its own packets then: a response over TCP is put together here, once for all.
 //!
 //! Where one thread hands a link's or a file's packets to several tables, it tells each of them at
 //! the very place in the order of its packets, so that records do not depend on how many tables there
 //! are. Receive queues of a link have no common order: what one of them hears reaches the others with
 //! their next burst.
 
-use flow::names::Told;
+use crate::options::{EngineError, Options};
+use flow::names::{Overhearer, Told};
 use flow::{Batch, Payloads};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What waits for a queue at most: the oldest goes first, as in the tables' memory of names.
 const WAITING_MAX: usize = 1024;
+
+/// What is heard in a burst at most: sixteen responses a packet, where real ones are one or a few. Of a
+/// burst that was made to have more, nobody is told the rest.
+const HEARD_MAX: usize = 4096;
 
 /// What queues tell each other.
 #[derive(Debug)]
@@ -63,9 +69,10 @@ impl Inbox {
 }
 
 /// What one receiver hears.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Overhearing {
-    on: bool,
+    /// Where nothing is to be heard, nobody listens.
+    overhearer: Option<Overhearer>,
     /// The other queues, and the number of this one.
     exchange: Option<(Arc<Exchange>, usize)>,
     /// Each with the number of packets before it.
@@ -73,34 +80,61 @@ pub(crate) struct Overhearing {
 }
 
 impl Overhearing {
-    /// Nothing is heard unless `on`.
-    pub(crate) fn new(on: bool, exchange: Option<&Arc<Exchange>>, number: usize) -> Self {
-        Self {
-            on,
-            exchange: exchange.map(|exchange| (Arc::clone(exchange), number)),
-            heard: Vec::new(),
+    /// For each of so many receivers; `exchange`: each tells the others what it hears.
+    ///
+    /// # Errors
+    /// When the machine has no room for them.
+    pub(crate) fn of_all(
+        options: &Options,
+        receivers: usize,
+        exchange: bool,
+    ) -> Result<Vec<Self>, EngineError> {
+        if !options.overhears(receivers) {
+            return Ok((0..receivers).map(|_| Self::default()).collect());
         }
+        let exchange = exchange.then(|| Exchange::new(receivers));
+        let of = |number| {
+            let overhearer = Overhearer::new(&options.meter).map_err(|error| {
+                let tables = options.tables(receivers);
+                EngineError::no_room(tables, options.meter.flows_max, &error)
+            })?;
+            Ok(Self {
+                overhearer: Some(overhearer),
+                exchange: exchange.as_ref().map(|all| (Arc::clone(all), number)),
+                heard: Vec::new(),
+            })
+        };
+        (0..receivers).map(of).collect()
     }
 
     /// Listens to the packets of `batch` from `first` on, and to the other queues.
     pub(crate) fn listen(&mut self, batch: &Batch, first: usize, payloads: &impl Payloads) {
-        if !self.on {
+        let Some(overhearer) = &mut self.overhearer else {
             return;
-        }
-        self.heard.clear();
+        };
+        let heard = &mut self.heard;
+        heard.clear();
         if let Some((exchange, own)) = &self.exchange
             && let Some(inbox) = exchange.0.get(*own)
         {
-            inbox.take(|told| self.heard.push((first, told)));
+            inbox.take(|told| heard.push((first, told)));
         }
         for index in first..batch.len() {
-            if let Some(told) = Told::overhear(batch, index, payloads) {
+            overhearer.listen(batch, index, payloads, |told| {
+                if heard.len() == HEARD_MAX {
+                    return;
+                }
                 if let Some((exchange, own)) = &self.exchange {
                     exchange.tell_others(*own, &told);
                 }
-                self.heard.push((index + 1, told));
-            }
+                heard.push((index + 1, told));
+            });
         }
+    }
+
+    /// Memory that listening takes at most, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.overhearer.as_ref().map_or(0, Overhearer::memory_bytes)
     }
 
     /// What was heard, each with the number of the batch's packets before it.

@@ -5,7 +5,7 @@
 use crate::monitoring::Monitor;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
-use crate::overhearing::{Exchange, Overhearing};
+use crate::overhearing::Overhearing;
 use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::report::{Report, Worked, join};
@@ -26,11 +26,12 @@ pub(crate) fn run(
 ) -> Result<Report, EngineError> {
     let live = input.live;
     let ports = input.ports.len();
-    let exchange = Exchange::new(ports);
+    let overhearings = Overhearing::of_all(options, ports, true)?;
     let mut meters = meters.into_iter();
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (receiver, port) in input.ports.into_iter().enumerate() {
+        let ports = input.ports.into_iter().zip(overhearings);
+        for (receiver, (port, overhearing)) in ports.enumerate() {
             let first = receiver * (1 + options.monitors);
             let mut ways = Vec::new();
             for (monitor, meter) in meters.by_ref().take(options.monitors).enumerate() {
@@ -60,7 +61,7 @@ pub(crate) fn run(
                 live,
                 drops: live,
                 place: first,
-                overhearing: Overhearing::new(options.overhears(ports), Some(&exchange), receiver),
+                overhearing,
                 ways,
             };
             let name = format!("receiver-{receiver}");

@@ -5,7 +5,7 @@ use crate::books::Books;
 use crate::intake::Intake;
 use crate::options::{EngineError, Input, Options};
 use crate::output::Records;
-use crate::overhearing::{Exchange, Overhearing};
+use crate::overhearing::Overhearing;
 use crate::pace::{Pace, alone};
 use crate::progress::{Progress, QueueProgress};
 use crate::receive::{Handler, Receiver};
@@ -32,14 +32,16 @@ pub(crate) fn run(
         1
     };
     let ports = input.ports.len();
-    let exchange = (shares == 1).then(|| Exchange::new(ports));
+    let overhearings = Overhearing::of_all(options, ports, shares == 1)?;
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (number, (port, meter)) in input.ports.into_iter().zip(meters).enumerate() {
+        let tables = meters.into_iter().zip(overhearings);
+        for (number, (port, table)) in input.ports.into_iter().zip(tables).enumerate() {
+            let (meter, overhearing) = table;
             let work = Work {
                 number,
                 shares,
-                overhearing: Overhearing::new(options.overhears(ports), exchange.as_ref(), number),
+                overhearing,
                 live: input.live,
                 options,
                 progress,
@@ -112,7 +114,7 @@ impl Work<'_> {
         queue.flows = counting.meter.counters();
         Worked {
             queue,
-            memory_bytes: counting.meter.memory_bytes(),
+            memory_bytes: counting.meter.memory_bytes() + counting.overhearing.memory_bytes(),
             told,
             unknown_links: intake.unknown_links().to_vec(),
         }

@@ -85,7 +85,7 @@ impl Sender<'_> {
         told.faults.extend(seat.fault);
         Worked {
             queue,
-            memory_bytes: 0,
+            memory_bytes: sending.overhearing.memory_bytes(),
             told,
             unknown_links: intake.unknown_links().to_vec(),
         }

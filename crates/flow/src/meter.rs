@@ -53,7 +53,7 @@ pub struct MeterOptions {
     /// Whether the paper's tables and statistics ask for what a burst needs before they count it, as
     /// the default table always does. The paper's program does not: it takes packet by packet.
     pub asks_ahead: bool,
-    /// Whether batches have what DNS datagrams [told](Batch::tell) clients: tables that share a link's
+    /// Whether batches have what DNS responses [told](Batch::tell) clients: tables that share a link's
     /// packets ask for it, as a flow and the DNS flow before it may be in different ones.
     pub overhears: bool,
     /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
@@ -100,6 +100,16 @@ impl MeterOptions {
         let statistics = self.statistics.build(&mut Rows::default());
         let statistics = statistics.iter().map(|(_, each)| each.bytes_per_flow());
         size_of::<Entry>() + WIDE_KEY_BYTES + size_of::<Opening>() + statistics.sum::<usize>()
+    }
+
+    /// When this meter's flows end.
+    pub(crate) fn expiry(&self) -> Expiry {
+        let connections = matches!(
+            self.flow,
+            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional
+        );
+        let both_directions = self.flow == FlowDefinition::Bidirectional;
+        Expiry::new(&self.timeouts, connections, both_directions)
     }
 
     /// The maker of this meter's keys.
@@ -315,13 +325,8 @@ impl Meter {
                 statistic.populate();
             }
         }
-        let connections = matches!(
-            options.flow,
-            FlowDefinition::FiveTuple | FlowDefinition::Bidirectional
-        );
-        let both_directions = options.flow == FlowDefinition::Bidirectional;
         Ok(Self {
-            expiry: Expiry::new(&options.timeouts, connections, both_directions),
+            expiry: options.expiry(),
             garbage: Garbage::new(&options.garbage),
             openings,
             statistics,

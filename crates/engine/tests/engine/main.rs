@@ -5,6 +5,7 @@ mod acquisition;
 mod faults;
 mod gap;
 mod models;
+mod overhearing;
 mod packet_level;
 mod rss;
 mod runs;

@@ -2,6 +2,7 @@
 
 use engine::{Input, Options, Progress, Report};
 use flow::Record;
+use flow::names::NamesRecord;
 use port::{MemoryPort, Port};
 use std::time::Duration;
 use wire::LinkType;
@@ -37,6 +38,8 @@ pub(crate) struct Ran {
     pub(crate) records: Vec<Record>,
     /// A row of statistics for each record.
     pub(crate) values: Vec<Vec<f64>>,
+    /// The names of each record, where they were looked for.
+    pub(crate) names: Vec<Option<NamesRecord>>,
     pub(crate) report: Report,
 }
 
@@ -53,12 +56,14 @@ pub(crate) fn run(
     let (records, returned) = engine::channel(workers, true);
     let width = options.meter.schema().statistics.len();
     let collector = std::thread::spawn(move || {
-        let mut all: Vec<(Record, Vec<f64>)> = Vec::new();
+        let mut all: Vec<(Record, Vec<f64>, Option<NamesRecord>)> = Vec::new();
         while let Ok(Some(batch)) = returned.next_within(Duration::from_secs(60)) {
             for (row, record) in batch.records.iter().enumerate() {
+                let analysis = batch.analyses.get(row);
                 all.push((
                     *record,
                     batch.values[row * width..(row + 1) * width].to_vec(),
+                    analysis.and_then(|analysis| analysis.names.clone()),
                 ));
             }
         }
@@ -73,13 +78,19 @@ pub(crate) fn run(
         engine::run(options, input, meters, &records, &Progress::new(workers)).expect("a run");
     drop(records);
     let mut all = collector.join().expect("a collector");
-    all.sort_by_key(|(record, _)| (record.start_ns, record.key));
+    all.sort_by_key(|(record, ..)| (record.start_ns, record.key));
     assert!(report.books.balance(), "{:?}", report.books);
     assert_eq!(report.flows.records, all.len() as u64);
-    let (records, values) = all.into_iter().unzip();
-    Ran {
-        records,
-        values,
+    let mut ran = Ran {
+        records: Vec::new(),
+        values: Vec::new(),
+        names: Vec::new(),
         report,
+    };
+    for (record, values, names) in all {
+        ran.records.push(record);
+        ran.values.push(values);
+        ran.names.push(names);
     }
+    ran
 }

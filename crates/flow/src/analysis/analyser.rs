@@ -16,7 +16,7 @@ use std::io;
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::{FlowKey, Segment, ip_protocol};
+use wire::{FlowKey, ip_protocol};
 
 /// Packets ahead of which a flow's handle, then its state, then its TCP state is asked for.
 const HANDLES_AHEAD: usize = 16;
@@ -197,7 +197,7 @@ impl Analyser {
         }
     }
 
-    /// What DNS datagrams tell comes by [`Analyser::hear`].
+    /// What DNS responses tell comes by [`Analyser::hear`].
     pub(crate) fn overhear(&mut self) {
         if let Some(names) = &mut self.names {
             names.overhear();
@@ -262,7 +262,7 @@ impl Analyser {
             if let Some(names) = &mut names
                 && volume.names.wants(segment.payload_length)
             {
-                let segment = names_segment(packet.time_ns, side, segment, || {
+                let segment = names::Segment::of(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)
                 });
                 let initiator = volume.initiator;
@@ -399,30 +399,6 @@ fn rare_places(states: usize) -> usize {
     states
         .div_ceil(RARE_SHARE)
         .max((2 * states).min(RARE_LEAST))
-}
-
-#[inline(always)]
-fn names_segment<'a>(
-    time_ns: i64,
-    side: usize,
-    segment: &Segment,
-    payload: impl FnOnce() -> &'a [u8],
-) -> names::Segment<'a> {
-    names::Segment {
-        time_ns,
-        direction: side as u8,
-        protocol: segment.transport,
-        tcp_flags: segment.tcp_flags,
-        sequence: segment.sequence,
-        source_port: segment.source_port,
-        destination_port: segment.destination_port,
-        payload: if segment.payload_captured > 0 {
-            payload()
-        } else {
-            &[]
-        },
-        payload_length: segment.payload_length,
-    }
 }
 
 /// The id of a flow by its key, as its initiator has it, and the time of its first packet.

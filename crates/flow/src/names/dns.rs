@@ -1,7 +1,7 @@
 //! DNS messages: the first question and its answer, and whose name an address is.
 
 use super::Segment;
-use super::reader::Reader;
+use super::reader::{AnswersGo, Reader};
 use super::record::{Cut, DnsRecord};
 use super::state::{DnsState, Nanoseconds};
 use super::tcp_stream::Verdict;
@@ -9,7 +9,6 @@ use super::told::Told;
 use std::io::Write as _;
 use std::net::IpAddr;
 use wire::app::dns::{Header, Message, OPCODE_UPDATE};
-use wire::ip_protocol;
 
 /// The port of DNS.
 pub(super) const PORT: u16 = 53;
@@ -148,10 +147,17 @@ impl Reader {
             self.list = list;
         }
         state.responses = state.responses.saturating_add(1);
-        let overheard = self.overhears && segment.protocol == ip_protocol::UDP;
+        if tells_a_client(segment.source_port, segment.destination_port) {
+            match self.answers_go {
+                AnswersGo::Here => self.keep_answers(message),
+                AnswersGo::Nowhere => {}
+                AnswersGo::Out => self.told.extend(Told::of(message, segment.time_ns)),
+            }
+        }
+    }
+
+    fn keep_answers(&mut self, message: &Message) {
         if let Some((name, _)) = message.question()
-            && !overheard
-            && tells_a_client(segment.source_port, segment.destination_port)
             && !message.addresses().is_empty()
         {
             let name = name.as_str().as_bytes();

@@ -11,6 +11,7 @@ mod column;
 mod dns;
 mod http;
 mod limits;
+mod overhearer;
 mod quic;
 mod reader;
 mod record;
@@ -27,6 +28,7 @@ mod told;
 pub use application::{Applications, ApplicationsError};
 pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
 pub use limits::NamesLimits;
+pub use overhearer::Overhearer;
 pub use record::{
     Application, Cut, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
     ResolvedName, RtpRecord, TlsRecord,
@@ -34,7 +36,7 @@ pub use record::{
 pub use told::Told;
 
 use crate::pool::Pool;
-use reader::Reader;
+use reader::{AnswersGo, Reader};
 use state::{Common, Flow, Protocol, State, TEXTS_MAX, TcpState, side};
 use std::io;
 use std::sync::Arc;
@@ -64,6 +66,33 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// Bytes of payload on the wire.
     pub payload_length: u32,
+}
+
+impl<'a> Segment<'a> {
+    /// Of a packet's details; `payload` is asked for where some was captured.
+    #[inline(always)]
+    pub(crate) fn of(
+        time_ns: i64,
+        side: usize,
+        segment: &wire::Segment,
+        payload: impl FnOnce() -> &'a [u8],
+    ) -> Self {
+        Self {
+            time_ns,
+            direction: side as u8,
+            protocol: segment.transport,
+            tcp_flags: segment.tcp_flags,
+            sequence: segment.sequence,
+            source_port: segment.source_port,
+            destination_port: segment.destination_port,
+            payload: if segment.payload_captured > 0 {
+                payload()
+            } else {
+                &[]
+            },
+            payload_length: segment.payload_length,
+        }
+    }
 }
 
 /// Stages of a flow; each has a number.
@@ -177,10 +206,20 @@ impl Names {
         })
     }
 
-    /// What datagrams of DNS tell comes by [`Names::hear`], for which flow it may: names are not
-    /// taken from the datagrams that are observed.
+    /// What responses of DNS tell comes by [`Names::hear`], for which flow it may: it is not taken
+    /// from the packets that are observed.
     pub(crate) const fn overhear(&mut self) {
-        self.reader.overhears = true;
+        self.reader.answers_go = AnswersGo::Nowhere;
+    }
+
+    /// What responses of DNS tell is to be had by [`Names::told`].
+    const fn tell(&mut self) {
+        self.reader.answers_go = AnswersGo::Out;
+    }
+
+    /// What responses in the packet that was observed last told a client, who is not in it.
+    fn told(&mut self) -> impl Iterator<Item = Told> {
+        self.reader.told.drain(..)
     }
 
     /// Takes in what a client was told.

@@ -9,6 +9,7 @@ use super::state::{
     Common, DnsState, Flow, Messages, Protocol, QuicState, RtpState, State, TcpState, side,
 };
 use super::text_pool::{Text, TextPool};
+use super::told::Told;
 use super::{Applications, NamesLimits, Segment, TCP_TRIES, UDP_TRIES, dns};
 use std::io;
 use std::sync::Arc;
@@ -29,6 +30,17 @@ enum Datagram {
     Unknown,
 }
 
+/// Where that goes what DNS responses tell clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswersGo {
+    /// To the names that flows of this table look up.
+    Here,
+    /// Nowhere: [`Names::hear`](super::Names::hear) is told all that there is.
+    Nowhere,
+    /// Out, for other tables.
+    Out,
+}
+
 /// What all flows share.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -42,10 +54,11 @@ pub(super) struct Reader {
     pub(super) list: Vec<u8>,
     pub(super) ja4_hashes: Ja4Hashes,
     pub(super) initial_keys: KeptKeys,
-    /// Whether [`Names::hear`](super::Names::hear) is told what datagrams of DNS say.
-    pub(super) overhears: bool,
+    pub(super) answers_go: AnswersGo,
     /// Addresses that a DNS response told, with the place and length of the name.
     pub(super) answers: Vec<(u128, u64, usize)>,
+    /// What goes out, of a client that is not in it yet.
+    pub(super) told: Vec<Told>,
 }
 
 impl Reader {
@@ -65,8 +78,9 @@ impl Reader {
             list: Vec::new(),
             ja4_hashes: Ja4Hashes::default(),
             initial_keys: KeptKeys::default(),
-            overhears: false,
+            answers_go: AnswersGo::Here,
             answers: Vec::new(),
+            told: Vec::new(),
         })
     }
 

@@ -28,20 +28,32 @@ fn name(client: u8) -> String {
     format!("for-{client}.example")
 }
 
-/// Every client is told a name, every third by TCP.
+/// Every client is told a name, every third by TCP, half of these in two segments.
 fn told() -> Vec<(i64, Vec<u8>)> {
     let tells = |client| {
         let response = response(&name(client));
         let ends = reversed(endpoints(client, 53));
-        if client % 3 == 0 {
-            let length = (response.len() as u16).to_be_bytes();
-            tcp(ends, [100, 200], ACK, &[&length[..], &response].concat())
-        } else {
-            udp(ends, &response)
+        if client % 3 != 0 {
+            return vec![udp(ends, &response)];
         }
+        let length = (response.len() as u16).to_be_bytes();
+        let stream = [&length[..], &response].concat();
+        let end = if client % 2 == 0 { 20 } else { stream.len() };
+        let mut sequence = 100;
+        let segments = [&stream[..end], &stream[end..]].into_iter();
+        segments
+            .filter(|bytes| !bytes.is_empty())
+            .map(|bytes| {
+                let segment = tcp(ends, [sequence, 200], ACK, bytes);
+                sequence += bytes.len() as u32;
+                segment
+            })
+            .collect()
     };
     let at = |client| START_NS - SECOND + i64::from(client);
-    (1..=CLIENTS).map(|it| (at(it), tells(it))).collect()
+    (1..=CLIENTS)
+        .flat_map(|it| tells(it).into_iter().map(move |frame| (at(it), frame)))
+        .collect()
 }
 
 fn connections() -> Vec<(i64, Vec<u8>)> {
