@@ -1,49 +1,92 @@
 //! TCP conversations with known truth: a sender, a probe in the middle of the path, a receiver, and
-//! faults at known places before and behind the probe.
+//! faults at known places before and behind the probe. Nothing of it counts packets: tests and the
+//! laboratory hold the analysis against it.
 
-use crate::analysis::tcp::Class;
+mod frames;
+mod reading;
+
+pub use frames::Frames;
+pub use reading::{AtProbe, Reading, Truth as TruthAtProbe};
+
+use super::Class;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use wire::Segment;
 use wire::tcp::flag::{ACK, SYN};
 
-pub(super) const MS: i64 = 1_000_000;
-pub(super) const PAYLOAD: u32 = 1000;
+/// A millisecond.
+pub const MS: i64 = 1_000_000;
+
+/// Bytes of payload of each segment.
+pub const PAYLOAD: u32 = 1000;
+
+/// Time between keep-alives, and between probes of a closed window.
+const SILENCE_NS: i64 = 1000 * MS;
+
+/// Why the sender sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// Data for the first time, or no data.
+    First,
+    /// Its timer ran out.
+    Timer,
+    /// Duplicate acknowledgements ask for it.
+    Duplicates,
+    /// It asks whether the receiver is alive.
+    KeepAlive,
+    /// It asks whether the receiver's window is open again.
+    WindowProbe,
+}
 
 /// A packet at the probe, and what is true of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) time_ns: i64,
+pub struct Seen {
+    /// When it passes.
+    pub time_ns: i64,
     /// 0: the sender's.
-    pub(super) side: usize,
-    pub(super) segment: Segment,
+    pub side: usize,
+    /// Its headers.
+    pub segment: Segment,
+    /// Why it was sent.
+    pub sending: Sending,
     /// The class of a segment out of sequence.
-    pub(super) class: Option<Class>,
+    pub class: Option<Class>,
 }
 
 /// What is true of the sender's data.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Truth {
-    pub(super) unique_bytes: u64,
-    pub(super) retransmitted: u32,
-    pub(super) retransmitted_bytes: u64,
-    pub(super) out_of_order: u32,
-    pub(super) missed_bytes: u64,
-    pub(super) rtt_ns: Vec<u64>,
+pub struct Truth {
+    /// Bytes that passed the probe, each once.
+    pub unique_bytes: u64,
+    /// Segments whose bytes had passed it before, but for copies.
+    pub retransmitted: u32,
+    /// Their bytes.
+    pub retransmitted_bytes: u64,
+    /// Segments that came first behind others of higher sequence numbers.
+    pub out_of_order: u32,
+    /// Bytes that were delivered and never passed it.
+    pub missed_bytes: u64,
+    /// Round trips from the probe to the receiver and back, by Karn's rule.
+    pub rtt_ns: Vec<u64>,
 }
 
 /// Faults, each for one packet in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) lost_before: u64,
-    pub(super) lost_behind: u64,
-    pub(super) acknowledgement_lost: u64,
-    pub(super) copied: u64,
-    pub(super) overtaken: u64,
+pub struct Faults {
+    /// Lost before the probe.
+    pub lost_before: u64,
+    /// Lost behind it.
+    pub lost_behind: u64,
+    /// Acknowledgements lost behind it, on their way to the sender.
+    pub acknowledgement_lost: u64,
+    /// Delivered twice.
+    pub copied: u64,
+    /// Overtaken by others before the probe.
+    pub overtaken: u64,
     /// Not seen by the probe, though delivered.
-    pub(super) missed: u64,
+    pub missed: u64,
     /// Acknowledgements held back until the sender's timer runs out.
-    pub(super) held: u64,
+    pub held: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,10 +102,19 @@ enum Event {
 }
 
 /// Numbers without a pattern (xorshift).
-pub(super) struct Random(pub(super) u64);
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    /// Numbers that `seed` fixes.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        // From zero, zeroes follow.
+        Self(if seed == 0 { 1 } else { seed })
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -71,19 +123,34 @@ impl Random {
 }
 
 /// The path and the sender.
-pub(super) struct Conversation {
-    pub(super) segments: u32,
-    pub(super) window: u32,
-    pub(super) to_probe_ns: i64,
-    pub(super) to_receiver_ns: i64,
-    pub(super) timeout_ns: i64,
-    pub(super) start: u32,
-    pub(super) identified: bool,
-    pub(super) faults: Faults,
+#[derive(Clone, Copy, Debug)]
+pub struct Conversation {
+    /// Segments of data.
+    pub segments: u32,
+    /// How many of them may be under way.
+    pub window: u32,
+    /// From the sender to the probe, and back.
+    pub to_probe_ns: i64,
+    /// From the probe to the receiver, and back.
+    pub to_receiver_ns: i64,
+    /// The sender's timer when it runs out for the first time.
+    pub timeout_ns: i64,
+    /// Sequence number of the first byte.
+    pub start: u32,
+    /// Whether packets have identifications.
+    pub identified: bool,
+    /// Keep-alives behind the last segment, every other one without a byte.
+    pub keep_alives: u32,
+    /// Probes of a closed window behind these.
+    pub window_probes: u32,
+    /// What goes wrong.
+    pub faults: Faults,
 }
 
 impl Conversation {
-    pub(super) fn run(&self, random: &mut Random) -> (Vec<Seen>, Truth) {
+    /// The packets at the probe in the order of their times, and what is true of them.
+    #[must_use]
+    pub fn run(&self, random: &mut Random) -> (Vec<Seen>, Truth) {
         let (mut seen, mut truth) = (Vec::new(), Truth::default());
         let mut queue: BinaryHeap<Reverse<(i64, u64, Event)>> = BinaryHeap::new();
         let mut order = 0u64;
@@ -110,6 +177,7 @@ impl Conversation {
                 time_ns: begun + after,
                 side,
                 segment,
+                sending: Sending::First,
                 class: None,
             });
         }
@@ -229,6 +297,11 @@ impl Conversation {
                         time_ns: at,
                         side: 0,
                         segment,
+                        sending: match why {
+                            0 => Sending::First,
+                            1 => Sending::Timer,
+                            _ => Sending::Duplicates,
+                        },
                         class,
                     });
                 }
@@ -279,6 +352,7 @@ impl Conversation {
                         time_ns: at,
                         side: 1,
                         segment,
+                        sending: Sending::First,
                         class: None,
                     });
                 }
@@ -310,6 +384,7 @@ impl Conversation {
                 }
             }
         }
+        self.end(now, identification, &mut seen, &mut truth);
         seen.sort_by_key(|packet| packet.time_ns);
         truth.missed_bytes = unseen
             .iter()
@@ -317,5 +392,59 @@ impl Conversation {
             .count() as u64
             * u64::from(PAYLOAD);
         (seen, truth)
+    }
+
+    /// What follows when all is acknowledged: keep-alives, and probes of a closed window, the first of
+    /// which has a byte more.
+    fn end(&self, last_ns: i64, mut identification: u16, seen: &mut Vec<Seen>, truth: &mut Truth) {
+        let end = self.start.wrapping_add(self.segments * PAYLOAD);
+        let mut at_ns = last_ns;
+        let keep_alives = (0..self.keep_alives).map(|turn| {
+            let before = end.wrapping_sub(1);
+            (Sending::KeepAlive, before, (turn + 1) % 2, 60_000, true)
+        });
+        let window_probes =
+            (0..self.window_probes).map(|turn| (Sending::WindowProbe, end, 1, 0, turn > 0));
+        for (sending, sequence, payload_length, window, again) in keep_alives.chain(window_probes) {
+            let closes = sending == Sending::WindowProbe && !again;
+            at_ns += SILENCE_NS;
+            let answer = Segment {
+                sequence: 100,
+                acknowledgement: end,
+                tcp_flags: ACK,
+                window,
+                transport: 6,
+                ..Segment::default()
+            };
+            let probe = Segment {
+                sequence,
+                acknowledgement: 100,
+                payload_length,
+                window: 60_000,
+                identification: if self.identified { identification } else { 0 },
+                ..answer
+            };
+            identification = identification.wrapping_add(1).max(1);
+            truth.unique_bytes += u64::from(closes);
+            let answered_ns = at_ns + 2 * self.to_receiver_ns;
+            // The window is closed before it is probed.
+            let answers = [(at_ns - SILENCE_NS / 2, closes), (answered_ns, true)];
+            for (time_ns, _) in answers.into_iter().filter(|(_, is_sent)| *is_sent) {
+                seen.push(Seen {
+                    time_ns,
+                    side: 1,
+                    segment: answer,
+                    sending: Sending::First,
+                    class: None,
+                });
+            }
+            seen.push(Seen {
+                time_ns: at_ns,
+                side: 0,
+                segment: probe,
+                sending,
+                class: again.then_some(Class::FlowControl),
+            });
+        }
     }
 }

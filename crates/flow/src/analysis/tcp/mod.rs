@@ -4,8 +4,7 @@
 //! section 3.4) and counts payload alone; lists have hard limits, and what a limit cut is marked.
 
 mod anomaly;
-#[cfg(test)]
-mod conversation;
+pub mod conversation;
 #[cfg(test)]
 mod faulty_path;
 mod holes;

@@ -1,7 +1,7 @@
 //! The analysis of TCP against conversations with known truth.
 
 use super::anomaly::CLASSES;
-use super::conversation::{Conversation, Faults, MS, Random};
+use super::conversation::{Conversation, Faults, Frames, MS, Random, Reading};
 use super::{Anomalies, Class, Rare, RarePool, Tcp, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
@@ -28,6 +28,8 @@ fn conversation(random: &mut Random, faults: Faults, identified: bool) -> Conver
         timeout_ns: 2 * (to_probe_ns + to_receiver_ns) + 250 * MS,
         start: random.below(1 << 32) as u32,
         identified,
+        keep_alives: 0,
+        window_probes: 0,
         faults,
     }
 }
@@ -110,7 +112,7 @@ fn all_faults() -> Vec<Faults> {
 /// Counts, bytes and round trips are exactly those that are true, wherever sequence numbers begin.
 #[test]
 fn counts_bytes_and_round_trips_are_exact() {
-    let mut random = Random(0x1234_5678_9abc);
+    let mut random = Random::new(0x1234_5678_9abc);
     for faults in all_faults() {
         for number in 0..30 {
             let conversation = conversation(&mut random, faults, number % 3 != 0);
@@ -151,8 +153,8 @@ fn a_full_pool_is_told_and_changes_nothing_else() {
         lost_behind: 50,
         ..Faults::default()
     };
-    let conversation = conversation(&mut Random(5), faults, true);
-    let (seen, _) = conversation.run(&mut Random(6));
+    let conversation = conversation(&mut Random::new(5), faults, true);
+    let (seen, _) = conversation.run(&mut Random::new(6));
     let [with, without] = [2, 0].map(|places| {
         let mut pool = RarePool::new(places).unwrap();
         let mut tcp = Tcp::default();
@@ -173,7 +175,7 @@ fn a_full_pool_is_told_and_changes_nothing_else() {
 
 #[test]
 fn bytes_that_the_probe_missed_are_known_from_their_acknowledgement() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     for _ in 0..40 {
         let faults = Faults {
             missed: 30,
@@ -190,11 +192,17 @@ fn bytes_that_the_probe_missed_are_known_from_their_acknowledgement() {
 /// of that.
 #[test]
 fn classes_are_right_and_docs_analysis_has_their_table() {
-    let mut random = Random(0xfeed_beef);
+    let mut random = Random::new(0xfeed_beef);
     let mut confusion = Confusion::default();
     for faults in all_faults() {
-        for _ in 0..60 {
-            let conversation = conversation(&mut random, faults, true);
+        for number in 0..60 {
+            // Of the class that is told by its form a few are enough.
+            let probes = u32::from(number % 6 == 0);
+            let conversation = Conversation {
+                keep_alives: probes,
+                window_probes: 2 * probes,
+                ..conversation(&mut random, faults, true)
+            };
             let (judged, _) = judge(&conversation, &mut random);
             for (sum, row) in confusion
                 .iter_mut()
@@ -224,6 +232,35 @@ fn classes_are_right_and_docs_analysis_has_their_table() {
     ));
     assert!(right * 100 >= all * 95, "{table}");
     tables::assert_in_page("analysis.md", "confusion", &table);
+}
+
+/// Where nothing happens behind the frames, reading them tells the classes that they were made with.
+#[test]
+fn reading_the_frames_of_a_conversation_tells_its_truth() {
+    let mut random = Random::new(0xabad_1dea);
+    for faults in all_faults() {
+        for _ in 0..10 {
+            let conversation = Conversation {
+                keep_alives: 3,
+                window_probes: 3,
+                ..conversation(&mut random, faults, true)
+            };
+            let (seen, truth) = conversation.run(&mut random.clone());
+            let mut frames = Frames::default();
+            frames.add(&conversation, 0, &mut random);
+            frames.sort();
+            let mut reading = Reading::new(&frames);
+            for ((time_ns, _, frame), packet) in frames.frames.iter().zip(&seen) {
+                let at_probe = reading.read(*time_ns, frame);
+                assert_eq!((at_probe.side, at_probe.class), (packet.side, packet.class));
+            }
+            let read = &reading.end()[&0];
+            assert_eq!(read.unique_bytes, truth.unique_bytes);
+            assert_eq!(read.retransmitted, u64::from(truth.retransmitted));
+            assert_eq!(read.out_of_order, u64::from(truth.out_of_order));
+            assert_eq!(read.missed_bytes, truth.missed_bytes);
+        }
+    }
 }
 
 fn segment(
