@@ -295,10 +295,12 @@ impl Tcp {
                 start: side.start,
                 rare: side.rare,
                 sent: side.sent,
-                marks: side.marks & !mark::WINDOW,
+                marks: side.marks,
                 duplicates: side.duplicates,
                 window_scale: side.window_scale,
                 window: side.window,
+                // The window is known, and none was told in this record yet.
+                window_min: u32::MAX,
                 handshake: side.handshake,
                 smoothed: side.smoothed,
                 stamped: side.stamped,

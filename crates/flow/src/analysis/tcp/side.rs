@@ -109,6 +109,11 @@ impl TcpSide {
         self.window_max = self.window_max.max(scaled);
     }
 
+    /// Whether it told a window in this record.
+    const fn has_told_window(&self) -> bool {
+        self.marks & mark::WINDOW != 0 && self.window_min <= self.window_max
+    }
+
     /// Whether its window is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.marks & mark::WINDOW != 0 && self.window == 0
@@ -243,13 +248,13 @@ impl TcpSide {
     /// The smallest window that it told, in bytes, if it told any.
     #[must_use]
     pub fn window_min(&self) -> Option<u32> {
-        (self.marks & mark::WINDOW != 0).then_some(self.window_min)
+        self.has_told_window().then_some(self.window_min)
     }
 
     /// The largest window that it told.
     #[must_use]
     pub fn window_max(&self) -> Option<u32> {
-        (self.marks & mark::WINDOW != 0).then_some(self.window_max)
+        self.has_told_window().then_some(self.window_max)
     }
 
     /// The least payload of a packet that has any, if there is one.

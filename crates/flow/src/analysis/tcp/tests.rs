@@ -309,6 +309,34 @@ fn probes_of_a_closed_window_and_keep_alives_are_flow_control() {
 }
 
 #[test]
+fn a_window_that_was_closed_in_one_record_is_probed_in_the_next() {
+    let mut pool = RarePool::new(2).unwrap();
+    let mut tcp = Tcp::default();
+    let packets = [
+        (0, 0, segment(9, 0, SYN, 0, 1000)),
+        (1, 1, segment(49, 10, SYN | ACK, 0, 1000)),
+        (0, 2, segment(10, 50, ACK, 100, 1000)),
+        (1, 3, segment(50, 110, ACK, 0, 0)),
+        (0, 4, segment(110, 50, ACK, 1, 1000)),
+    ];
+    for (side, at_ms, segment) in packets {
+        tcp.count(side, at_ms * MS, &segment, &mut pool);
+    }
+    tcp.next_record(&mut pool);
+    assert_eq!(tcp.sides[1].window_max(), None);
+    let probe = segment(110, 50, ACK, 1, 1000);
+    tcp.count(0, 5000 * MS, &probe, &mut pool);
+    let [Rare { anomalies, .. }, _] = rare_of(&tcp, &pool);
+    assert_eq!(anomalies.classes[Class::FlowControl as usize], 1);
+    tcp.count(1, 5001 * MS, &segment(50, 111, ACK, 0, 700), &mut pool);
+    let server = &tcp.sides[1];
+    assert_eq!(
+        (server.window_min(), server.window_max()),
+        (Some(700), Some(700))
+    );
+}
+
+#[test]
 fn another_connection_on_the_same_ports_begins_anew() {
     let mut pool = RarePool::new(2).unwrap();
     let mut tcp = Tcp::default();
