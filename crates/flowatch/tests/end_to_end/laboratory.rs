@@ -124,6 +124,8 @@ fn the_experiments_are_named_with_what_they_come_from() {
         "dpdkstat-fig9",
         "dpdkstat-fig11",
         "dpdkstat-fig12",
+        "dpdkstat-rate",
+        "anomalies",
     ] {
         assert!(
             text.lines()

@@ -1,5 +1,6 @@
 //! The experiments, each by the name of a figure or a table of a paper.
 
+mod anomalies;
 mod context;
 mod dpdkstat_fig11;
 mod dpdkstat_fig12;
@@ -72,6 +73,7 @@ pub const ALL: &[Experiment] = &[
     dpdkstat_fig11::EXPERIMENT,
     dpdkstat_fig12::EXPERIMENT,
     dpdkstat_rate::EXPERIMENT,
+    anomalies::EXPERIMENT,
 ];
 
 /// The experiment of that name.

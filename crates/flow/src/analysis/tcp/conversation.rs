@@ -1,11 +1,13 @@
 //! TCP conversations with known truth: a sender, a probe in the middle of the path, a receiver, and
-//! faults at known places before and behind the probe. Nothing of it counts packets: tests and the
-//! laboratory hold the analysis against it.
+//! faults at known places before and behind the probe. Tests and the laboratory
+//! hold the analysis against them.
 
 mod frames;
+mod judges;
 mod reading;
 
-pub use frames::Frames;
+pub use frames::{Frames, Timed};
+pub use judges::Judges;
 pub use reading::{AtProbe, Reading, Truth as TruthAtProbe};
 
 use super::Class;

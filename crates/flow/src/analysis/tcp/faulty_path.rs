@@ -201,8 +201,7 @@ fn run(before: Faults, behind: Behind, random: &mut Random) -> (usize, usize, Ve
         let later_ns = random.below(2000) as i64 * MS;
         frames.add(&conversation, later_ns, random);
     }
-    frames.sort();
-    let memory = MemoryPort::new(LinkType::Ethernet, frames.frames.clone());
+    let memory = MemoryPort::new(LinkType::Ethernet, frames.take());
     let truths = truths(&mut Faulty::new(memory.clone(), before), &frames);
     let mut port = Faulty::new(memory, before);
     let log = port.log();

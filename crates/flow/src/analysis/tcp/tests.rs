@@ -1,7 +1,7 @@
 //! The analysis of TCP against conversations with known truth.
 
 use super::anomaly::CLASSES;
-use super::conversation::{Conversation, Faults, Frames, MS, Random, Reading};
+use super::conversation::{Conversation, Faults, Frames, Judges, MS, Random, Reading};
 use super::{Anomalies, Class, Rare, RarePool, Tcp, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
@@ -43,30 +43,25 @@ fn rare_of(tcp: &Tcp, pool: &RarePool) -> [Rare; 2] {
 
 fn judge(conversation: &Conversation, random: &mut Random) -> (Judged, super::conversation::Truth) {
     let (seen, truth) = conversation.run(random);
-    let mut pool = RarePool::new(4).unwrap();
-    let mut judged = Judged {
-        tcp: Tcp::default(),
-        rare: Rare::default(),
-        confusion: Confusion::default(),
-        payload_bytes: 0,
-    };
+    let mut judges = Judges::new(1).unwrap();
+    let (mut confusion, mut payload_bytes) = (Confusion::default(), 0);
     for packet in &seen {
-        let before = judged.rare.anomalies;
-        judged
-            .tcp
-            .count(packet.side, packet.time_ns, &packet.segment, &mut pool);
-        [judged.rare, _] = rare_of(&judged.tcp, &pool);
+        let class = judges.judge(0, packet.side, packet.time_ns, &packet.segment);
         if packet.side == 0 {
-            judged.payload_bytes += u64::from(packet.segment.payload_length);
+            payload_bytes += u64::from(packet.segment.payload_length);
         }
-        let class = Class::ALL.into_iter().find(|&class| {
-            before.classes[class as usize] != judged.rare.anomalies.classes[class as usize]
-        });
         assert_eq!(class.is_some(), packet.class.is_some(), "{packet:?}");
         if let (Some(is), Some(as_judged)) = (packet.class, class) {
-            judged.confusion[is as usize][as_judged as usize] += 1;
+            confusion[is as usize][as_judged as usize] += 1;
         }
     }
+    let (tcp, [rare, _]) = judges.state(0);
+    let judged = Judged {
+        tcp,
+        rare,
+        confusion,
+        payload_bytes,
+    };
     (judged, truth)
 }
 
@@ -248,9 +243,9 @@ fn reading_the_frames_of_a_conversation_tells_its_truth() {
             let (seen, truth) = conversation.run(&mut random.clone());
             let mut frames = Frames::default();
             frames.add(&conversation, 0, &mut random);
-            frames.sort();
+            let in_order = frames.take();
             let mut reading = Reading::new(&frames);
-            for ((time_ns, _, frame), packet) in frames.frames.iter().zip(&seen) {
+            for ((time_ns, _, frame), packet) in in_order.iter().zip(&seen) {
                 let at_probe = reading.read(*time_ns, frame);
                 assert_eq!((at_probe.side, at_probe.class), (packet.side, packet.class));
             }

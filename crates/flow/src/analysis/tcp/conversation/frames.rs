@@ -8,11 +8,13 @@ const HEADERS: usize = 14 + 20 + 20;
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 9, 9];
 
-/// Frames of many conversations, each with its time and its length on the wire.
+/// A frame with its time and its length on the wire.
+pub type Timed = (i64, u32, Vec<u8>);
+
+/// Frames of many conversations.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
-    /// In the order of their times, once they have been [put in order](Frames::sort).
-    pub frames: Vec<(i64, u32, Vec<u8>)>,
+    frames: Vec<Timed>,
     /// The first sequence number of each conversation.
     pub(super) starts: Vec<u32>,
     /// By conversation and identification, the segment, and why it was sent.
@@ -50,9 +52,21 @@ impl Frames {
         }
     }
 
-    /// Puts the frames in the order of their times.
-    pub fn sort(&mut self) {
-        self.frames.sort_by_key(|(time_ns, ..)| *time_ns);
+    /// Takes the frames out, in the order of their times. What they are stays known.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<Timed> {
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.sort_by_key(|(time_ns, ..)| *time_ns);
+        frames
+    }
+
+    /// Segments that their senders have sent again, so that they passed the probe.
+    #[must_use]
+    pub fn sent_again(&self) -> usize {
+        let again = |(_, sending): &&(u32, Sending)| {
+            matches!(sending, Sending::Timer | Sending::Duplicates)
+        };
+        self.sent.values().filter(again).count()
     }
 
     /// The number of the conversation of a flow with these ports, in either order.
