@@ -119,17 +119,15 @@ impl Overhearing {
         {
             inbox.take(|told| heard.push((first, told)));
         }
-        for index in first..batch.len() {
-            overhearer.listen(batch, index, payloads, |told| {
-                if heard.len() == HEARD_MAX {
-                    return;
-                }
-                if let Some((exchange, own)) = &self.exchange {
-                    exchange.tell_others(*own, &told);
-                }
-                heard.push((index + 1, told));
-            });
-        }
+        overhearer.listen(batch, first, payloads, |index, told| {
+            if heard.len() == HEARD_MAX {
+                return;
+            }
+            if let Some((exchange, own)) = &self.exchange {
+                exchange.tell_others(*own, &told);
+            }
+            heard.push((index + 1, told));
+        });
     }
 
     /// Memory that listening takes at most, in bytes.

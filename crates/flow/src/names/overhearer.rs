@@ -71,20 +71,21 @@ impl Overhearer {
         })
     }
 
-    /// Takes in packet `index` of `batch`; `tell` has what responses that are whole by it tell its
-    /// receiver.
+    /// Takes in the packets of `batch` from `first` on; `tell` has what responses that are whole by one
+    /// of them tell its receiver, with the number of the packet.
     #[inline]
     pub fn listen(
         &mut self,
         batch: &Batch,
-        index: usize,
+        first: usize,
         payloads: &impl Payloads,
-        tell: impl FnMut(Told),
+        mut tell: impl FnMut(usize, Told),
     ) {
-        if let Some(segment) = batch.segments().get(index)
-            && dns::tells_a_client(segment.source_port, segment.destination_port)
-        {
-            self.listen_closely(batch, index, payloads, tell);
+        let segments = batch.segments().get(first..).unwrap_or_default();
+        for (segment, index) in segments.iter().zip(first..) {
+            if dns::tells_a_client(segment.source_port, segment.destination_port) {
+                self.listen_closely(batch, index, payloads, |told| tell(index, told));
+            }
         }
     }
 
@@ -251,7 +252,7 @@ mod tests {
             let mut told = Vec::new();
             let payloads = InFrames(&[payload]);
             self.overhearer
-                .listen(&batch, 0, &payloads, |it| told.push(it));
+                .listen(&batch, 0, &payloads, |_, it| told.push(it));
             told
         }
     }
