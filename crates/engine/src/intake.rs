@@ -41,6 +41,17 @@ impl Numbers {
     }
 }
 
+/// Asks for the headers of the next frames.
+#[inline(always)]
+fn ask_for(frames: &[Frame<'_>]) {
+    let ask = |frame: &Frame<'_>| prefetch::ahead(frame.bytes, 0);
+    // Most often so many are left, which is worth saying: there is no loop then.
+    match frames.first_chunk::<AHEAD>() {
+        Some(next) => next.iter().for_each(ask),
+        None => frames.iter().for_each(ask),
+    }
+}
+
 /// What is known of a packet before its headers are read.
 #[inline(always)]
 fn packet_of(frame: &Frame<'_>, number: u64, clock_ms: u32) -> Packet {
@@ -159,32 +170,85 @@ impl Intake {
         let plain_first = self.plain_first(burst.link);
         let mut received = Count::default();
         let first = self.numbers.take(burst.frames.len());
-        for (index, frame) in burst.frames.iter().enumerate() {
-            if let Some(ahead) = burst.frames.get(index + AHEAD) {
-                prefetch::ahead(ahead.bytes, 0);
+        let mut index = 0;
+        while index < burst.frames.len() {
+            if plain_first {
+                let run = match self.keys.compact().both_directions() {
+                    true => Self::read_run::<REUSE, DETAILS, true>,
+                    false => Self::read_run::<REUSE, DETAILS, false>,
+                };
+                let run = run(self, burst.frames, index, first, batch);
+                index += run.packets as usize;
+                received += run;
             }
-            received.add(frame.wire_length);
-            let number = first + index as u64;
-            let clock_ms = self.clock.advance(frame.time_ns);
-            if plain_first && let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) {
-                if REUSE {
-                    self.note_hash(batch.len(), frame.rss_hash);
-                }
-                self.push_plain(plain, packet_of(frame, number, clock_ms), batch);
-                if DETAILS {
-                    let segment = batch.open_segment();
-                    segment.frame = index as u16;
-                    segment.read_plain(frame.bytes);
-                }
-                self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-            } else {
+            if let Some(frame) = burst.frames.get(index) {
+                received.add(frame.wire_length);
                 if REUSE {
                     self.note_hash(batch.len(), None);
                 }
-                self.read_any(burst.link, index, frame, number, batch);
+                self.clock.advance(frame.time_ns);
+                self.read_any(burst.link, index, frame, first + index as u64, batch);
+                index += 1;
             }
         }
         self.finish_burst(burst, received);
+    }
+
+    /// Reads the frames from `begin` on, the first of them being number `first` of its link, as far as
+    /// they are plain. A function of its own: what it needs fits the processor's registers.
+    #[inline(never)]
+    fn read_run<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+        &mut self,
+        frames: &[Frame<'_>],
+        begin: usize,
+        first: u64,
+        batch: &mut Batch,
+    ) -> Count {
+        let (begun, keys) = (batch.len(), self.keys.compact());
+        let mut received = Count::default();
+        let mut truncated = 0;
+        let places = batch.places();
+        let count = places.keys.len().min(frames.len() - begin);
+        let frames = &frames[begin..begin + count];
+        let (table_keys, packets) = (&mut places.keys[..count], &mut places.packets[..count]);
+        let first = first + begin as u64;
+        let mut index = 0;
+        'run: for start in (0..count).step_by(AHEAD) {
+            let end = count.min(start + AHEAD);
+            ask_for(&frames[end..]);
+            while index < end {
+                let frame = &frames[index];
+                let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) else {
+                    break 'run;
+                };
+                let direction;
+                (table_keys[index], direction) = keys.make_for::<BOTH_DIRECTIONS>(plain.key);
+                packets[index] = Packet {
+                    tcp_flags: plain.tcp_flags,
+                    direction,
+                    ..packet_of(
+                        frame,
+                        first + index as u64,
+                        self.clock.advance(frame.time_ns),
+                    )
+                };
+                if REUSE {
+                    self.note_hash(begun + index, frame.rss_hash);
+                }
+                if DETAILS {
+                    let segment = places.segments.push_mut(Segment::default());
+                    segment.frame = (begin + index) as u16;
+                    segment.read_plain(frame.bytes);
+                }
+                truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+                received.bytes += u64::from(frame.wire_length);
+                index += 1;
+            }
+        }
+        received.packets = index as u64;
+        self.books.truncated += truncated;
+        batch.take_places(received.packets as usize);
+        received
     }
 
     #[inline(always)]

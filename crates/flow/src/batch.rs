@@ -2,6 +2,7 @@
 
 use crate::names::Told;
 use crate::record::FlowDefinition;
+use core::hint::select_unpredictable;
 use hw::hash::KeyedHash;
 use wire::{FlowKey, Segment};
 
@@ -106,6 +107,25 @@ impl Batch {
     pub fn open_segment(&mut self) -> &mut Segment {
         debug_assert!(self.segments.len() + 1 == self.length);
         self.segments.push_mut(Segment::default())
+    }
+
+    /// The places behind the batch's packets, to be filled in order and [taken](Self::take_places).
+    #[inline]
+    pub fn places(&mut self) -> Places<'_> {
+        Places {
+            keys: &mut self.keys[self.length..],
+            packets: &mut self.packets[self.length..],
+            segments: &mut self.segments,
+        }
+    }
+
+    /// Makes so many places that were filled part of the batch.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn take_places(&mut self, count: usize) {
+        assert!(count <= BURST - self.length);
+        self.length += count;
     }
 
     /// Copies the payloads of the packets from `first` on out of their frames, so that the batch can
@@ -213,6 +233,13 @@ impl Batch {
         &self.segments
     }
 
+    /// Whether the table key of any packet is a digest.
+    #[inline]
+    #[must_use]
+    pub fn has_wide_keys(&self) -> bool {
+        !self.wide.is_empty()
+    }
+
     /// The whole key of a packet whose table key is a digest.
     #[inline]
     #[must_use]
@@ -228,6 +255,17 @@ impl Batch {
         self.wide_key(&self.packets[index])
             .unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
     }
+}
+
+/// Places for packets whose keys are compact.
+#[derive(Debug)]
+pub struct Places<'b> {
+    /// For their keys.
+    pub keys: &'b mut [u128],
+    /// For what is counted of them.
+    pub packets: &'b mut [Packet],
+    /// For their details, where these are asked for.
+    pub segments: &'b mut Vec<Segment>,
 }
 
 /// Where the payloads of a batch's packets lie.
@@ -314,16 +352,21 @@ impl KeyMaker {
         }
     }
 
+    /// What makes keys of compact 5-tuples.
+    #[inline]
+    #[must_use]
+    pub fn compact(&self) -> CompactKeyMaker {
+        CompactKeyMaker {
+            mask: self.compact_mask,
+            both_directions: self.definition == FlowDefinition::Bidirectional,
+        }
+    }
+
     /// The table key of a compact 5-tuple, and the packet's direction in it.
     #[inline(always)]
     #[must_use]
     pub fn from_compact(&self, five_tuple: u128) -> (u128, u8) {
-        let key = five_tuple & self.compact_mask;
-        if self.definition == FlowDefinition::Bidirectional {
-            order(key)
-        } else {
-            (key, 0)
-        }
+        self.compact().make(five_tuple)
     }
 
     /// The table key of any 5-tuple, and the packet's direction in it. A key of which a digest is in the
@@ -381,17 +424,57 @@ impl KeyMaker {
     }
 }
 
+/// The part of a [`KeyMaker`] for 5-tuples that fit 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactKeyMaker {
+    mask: u128,
+    both_directions: bool,
+}
+
+impl CompactKeyMaker {
+    /// The table key of a compact 5-tuple, and the packet's direction in it.
+    #[inline(always)]
+    #[must_use]
+    pub fn make(self, five_tuple: u128) -> (u128, u8) {
+        if self.both_directions {
+            self.make_for::<true>(five_tuple)
+        } else {
+            self.make_for::<false>(five_tuple)
+        }
+    }
+
+    /// The same where it is known whether both directions are [one flow](Self::both_directions).
+    #[inline(always)]
+    #[must_use]
+    pub fn make_for<const BOTH_DIRECTIONS: bool>(self, five_tuple: u128) -> (u128, u8) {
+        let key = five_tuple & self.mask;
+        if BOTH_DIRECTIONS {
+            order(key)
+        } else {
+            (key, 0)
+        }
+    }
+
+    /// Whether both directions are one flow.
+    #[must_use]
+    pub const fn both_directions(self) -> bool {
+        self.both_directions
+    }
+}
+
 /// Brings a compact key's endpoints into order; 1 where they were swapped.
 #[inline(always)]
 fn order(key: u128) -> (u128, u8) {
     let (addresses, ports) = (key as u64, (key >> 64) as u32);
     let (addresses_back, ports_back) = (addresses.rotate_left(32), ports.rotate_left(16));
-    // Which order it is does not matter, but that it is one: words are compared as they stand.
-    if addresses > addresses_back || addresses == addresses_back && ports > ports_back {
-        (reversed(key), 1)
-    } else {
-        (key, 0)
-    }
+    // Which order it is does not matter, but that it is one: words are compared as they stand. No
+    // processor could learn which way the packets of a link go.
+    let swapped =
+        (addresses > addresses_back) | (addresses == addresses_back) & (ports > ports_back);
+    (
+        select_unpredictable(swapped, reversed(key), key),
+        u8::from(swapped),
+    )
 }
 
 /// A compact key with its endpoints swapped: that of the other direction.

@@ -77,9 +77,30 @@ const START_MASK: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, 0]);
 const FRAGMENT_MASK: u32 = u32::from_le_bytes([0x3f, 0xff, 0, 0]);
 /// Where the protocol is in those four bytes.
 const PROTOCOL_SHIFT: u32 = 24;
-/// The protocols, as wide as they are compared.
+/// TCP as wide as it is compared.
 const TCP: u32 = ip_protocol::TCP as u32;
-const UDP: u32 = ip_protocol::UDP as u32;
+/// What is asked of a protocol's header.
+#[derive(Clone, Copy)]
+struct Transport {
+    /// Its length at least; more than any length field can say where it is neither TCP nor UDP.
+    least: u32,
+    /// The bits that are flags of the byte where TCP has them.
+    flags: u32,
+}
+
+/// By protocol.
+static TRANSPORTS: [Transport; 256] = {
+    let mut transports = [Transport {
+        least: 1 << 20,
+        flags: 0,
+    }; 256];
+    transports[ip_protocol::TCP as usize] = Transport {
+        least: TCP_LENGTH as u32,
+        flags: 0xff,
+    };
+    transports[ip_protocol::UDP as usize].least = UDP_LENGTH as u32;
+    transports
+};
 
 /// Reads `frame`, an Ethernet frame of `wire_length` bytes, if it is plain: TCP or UDP in IPv4
 /// without options or fragments, with no VLAN tag, its headers captured and nothing wrong in it.
@@ -100,27 +121,24 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
     let protocol = fragment_to_protocol >> PROTOCOL_SHIFT;
     let is_tcp = protocol == TCP;
     // Zero where all of it is as it must be.
-    let different = (start & START_MASK) ^ START
-        | fragment_to_protocol & FRAGMENT_MASK
-        | select_unpredictable(is_tcp, 0, protocol ^ UDP);
+    let different = start << u8::BITS ^ START << u8::BITS | fragment_to_protocol & FRAGMENT_MASK;
 
-    let total = i64::from(u16_at::<{ field::TOTAL_LENGTH }, _>(headers));
-    let tcp_length = i64::from(byte::<{ field::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4;
-    let udp_length = i64::from(u16_at::<{ field::UDP_LENGTH }, _>(headers));
+    let total = u32::from(u16_at::<{ field::TOTAL_LENGTH }, _>(headers));
+    let tcp_length = u32::from(byte::<{ field::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4;
+    let udp_length = u32::from(u16_at::<{ field::UDP_LENGTH }, _>(headers));
     let transport = select_unpredictable(is_tcp, tcp_length, udp_length);
-    let least = select_unpredictable(is_tcp, TCP_LENGTH, UDP_LENGTH);
-    // Negative where one of the lengths does not fit into the next.
-    let spare = (i64::from(wire_length) - ETHERNET_LENGTH - total)
-        | (total - IPV4_LENGTH - transport)
-        | (transport - least);
-
-    if i64::from(different) | (spare >> 63) != 0 {
+    let known = &TRANSPORTS[usize::from(protocol as u8)];
+    if different != 0
+        || transport < known.least
+        || total < IPV4_LENGTH as u32 + transport
+        || wire_length < ETHERNET_LENGTH as u32 + total
+    {
         return None;
     }
     let flags = byte::<{ field::TCP_FLAGS }, _>(headers);
     Some(Plain {
         key: compact_key(headers, protocol),
-        tcp_flags: select_unpredictable(is_tcp, flags, 0),
+        tcp_flags: (u32::from(flags) & known.flags) as u8,
     })
 }
 
