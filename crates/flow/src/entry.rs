@@ -33,7 +33,7 @@ pub trait FlowEntry {
     fn tcp_flags(&self) -> [u8; 2];
     /// Time of the last packet.
     fn last_ns(&self) -> i64;
-    /// Number of the last packet, 48 bits.
+    /// Number of the last packet, 48 bits, where it is kept.
     fn last_number(&self) -> u64;
     /// The meter's clock at the last packet.
     fn last_clock_ms(&self) -> u32;
@@ -41,8 +41,8 @@ pub trait FlowEntry {
     fn active_tick(&self) -> u16;
     /// Begins a flow with its first packet.
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16);
-    /// Counts a further packet.
-    fn count(&mut self, packet: &Packet);
+    /// Counts a further packet, and keeps its number if `NUMBER`.
+    fn count<const NUMBER: bool>(&mut self, packet: &Packet);
 }
 
 impl FlowEntry for Entry {
@@ -102,15 +102,18 @@ impl FlowEntry for Entry {
     }
 
     #[inline(always)]
-    fn count(&mut self, packet: &Packet) {
+    fn count<const NUMBER: bool>(&mut self, packet: &Packet) {
         let direction = usize::from(packet.direction & 1);
         let words = &mut self.0;
         words[2 + direction] += 1;
-        words[3] = words[3] & LOW_48 | packet.number >> 32 << 48;
         words[4 + direction] =
             (words[4 + direction] + u64::from(packet.length)) | u64::from(packet.tcp_flags) << 56;
         words[6] = words[6].cast_signed().max(packet.time_ns).cast_unsigned();
-        words[7] = u64::from(packet.clock_ms) | packet.number << 32;
+        words[7] = u64::from(packet.clock_ms);
+        if NUMBER {
+            words[3] = (words[3] << 16 | packet.number << 16 >> 48).rotate_right(16);
+            words[7] |= packet.number << 32;
+        }
     }
 }
 
@@ -131,7 +134,7 @@ mod tests {
             let mut latest = i64::MIN;
             for (index, &(length, tcp_flags, direction, number, clock_ms, time_ns)) in packets.iter().enumerate() {
                 let packet = Packet { length, tcp_flags, direction, number, clock_ms, time_ns, ..Packet::default() };
-                if index == 0 { entry.open(key, &packet, tick) } else { entry.count(&packet) }
+                if index == 0 { entry.open(key, &packet, tick) } else { entry.count::<true>(&packet) }
                 let side = usize::from(direction);
                 expected.0[side] += 1;
                 expected.1[side] += u64::from(length);

@@ -117,26 +117,54 @@ impl Expiry {
         (deadline.wrapping_add((1 << self.tick_shift) - 1) >> self.tick_shift) as u16
     }
 
+    /// What tells of packets from `earliest_ms` to `latest_ms` that their flows have not ended.
+    #[inline]
+    #[must_use]
+    pub fn watch(&self, earliest_ms: u32, latest_ms: u32) -> Watch {
+        // Ticks have 16 bits: where a clock leaps by a good part of their range, each packet is looked
+        // at closely.
+        const LEAP: u32 = 1 << 12;
+        let leaps = latest_ms.wrapping_sub(earliest_ms) >> self.tick_shift >= LEAP;
+        let (looked_at, opening) = match (leaps, self.reopens) {
+            (true, _) => (0, 0),
+            (false, true) => (SYN | ACK, SYN),
+            // None of no flags is one.
+            (false, false) => (0, SYN),
+        };
+        Watch {
+            silence_ms_min: self.silence_ms_min,
+            tick: (latest_ms >> self.tick_shift) as u16,
+            sign: if self.active { 1 << 15 } else { 0 },
+            looked_at,
+            opening,
+        }
+    }
+
     /// Whether `packet` must not be counted in `entry`, because the flow has ended before it.
     #[inline(always)]
     #[must_use]
     pub fn ended_before(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
-        let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
-        let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
-        if silence_ms > self.silence_ms_min || opens || self.is_past_active(entry, packet.clock_ms)
-        {
-            return self.ended_before_rarely(entry, packet, opens);
+        self.ended_before_by(self.watch(packet.clock_ms, packet.clock_ms), entry, packet)
+    }
+
+    /// The same with a [`Expiry::watch`] at hand.
+    #[inline(always)]
+    #[must_use]
+    pub fn ended_before_by(
+        &self,
+        watch: Watch,
+        entry: &Entry,
+        packet: &Packet,
+    ) -> Option<EndReason> {
+        if watch.may_have_ended(entry, packet) {
+            return self.ended_before_rarely(entry, packet);
         }
         None
     }
 
     #[inline(never)]
-    fn ended_before_rarely(
-        &self,
-        entry: &Entry,
-        packet: &Packet,
-        opens: bool,
-    ) -> Option<EndReason> {
+    fn ended_before_rarely(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
+        let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
         self.ended(entry, packet.clock_ms)
             .or_else(|| self.closed(entry).filter(|_| opens))
     }
@@ -207,6 +235,31 @@ impl Expiry {
     }
 }
 
+/// Tells cheaply that a flow has not ended before a packet, as is nearly always so.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    silence_ms_min: u32,
+    /// The tick of the latest packet.
+    tick: u16,
+    /// The bit that says whether a tick is past; none where there is no active time-out.
+    sign: u16,
+    /// TCP control bits that are looked at, and what they are where a connection is opened.
+    looked_at: u8,
+    opening: u8,
+}
+
+impl Watch {
+    /// Whether that has to be looked at closely.
+    #[inline(always)]
+    fn may_have_ended(self, entry: &Entry, packet: &Packet) -> bool {
+        let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
+        let before_active = self.tick.wrapping_sub(entry.active_tick());
+        silence_ms > self.silence_ms_min
+            || !before_active & self.sign != 0
+            || packet.tcp_flags & self.looked_at == self.opening
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +271,7 @@ mod tests {
             if index == 0 {
                 entry.open(1, packet, expiry.active_tick(packet.clock_ms));
             } else {
-                entry.count(packet);
+                entry.count::<true>(packet);
             }
         }
         entry
@@ -306,6 +359,8 @@ mod tests {
             idle in durations(), active in durations(), tcp_close in durations(), start: u32,
             steps in prop::collection::vec((0u32..50_000, prop::sample::select(vec![0, SYN, FIN, RST, ACK]), 0u8..2), 1..6),
             later in prop::collection::vec(0u32..200_000, 1..10),
+            before in 0u32..100_000,
+            behind in prop_oneof![0u32..100_000, 0..u32::MAX / 2],
         ) {
             let expiry = Expiry::new(&Timeouts { idle, active, tcp_close }, true, true);
             let mut clock = start;
@@ -316,7 +371,7 @@ mod tests {
                 if index == 0 || expiry.ended_before(&flow, &packet).is_some() {
                     flow.open(1, &packet, expiry.active_tick(clock));
                 } else {
-                    flow.count(&packet);
+                    flow.count::<true>(&packet);
                 }
             }
             let mut reason = None;
@@ -324,7 +379,10 @@ mod tests {
                 clock = clock.wrapping_add(step);
                 let answer = expiry.ended(&flow, clock);
                 prop_assert!(reason.is_none() || answer == reason);
-                prop_assert_eq!(answer, expiry.ended_before(&flow, &at(clock, ACK, 0)));
+                let packet = at(clock, ACK, 0);
+                prop_assert_eq!(answer, expiry.ended_before(&flow, &packet));
+                let watch = expiry.watch(clock.wrapping_sub(before), clock.wrapping_add(behind));
+                prop_assert_eq!(answer, expiry.ended_before_by(watch, &flow, &packet));
                 reason = answer;
             }
         }

@@ -607,6 +607,8 @@ impl Meter {
 
     fn update_statistics(&mut self, batch: &Batch, Range { start, end }: Range<usize>) {
         let slots = &self.observed.slots[start..end];
+        // What came into the second level has still a way to go, all of it at once.
+        let ask_once_more = self.asks_ahead && self.table.level() == CacheLevel::Second;
         for (value, statistic) in &mut self.statistics {
             let values = match value {
                 Value::Size => {
@@ -619,6 +621,9 @@ impl Meter {
                 Value::InterArrivalTime => &self.observed.inter_arrival_ns[start..end],
                 Value::Gap => &self.observed.gaps[start..end],
             };
+            if ask_once_more {
+                statistic.prefetch(CacheLevel::First, slots);
+            }
             statistic.update(slots, values);
         }
     }

@@ -125,17 +125,22 @@ fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
 #[test]
 fn only_times_and_gaps_ask_for_the_previous_packet() {
     let wanted = |gaps, inter_arrival| Wanted {
+        numbers: false,
         gaps,
         inter_arrival,
     };
+    let numbers = Wanted {
+        numbers: true,
+        ..Wanted::default()
+    };
     for (list, expected) in [
         ("count", wanted(false, false)),
-        ("size,gap-mean", wanted(false, false)),
+        ("size,gap-mean", numbers),
         ("size-percentile=50", wanted(false, false)),
         ("iat", wanted(false, true)),
         ("iat-percentile=50,size", wanted(false, true)),
         ("gap-percentile=99", wanted(true, false)),
-        ("gap,iat-percentile=50", Wanted::ALL),
+        ("gap,iat-percentile=50", wanted(true, true)),
     ] {
         let selection = parse(list).unwrap();
         assert_eq!(selection.wanted(), expected, "{list}");

@@ -160,6 +160,12 @@ impl<T: Zeroed> Lines<T> {
         prefetch::address_into(level, self.place(index).cast());
     }
 
+    /// The same for all lines of these indices.
+    #[inline(always)]
+    pub fn prefetch_each(&self, level: CacheLevel, indices: &[u32]) {
+        prefetch::flat(indices, |&index| self.prefetch_into(level, index as usize));
+    }
+
     /// Takes all memory of these rows from the machine now, that of other columns too.
     pub fn populate(&self) {
         if let Some(memory) = &self.memory {

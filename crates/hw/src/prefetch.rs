@@ -25,6 +25,23 @@ pub fn into<T>(level: CacheLevel, slice: &[T], index: usize) {
     address_into(level, slice.as_ptr().wrapping_add(index).cast());
 }
 
+/// Asks for the cache lines of `slice` at all of these indices.
+#[inline(always)]
+pub fn each<T>(level: CacheLevel, slice: &[T], indices: &[u32]) {
+    flat(indices, |&index| into(level, slice, index as usize));
+}
+
+/// Calls `ask` with each of `items`, several of them between two turns of a loop: a request is one
+/// instruction or two, and counting turns would be as many.
+#[inline(always)]
+pub fn flat<T>(items: &[T], ask: impl Fn(&T)) {
+    let (groups, rest) = items.as_chunks::<8>();
+    for group in groups {
+        group.iter().for_each(&ask);
+    }
+    rest.iter().for_each(ask);
+}
+
 /// Asks for the line `offset` bytes after the start of `bytes`, which may lie past the end.
 #[inline(always)]
 pub fn ahead(bytes: &[u8], offset: usize) {

@@ -35,6 +35,70 @@ fn first_from(lanes: u32, tag: u16) -> u32 {
     (turned.trailing_zeros() + start) & 31
 }
 
+/// The bucket of a hash among so many: all that fit a power of two by its low bits, the others by
+/// one bit less (linear hashing). The tag is taken from other bits.
+#[inline(always)]
+#[must_use]
+pub fn bucket_of(hash: u64, buckets: u32) -> u32 {
+    let low = (hash >> 32) as u32;
+    let whole = u32::MAX >> (buckets - 1).leading_zeros();
+    let bucket = low & whole;
+    if bucket < buckets {
+        bucket
+    } else {
+        low & (whole >> 1)
+    }
+}
+
+/// The tag of a hash; zero is that of no flow.
+#[inline(always)]
+#[must_use]
+pub fn tag_of(hash: u64) -> u16 {
+    (hash as u16).max(1)
+}
+
+/// The [bucket](bucket_of) of each hash among `buckets`, and its [tag](tag_of).
+///
+/// # Panics
+/// When the slices differ in length.
+pub fn homes(hashes: &[u64], buckets: u32, homes: &mut [u32], tags: &mut [u16]) {
+    assert!(homes.len() == hashes.len() && tags.len() == hashes.len());
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512vl")
+        && std::arch::is_x86_feature_detected!("avx512bw")
+    {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { homes_avx512(hashes, buckets, homes, tags) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { homes_avx2(hashes, buckets, homes, tags) };
+    }
+    homes_portable(hashes, buckets, homes, tags);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn homes_avx512(hashes: &[u64], buckets: u32, homes: &mut [u32], tags: &mut [u16]) {
+    homes_portable(hashes, buckets, homes, tags);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn homes_avx2(hashes: &[u64], buckets: u32, homes: &mut [u32], tags: &mut [u16]) {
+    homes_portable(hashes, buckets, homes, tags);
+}
+
+/// A loop for the compiler to make the best of, whatever the instructions.
+#[inline(always)]
+fn homes_portable(hashes: &[u64], buckets: u32, homes: &mut [u32], tags: &mut [u16]) {
+    for ((&hash, home), tag) in hashes.iter().zip(homes).zip(tags) {
+        *home = bucket_of(hash, buckets);
+        *tag = tag_of(hash);
+    }
+}
+
 /// For each packet of a burst, the slot (`bucket * 32 + lane`) where its flow most likely is: the
 /// first lane of its bucket that holds its tag, else its [`free_lane`], else any.
 ///
@@ -179,6 +243,24 @@ mod tests {
                 // SAFETY: the processor has what the function needs.
                 unsafe { candidates_avx2(&lines, &buckets, &tags, &mut slots) };
                 prop_assert_eq!(&slots, &expected);
+            }
+        }
+
+        #[test]
+        fn homes_are_the_same_by_all_instructions(
+            hashes in prop::collection::vec(any::<u64>(), 0..300), buckets in 1u32..1 << 26
+        ) {
+            let bucket = |&hash: &u64| bucket_of(hash, buckets);
+            let expected: (Vec<u32>, Vec<u16>) = hashes.iter().map(|hash| (bucket(hash), tag_of(*hash))).unzip();
+            let (mut homes_found, mut tags) = (vec![0; hashes.len()], vec![0; hashes.len()]);
+            homes(&hashes, buckets, &mut homes_found, &mut tags);
+            prop_assert_eq!((&homes_found, &tags), (&expected.0, &expected.1));
+            prop_assert!(homes_found.iter().all(|&home| home < buckets));
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has what the function needs.
+                unsafe { homes_avx2(&hashes, buckets, &mut homes_found, &mut tags) };
+                prop_assert_eq!((homes_found, tags), expected);
             }
         }
 

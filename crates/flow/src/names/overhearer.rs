@@ -139,7 +139,7 @@ impl Overhearer {
         if let Some(place) = known {
             let entry = &mut self.connections[place].entry;
             if self.expiry.ended_before(entry, packet).is_none() {
-                entry.count(packet);
+                entry.count::<false>(packet);
                 return place;
             }
         }

@@ -43,9 +43,7 @@ impl Statistic for Moments {
     }
 
     fn prefetch(&self, level: CacheLevel, slots: &[u32]) {
-        for &slot in slots {
-            self.states.prefetch_into(level, slot as usize);
-        }
+        self.states.prefetch_each(level, slots);
     }
 
     fn update(&mut self, slots: &[u32], values: &[u64]) {

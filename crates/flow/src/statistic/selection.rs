@@ -168,6 +168,7 @@ impl Selection {
         let values = self.moments.iter().chain(percentiles);
         let wants = |wanted| values.clone().any(|value| *value == wanted);
         Wanted {
+            numbers: self.gap_mean,
             gaps: wants(Value::Gap),
             inter_arrival: wants(Value::InterArrivalTime),
         }

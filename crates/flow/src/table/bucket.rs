@@ -17,7 +17,7 @@
 //! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
 //! few cache lines and pages however many there may be.
 
-use super::staged::{self, Staged, bucket_of, tag_of};
+use super::staged::{self, Staged};
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open};
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
@@ -156,7 +156,7 @@ impl Bucket {
 
     #[inline(always)]
     fn bucket_of(&self, hash: u64) -> u32 {
-        bucket_of(hash, self.buckets)
+        tags::bucket_of(hash, self.buckets)
     }
 
     /// The bucket that takes what `bucket` has no room for; it may lie beyond those in use.
@@ -301,14 +301,14 @@ impl Bucket {
         let old = new - (1 << new.ilog2());
         let mut scratch = std::mem::take(&mut self.scratch);
         self.flows_near(old, &mut scratch);
-        scratch.keep(|hash| bucket_of(hash, grown) == new);
+        scratch.keep(|hash| tags::bucket_of(hash, grown) == new);
         let result = match scratch.slots.first() {
             Some(&slot) if scratch.slots.len() > self.room_near(new) => Err(slot),
             _ => {
                 self.buckets = grown;
                 for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {
                     // There is room for all of them.
-                    let Some(to) = self.take_lane(new, tag_of(hash)) else {
+                    let Some(to) = self.take_lane(new, tags::tag_of(hash)) else {
                         continue;
                     };
                     self.call_back(old, from / LANES);
@@ -420,7 +420,7 @@ impl Bucket {
         })
     }
 
-    fn run<const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn run<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
         packets: Range<usize>,
@@ -430,16 +430,16 @@ impl Bucket {
         // A loop for each, in which the level is a constant.
         match self.staged.level() {
             level @ CacheLevel::First => {
-                self.run_at::<GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
+                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
             }
             level @ CacheLevel::Second => {
-                self.run_at::<GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
+                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
             }
         }
     }
 
     #[inline(always)]
-    fn run_at<const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn run_at<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         level: CacheLevel,
         batch: &Batch,
@@ -452,7 +452,8 @@ impl Bucket {
             let end = packets.end.min(start + staged::step(level));
             self.staged
                 .approach(level, start, batch, &self.tags, &self.entries, &self.wide);
-            let result = self.run_step::<GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
+            let result =
+                self.run_step::<NUMBERS, GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
             if result != Step::Done {
                 return result;
             }
@@ -462,7 +463,7 @@ impl Bucket {
     }
 
     #[inline(always)]
-    fn run_step<const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn run_step<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
         Range { start, end }: Range<usize>,
@@ -471,6 +472,10 @@ impl Bucket {
     ) -> Step {
         let end = end.min(BURST);
         let (keys, packets) = (&batch.keys()[..end], &batch.packets()[..end]);
+        let (earliest, latest) = (packets.get(start), packets.last());
+        let [earliest_ms, latest_ms] =
+            [earliest, latest].map(|packet| packet.map_or(0, |packet| packet.clock_ms));
+        let watch = expiry.watch(earliest_ms, latest_ms);
         for at in start..end {
             let (key, packet) = (keys[at], &packets[at]);
             let likely = self.staged.slot(at);
@@ -498,10 +503,10 @@ impl Bucket {
                     continue;
                 }
             };
-            if let Some(reason) = expiry.ended_before(entry, packet) {
+            if let Some(reason) = expiry.ended_before_by(watch, entry, packet) {
                 return Step::Ended { at, slot, reason };
             }
-            count::<GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
+            count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
         }
         Step::Done
     }
@@ -539,12 +544,15 @@ impl Table for Bucket {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        match (self.wanted.gaps, self.wanted.inter_arrival) {
-            (false, false) => self.run::<false, false>(batch, packets, expiry, observed),
-            (true, false) => self.run::<true, false>(batch, packets, expiry, observed),
-            (false, true) => self.run::<false, true>(batch, packets, expiry, observed),
-            (true, true) => self.run::<true, true>(batch, packets, expiry, observed),
-        }
+        let run = match self.wanted.kind() {
+            (false, false, false) => Self::run::<false, false, false>,
+            (false, false, true) => Self::run::<false, false, true>,
+            (true, false, false) => Self::run::<true, false, false>,
+            (true, false, true) => Self::run::<true, false, true>,
+            (_, true, false) => Self::run::<true, true, false>,
+            (_, true, true) => Self::run::<true, true, true>,
+        };
+        run(self, batch, packets, expiry, observed)
     }
 
     fn level(&self) -> CacheLevel {

@@ -35,7 +35,9 @@ pub const NO_VALUE: u64 = u64::MAX;
 /// What a table tells of each packet beside its flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The gap to the flow's previous packet.
+    /// The number of the flow's last packet, in its entry.
+    pub numbers: bool,
+    /// The gap to the flow's previous packet, for which the entry has its number too.
     pub gaps: bool,
     /// The time since it.
     pub inter_arrival: bool,
@@ -44,9 +46,15 @@ pub struct Wanted {
 impl Wanted {
     /// All that there is.
     pub const ALL: Self = Self {
+        numbers: true,
         gaps: true,
         inter_arrival: true,
     };
+
+    /// Numbers, gaps and inter-arrival times, for a function of each kind.
+    const fn kind(self) -> (bool, bool, bool) {
+        (self.numbers, self.gaps, self.inter_arrival)
+    }
 }
 
 /// What a table tells of each packet of a burst.
@@ -232,7 +240,7 @@ impl FromStr for TableKind {
 /// Counts a packet in its flow's entry and tells what was seen: gaps and inter-arrival times, where
 /// they are wanted.
 #[inline(always)]
-fn count<const GAPS: bool, const INTER_ARRIVAL: bool>(
+fn count<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
     entry: &mut Entry,
     packet: &Packet,
     at: usize,
@@ -251,7 +259,7 @@ fn count<const GAPS: bool, const INTER_ARRIVAL: bool>(
             .wrapping_sub(1)
             & NUMBER;
     }
-    entry.count(packet);
+    entry.count::<NUMBERS>(packet);
     observed.slots[at] = slot;
 }
 

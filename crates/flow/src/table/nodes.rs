@@ -73,12 +73,15 @@ impl Nodes {
         if let Some(reason) = expiry.ended_before(entry, packet) {
             return Some(Step::Ended { at, slot, reason });
         }
-        match (self.wanted.gaps, self.wanted.inter_arrival) {
-            (false, false) => count::<false, false>(entry, packet, at, slot, observed),
-            (true, false) => count::<true, false>(entry, packet, at, slot, observed),
-            (false, true) => count::<false, true>(entry, packet, at, slot, observed),
-            (true, true) => count::<true, true>(entry, packet, at, slot, observed),
-        }
+        let count = match self.wanted.kind() {
+            (false, false, false) => count::<false, false, false>,
+            (false, false, true) => count::<false, false, true>,
+            (true, false, false) => count::<true, false, false>,
+            (true, false, true) => count::<true, false, true>,
+            (_, true, false) => count::<true, true, false>,
+            (_, true, true) => count::<true, true, true>,
+        };
+        count(entry, packet, at, slot, observed);
         None
     }
 

@@ -15,22 +15,40 @@ use hw::tags::{self, TagLine};
 /// From so many flows on, most of what is kept of them is in no cache.
 pub(crate) const MANY_FLOWS: usize = 100_000;
 
-/// How far ahead of the packet at hand entries are asked for, at most, and tag lines: in groups.
-const ENTRIES_AHEAD: usize = 2;
-const LINES_AHEAD: usize = 4;
+/// How what a burst needs is asked for, in packets.
+struct Pace {
+    /// Packets that are counted between two requests.
+    step: usize,
+    /// Packets whose tag lines, or whose entries, are asked for together.
+    group: usize,
+    /// How far ahead of the packet at hand entries are asked for, at most.
+    entries_ahead: usize,
+    /// The same of tag lines.
+    lines_ahead: usize,
+}
 
-/// Packets that are counted between two groups of requests.
-#[inline(always)]
-pub(super) const fn step(level: CacheLevel) -> usize {
+const fn pace(level: CacheLevel) -> Pace {
     match level {
-        CacheLevel::First => 8,
-        CacheLevel::Second => 16,
+        // Tag lines and entries by turns: there would be too many of them under way.
+        CacheLevel::First => Pace {
+            step: 8,
+            group: 16,
+            entries_ahead: 32,
+            lines_ahead: 64,
+        },
+        CacheLevel::Second => Pace {
+            step: 16,
+            group: 16,
+            entries_ahead: 96,
+            lines_ahead: 192,
+        },
     }
 }
 
-/// Packets whose tag lines, or whose entries, are asked for together: two steps' worth, by turns.
-const fn group(level: CacheLevel) -> usize {
-    2 * step(level)
+/// Packets that are counted between two requests.
+#[inline(always)]
+pub(super) const fn step(level: CacheLevel) -> usize {
+    pace(level).step
 }
 
 /// What is known of a burst before it is counted.
@@ -98,21 +116,22 @@ impl Staged {
         } else {
             CacheLevel::Second
         };
-        let places = self.buckets.iter_mut().zip(&mut self.tags);
-        for (&hash, (bucket, tag)) in hashes.iter().zip(places) {
-            *bucket = bucket_of(hash, buckets);
-            *tag = tag_of(hash);
-        }
-        self.ask(self.level, LINES_AHEAD * group(self.level), lines);
+        let hashes = &hashes[..self.packets];
+        let (homes, tags) = (&mut self.buckets, &mut self.tags);
+        tags::homes(
+            hashes,
+            buckets,
+            &mut homes[..self.packets],
+            &mut tags[..self.packets],
+        );
+        self.ask(self.level, pace(self.level).lines_ahead, lines);
     }
 
     /// Asks for the tag lines of the packets up to `end`, as far as that was not done.
     #[inline(always)]
     fn ask(&mut self, level: CacheLevel, end: usize, lines: &[TagLine]) {
         let end = end.min(self.packets);
-        for &bucket in &self.buckets[self.asked.min(end)..end] {
-            prefetch::into(level, lines, bucket as usize);
-        }
+        prefetch::each(level, lines, &self.buckets[self.asked.min(end)..end]);
         self.asked = end;
     }
 
@@ -138,15 +157,16 @@ impl Staged {
     ) {
         if level == CacheLevel::Second {
             let end = self.located.min(at + step(level));
-            for &slot in &self.slots[at.min(end)..end] {
-                entries.prefetch(slot as usize);
-            }
+            entries.prefetch_each(CacheLevel::First, &self.slots[at.min(end)..end]);
         }
-        if at % group(level) < step(level) {
-            let end = at + ENTRIES_AHEAD * group(level);
-            self.locate(level, end, batch, lines, entries, wide);
-        } else {
-            self.ask(level, at + LINES_AHEAD * group(level), lines);
+        let pace = pace(level);
+        let by_turns = pace.group > pace.step;
+        let turn_of_entries = at % pace.group < pace.step;
+        if !by_turns || turn_of_entries {
+            self.locate(level, at + pace.entries_ahead, batch, lines, entries, wide);
+        }
+        if !by_turns || !turn_of_entries {
+            self.ask(level, at + pace.lines_ahead, lines);
         }
     }
 
@@ -163,37 +183,19 @@ impl Staged {
         wide: &WideKeys,
     ) {
         while self.located < end.min(self.packets) {
-            let group = self.located..(self.located + group(level)).min(self.packets);
+            let group = self.located..(self.located + pace(level).group).min(self.packets);
             self.located = group.end;
             let slots = &mut self.slots[group.clone()];
             let (buckets, tags) = (&self.buckets[group.clone()], &self.tags[group.clone()]);
             tags::candidates(lines, buckets, tags, slots);
-            for (&slot, packet) in slots.iter().zip(&batch.packets()[group]) {
-                entries.prefetch_into(level, slot as usize);
-                if packet.wide != 0 {
-                    wide.prefetch(slot);
+            entries.prefetch_each(level, slots);
+            if batch.has_wide_keys() {
+                for (&slot, packet) in slots.iter().zip(&batch.packets()[group]) {
+                    if packet.wide != 0 {
+                        wide.prefetch(slot);
+                    }
                 }
             }
         }
     }
-}
-
-/// The bucket of a hash among so many: all that fit a power of two by its low bits, the others by
-/// one bit less (linear hashing). The tag is taken from other bits.
-#[inline(always)]
-pub(super) fn bucket_of(hash: u64, buckets: u32) -> u32 {
-    let low = (hash >> 32) as u32;
-    let whole = u32::MAX >> (buckets - 1).leading_zeros();
-    let bucket = low & whole;
-    if bucket < buckets {
-        bucket
-    } else {
-        low & (whole >> 1)
-    }
-}
-
-/// The tag of a hash; zero is that of no flow.
-#[inline(always)]
-pub(super) fn tag_of(hash: u64) -> u16 {
-    (hash as u16).max(1)
 }
