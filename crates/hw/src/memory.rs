@@ -56,6 +56,17 @@ unsafe impl<T: Zeroed + Send> Send for HugeSlice<T> {}
 unsafe impl<T: Zeroed + Sync> Sync for HugeSlice<T> {}
 
 impl<T: Zeroed> HugeSlice<T> {
+    /// No elements, and no memory.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            start: NonNull::dangling(),
+            length: 0,
+            mapping: NonNull::dangling(),
+            mapped_bytes: 0,
+        }
+    }
+
     /// `length` zeroes.
     ///
     /// # Errors
@@ -65,10 +76,8 @@ impl<T: Zeroed> HugeSlice<T> {
         let bytes = length.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         if bytes == 0 {
             return Ok(Self {
-                start: NonNull::dangling(),
                 length,
-                mapping: NonNull::dangling(),
-                mapped_bytes: 0,
+                ..Self::empty()
             });
         }
         // Small arrays take plain pages: a huge page would cost more to clear than it saves.

@@ -71,7 +71,7 @@ pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryRece
 
 impl Transmit for MemorySender {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        Ok(self.memory.lend(count, room))
+        self.memory.lend(count, room)
     }
 
     /// Takes frames while there is room.

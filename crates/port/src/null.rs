@@ -31,7 +31,7 @@ impl Default for NullSink {
 
 impl Transmit for NullSink {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        Ok(self.memory.lend(count, room))
+        self.memory.lend(count, room)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {

@@ -179,7 +179,7 @@ fn standard_output() -> io::Result<Box<dyn Write + Send>> {
 
 impl Transmit for PcapWriter {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        Ok(self.memory.lend(count, room))
+        self.memory.lend(count, room)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {

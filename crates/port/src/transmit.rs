@@ -34,7 +34,7 @@ pub trait Transmit: Send {
     /// is its room; what its bytes hold is not said.
     ///
     /// # Errors
-    /// When the link cannot go on.
+    /// When the link cannot go on, or sends no frame of `room` bytes.
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError>;
 
     /// Sends the first `count` of the reserved slots, in their order; tells how many the link took.

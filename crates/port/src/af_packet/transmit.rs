@@ -103,7 +103,7 @@ impl AfPacketSender {
 
 impl Transmit for AfPacketSender {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        Ok(self.memory.lend(count, room))
+        self.memory.lend(count, room)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {

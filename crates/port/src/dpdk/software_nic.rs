@@ -361,7 +361,7 @@ impl Transmit for Wire {
                 self.name
             )));
         }
-        Ok(self.memory.lend(count, room))
+        self.memory.lend(count, room)
     }
 
     /// Takes all of them: a wire does not wait.
