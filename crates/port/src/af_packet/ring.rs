@@ -141,17 +141,21 @@ impl Ring {
         if !self.is_ready() {
             return false;
         }
-        // SAFETY: the block is ours, it is at least a page long, and any bits are a value of its
-        // header, which the kernel aligned but which need not be.
-        let header = unsafe {
-            self.start()
-                .add(BLOCK_HEADER)
-                .cast::<tpacket_hdr_v1>()
-                .read_unaligned()
+        // SAFETY: the block is ours and at least a page long, so that its header lies within it.
+        let header = unsafe { self.start().add(BLOCK_HEADER).cast::<tpacket_hdr_v1>() };
+        // Two numbers alone: the header holds the status word too, which is read atomically or not
+        // at all.
+        // SAFETY: blocks are whole pages, so that the header is aligned; the kernel wrote both
+        // numbers before it passed the block on, and does not write again while the block is ours.
+        let (left, next) = unsafe {
+            (
+                (&raw const (*header).num_pkts).read(),
+                (&raw const (*header).offset_to_first_pkt).read(),
+            )
         };
         self.held = Some(Held {
-            left: header.num_pkts as usize,
-            next: header.offset_to_first_pkt as usize,
+            left: left as usize,
+            next: next as usize,
         });
         self.blocks += 1;
         true
