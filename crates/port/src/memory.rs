@@ -22,11 +22,11 @@ pub struct MemoryPort {
 }
 
 struct Stored {
-    /// The bytes of all frames, one after the other. Never changed, and dropped with `runs`, which
-    /// points into it.
-    _bytes: Box<[u8]>,
     /// Frames of one link type that follow one another.
     runs: Vec<(LinkType, Vec<Frame<'static>>)>,
+    /// The bytes of all frames, one after the other, to which `runs` points. Never changed. A vector:
+    /// who moves a box says that nothing else points to what is in it.
+    _bytes: Vec<u8>,
     frames: usize,
 }
 
@@ -44,14 +44,16 @@ impl Collected {
     }
 
     fn store(self) -> Stored {
-        let bytes = self.bytes.into_boxed_slice();
+        let mut bytes = self.bytes;
+        bytes.shrink_to_fit();
         let mut runs: Vec<(LinkType, Vec<Frame<'static>>)> = Vec::new();
         let mut start = 0;
         for &(link, time_ns, wire_length, length) in &self.frames {
             let frame: &[u8] = &bytes[start..start + length];
             start += length;
-            // SAFETY: the bytes lie on the heap, in a box that `Stored` keeps as long as the frames
-            // and never changes; `Stored` hands the frames out only for as long as it is borrowed.
+            // SAFETY: the bytes lie on the heap, in a vector that `Stored` keeps as long as the frames
+            // and never changes, and moving a vector leaves what points to its elements as it is;
+            // `Stored` hands the frames out only for as long as it is borrowed.
             let frame: &'static [u8] =
                 unsafe { std::slice::from_raw_parts(frame.as_ptr(), length) };
             let frame = Frame::new(frame, time_ns, wire_length);
