@@ -1,8 +1,8 @@
 //! The kernel's scheduling policies, for the calling thread (sched(7)).
 
-use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A policy.
@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 /// The least runtime: below it the kernel's arithmetic has no bits left.
-pub const RUNTIME_MIN: Duration = Duration::from_nanos(1024);
+const RUNTIME_MIN: Duration = Duration::from_nanos(1024);
 
 impl Limits {
     /// Those of this machine; the kernel's own defaults where it does not tell.
@@ -116,6 +116,10 @@ impl Schedule {
 
     /// Puts the calling thread under this policy. From now on [`overruns`] counts for it.
     ///
+    /// SCHED_DEADLINE takes the signal SIGXCPU for that, of the whole process and until it ends: the
+    /// soft limit of processor time (RLIMIT_CPU), which is told by the same signal, then ends nothing
+    /// any more and counts as an overrun of whichever thread is told. The hard limit holds.
+    ///
     /// # Errors
     /// The kernel's: EPERM (the right is missing, or the thread may not run on every core of its
     /// root domain), EBUSY (no room), EINVAL (see [`Schedule::check`]).
@@ -173,20 +177,21 @@ pub fn yield_job() {
 }
 
 thread_local! {
-    static OVERRUNS: Cell<u64> = const { Cell::new(0) };
+    /// Atomic, since the signal may come between any two instructions of the thread.
+    static OVERRUNS: AtomicU64 = const { AtomicU64::new(0) };
 }
 
 /// How often the calling thread under SCHED_DEADLINE has used its runtime up and had to wait for the
 /// next period.
 #[must_use]
 pub fn overruns() -> u64 {
-    OVERRUNS.get()
+    OVERRUNS.with(|overruns| overruns.load(Ordering::Relaxed))
 }
 
 /// The kernel sends SIGXCPU to a thread that has used its runtime up, if it was asked to.
 extern "C" fn on_overrun(_: libc::c_int) {
-    // The signal comes to the thread itself, and its counter is a plain number without a destructor.
-    OVERRUNS.set(OVERRUNS.get() + 1);
+    // A number that is there from the thread's beginning and has no destructor: nothing is made here.
+    OVERRUNS.with(|overruns| overruns.fetch_add(1, Ordering::Relaxed));
 }
 
 fn count_overruns() -> io::Result<()> {
@@ -194,7 +199,8 @@ fn count_overruns() -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_overrun as extern "C" fn(libc::c_int) as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler touches a thread-local number only; the old action is not asked for.
+    // SAFETY: the handler adds to an atomic number of the thread that it runs on, which is safe at any
+    // moment, and does nothing else; the old action is not asked for.
     match unsafe { libc::sigaction(libc::SIGXCPU, &raw const action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -244,6 +250,22 @@ mod tests {
             deadline(100, 400, 500).to_string(),
             "deadline=100µs/400µs/500µs"
         );
+    }
+
+    #[test]
+    fn a_signal_counts_for_the_thread_that_it_comes_to() {
+        count_overruns().unwrap();
+        let before = overruns();
+        std::thread::spawn(|| {
+            for count in 1..=3 {
+                // SAFETY: the signal has a handler, and comes before the call returns.
+                assert_eq!(unsafe { libc::raise(libc::SIGXCPU) }, 0);
+                assert_eq!(overruns(), count);
+            }
+        })
+        .join()
+        .unwrap();
+        assert_eq!(overruns(), before);
     }
 
     /// The default can always be had, and the kernel says what it knows of each policy.
