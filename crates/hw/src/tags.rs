@@ -35,13 +35,14 @@ fn first_from(lanes: u32, tag: u16) -> u32 {
     (turned.trailing_zeros() + start) & 31
 }
 
-/// The bucket of a hash among so many: all that fit a power of two by its low bits, the others by
-/// one bit less (linear hashing). The tag is taken from other bits.
+/// The bucket of a hash among so many, at least one: all that fit a power of two by its low bits, the
+/// others by one bit less (linear hashing). The tag is taken from other bits.
 #[inline(always)]
 #[must_use]
 pub fn bucket_of(hash: u64, buckets: u32) -> u32 {
     let low = (hash >> 32) as u32;
-    let whole = u32::MAX >> (buckets - 1).leading_zeros();
+    // In 64 bits, since a single bucket shifts all 32 out.
+    let whole = (u64::from(u32::MAX) >> (buckets - 1).leading_zeros()) as u32;
     let bucket = low & whole;
     if bucket < buckets {
         bucket
@@ -262,6 +263,14 @@ mod tests {
                 unsafe { homes_avx2(&hashes, buckets, &mut homes_found, &mut tags) };
                 prop_assert_eq!((homes_found, tags), expected);
             }
+        }
+
+        #[test]
+        fn a_single_bucket_is_the_home_of_all(hashes in prop::collection::vec(any::<u64>(), 0..100)) {
+            prop_assert!(hashes.iter().all(|&hash| bucket_of(hash, 1) == 0));
+            let (mut homes_found, mut tags) = (vec![9; hashes.len()], vec![0; hashes.len()]);
+            homes(&hashes, 1, &mut homes_found, &mut tags);
+            prop_assert!(homes_found.iter().all(|&home| home == 0));
         }
 
         #[test]
