@@ -8,7 +8,8 @@ use std::{fmt, io, ptr, slice};
 /// Types for which all bytes zero is a value.
 ///
 /// # Safety
-/// A value of all zero bytes must be valid, and the type must not need dropping.
+/// A value of all zero bytes must be valid, and the type must not need dropping. (How it is aligned
+/// is checked where memory is made for it.)
 pub unsafe trait Zeroed: Copy {}
 
 macro_rules! zeroed {
@@ -35,6 +36,9 @@ impl<T: Default + Copy, const N: usize> Default for Line<T, N> {
         Self([T::default(); N])
     }
 }
+
+/// Where a [`HugeSlice`] begins: whatever is stored in one is aligned to no more.
+const PAGE: usize = 4096;
 
 /// Size of a huge page on x86-64.
 const HUGE_PAGE: usize = 2 << 20;
@@ -67,11 +71,21 @@ impl<T: Zeroed> HugeSlice<T> {
         }
     }
 
-    /// `length` zeroes.
+    /// `length` zeroes. Of a type that wants to be aligned to more than a page, this does not compile:
+    ///
+    /// ```compile_fail
+    /// #[derive(Clone, Copy)]
+    /// #[repr(align(8192))]
+    /// struct TwoPages([u8; 8192]);
+    /// // SAFETY: bytes, of which zero is a value.
+    /// unsafe impl hw::memory::Zeroed for TwoPages {}
+    /// let _ = hw::memory::HugeSlice::<TwoPages>::try_zeroed(1);
+    /// ```
     ///
     /// # Errors
     /// When the machine has no room for them.
     pub fn try_zeroed(length: usize) -> io::Result<Self> {
+        const { assert!(align_of::<T>() <= PAGE) };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = length.checked_mul(size_of::<T>()).ok_or_else(too_large)?;
         if bytes == 0 {
@@ -81,7 +95,7 @@ impl<T: Zeroed> HugeSlice<T> {
             });
         }
         // Small arrays take plain pages: a huge page would cost more to clear than it saves.
-        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
         let rounded = bytes
             .checked_next_multiple_of(align)
             .ok_or_else(too_large)?;
@@ -188,8 +202,7 @@ impl<T> HugeVec<T> {
     /// # Errors
     /// When the machine has no room for them.
     pub fn try_with_capacity(capacity: usize) -> io::Result<Self> {
-        // Where a HugeSlice begins.
-        const { assert!(align_of::<T>() <= 4096) };
+        const { assert!(align_of::<T>() <= PAGE) };
         let bytes = capacity
             .checked_mul(size_of::<T>())
             .ok_or(io::ErrorKind::OutOfMemory)?;
