@@ -54,11 +54,10 @@ impl FramePool {
         })
     }
 
-    /// Takes memory of all buffers from the machine now, not when they are first written.
-    pub fn populate(&mut self) {
-        for at in (0..self.bytes.len()).step_by(4096) {
-            self.bytes[at] = 0;
-        }
+    /// Takes memory of all buffers from the machine now, not when they are first written; as
+    /// [`HugeSlice::populate`] does it.
+    pub fn populate(&self) {
+        self.bytes.populate();
     }
 
     /// Bytes of a buffer.
@@ -166,5 +165,17 @@ mod tests {
             .count();
         assert_eq!(taken, BURST);
         assert!(pool.lend().iter().all(|frame| frame.bytes == [9; 4]));
+    }
+
+    #[test]
+    fn taking_memory_leaves_frames_as_they_were_written() {
+        let mut pool = FramePool::new(BURST, 4096).unwrap();
+        for number in 0..BURST {
+            assert!(pool.write(&[number as u8 | 1; 60], Said::default(), false));
+        }
+        pool.populate();
+        for (number, frame) in pool.lend().iter().enumerate() {
+            assert_eq!(frame.bytes, [number as u8 | 1; 60]);
+        }
     }
 }
