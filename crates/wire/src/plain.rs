@@ -4,10 +4,14 @@ use core::hint::select_unpredictable;
 
 use crate::FlowKey;
 use crate::ether_type;
+use crate::ethernet::Ethernet;
 use crate::field::{byte, bytes_at, u16_at};
 use crate::ip_protocol;
 use crate::ipv4::Ipv4;
+use crate::ipv6::Ipv6;
 use crate::packet::Packet;
+use crate::tcp::Tcp;
+use crate::udp::Udp;
 use crate::vlan::{self, Vlan};
 
 /// What a plain frame says.
@@ -59,16 +63,12 @@ mod field_v6 {
     pub(super) const TCP_FLAGS: usize = 67;
 }
 
-/// Bytes of an Ethernet header.
-const ETHERNET_LENGTH: i64 = 14;
-/// Bytes of an IPv4 header without options.
-const IPV4_LENGTH: i64 = 20;
-/// Bytes of an IPv6 header.
-const IPV6_LENGTH: i64 = 40;
-/// Bytes of a TCP header without options.
-const TCP_LENGTH: i64 = 20;
-/// Bytes of a UDP header.
-const UDP_LENGTH: i64 = 8;
+/// Lengths of headers without options, as wide as those that frames tell are added up.
+const ETHERNET_LENGTH: u32 = Ethernet::LENGTH as u32;
+const IPV4_LENGTH: u32 = Ipv4::LENGTH as u32;
+const IPV6_LENGTH: u32 = Ipv6::LENGTH as u32;
+const TCP_LENGTH: u32 = Tcp::LENGTH as u32;
+const UDP_LENGTH: u32 = Udp::LENGTH as u32;
 /// EtherType of IPv4, version 4 and a header of five words, as they stand in the frame.
 const START: u32 = u32::from_le_bytes([0x08, 0x00, 0x45, 0]);
 /// The bits of those, without the type of service behind them.
@@ -79,6 +79,7 @@ const FRAGMENT_MASK: u32 = u32::from_le_bytes([0x3f, 0xff, 0, 0]);
 const PROTOCOL_SHIFT: u32 = 24;
 /// TCP as wide as it is compared.
 const TCP: u32 = ip_protocol::TCP as u32;
+
 /// What is asked of a protocol's header.
 #[derive(Clone, Copy)]
 struct Transport {
@@ -95,10 +96,10 @@ static TRANSPORTS: [Transport; 256] = {
         flags: 0,
     }; 256];
     transports[ip_protocol::TCP as usize] = Transport {
-        least: TCP_LENGTH as u32,
+        least: TCP_LENGTH,
         flags: 0xff,
     };
-    transports[ip_protocol::UDP as usize].least = UDP_LENGTH as u32;
+    transports[ip_protocol::UDP as usize].least = UDP_LENGTH;
     transports
 };
 
@@ -130,8 +131,8 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
     let known = &TRANSPORTS[usize::from(protocol as u8)];
     if different != 0
         || transport < known.least
-        || total < IPV4_LENGTH as u32 + transport
-        || wire_length < ETHERNET_LENGTH as u32 + total
+        || total < IPV4_LENGTH + transport
+        || wire_length < ETHERNET_LENGTH + total
     {
         return None;
     }
@@ -225,15 +226,16 @@ pub fn plain_ipv6(frame: &[u8], wire_length: u32) -> Option<PlainIpv6> {
     if !is_ipv6 || !is_tcp && protocol != ip_protocol::UDP {
         return None;
     }
-    let payload = i64::from(u16_at::<{ field_v6::PAYLOAD_LENGTH }, _>(headers));
+    let payload = u32::from(u16_at::<{ field_v6::PAYLOAD_LENGTH }, _>(headers));
     let transport = if is_tcp {
-        i64::from(byte::<{ field_v6::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4
+        u32::from(byte::<{ field_v6::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4
     } else {
-        i64::from(u16_at::<{ field_v6::UDP_LENGTH }, _>(headers))
+        u32::from(u16_at::<{ field_v6::UDP_LENGTH }, _>(headers))
     };
     let least = if is_tcp { TCP_LENGTH } else { UDP_LENGTH };
-    let carried = i64::from(wire_length) - ETHERNET_LENGTH - IPV6_LENGTH;
-    if !(least..=payload).contains(&transport) || payload > carried {
+    if !(least..=payload).contains(&transport)
+        || wire_length < ETHERNET_LENGTH + IPV6_LENGTH + payload
+    {
         return None;
     }
     Some(PlainIpv6 {
