@@ -34,7 +34,7 @@ pub fn each<T>(level: CacheLevel, slice: &[T], indices: &[u32]) {
 /// Calls `ask` with each of `items`, several of them between two turns of a loop: a request is one
 /// instruction or two, and counting turns would be as many.
 #[inline(always)]
-pub fn flat<T>(items: &[T], ask: impl Fn(&T)) {
+pub(crate) fn flat<T>(items: &[T], ask: impl Fn(&T)) {
     let (groups, rest) = items.as_chunks::<8>();
     for group in groups {
         group.iter().for_each(&ask);
@@ -56,7 +56,7 @@ pub fn address(address: *const u8) {
 
 /// The same into a level of cache.
 #[inline(always)]
-pub fn address_into(level: CacheLevel, address: *const u8) {
+pub(crate) fn address_into(level: CacheLevel, address: *const u8) {
     match level {
         CacheLevel::First => line::<READ>(address),
         CacheLevel::Second => line::<READ_LATER>(address),

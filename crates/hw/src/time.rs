@@ -101,8 +101,7 @@ impl TickRate {
     }
 
     /// Measures for about `time`.
-    #[must_use]
-    pub fn calibrate(time: Duration) -> Self {
+    fn calibrate(time: Duration) -> Self {
         if !*STEADY {
             return Self::from_per_second(1e9);
         }

@@ -13,8 +13,6 @@ mod field {
     pub(super) const DESTINATION: usize = 24;
 }
 
-/// Bits of the first word that are the flow label.
-const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 /// Bits of the first word below the traffic class.
 const TRAFFIC_CLASS_SHIFT: u32 = 20;
 /// Bits of the first word below the version.
@@ -42,12 +40,6 @@ impl Ipv6<'_> {
     #[must_use]
     pub const fn traffic_class(&self) -> u8 {
         (self.first_word() >> TRAFFIC_CLASS_SHIFT) as u8
-    }
-
-    /// Flow label, 20 bits.
-    #[must_use]
-    pub const fn flow_label(&self) -> u32 {
-        self.first_word() & FLOW_LABEL_MASK
     }
 
     /// Bytes after this header, extension headers included; 0 in a jumbogram (RFC 2675).

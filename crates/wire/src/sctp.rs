@@ -1,13 +1,12 @@
 //! SCTP common header (RFC 9260 section 3.1).
 
-use crate::field::{u16_at, u32_at};
+use crate::field::u16_at;
 use crate::view::view;
 
 mod field {
     pub(super) const LENGTH: usize = 12;
     pub(super) const SOURCE_PORT: usize = 0;
     pub(super) const DESTINATION_PORT: usize = 2;
-    pub(super) const VERIFICATION_TAG: usize = 4;
 }
 
 view! {
@@ -28,11 +27,5 @@ impl Sctp<'_> {
     #[must_use]
     pub const fn destination_port(&self) -> u16 {
         u16_at::<{ field::DESTINATION_PORT }, _>(self.0)
-    }
-
-    /// Verification tag.
-    #[must_use]
-    pub const fn verification_tag(&self) -> u32 {
-        u32_at::<{ field::VERIFICATION_TAG }, _>(self.0)
     }
 }

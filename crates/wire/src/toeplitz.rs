@@ -14,20 +14,15 @@ pub const MICROSOFT_KEY: [u8; 40] = [
 /// "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
 ///
 /// Its hashes have 16 bits of entropy: good to steer packets to queues, not to tell flows apart.
-pub const SYMMETRIC_KEY: [u8; 40] = symmetric_key();
-
-/// [`SYMMETRIC_KEY`] for devices that take 52 bytes.
-pub const SYMMETRIC_KEY_52: [u8; 52] = symmetric_key();
-
-const fn symmetric_key<const N: usize>() -> [u8; N] {
-    let mut key = [0; N];
-    let mut at = 0;
-    while at < N {
-        key[at] = if at % 2 == 0 { 0x6d } else { 0x5a };
-        at += 1;
+pub const SYMMETRIC_KEY: [u8; 40] = {
+    let mut key = [0x6d; 40];
+    let mut at = 1;
+    while at < key.len() {
+        key[at] = 0x5a;
+        at += 2;
     }
     key
-}
+};
 
 /// The most bytes that are hashed: two IPv6 addresses and two ports.
 pub const MAX_INPUT: usize = 36;

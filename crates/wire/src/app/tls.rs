@@ -15,8 +15,6 @@ use super::reader::Reader;
 pub mod content {
     /// change_cipher_spec.
     pub const CHANGE_CIPHER_SPEC: u8 = 20;
-    /// alert.
-    pub const ALERT: u8 = 21;
     /// handshake.
     pub const HANDSHAKE: u8 = 22;
     /// application_data.

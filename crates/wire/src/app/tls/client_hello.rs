@@ -17,8 +17,6 @@ pub mod extension {
     pub const PRE_SHARED_KEY: u16 = 41;
     /// supported_versions (RFC 8446).
     pub const SUPPORTED_VERSIONS: u16 = 43;
-    /// quic_transport_parameters (RFC 9001).
-    pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
     /// encrypted_client_hello (RFC 9849).
     pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 }
