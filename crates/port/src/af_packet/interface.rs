@@ -107,10 +107,12 @@ pub(super) fn names() -> Vec<String> {
 /// Asks for the interface `name`, which has number `index`, over any socket.
 pub(super) fn query(socket: BorrowedFd<'_>, name: &str, index: i32) -> io::Result<Interface> {
     let mut request = request(name)?;
-    ioctl(socket, libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: a command that takes an ifreq, and follows no pointer in it.
+    unsafe { ioctl(socket, libc::SIOCGIFHWADDR, &mut request)? };
     // SAFETY: SIOCGIFHWADDR filled this variant, and any bits are a value of it.
     let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    ioctl(socket, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: as above.
+    unsafe { ioctl(socket, libc::SIOCGIFFLAGS, &mut request)? };
     // SAFETY: SIOCGIFFLAGS filled this variant, and any bits are a value of it.
     let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
     Ok(Interface {
@@ -212,19 +214,23 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
 fn ethtool<T: EthtoolCommand>(socket: BorrowedFd<'_>, name: &str, answer: &mut T) -> Option<()> {
     let mut request = request(name).ok()?;
     request.ifr_ifru.ifru_data = ptr::from_mut(answer).cast();
-    ioctl(socket, libc::SIOCETHTOOL, &mut request).ok()
+    // SAFETY: a command that takes an ifreq, and follows its pointer to a structure that is long enough
+    // for the answer, as `EthtoolCommand` says, and borrowed mutably during the call.
+    unsafe { ioctl(socket, libc::SIOCETHTOOL, &mut request).ok() }
 }
 
-/// `command` must be one that takes an `ifreq`; of those that follow a pointer within it only
-/// SIOCETHTOOL, with the pointer that [`ethtool`] puts there.
-fn ioctl(
+/// Asks the kernel.
+///
+/// # Safety
+/// `command` must be one that takes an `ifreq`; where it follows a pointer within it, what that points
+/// to must be good for what the command reads and writes there.
+unsafe fn ioctl(
     socket: BorrowedFd<'_>,
     command: libc::c_ulong,
     request: &mut libc::ifreq,
 ) -> io::Result<()> {
-    // SAFETY: all commands used here take a pointer to an ifreq, which the reference is; the only
-    // one that follows a pointer within it is SIOCETHTOOL, whose caller has a structure there that
-    // is long enough for the answer and borrowed mutably during the call.
+    // SAFETY: the command takes a pointer to an ifreq, which the reference is; the caller warrants what
+    // is within.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), command as _, ptr::from_mut(request)) };
     if result < 0 {
         return Err(io::Error::last_os_error());
