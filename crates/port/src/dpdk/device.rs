@@ -35,11 +35,13 @@ const MEMIF: &str = "net_memif";
 /// The driver whose library (libbpf) prints on standard error.
 const PRINTING: &str = "net_af_xdp";
 
-/// Drivers expect to be asked by one thread at a time for devices to be made, started or closed.
-static CONTROL: Mutex<()> = Mutex::new(());
+/// The ports that are open, each of them once: who opens one that is would close it for whoever reads
+/// it. Locked while devices are made, started or closed, for which drivers expect to be asked by one
+/// thread at a time.
+static OPEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
-pub(super) fn control() -> MutexGuard<'static, ()> {
-    CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn control() -> MutexGuard<'static, Vec<u16>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A started port, which its queues share.
@@ -49,8 +51,6 @@ pub(super) struct Device {
     pub(super) name: DeviceName,
     /// Descriptors of each receive queue, as the device took them.
     pub(super) receive_ring: u16,
-    /// The NUMA node that it belongs to; negative: any.
-    pub(super) socket: c_int,
     pub(super) rss: Rss,
     /// The key of the hash over addresses and ports, where it was set.
     pub(super) rss_key: Option<Vec<u8>>,
@@ -62,8 +62,13 @@ pub(super) struct Device {
     made: bool,
     /// Where the rings go when the peer does: held until the port is closed.
     staying: Option<Staying>,
-    /// Freed after the port is closed, when no frame is left in it.
+    /// Of the receive queues. Freed after the port is closed, when no frame is left in it.
     pools: Vec<Pool>,
+    /// One for each transmit queue that frames are sent on. A device keeps frames that it has sent, so
+    /// that these too are freed after the port is closed, and not when their sender goes.
+    transmit_pools: Vec<Pool>,
+    /// What the port was configured with: DPDK keeps where it lies, for drivers that start anew.
+    given_key: Vec<u8>,
     eal: Eal,
 }
 
@@ -72,6 +77,7 @@ struct Description {
     driver: String,
     receive_queues_most: u16,
     rss_key_bytes: u8,
+    /// The NUMA node that it belongs to; negative: any.
     socket: c_int,
 }
 
@@ -82,6 +88,8 @@ pub(super) struct Queues {
     pub(super) transmit: u16,
     /// Descriptors of each transmit queue.
     pub(super) transmit_ring: u16,
+    /// Buffers of the pool of each transmit queue, where something is sent.
+    pub(super) transmit_buffers: Option<u32>,
 }
 
 impl Queues {
@@ -91,6 +99,7 @@ impl Queues {
             receive: count,
             transmit: 1,
             transmit_ring: TRANSMIT_RING,
+            transmit_buffers: None,
         }
     }
 }
@@ -103,12 +112,18 @@ impl Device {
         options: &Options,
         queues: Queues,
     ) -> Result<Arc<Self>, PortError> {
-        let alone = control();
+        let mut open = control();
         let (port, made) = find(name)?;
+        if open.contains(&port) {
+            return Err(PortError::Failed(format!(
+                "{name}: the device is open in this process already; name it once"
+            )));
+        }
+        open.push(port);
         let mut device = Self::closed(eal, name.clone(), port, made, options);
         let started = quietly(name, || device.start(options, queues));
         // One that did not start is closed when it goes.
-        drop(alone);
+        drop(open);
         started.map(|()| Arc::new(device))
     }
 
@@ -129,7 +144,7 @@ impl Device {
         checked
     }
 
-    /// Starts a port that was made of rings; frames come with hashes by `rss_key`.
+    /// Starts a port that was made of rings and put among those that are open; frames come with hashes by `rss_key`.
     pub(super) fn of_rings(
         eal: &Eal,
         name: DeviceName,
@@ -154,7 +169,6 @@ impl Device {
             port,
             name,
             receive_ring: options.receive_ring,
-            socket: -1,
             rss: Rss::NotOffered,
             rss_key: None,
             reading: AtomicUsize::new(0),
@@ -162,16 +176,20 @@ impl Device {
             made,
             staying: None,
             pools: Vec::new(),
+            transmit_pools: Vec::new(),
+            given_key: Vec::new(),
             eal: eal.clone(),
         }
     }
 
     fn start(&mut self, options: &Options, mut queues: Queues) -> Result<(), PortError> {
         let found = describe_with(&self.name, self.port, queues.receive)?;
-        self.socket = found.socket;
-        let (types, mut key) = self.plan_rss(options.rss, &found);
+        let (types, key) = self.plan_rss(options.rss, &found);
+        self.given_key = key;
+        let key = &mut self.given_key;
         let mut ring = options.receive_ring;
-        // SAFETY: the port exists; the key is as long as is said, or not there at all.
+        // SAFETY: the port exists; the key is as long as is said, or not there at all, and stays where
+        // it is until the port is closed.
         let result = unsafe {
             shim::flowatch_dpdk_configure(
                 self.port,
@@ -196,7 +214,7 @@ impl Device {
             ));
         }
         self.receive_ring = ring;
-        self.make_pools(options, &found, queues.receive)?;
+        self.make_pools(options, &found, queues)?;
         for queue in 0..queues.receive {
             let pool = self.pool(queue.into());
             // SAFETY: the queue is below their configured number, and the pool outlives the port.
@@ -235,7 +253,7 @@ impl Device {
         &mut self,
         options: &Options,
         found: &Description,
-        queues: u16,
+        queues: Queues,
     ) -> Result<(), PortError> {
         let cache = pool::cache_most();
         let buffers = options.buffers(cache);
@@ -245,10 +263,16 @@ impl Device {
                 "--pool-size {buffers}: the receive rings that a pool serves hold {least} alone"
             )));
         }
-        let count = u32::from(queues) / options.queues_per_pool().max(1);
+        let count = u32::from(queues.receive) / options.queues_per_pool().max(1);
         for _ in 0..count.max(1) {
             self.pools
                 .push(Pool::new(&self.eal, buffers, found.socket)?);
+        }
+        if let Some(buffers) = queues.transmit_buffers {
+            for _ in 0..queues.transmit {
+                self.transmit_pools
+                    .push(Pool::new(&self.eal, buffers, found.socket)?);
+            }
         }
         Ok(())
     }
@@ -298,6 +322,11 @@ impl Device {
         &self.pools[queue % self.pools.len()]
     }
 
+    /// The pool of a transmit queue that frames are sent on.
+    pub(super) fn transmit_pool(&self, queue: u16) -> &Pool {
+        &self.transmit_pools[usize::from(queue)]
+    }
+
     /// Whether its rings go when the peer does: what the shim asks of who reads or sends.
     #[inline]
     pub(super) fn rings_go(&self) -> c_int {
@@ -337,9 +366,11 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let _alone = control();
-        // SAFETY: the queues share `self`, so nobody receives or sends any more.
+        let mut open = control();
+        // SAFETY: the queues share `self`, and the port was opened by it alone, so that nobody receives
+        // or sends any more.
         unsafe { shim::flowatch_dpdk_close_port(self.port, c_int::from(self.made)) };
+        open.retain(|port| *port != self.port);
     }
 }
 

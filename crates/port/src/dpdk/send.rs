@@ -39,8 +39,7 @@ pub struct DpdkSender {
     frames: u64,
     bytes: u64,
     link: LinkWatch,
-    /// After the buffers, which are of it.
-    pool: Pool,
+    /// After the buffers, which are of its pools.
     device: Arc<Device>,
 }
 
@@ -176,7 +175,7 @@ impl DpdkSender {
             ..Options::default()
         };
         let device = Device::open(eal, name, &receive, queues(1, options))?;
-        Self::of(eal, &device, options)
+        Ok(Self::of(&device, options))
     }
 
     /// Opens a device for both ways: ports for its receive queues, senders for its transmit queues.
@@ -190,19 +189,19 @@ impl DpdkSender {
         send: &SendOptions,
     ) -> Result<(Vec<DpdkPort>, Vec<Self>), PortError> {
         let device = Device::open(eal, name, receive, queues(receive.queues, send))?;
-        let senders = Self::of(eal, &device, send)?;
+        let senders = Self::of(&device, send);
         let ports = (0..receive.queues)
             .map(|queue| DpdkPort::new(&device, queue, receive))
             .collect();
         Ok((ports, senders))
     }
 
-    fn of(eal: &Eal, device: &Arc<Device>, options: &SendOptions) -> Result<Vec<Self>, PortError> {
+    fn of(device: &Arc<Device>, options: &SendOptions) -> Vec<Self> {
         let senders = (0..options.queues).map(|queue| {
-            let pool = Pool::new(eal, options.buffers(cache_most()), device.socket)?;
+            let pool = device.transmit_pool(queue);
             // SAFETY: a pool of frames.
             let room = unsafe { shim::flowatch_dpdk_buffer_room(pool.as_ptr()) };
-            Ok(Self {
+            Self {
                 buffers: Buffers::new(room as usize),
                 queue,
                 name: if options.queues > 1 {
@@ -214,9 +213,8 @@ impl DpdkSender {
                 frames: 0,
                 bytes: 0,
                 link: LinkWatch::new(),
-                pool,
                 device: Arc::clone(device),
-            })
+            }
         });
         senders.collect()
     }
@@ -248,6 +246,7 @@ fn queues(receive: u16, options: &SendOptions) -> Queues {
         receive,
         transmit: options.queues,
         transmit_ring: options.ring,
+        transmit_buffers: Some(options.buffers(cache_most())),
     }
 }
 
@@ -264,7 +263,8 @@ impl Transmit for DpdkSender {
             thread::enter();
             self.known_thread = true;
         }
-        self.buffers.fill(&self.pool, count);
+        self.buffers
+            .fill(self.device.transmit_pool(self.queue), count);
         Ok(self.buffers.lend(count))
     }
 
@@ -320,7 +320,7 @@ impl Transmit for DpdkSender {
                     self.queue,
                     self.device.rings_go(),
                 );
-                shim::flowatch_dpdk_in_use(self.pool.as_ptr())
+                shim::flowatch_dpdk_in_use(self.device.transmit_pool(self.queue).as_ptr())
             };
             if in_use <= mine || begun.elapsed() >= LINGER {
                 break;

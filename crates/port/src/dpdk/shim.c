@@ -457,6 +457,8 @@ int flowatch_dpdk_occupancy(uint16_t port, uint16_t queue)
 struct rte_mempool *flowatch_dpdk_make_pool(const char *name, unsigned int buffers,
 					    unsigned int cache, int socket, int *error)
 {
+	/* The room of slots is rounded up to lines, and is copied from whole. */
+	_Static_assert(RTE_MBUF_DEFAULT_DATAROOM % 64 == 0, "a buffer is not of whole lines");
 	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, buffers, cache, 0,
 							   RTE_MBUF_DEFAULT_BUF_SIZE, socket);
 	*error = pool == NULL ? rte_errno : 0;

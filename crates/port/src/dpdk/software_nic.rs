@@ -191,7 +191,7 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
         .collect::<Result<_, _>>()?;
     let mut pointers: Vec<_> = rings.iter().map(|ring| ring.ring.as_ptr()).collect();
     let port_name = CString::new(name.as_str()).unwrap_or_default();
-    let alone = device::control();
+    let mut open = device::control();
     // SAFETY: the rings are there, as many as is said, and outlive the port.
     let port = unsafe {
         shim::flowatch_dpdk_port_of_rings(
@@ -200,13 +200,14 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
             pointers.len() as u32,
         )
     };
-    drop(alone);
     let Ok(port) = u16::try_from(port) else {
         return Err(PortError::Failed(format!(
             "DPDK cannot make a port of rings: {}",
             std::io::Error::from_raw_os_error(-port)
         )));
     };
+    open.push(port);
+    drop(open);
     let receive = Options {
         queues,
         batch: options.batch,
@@ -328,7 +329,8 @@ impl Wire {
         }
         let mut no_buffer = 0;
         // SAFETY: the frames lie in the slots' memory, which nobody writes now, and are no longer
-        // than a buffer (`reserve` sees to it); only this wire fills the ring.
+        // than a buffer: `reserve` sees to it, and what the room of a slot is rounded up to is a part
+        // of a buffer's (the shim asserts it); only this wire fills the ring.
         let delivered = unsafe {
             shim::flowatch_dpdk_deliver(
                 ring.ring.as_ptr(),

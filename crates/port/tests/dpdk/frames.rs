@@ -208,3 +208,20 @@ fn what_is_sent_into_a_ring_comes_out_of_it() {
     sender.discard();
     sender.flush().unwrap();
 }
+
+#[test]
+fn what_was_sent_is_there_when_its_sender_has_gone() {
+    let (mut ports, mut senders) = DpdkSender::open_both(
+        eal(),
+        &name("net_ring8"),
+        &Options::default(),
+        &SendOptions::default(),
+    )
+    .unwrap();
+    let written = write(&mut senders[0], 1, 100);
+    assert_eq!(senders[0].submit(written).unwrap(), 100);
+    drop(senders);
+    let frames = burst(&mut ports[0]).unwrap();
+    let numbers: Vec<u32> = frames.iter().map(number).collect();
+    assert_eq!(numbers, Vec::from_iter(1..=100));
+}

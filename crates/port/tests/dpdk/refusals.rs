@@ -1,8 +1,8 @@
 //! What cannot be opened is refused in one line that says what to do.
 
-use port::dpdk::{DeviceName, DpdkPort, Eal, Options, Pools};
+use port::dpdk::{DeviceName, DpdkPort, DpdkSender, Eal, Options, Pools, SendOptions};
 
-use crate::devices::{eal, name};
+use crate::devices::{burst, eal, name};
 
 #[track_caller]
 fn refused(device: &str, options: &Options) -> String {
@@ -85,6 +85,19 @@ fn a_device_refused_can_be_opened_when_the_fault_is_mended() {
     };
     refused("net_null94,size=60", &small);
     assert!(DpdkPort::open(eal(), &name("net_null94,size=60"), &Options::default()).is_ok());
+}
+
+#[test]
+fn a_device_that_is_open_is_not_opened_again_and_goes_on() {
+    let defaults = Options::default();
+    let mut ports = DpdkPort::open(eal(), &name("net_null95,size=60"), &defaults).unwrap();
+    let message = refused("net_null95,size=60", &defaults);
+    assert!(message.contains("open in this process"), "{message}");
+    let sending = DpdkSender::open(eal(), &name("net_null95"), &SendOptions::default());
+    assert!(sending.is_err());
+    assert!(!burst(&mut ports[0]).unwrap().is_empty());
+    drop(ports);
+    assert!(DpdkPort::open(eal(), &name("net_null95,size=60"), &defaults).is_ok());
 }
 
 #[test]
