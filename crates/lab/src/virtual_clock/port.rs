@@ -150,7 +150,7 @@ impl VirtualPort {
             Frames::Cold => BUFFERS_COLD,
         };
         let buffer_bytes = wire.longest().max(1).next_multiple_of(BUFFER_BYTES);
-        let mut pool = FramePool::new(buffers, buffer_bytes)?;
+        let pool = FramePool::new(buffers, buffer_bytes)?;
         pool.populate();
         let stall = match options.stall_ns {
             0 => u64::MAX,
