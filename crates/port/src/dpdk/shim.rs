@@ -33,8 +33,9 @@ pub(super) struct Ring {
     opaque: [u8; 0],
 }
 
-// SAFETY: each declaration repeats the one in `shim.c`, which holds no state but its log and may be
-// called from any thread; what each function asks of its arguments stands there.
+// SAFETY: each declaration repeats the one in `shim.c`, whose state is its log and what holds the rings
+// of a memif still, both behind locks, so that it may be called from any thread (the beginning and the
+// end of staying by one at a time); what each function asks of its arguments stands there.
 unsafe extern "C" {
     pub(super) fn flowatch_dpdk_take_log(to: *mut c_char, room: usize) -> usize;
     pub(super) fn flowatch_dpdk_start(count: c_int, arguments: *mut *mut c_char) -> c_int;

@@ -15,7 +15,8 @@ thread_local! {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // SAFETY: of the thread that entered; DPDK ignores threads of its own.
+        // SAFETY: of the thread that entered; DPDK ignores threads of its own. The layer may have ended
+        // by now, but threads' numbers lie in the library's own memory, which stays.
         unsafe { shim::flowatch_dpdk_leave_thread() };
     }
 }
