@@ -103,11 +103,11 @@ pub(crate) struct ToMonitor {
 }
 
 impl ToMonitor {
-    /// Tells the monitor what a client was told, unless its ring is full and so much waits already:
-    /// names are remembered as far as there is room.
-    fn tell(&mut self, told: Told) {
+    /// Tells the monitor what a client was told, behind so many packets of the open batch, unless its
+    /// ring is full and so much waits already: names are remembered as far as there is room.
+    fn tell(&mut self, before: usize, told: Told) {
         if self.open.told().len() < BURST {
-            self.open.tell(self.open.len(), told);
+            self.open.tell(before, told);
         }
     }
 }
@@ -146,18 +146,19 @@ impl Handler for Sending {
     async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         if self.steer.is_single() {
             if self.ways[0].open.len() + burst.frames.len() > BURST {
-                self.send(0).await;
+                self.send(0, burst.frames.len()).await;
             }
-            let open = &mut self.ways[0].open;
-            let first = open.len();
-            intake.read(burst, open);
+            let way = &mut self.ways[0];
+            let first = way.open.len();
+            intake.read(burst, &mut way.open);
             self.overhearing
-                .listen(open, first, &InFrames(burst.frames));
+                .listen(&way.open, first, &InFrames(burst.frames));
             for (before, told) in self.overhearing.take() {
-                open.tell(before, told);
+                way.tell(before, told);
             }
             if self.keep_payloads {
-                open.keep_payloads(first, |frame| burst.frames[usize::from(frame)].bytes);
+                way.open
+                    .keep_payloads(first, |frame| burst.frames[usize::from(frame)].bytes);
             }
         } else {
             self.batch.clear();
@@ -173,7 +174,7 @@ impl Handler for Sending {
                 self.tell(monitor, clock_ms).await;
             } else if self.live && !way.open.is_empty() && way.full.occupancy() == 0 {
                 // Batches fill up only as far as the monitor is busy.
-                self.send(monitor).await;
+                self.send(monitor, 0).await;
             }
         }
     }
@@ -208,7 +209,7 @@ impl Sending {
             heard = self.tell_all(heard, index).await;
             let monitor = self.steer.worker(self.batch.hashes()[index]);
             if self.ways[monitor].open.is_full() {
-                self.send(monitor).await;
+                self.send(monitor, 1).await;
             }
             let open = &mut self.ways[monitor].open;
             open.push_from(&self.batch, index);
@@ -230,9 +231,10 @@ impl Sending {
             for monitor in 0..self.ways.len() {
                 // Of a monitor without packets nothing else sends the batch.
                 if self.ways[monitor].open.told().len() == BURST {
-                    self.send(monitor).await;
+                    self.send(monitor, 0).await;
                 }
-                self.ways[monitor].tell(told.clone());
+                let way = &mut self.ways[monitor];
+                way.tell(way.open.len(), told.clone());
             }
             heard += 1;
         }
@@ -242,14 +244,14 @@ impl Sending {
     /// Sends what is begun, full or not.
     async fn send_open(&mut self) {
         for monitor in 0..self.ways.len() {
-            self.send(monitor).await;
+            self.send(monitor, 0).await;
         }
     }
 
     /// Sends what is begun for a monitor and tells it the time, unless it is too busy to listen: then
     /// it has packets in its ring, which tell it too.
     async fn tell(&mut self, monitor: usize, clock_ms: u32) {
-        self.send(monitor).await;
+        self.send(monitor, 0).await;
         let way = &mut self.ways[monitor];
         if !self.drops {
             push(&mut way.full, Message::Clock(clock_ms), self.pace).await;
@@ -259,26 +261,23 @@ impl Sending {
         way.clock_ms = clock_ms;
     }
 
-    /// Sends the open batch of a monitor. Where packets are dropped, with the ring full, it stays open while there
-    /// is room in it, and is dropped when there is none.
-    async fn send(&mut self, monitor: usize) {
+    /// Sends the open batch of a monitor, to which so many packets are to be added next. Where packets
+    /// are dropped, with the ring full, it stays open as long as these find room in it; when they do
+    /// not, its packets are dropped.
+    async fn send(&mut self, monitor: usize, next: usize) {
         let way = &mut self.ways[monitor];
         if way.open.is_empty() {
             return;
         }
         if self.drops && way.full.is_full() {
-            // A burst must find room for as many packets as it may have.
-            if !self.steer.is_single() && !way.open.is_full() {
-                return;
+            if way.open.len() + next > BURST {
+                let lengths = way.open.packets().iter();
+                self.overflow += Count {
+                    packets: way.open.len() as u64,
+                    bytes: lengths.map(|packet| u64::from(packet.length)).sum(),
+                };
+                way.open.drop_packets();
             }
-            self.overflow.packets += way.open.len() as u64;
-            let lengths = way
-                .open
-                .packets()
-                .iter()
-                .map(|packet| u64::from(packet.length));
-            self.overflow.bytes += lengths.sum::<u64>();
-            way.open.clear();
             return;
         }
         let mut fresh = match way.empty.pop() {
@@ -304,5 +303,61 @@ async fn push(full: &mut Producer<Message>, mut message: Message, pace: Pace) {
         }
         message = back;
         pace.wait(&mut patience).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::alone;
+    use flow::MeterOptions;
+    use port::Frame;
+    use wire::{Decapsulate, LinkType};
+
+    /// A monitor's ring that is full, and no time to wait: packets are gathered as long as a batch has
+    /// room, however often the clock ticks.
+    #[test]
+    fn packets_wait_for_room_in_a_ring_as_long_as_they_have_some() {
+        let mut intake = Intake::new(&MeterOptions::default(), Decapsulate::No);
+        let (to_monitor, mut full, _empty) = way(2 * BURST);
+        let mut sending = Sending {
+            steer: Steer::new(1),
+            ways: vec![to_monitor],
+            overhearing: Overhearing::default(),
+            live: true,
+            drops: true,
+            pace: Pace::alone(&hw::schedule::Schedule::Other),
+            batch: Batch::default(),
+            keep_payloads: false,
+            overflow: Count::default(),
+        };
+        while sending.ways[0].full.push(Message::Clock(0)).is_ok() {}
+        let mut bytes = [0; 60];
+        bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+        bytes[16..18].copy_from_slice(&46u16.to_be_bytes());
+        bytes[22..24].copy_from_slice(&[64, 17]);
+        let mut receive = |sending: &mut Sending, count: usize, time_ns: i64| {
+            let frames = vec![Frame::new(&bytes, time_ns, 64); count];
+            let link = LinkType::Ethernet;
+            let burst = Burst {
+                link,
+                frames: &frames,
+            };
+            alone(sending.burst(&mut intake, &burst));
+            alone(sending.idle(&mut intake));
+        };
+        for second in 1..=4 {
+            receive(&mut sending, 64, second * 2_000_000_000);
+            assert_eq!(sending.overflow, Count::default());
+        }
+        receive(&mut sending, 1, 10_000_000_000);
+        assert_eq!(sending.overflow.packets, 256);
+        assert_eq!(sending.overflow.bytes, 256 * 64);
+        while let Popped::Item(_) = full.pop() {}
+        alone(sending.send_open());
+        let Popped::Item(Message::Packets(batch)) = full.pop() else {
+            panic!("no packets");
+        };
+        assert_eq!(batch.len(), 1);
     }
 }

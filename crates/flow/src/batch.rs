@@ -168,6 +168,16 @@ impl Batch {
         self.told.clear();
     }
 
+    /// Takes the packets out, and leaves what was told.
+    pub fn drop_packets(&mut self) {
+        let told = std::mem::take(&mut self.told);
+        self.clear();
+        self.told = told;
+        for (before, _) in &mut self.told {
+            *before = 0;
+        }
+    }
+
     /// Adds what a client was told, with the number of packets before it: in the order of these.
     pub fn tell(&mut self, before: usize, told: Told) {
         self.told.push((before, told));

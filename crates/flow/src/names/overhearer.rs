@@ -20,9 +20,6 @@ const SETS: usize = CONNECTIONS / WAYS;
 /// other, a round trip or two: with a tenth of a second each, as many as 2,560 a second.
 const ASSEMBLIES: u16 = 256;
 
-/// Any number: the places of connections are nobody's to see.
-const SEED: u64 = 0x6f76_6572;
-
 /// Listens to the packets that one thread hands to several tables, or that threads share.
 pub struct Overhearer {
     names: Names,
@@ -57,7 +54,7 @@ impl Overhearer {
             ..NamesLimits::default()
         };
         let applications = options.applications.clone().unwrap_or_default();
-        let mut names = Names::new(CONNECTIONS, &limits, applications)?;
+        let mut names = Names::new(CONNECTIONS, &limits, applications, options.seed)?;
         names.tell();
         if options.populate {
             names.populate();
@@ -66,7 +63,7 @@ impl Overhearer {
             names,
             expiry: options.expiry(),
             connections: vec![Connection::default(); CONNECTIONS].into(),
-            hash: KeyedHash::new(SEED),
+            hash: KeyedHash::new(options.seed),
             swept: 0,
         })
     }
@@ -279,6 +276,16 @@ mod tests {
         assert!(told.iter().all(|it| it.client == 1));
         assert!(told.iter().all(|it| it.name() == b"a.example"));
         assert_eq!(listening.hear(1, 53, 120, &bytes[20..60]), []);
+    }
+
+    #[test]
+    fn what_was_told_outlives_packets_that_are_dropped() {
+        let told = Told::of_datagram(&response(1)[2..], 5).unwrap();
+        let mut batch = Batch::default();
+        batch.push(7, Packet::default());
+        batch.tell(1, told.clone());
+        batch.drop_packets();
+        assert_eq!((batch.len(), batch.told()), (0, &[(0, told)][..]));
     }
 
     #[test]
