@@ -307,6 +307,7 @@ impl Meter {
                     flows_max,
                     &options.timeouts,
                     applications,
+                    options.seed,
                 )?))
             }
         };

@@ -35,7 +35,7 @@ fn the_state_of_a_flow_is_what_the_docs_say() {
 #[test]
 fn a_flow_more_is_that_many_bytes_more() {
     let memory = |flows| {
-        let names = Names::new(flows, &NamesLimits::default(), std::sync::Arc::default());
+        let names = Names::new(flows, &NamesLimits::default(), std::sync::Arc::default(), 1);
         names.unwrap().memory_bytes()
     };
     let (few, many) = (1 << 20, 1 << 21);

@@ -46,7 +46,7 @@ pub(crate) struct Analyser {
 }
 
 impl Analyser {
-    /// For a table of so many slots and flows.
+    /// For a table of so many slots and flows; `seed` is secret.
     ///
     /// # Errors
     /// When the machine has no room for it.
@@ -56,6 +56,7 @@ impl Analyser {
         flows_max: usize,
         timeouts: &Timeouts,
         applications: Arc<Applications>,
+        seed: u64,
     ) -> io::Result<Self> {
         let waiting = match timeouts.active {
             Some(_) => CONTINUED_MAX.min(flows_max),
@@ -79,7 +80,7 @@ impl Analyser {
                 false => 0,
             })?,
             names: match level.has_applications() {
-                true => Some(Names::new(states, &limits, applications)?),
+                true => Some(Names::new(states, &limits, applications, seed)?),
                 false => None,
             },
             continued: Continued::new(waiting, names_continued),

@@ -191,7 +191,8 @@ impl Names {
     /// The most bytes of text that one flow holds, with nobody to share them.
     pub const TEXT_BYTES_PER_FLOW_MAX: usize = TEXTS_MAX * TEXT_MAX;
 
-    /// For so many flows. Memory is taken as flows come, up to [`Names::memory_bytes`].
+    /// For so many flows. Memory is taken as flows come, up to [`Names::memory_bytes`]. `seed` is
+    /// secret.
     ///
     /// # Errors
     /// When the machine has no room for them.
@@ -199,10 +200,11 @@ impl Names {
         flows: usize,
         limits: &NamesLimits,
         applications: Arc<Applications>,
+        seed: u64,
     ) -> io::Result<Self> {
         Ok(Self {
             flows: Pool::new(flows)?,
-            reader: Reader::new(flows, limits, applications)?,
+            reader: Reader::new(flows, limits, applications, seed)?,
         })
     }
 

@@ -67,11 +67,12 @@ impl Reader {
         flows: usize,
         limits: &NamesLimits,
         applications: Arc<Applications>,
+        seed: u64,
     ) -> io::Result<Self> {
         Ok(Self {
             texts: TextPool::new(limits.text_bytes(flows))?,
             assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes)?,
-            resolved: Resolved::new(limits.resolved_max)?,
+            resolved: Resolved::new(limits.resolved_max, seed)?,
             applications,
             packet_buffer: Vec::new(),
             joined: Vec::new(),

@@ -39,14 +39,15 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    pub(super) fn new(entries_max: usize) -> io::Result<Self> {
+    /// At most so many entries; `seed` is secret, so that nobody can tell whose share a set.
+    pub(super) fn new(entries_max: usize, seed: u64) -> io::Result<Self> {
         let sets = entries_max.div_ceil(WAYS).max(1);
         Ok(Self {
             entries: HugeSlice::try_zeroed(sets * WAYS)?,
             tags: HugeSlice::try_zeroed(sets)?,
             names: HugeSlice::try_zeroed((sets * WAYS * NAME_BYTES).max(2 * NAME_MAX))?,
             written: 0,
-            hash: KeyedHash::new(0x6e61_6d65),
+            hash: KeyedHash::new(seed),
         })
     }
 
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_last_answer_is_found_until_it_is_pushed_out() {
-        let mut cache = Resolved::new(8).unwrap();
+        let mut cache = Resolved::new(8, 1).unwrap();
         let tell = |cache: &mut Resolved, server: u128, time, name: &str| {
             let place = cache.keep(name.as_bytes()).unwrap();
             cache.insert(1, server, time, place, name.len());
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_name_that_was_written_over_is_forgotten() {
-        let mut cache = Resolved::new(4).unwrap();
+        let mut cache = Resolved::new(4, 1).unwrap();
         let place = cache.keep(b"a.example").unwrap();
         cache.insert(1, 2, 0, place, 9);
         while find(&cache, 1, 2).is_some() {

@@ -8,7 +8,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn names() -> Names {
-    Names::new(16, &NamesLimits::default(), Arc::default()).unwrap()
+    Names::new(16, &NamesLimits::default(), Arc::default(), 1).unwrap()
 }
 
 fn key(protocol: u8, destination_port: u16) -> FlowKey {
@@ -233,7 +233,7 @@ fn without_a_buffer_the_name_is_looked_for_in_the_first_piece() {
         ..NamesLimits::default()
     };
     let mut talk = Talk::new(443);
-    talk.names = Names::new(16, &limits, Arc::default()).unwrap();
+    talk.names = Names::new(16, &limits, Arc::default(), 1).unwrap();
     let hello = client_hello("full.example", 1500);
     talk.say(0, 1, &hello[..600]);
     talk.say(0, 601, &hello[600..]);
@@ -315,7 +315,7 @@ fn flows_share_their_texts_and_a_full_pool_is_told() {
         text_bytes: 3 * 68,
         ..NamesLimits::default()
     };
-    let mut names = Names::new(100, &limits, Arc::default()).unwrap();
+    let mut names = Names::new(100, &limits, Arc::default(), 1).unwrap();
     let mut flows = [Progress::default(); 81];
     let web = key(6, 80);
     let ask = |names: &mut Names, flow: &mut Progress, host: &str| {
@@ -355,7 +355,7 @@ fn flows_share_their_texts_and_a_full_pool_is_told() {
 /// A stranger is looked at for as long as it may yet tell something, without a state meanwhile.
 #[test]
 fn datagrams_that_tell_nothing_need_no_state() {
-    let mut names = Names::new(1, &NamesLimits::default(), Arc::default()).unwrap();
+    let mut names = Names::new(1, &NamesLimits::default(), Arc::default(), 1).unwrap();
     let (resolver, strange) = (key(17, 53), key(17, 4242));
     let (mut asked, mut stranger) = (Progress::default(), Progress::default());
     let query = dns(false, 7);
@@ -559,7 +559,7 @@ proptest! {
         } else {
             NamesLimits::default()
         };
-        let mut names = Names::new(4, &limits, Arc::default()).unwrap();
+        let mut names = Names::new(4, &limits, Arc::default(), 1).unwrap();
         let mut flows = [Progress::default(); 4];
         let hello = client_hello("any.example", 900);
         let request = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n".repeat(20);

@@ -26,7 +26,7 @@ pub(crate) fn read(name: &str) -> Vec<(FlowKey, NamesRecord)> {
 
 fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, NamesRecord)> {
     let input = Input::from_argument(traffic::directory().join(name).as_os_str());
-    let mut names = Names::new(slots, limits, Arc::default()).unwrap();
+    let mut names = Names::new(slots, limits, Arc::default(), 1).unwrap();
     let mut flows: HashMap<FlowKey, usize> = HashMap::new();
     let mut begun: Vec<(FlowKey, Progress)> = Vec::new();
     let Ok(mut port) = CaptureFiles::open(&[input]) else {
