@@ -81,7 +81,7 @@ pub(crate) struct WatchArguments {
     pub(crate) vlan: bool,
 
     /// Look into packets that carry packets: `link` through MPLS and PPPoE, `innermost` through
-    /// tunnels too (IP in IP, GRE, VXLAN, GENEVE, GTP-U).
+    /// tunnels too (IP in IP, GRE and ERSPAN, VXLAN, GENEVE, GTP-U, Teredo).
     #[arg(
         long, value_name = "DEPTH", num_args = 0..=1, require_equals = true,
         default_missing_value = "innermost", help_heading = "Flows"
