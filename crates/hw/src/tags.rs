@@ -100,6 +100,42 @@ fn homes_portable(hashes: &[u64], buckets: u32, homes: &mut [u32], tags: &mut [u
     }
 }
 
+/// How many packets of a burst have a tag that is not in the line of their bucket.
+///
+/// # Panics
+/// When the slices differ in length or a bucket is past the end of `lines`.
+#[must_use]
+pub fn absent(lines: &[TagLine], buckets: &[u32], tags: &[u16]) -> usize {
+    assert!(buckets.len() == tags.len());
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512bw") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { absent_avx512(lines, buckets, tags) };
+    }
+    absent_portable(lines, buckets, tags)
+}
+
+fn absent_portable(lines: &[TagLine], buckets: &[u32], tags: &[u16]) -> usize {
+    let staged = buckets.iter().zip(tags);
+    staged
+        .filter(|&(&bucket, &tag)| matches(&lines[bucket as usize], tag) == 0)
+        .count()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn absent_avx512(lines: &[TagLine], buckets: &[u32], tags: &[u16]) -> usize {
+    use core::arch::x86_64::{_mm512_cmpeq_epi16_mask, _mm512_load_si512, _mm512_set1_epi16};
+    let staged = buckets.iter().zip(tags).map(|(&bucket, &tag)| {
+        let line = &lines[bucket as usize];
+        // SAFETY: a `TagLine` is 64 bytes, aligned to 64.
+        let lanes = unsafe { _mm512_load_si512(line.0.as_ptr().cast()) };
+        let equal = _mm512_cmpeq_epi16_mask(lanes, _mm512_set1_epi16(tag.cast_signed()));
+        usize::from(equal & TAG_LANES == 0)
+    });
+    staged.sum()
+}
+
 /// For each packet of a burst, the slot (`bucket * 32 + lane`) where its flow most likely is: the
 /// first lane of its bucket that holds its tag, else its [`free_lane`], else any.
 ///
@@ -245,6 +281,16 @@ mod tests {
                 unsafe { candidates_avx2(&lines, &buckets, &tags, &mut slots) };
                 prop_assert_eq!(&slots, &expected);
             }
+        }
+
+        #[test]
+        fn absent_tags_are_those_that_nobody_finds(
+            lanes in prop::array::uniform32(0u16..40), tags in prop::collection::vec(1u16..60, 0..20)
+        ) {
+            let (lines, buckets) = ([Line(lanes)], vec![0; tags.len()]);
+            let expected = tags.iter().filter(|tag| !lanes[..TAGS].contains(tag)).count();
+            prop_assert_eq!(absent(&lines, &buckets, &tags), expected);
+            prop_assert_eq!(absent_portable(&lines, &buckets, &tags), expected);
         }
 
         #[test]

@@ -385,7 +385,7 @@ impl Bucket {
     /// Appends the less recently seen half of the flows of a bucket, and tells how many they are.
     fn older_half(&self, bucket: u32, clock_ms: u32, leaving: &mut Vec<u32>) -> usize {
         let taken = self.taken(bucket);
-        let (mut ages_ms, mut sum) = ([0; LANES as usize], 0);
+        let (mut ages_ms, mut sum) = ([0u32; LANES as usize], 0);
         for lane in Lanes(taken) {
             let age_ms = clock_ms
                 .wrapping_sub(self.entries[(bucket * LANES + lane) as usize].last_clock_ms());
@@ -394,12 +394,14 @@ impl Bucket {
         }
         let count = taken.count_ones();
         let mean_ms = (sum / u64::from(count.max(1))) as u32;
-        let old = Lanes(taken).filter(|&lane| ages_ms[lane as usize] >= mean_ms);
+        // A bit for each lane: which flows are old is nothing that a processor could guess.
+        let old = ages_ms.iter().rev().fold(0, |old, &age_ms| {
+            old << 1 | u32::from(age_ms >= mean_ms)
+        });
         let before = leaving.len();
-        leaving.extend(
-            old.take(count.div_ceil(2) as usize)
-                .map(|lane| bucket * LANES + lane),
-        );
+        let half = count.div_ceil(2) as usize;
+        let slots = Lanes(old & taken).map(|lane| bucket * LANES + lane);
+        leaving.extend(slots.take(half));
         leaving.len() - before
     }
 

@@ -137,10 +137,8 @@ impl Staged {
 
     /// Packets that most likely begin a flow: their buckets do not have their tags.
     pub(super) fn beginning(&self, lines: &[TagLine]) -> usize {
-        let staged = self.buckets[..self.packets].iter().zip(&self.tags);
-        let begins =
-            staged.filter(|&(&bucket, &tag)| tags::matches(&lines[bucket as usize], tag) == 0);
-        begins.count()
+        let packets = ..self.packets;
+        tags::absent(lines, &self.buckets[packets], &self.tags[packets])
     }
 
     /// To be called before the packets from `at` on are counted, a [step] of them at most: asks for
