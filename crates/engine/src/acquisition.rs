@@ -31,7 +31,7 @@ pub struct Acquisition {
     pub sort_bytes: usize,
     /// When queues are emptied.
     pub when: When,
-    /// Descriptors of a receive queue, whose overflow the report gives the probability of, where the
+    /// Frames that a receive queue holds, whose overflow the report gives the probability of, where the
     /// port does not tell.
     pub queue: usize,
 }
@@ -181,7 +181,6 @@ impl Acquiring<'_> {
         let mut report = AcquisitionReport {
             name: self.port.name().to_owned(),
             interpolated: self.live && self.port.stamps_bursts(),
-            queue: self.port.queue_size().unwrap_or(self.acquisition.queue),
             ..AcquisitionReport::default()
         };
         let mut last_ns = now_ns();
@@ -227,6 +226,7 @@ impl Acquiring<'_> {
             }
         }
         (report.blocks, report.blocks_used_most) = self.writer.usage();
+        report.queue = self.port.queue_size().unwrap_or(self.acquisition.queue);
         report
     }
 

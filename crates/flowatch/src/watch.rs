@@ -10,9 +10,10 @@ use crate::signals;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Options, Progress, Report, Stop};
+use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
 use export::{ExportError, ExportOptions};
-use port::{Port, PortError, af_packet};
+use port::af_packet::{self, Wait};
+use port::{Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -224,8 +225,15 @@ fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError>
         )));
     }
     let ring_bytes = (plan.ring_memory_mib as usize) << 20;
+    // Who looks once a period waits between the looks.
+    let when = plan.acquisition.map(|acquisition| acquisition.when);
+    let wait = match when {
+        Some(When::Periodic(_)) => Wait::Sleep(Duration::ZERO),
+        Some(When::Polled) | None => options.wait,
+    };
     Ok(af_packet::Options {
         promiscuous: plan.promiscuous,
+        wait,
         block_count: (ring_bytes / options.block_bytes).max(2),
         ..options
     })

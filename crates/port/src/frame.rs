@@ -217,7 +217,8 @@ pub trait Port: Send {
         None
     }
 
-    /// Frames that the device's receive queue holds at most, where the port can tell.
+    /// Frames that the device's receive queue holds at most, where the port can tell: where their
+    /// lengths decide, frames like those received so far.
     fn queue_size(&self) -> Option<usize> {
         None
     }

@@ -395,9 +395,10 @@ impl Bucket {
         let count = taken.count_ones();
         let mean_ms = (sum / u64::from(count.max(1))) as u32;
         // A bit for each lane: which flows are old is nothing that a processor could guess.
-        let old = ages_ms.iter().rev().fold(0, |old, &age_ms| {
-            old << 1 | u32::from(age_ms >= mean_ms)
-        });
+        let old = ages_ms
+            .iter()
+            .rev()
+            .fold(0, |old, &age_ms| old << 1 | u32::from(age_ms >= mean_ms));
         let before = leaving.len();
         let half = count.div_ceil(2) as usize;
         let slots = Lanes(old & taken).map(|lane| bucket * LANES + lane);

@@ -435,6 +435,15 @@ impl Port for AfPacket {
         &self.name
     }
 
+    /// Frames of the block that is being filled are not among them.
+    fn occupancy(&mut self) -> Option<usize> {
+        Some(self.ring.waiting())
+    }
+
+    fn queue_size(&self) -> Option<usize> {
+        self.ring.holds()
+    }
+
     /// Nothing that arrives after this is received or counted; `receive` hands over what the ring
     /// holds, then says `End`.
     fn stop(&mut self) {

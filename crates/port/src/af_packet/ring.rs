@@ -18,6 +18,8 @@ use crate::frame::{BURST, Frame};
 
 /// Where the part that all versions share starts within a block, behind two words.
 const BLOCK_HEADER: usize = mem::offset_of!(tpacket_block_desc, hdr);
+/// Where the number of frames stands within a block.
+const FRAMES: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, num_pkts);
 /// Where the status word stands within a block.
 const STATUS: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, block_status);
 /// The two Ethernet addresses, behind which a VLAN tag stands.
@@ -63,6 +65,9 @@ pub(super) struct Ring {
     ethernet: bool,
     /// Blocks read.
     pub(super) blocks: u64,
+    /// Frames read, and the bytes of the ring that they took.
+    frames_read: u64,
+    bytes_read: u64,
     /// Frames that a block announced and that do not lie within it.
     pub(super) misplaced: u64,
 }
@@ -99,6 +104,8 @@ impl Ring {
                 .map_or(usize::MAX, |bytes| bytes as usize),
             ethernet,
             blocks: 0,
+            frames_read: 0,
+            bytes_read: 0,
             misplaced: 0,
         })
     }
@@ -127,8 +134,33 @@ impl Ring {
 
     /// Whether the kernel has passed on the block after the one whose frames were handed over.
     pub(super) fn is_ready(&self) -> bool {
+        self.is_ours(self.block)
+    }
+
+    /// Whether the kernel has passed this block on.
+    fn is_ours(&self, block: usize) -> bool {
         // Acquire: what the kernel wrote before it passed the block on is seen after this.
-        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+        self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Frames that wait in the blocks that the kernel has passed on.
+    pub(super) fn waiting(&self) -> usize {
+        let (held, behind) = self.held.map_or((0, 0), |held| (held.left, 1));
+        let blocks = (behind..self.block_count)
+            .map(|distance| (self.block + distance) % self.block_count)
+            .take_while(|&block| self.is_ours(block));
+        // SAFETY: the word lies within the block, which is ours; it is one of whole pages, so the word
+        // is aligned.
+        let frames = blocks.map(|block| unsafe { *self.start(block).add(FRAMES).cast::<u32>() });
+        held + frames.map(|frames| frames as usize).sum::<usize>()
+    }
+
+    /// How many frames like those that were read so far the ring holds; none as long as there were none.
+    pub(super) fn holds(&self) -> Option<usize> {
+        let bytes = (self.block_bytes * self.block_count) as u128;
+        let frames = bytes * u128::from(self.frames_read);
+        let frames = frames.checked_div(u128::from(self.bytes_read))?;
+        usize::try_from(frames).ok()
     }
 
     /// The frames of the last burst.
@@ -142,7 +174,11 @@ impl Ring {
             return false;
         }
         // SAFETY: the block is ours and at least a page long, so that its header lies within it.
-        let header = unsafe { self.start().add(BLOCK_HEADER).cast::<tpacket_hdr_v1>() };
+        let header = unsafe {
+            self.start(self.block)
+                .add(BLOCK_HEADER)
+                .cast::<tpacket_hdr_v1>()
+        };
         // Two numbers alone: the header holds the status word too, which is read atomically or not
         // at all.
         // SAFETY: blocks are whole pages, so that the header is aligned; the kernel wrote both
@@ -167,7 +203,7 @@ impl Ring {
         self.frames.clear();
         self.held = None;
         // Release: the kernel writes only after we have read.
-        self.status()
+        self.status(self.block)
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.block += 1;
         if self.block == self.block_count {
@@ -178,6 +214,7 @@ impl Ring {
     /// Fills the list with the next frames of the held block.
     fn read(&mut self, held: Held) {
         let Held { mut left, mut next } = held;
+        let begin = next;
         for _ in 0..left.min(BURST) {
             // SAFETY: the block is held, and the list is emptied before it is released.
             let Some((frame, step)) = (unsafe { self.frame(next) }) else {
@@ -198,6 +235,8 @@ impl Ring {
                 break;
             }
         }
+        self.frames_read += self.frames.len() as u64;
+        self.bytes_read += next.saturating_sub(begin) as u64;
         self.held = Some(Held { left, next });
     }
 
@@ -212,7 +251,7 @@ impl Ring {
         if headers_end > self.block_bytes {
             return None;
         }
-        let block = self.start();
+        let block = self.start(self.block);
         // SAFETY: the header lies within the block, which is ours; any bits are a value of it.
         let header = unsafe { block.add(at).cast::<tpacket3_hdr>().read_unaligned() };
         let mut start = at.checked_add(usize::from(header.tp_mac))?;
@@ -247,22 +286,18 @@ impl Ring {
         Some((frame, header.tp_next_offset as usize))
     }
 
-    /// The status word of the current block.
-    fn status(&self) -> &AtomicU32 {
+    /// The status word of a block, by its number in the ring.
+    fn status(&self, block: usize) -> &AtomicU32 {
         // SAFETY: the word lies within the block, blocks are whole pages so that it is aligned, it
         // is mapped as long as the ring lives, and it is only ever accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.start().add(STATUS).cast()) }
+        unsafe { AtomicU32::from_ptr(self.start(block).add(STATUS).cast()) }
     }
 
-    /// Start of the current block.
-    fn start(&self) -> *mut u8 {
-        // SAFETY: the mapping holds `block_count` blocks, and `block` is less than that.
-        unsafe {
-            self.memory
-                .start
-                .as_ptr()
-                .add(self.block * self.block_bytes)
-        }
+    /// Start of a block, by its number in the ring.
+    fn start(&self, block: usize) -> *mut u8 {
+        assert!(block < self.block_count);
+        // SAFETY: the mapping holds `block_count` blocks.
+        unsafe { self.memory.start.as_ptr().add(block * self.block_bytes) }
     }
 }
 
