@@ -78,6 +78,20 @@ impl Holes {
         (filled, given_up)
     }
 
+    /// Forgets what of the gaps is before `acknowledged`.
+    pub(super) fn forget_before(&mut self, acknowledged: u32) {
+        for [from, to] in &mut self.0 {
+            if after(acknowledged, *from) {
+                *from = if after(*to, acknowledged) {
+                    acknowledged
+                } else {
+                    *to
+                };
+            }
+        }
+        self.sort();
+    }
+
     /// How many bytes before `acknowledged` are in gaps.
     pub(super) fn before(&self, acknowledged: u32) -> u64 {
         let part = |&[from, to]: &[u32; 2]| {
@@ -129,6 +143,13 @@ mod tests {
                     missing.iter().filter(|&&byte| byte < middle).count() as u64
                 );
                 prop_assert_eq!(holes.is_empty(), missing.is_empty());
+                let mut later = holes;
+                later.forget_before(base.wrapping_add(middle));
+                prop_assert_eq!(later.before(base.wrapping_add(middle)), 0);
+                prop_assert_eq!(
+                    later.before(base.wrapping_add(highest)),
+                    missing.iter().filter(|&&byte| byte >= middle).count() as u64
+                );
             }
         }
     }

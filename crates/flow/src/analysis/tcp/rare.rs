@@ -147,15 +147,18 @@ impl TcpSide {
         }
     }
 
-    /// Begins another record: what was counted goes; connections stay, and gaps that nothing was
-    /// missed in.
+    /// Begins another record: what was counted goes; connections stay, and gaps as far as they may
+    /// still be filled: what was acknowledged of them is in the record that ends.
     pub(super) fn next_rare(&mut self, pool: &mut RarePool) {
         let Some(rare) = pool.get_mut(self.rare) else {
             return;
         };
-        let missed = self.missed_in_gaps(rare) > 0;
+        let mut holes = rare.holes;
+        if self.marks & mark::ACKNOWLEDGED != 0 {
+            holes.forget_before(self.acknowledged);
+        }
         *rare = Rare {
-            holes: if missed { Holes::default() } else { rare.holes },
+            holes,
             recovery: rare.recovery,
             more_connections: rare.more_connections,
             ..Rare::default()

@@ -331,6 +331,41 @@ fn a_window_that_was_closed_in_one_record_is_probed_in_the_next() {
     );
 }
 
+/// Of two gaps, one is missed in the first record; what comes for the other belongs to the second.
+#[test]
+fn a_gap_that_is_open_between_two_records_is_filled_or_missed_in_the_second() {
+    for is_filled in [true, false] {
+        let mut pool = RarePool::new(2).unwrap();
+        let mut tcp = Tcp::default();
+        for (side, at_ms, segment) in [
+            (0, 0, segment(0, 0, SYN, 0, 1000)),
+            (1, 1, segment(49, 1, SYN | ACK, 0, 1000)),
+            (0, 2, segment(101, 50, ACK, 100, 1000)),
+            (1, 3, segment(50, 201, ACK, 0, 1000)),
+            (0, 4, segment(201, 50, ACK, 100, 1000)),
+            (0, 5, segment(401, 50, ACK, 100, 1000)),
+        ] {
+            tcp.count(side, at_ms * MS, &segment, &mut pool);
+        }
+        let [rare, _] = rare_of(&tcp, &pool);
+        assert_eq!(tcp.sides[0].missed_bytes(&rare), 100);
+        tcp.next_record(&mut pool);
+        if is_filled {
+            let late = segment(301, 50, ACK, 100, 1000);
+            tcp.count(0, 800 * MS, &late, &mut pool);
+        }
+        let acknowledgement = segment(50, 501, ACK, 0, 1000);
+        tcp.count(1, 801 * MS, &acknowledgement, &mut pool);
+        let [rare, _] = rare_of(&tcp, &pool);
+        let anomalies = rare.anomalies;
+        assert_eq!(anomalies.out_of_order, u32::from(is_filled));
+        assert_eq!((anomalies.retransmitted, anomalies.repeated_bytes), (0, 0));
+        let missed = if is_filled { 0 } else { 100 };
+        assert_eq!(tcp.sides[0].missed_bytes(&rare), missed);
+        assert_eq!(tcp.limits(), 0);
+    }
+}
+
 #[test]
 fn another_connection_on_the_same_ports_begins_anew() {
     let mut pool = RarePool::new(2).unwrap();
