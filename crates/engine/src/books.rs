@@ -116,6 +116,8 @@ pub struct Books {
     pub faults: u64,
     /// Steps of the clock back by more than jitter.
     pub clock_steps_back: u64,
+    /// Steps of the clock forward by more than two hours and a quarter, which no link is silent for.
+    pub clock_steps_forward: u64,
     /// Packets whose flow is the device's hash: their headers were not read, so nothing is known of
     /// what is malformed, truncated or a fragment among them.
     pub hashed_by_device: u64,
@@ -142,6 +144,7 @@ impl Default for Books {
             fragments: 0,
             faults: 0,
             clock_steps_back: 0,
+            clock_steps_forward: 0,
             counted_only: Count::default(),
             hashed_by_device: 0,
             hashed_in_software: 0,
@@ -219,6 +222,7 @@ impl AddAssign<&Self> for Books {
         self.fragments += other.fragments;
         self.faults += other.faults;
         self.clock_steps_back += other.clock_steps_back;
+        self.clock_steps_forward += other.clock_steps_forward;
         self.counted_only += other.counted_only;
         self.hashed_by_device += other.hashed_by_device;
         self.hashed_in_software += other.hashed_in_software;

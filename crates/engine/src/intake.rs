@@ -427,6 +427,7 @@ impl Intake {
     pub fn books(&self) -> Books {
         Books {
             clock_steps_back: self.clock.steps_back(),
+            clock_steps_forward: self.clock.steps_forward(),
             ..self.books.clone()
         }
     }

@@ -21,6 +21,7 @@ pub struct PacketClock {
     tick_start_ns: i64,
     started: bool,
     steps_back: u64,
+    steps_forward: u64,
 }
 
 impl Default for PacketClock {
@@ -30,6 +31,7 @@ impl Default for PacketClock {
             tick_start_ns: i64::MIN,
             started: false,
             steps_back: 0,
+            steps_forward: 0,
         }
     }
 }
@@ -60,6 +62,12 @@ impl PacketClock {
         self.steps_back
     }
 
+    /// How often time stamps went forward by more than [`PacketClock::STEP_MS_MAX`].
+    #[must_use]
+    pub fn steps_forward(&self) -> u64 {
+        self.steps_forward
+    }
+
     #[inline(never)]
     fn step(&mut self, time_ns: i64) {
         let tick_start_ns = time_ns.saturating_sub(time_ns.rem_euclid(TICK_NS));
@@ -72,6 +80,7 @@ impl PacketClock {
         if ahead > 0 {
             let ticks = u32::try_from(ahead / i128::from(TICK_NS)).unwrap_or(u32::MAX);
             self.now_ms = self.now_ms.wrapping_add(ticks.min(Self::STEP_MS_MAX));
+            self.steps_forward += u64::from(ticks > Self::STEP_MS_MAX);
             self.tick_start_ns = tick_start_ns;
         } else if ahead < -i128::from(JITTER_NS) {
             self.tick_start_ns = tick_start_ns;
@@ -114,6 +123,7 @@ mod tests {
             clock.advance(i64::MAX).wrapping_sub(start),
             PacketClock::STEP_MS_MAX
         );
+        assert_eq!((clock.steps_forward(), clock.steps_back()), (1, 0));
     }
 
     proptest! {

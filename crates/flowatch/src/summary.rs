@@ -39,6 +39,7 @@ pub(crate) struct Summary {
     truncated: u64,
     fragments: u64,
     clock_steps_back: u64,
+    clock_steps_forward: u64,
     /// Parts of the input that could not be read.
     unreadable: u64,
     /// What went wrong, in words.
@@ -180,6 +181,7 @@ impl Summary {
             truncated: books.truncated,
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
+            clock_steps_forward: books.clock_steps_forward,
             unreadable: books.faults,
             faults: report
                 .faults

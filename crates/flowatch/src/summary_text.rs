@@ -130,6 +130,7 @@ impl SummaryText<'_> {
             ("cut by the snap length", books.truncated),
             ("fragments", books.fragments),
             ("clock steps back", books.clock_steps_back),
+            ("clock steps forward", books.clock_steps_forward),
             ("faults of the input", books.faults),
         ];
         for (name, count) in asides.into_iter().filter(|(_, count)| *count > 0) {

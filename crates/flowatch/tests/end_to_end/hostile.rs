@@ -234,6 +234,7 @@ fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
         let summary = Summary::balanced(&outcome);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         assert_eq!(summary.number("/clock_steps_back"), JUMPS as u64);
+        assert_eq!(summary.number("/clock_steps_forward"), JUMPS as u64 - 1);
         assert_eq!(summary.number("/books/in_flows"), 2 * JUMPS as u64);
         // Every step forward ends all flows: a record for each packet, but where a step back brings
         // none of the same flow.
@@ -268,6 +269,7 @@ fn times_at_both_ends_of_what_a_file_can_say() {
     );
     let summary = Summary::balanced(&run(watch("-q --summary json -r").arg(&capture)));
     assert_eq!(summary.number("/clock_steps_back"), 2);
+    assert_eq!(summary.number("/clock_steps_forward"), 2);
     assert_eq!(summary.number("/books/in_flows"), 5);
 }
 
