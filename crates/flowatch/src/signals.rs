@@ -1,11 +1,16 @@
-//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, the second SIGINT or SIGTERM
+//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, a further SIGINT or SIGTERM
 //! leaves at once.
 
 use engine::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
+
+/// What comes so soon after the first signal is the same wish: who ends a program and its group of
+/// processes (`timeout` does) sends it two.
+const SAME_WISH: Duration = Duration::from_millis(100);
 
 /// Whether the terminal has hung up.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
@@ -13,8 +18,8 @@ static HUNG_UP: AtomicBool = AtomicBool::new(false);
 /// Whether SIGINT or SIGTERM has come.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks `stop` on the first signal; exits with 128 + the signal's number on the second SIGINT or
-/// SIGTERM, the terminal put back. A SIGHUP never leaves at once, nor is it one of the two: where a
+/// Asks `stop` on the first signal; exits with 128 + the signal's number on a SIGINT or SIGTERM that
+/// comes [later](SAME_WISH), the terminal put back. A SIGHUP never leaves at once, nor is it the first: where a
 /// terminal is closed, the kernel and the shell both send one, the program may be told to end
 /// besides, and records would be lost. Where it is ignored (`nohup`), it stays so.
 pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
@@ -27,10 +32,13 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            let mut first: Option<Instant> = None;
             for signal in signals.forever() {
                 if signal == SIGHUP {
                     HUNG_UP.store(true, Ordering::Relaxed);
-                } else if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                } else if first.get_or_insert_with(Instant::now).elapsed() < SAME_WISH {
+                    INTERRUPTED.store(true, Ordering::Relaxed);
+                } else {
                     crate::screen::restore();
                     std::process::exit(128 + signal);
                 }

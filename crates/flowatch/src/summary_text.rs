@@ -141,7 +141,7 @@ impl SummaryText<'_> {
                 text,
                 "flows evicted",
                 self.report.flows.evicted,
-                "(more flows than --max-flows)",
+                "(for others: more flows than --max-flows, or than one hash has room for)",
             )?;
         }
         if self.collected.merged > 0 {

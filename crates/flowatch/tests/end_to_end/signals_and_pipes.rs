@@ -327,6 +327,22 @@ fn a_second_signal_leaves_at_once() {
     drop(stdout);
 }
 
+/// As of `timeout`, which sends one to its child and one to its group.
+#[test]
+fn two_signals_that_come_together_end_the_run_in_order() {
+    let namespace = Namespace::new();
+    let mut running = listen(&namespace, "-o json");
+    send_datagrams(&namespace);
+    running.await_packets(SENT);
+    running.signal("TERM");
+    running.signal("TERM");
+    let outcome = running.finish();
+    let summary = Summary::parse(outcome.stderr.as_bytes()).unwrap();
+    summary.check_balance().unwrap();
+    assert_eq!(summary.number("/books/received"), SENT);
+    assert_eq!(outcome.code, Some(0));
+}
+
 #[test]
 fn a_closed_standard_input_is_an_empty_capture() {
     let line = format!(
