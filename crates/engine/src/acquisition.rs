@@ -6,6 +6,7 @@ use crate::occupancy::Occupancy;
 use crate::options::{EngineError, Input, Options, Seat};
 use crate::pace::Patience;
 use crate::report::QueueReport;
+use crate::thread::{join, start};
 use hw::schedule::yield_job;
 use port::buffer::{self, BufferWriter};
 use port::{Burst, Port, Received};
@@ -121,14 +122,7 @@ pub(crate) fn run(
         let mut started = Vec::new();
         for acquiring in threads {
             let name = format!("acquisition-{}", acquiring.number);
-            let thread = thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, move || acquiring.run())
-                .map_err(|error| {
-                    options.stop.request();
-                    EngineError::Thread(error.to_string())
-                })?;
-            started.push(thread);
+            started.push(start(scope, options, name, move || acquiring.run())?);
         }
         let input = Input {
             ports: readers,
@@ -142,7 +136,7 @@ pub(crate) fn run(
         let mut acquired = Vec::new();
         let mut queues = Vec::new();
         for thread in started {
-            let (report, queue, fault) = crate::report::join(thread);
+            let (report, queue, fault) = join(thread);
             acquired.push(report);
             queues.push((queue, fault));
         }
@@ -166,7 +160,6 @@ enum Polled {
 
 impl Acquiring<'_> {
     fn run(mut self) -> (AcquisitionReport, QueueReport, Option<String>) {
-        let _guard = self.options.stop.on_panic();
         let seat = self.options.settle(self.number);
         let report = self.acquire(&seat);
         self.writer.show(&self.port.counters());

@@ -9,8 +9,9 @@ use crate::output::Records;
 use crate::overhearing::Overhearing;
 use crate::pace::{Pace, Task, by_turns};
 use crate::progress::Progress;
-use crate::report::{Report, Worked, join};
+use crate::report::{Report, Worked};
 use crate::sending::{Sender, way};
+use crate::thread::{join, start};
 use flow::Meter;
 use port::Port;
 use std::thread;
@@ -43,14 +44,9 @@ pub(crate) fn run(
                 progress,
             };
             let records = records.clone();
-            let thread = thread::Builder::new()
-                .name(format!("cooperative-{number}"))
-                .spawn_scoped(scope, move || work.run(port, meters, &records))
-                .map_err(|error| {
-                    options.stop.request();
-                    EngineError::Thread(error.to_string())
-                })?;
-            threads.push(thread);
+            let name = format!("cooperative-{number}");
+            let work = move || work.run(port, meters, &records);
+            threads.push(start(scope, options, name, work)?);
         }
         Ok(threads.into_iter().flat_map(join).collect())
     })
@@ -74,7 +70,6 @@ impl Work<'_> {
             options,
             progress,
         } = self;
-        let _guard = options.stop.on_panic();
         let seat = options.settle(number);
         let pace = Pace::shared(&seat.schedule);
         let first = number * (1 + options.monitors);

@@ -21,6 +21,7 @@ mod run_to_completion;
 pub mod schedule;
 mod sending;
 pub mod steer;
+mod thread;
 
 pub use acquisition::{Acquisition, AcquisitionReport, When};
 pub use books::{Books, Count, Loss};

@@ -7,7 +7,8 @@ use crate::options::{EngineError, Input, Options};
 use crate::pace::{Pace, alone};
 use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
-use crate::report::{Report, Worked, join};
+use crate::report::{Report, Worked};
+use crate::thread::{join, start};
 use port::{Burst, Counted, Port, PortError, Received};
 use std::thread;
 
@@ -29,14 +30,9 @@ pub(crate) fn run(
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, port) in input.ports.into_iter().take(ports).enumerate() {
-            let thread = thread::Builder::new()
-                .name(format!("counter-{number}"))
-                .spawn_scoped(scope, move || work(options, progress, port, live, number))
-                .map_err(|error| {
-                    options.stop.request();
-                    EngineError::Thread(error.to_string())
-                })?;
-            threads.push(thread);
+            let name = format!("counter-{number}");
+            let work = move || work(options, progress, port, live, number);
+            threads.push(start(scope, options, name, work)?);
         }
         Ok(threads.into_iter().map(join).collect())
     })
@@ -49,7 +45,6 @@ fn work(
     live: bool,
     number: usize,
 ) -> Worked {
-    let _guard = options.stop.on_panic();
     let seat = options.settle(number);
     let pace = Pace::alone(&seat.schedule);
     let mut intake = Intake::new(&options.meter, options.decapsulate);

@@ -8,10 +8,11 @@ use crate::output::Records;
 use crate::overhearing::Overhearing;
 use crate::pace::{Pace, alone};
 use crate::progress::Progress;
-use crate::report::{Report, Worked, join};
+use crate::report::Report;
 use crate::sending::{Sender, way};
+use crate::thread::{join, start};
 use flow::Meter;
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread;
 
 /// Runs a receiver for each port, and `options.monitors` monitors behind each, with a meter each.
 ///
@@ -73,23 +74,4 @@ pub(crate) fn run(
         }
         Ok(threads.into_iter().map(join).collect())
     })
-}
-
-fn start<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    options: &'scope Options,
-    name: String,
-    work: impl FnOnce() -> Worked + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, Worked>, EngineError> {
-    let guarded = move || {
-        let _guard = options.stop.on_panic();
-        work()
-    };
-    thread::Builder::new()
-        .name(name)
-        .spawn_scoped(scope, guarded)
-        .map_err(|error| {
-            options.stop.request();
-            EngineError::Thread(error.to_string())
-        })
 }

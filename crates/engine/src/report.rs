@@ -6,7 +6,6 @@ use crate::receive::Told;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
 use port::{DeviceCounters, Rss};
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// One thread's part.
@@ -102,11 +101,4 @@ impl Report {
         sum.evicted += counters.evicted;
         sum.flows += counters.flows;
     }
-}
-
-/// What a thread brings home; a thread that panicked brings its panic here.
-pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

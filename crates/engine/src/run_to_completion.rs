@@ -9,8 +9,9 @@ use crate::overhearing::Overhearing;
 use crate::pace::{Pace, alone};
 use crate::progress::{Progress, QueueProgress};
 use crate::receive::{Handler, Receiver};
-use crate::report::{Report, Worked, join};
+use crate::report::{Report, Worked};
 use crate::steer::Steer;
+use crate::thread::{join, start};
 use flow::{Batch, InFrames, Meter};
 use port::{Burst, Port};
 use std::thread;
@@ -47,14 +48,9 @@ pub(crate) fn run(
                 progress,
             };
             let records = records.of_worker(number);
-            let thread = thread::Builder::new()
-                .name(format!("monitor-{number}"))
-                .spawn_scoped(scope, move || work.run(port, meter, records))
-                .map_err(|error| {
-                    options.stop.request();
-                    EngineError::Thread(error.to_string())
-                })?;
-            threads.push(thread);
+            let name = format!("monitor-{number}");
+            let work = move || work.run(port, meter, records);
+            threads.push(start(scope, options, name, work)?);
         }
         Ok(threads.into_iter().map(join).collect())
     })
@@ -73,7 +69,6 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(self, port: Box<dyn Port>, meter: Meter, records: Records) -> Worked {
-        let _guard = self.options.stop.on_panic();
         let seat = self.options.settle(self.number);
         let pace = Pace::alone(&seat.schedule);
         // The packets of shared input are in the books of the first thread alone.

@@ -49,7 +49,7 @@ pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
                 })
             })
             .collect();
-        tried.into_iter().map(crate::report::join).collect()
+        tried.into_iter().map(crate::thread::join).collect()
     });
     for ((number, schedule), outcome) in schedules.iter().enumerate().zip(outcomes) {
         if let Err(error) = outcome {
