@@ -3,17 +3,16 @@
 //! model on one core, lthread). Nothing is dropped between them: a receiver that finds the ring full
 //! gives the core to whoever empties it.
 
-use crate::monitoring::Monitor;
-use crate::options::{EngineError, Input, Options};
+use crate::options::{EngineError, Input, Options, Seat};
 use crate::output::Records;
 use crate::overhearing::Overhearing;
 use crate::pace::{Pace, Task, by_turns};
 use crate::progress::Progress;
 use crate::report::{Report, Worked};
-use crate::sending::{Sender, way};
+use crate::sending::Sender;
 use crate::thread::{join, start};
+use crate::wiring::{Counting, Wiring};
 use flow::Meter;
-use port::Port;
 use std::thread;
 
 /// Runs a thread for each port: a receiver and `options.monitors` monitors by turns, with a meter each.
@@ -27,88 +26,48 @@ pub(crate) fn run(
     records: &Records,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
-    let live = input.live;
     let ports = input.ports.len();
     let overhearings = Overhearing::of_all(options, ports, true)?;
     let mut meters = meters.into_iter();
+    let wiring = Wiring {
+        options,
+        progress,
+        live: input.live,
+        drops: false,
+    };
     thread::scope(|scope| {
         let mut threads = Vec::new();
         let ports = input.ports.into_iter().zip(overhearings);
         for (number, (port, overhearing)) in ports.enumerate() {
             let meters: Vec<Meter> = meters.by_ref().take(options.monitors).collect();
-            let work = Work {
-                number,
-                overhearing,
-                live,
-                options,
-                progress,
-            };
             let records = records.clone();
             let name = format!("cooperative-{number}");
-            let work = move || work.run(port, meters, &records);
-            threads.push(start(scope, options, name, work)?);
+            threads.push(start(scope, options, name, move || {
+                let seat = options.settle(number);
+                let (sender, monitors) = wiring.halves(number, port, overhearing, meters, &records);
+                by_turns_of(seat, sender, monitors)
+            })?);
         }
         Ok(threads.into_iter().flat_map(join).collect())
     })
 }
 
 /// One thread's work.
-struct Work<'a> {
-    number: usize,
-    overhearing: Overhearing,
-    live: bool,
-    options: &'a Options,
-    progress: &'a Progress,
-}
-
-impl Work<'_> {
-    fn run(self, port: Box<dyn Port>, meters: Vec<Meter>, records: &Records) -> Vec<Worked> {
-        let Self {
-            number,
-            overhearing,
-            live,
-            options,
-            progress,
-        } = self;
-        let seat = options.settle(number);
-        let pace = Pace::shared(&seat.schedule);
-        let first = number * (1 + options.monitors);
-        let mut ways = Vec::new();
-        let mut monitors: Vec<Task<'_, Worked>> = Vec::new();
-        for (monitor, meter) in meters.into_iter().enumerate() {
-            let (to_monitor, full, empty) = way(options.ring);
-            ways.push(to_monitor);
-            let work = Monitor {
-                name: format!("monitor-{number}-{monitor}"),
-                place: first + 1 + monitor,
-                full,
-                empty,
-                live,
-                progress,
-            };
-            let records = records.of_worker(first + 1 + monitor);
-            monitors.push(Box::pin(work.run(meter, records, seat.task(), pace)));
-        }
-        let sender = Sender {
-            options,
-            progress,
-            port,
-            live,
-            drops: false,
-            place: first,
-            overhearing,
-            ways,
+fn by_turns_of(seat: Seat, sender: Sender<'_>, monitors: Vec<Counting<'_>>) -> Vec<Worked> {
+    let pace = Pace::shared(&seat.schedule);
+    let monitors: Vec<Task<'_, Worked>> = monitors
+        .into_iter()
+        .map(|counting| Box::pin(counting.run(seat.task(), pace)) as Task<'_, Worked>)
+        .collect();
+    let mut tasks: Vec<Task<'_, Worked>> = vec![Box::pin(sender.run(seat, pace))];
+    tasks.extend(monitors);
+    let mut worked = by_turns(tasks);
+    // The thread's time is all its tasks': it stands with the receiver.
+    for (task, worked) in worked.iter_mut().enumerate() {
+        worked.queue.cpu = match task {
+            0 => hw::time::thread_cpu(),
+            _ => std::time::Duration::ZERO,
         };
-        let mut tasks: Vec<Task<'_, Worked>> = vec![Box::pin(sender.run(seat, pace))];
-        tasks.extend(monitors);
-        let mut worked = by_turns(tasks);
-        // The thread's time is all its tasks': it stands with the receiver.
-        for (task, worked) in worked.iter_mut().enumerate() {
-            worked.queue.cpu = match task {
-                0 => hw::time::thread_cpu(),
-                _ => std::time::Duration::ZERO,
-            };
-        }
-        worked
     }
+    worked
 }

@@ -22,6 +22,7 @@ pub mod schedule;
 mod sending;
 pub mod steer;
 mod thread;
+mod wiring;
 
 pub use acquisition::{Acquisition, AcquisitionReport, When};
 pub use books::{Books, Count, Loss};
