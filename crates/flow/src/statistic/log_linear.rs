@@ -38,7 +38,7 @@ mod estimate;
 mod histogram;
 mod window;
 
-use super::{NO_VALUE, Statistic, Value, percentile_column};
+use super::{NO_VALUE, Statistic, Value, clear, percentile_column, relocate};
 use crate::record::Column;
 use estimate::Snapshot;
 use histogram::{Ends, State};
@@ -129,19 +129,11 @@ impl Statistic for LogLinear {
     }
 
     fn clear(&mut self, slot: u32) {
-        if let Some(line) = self.states.get_mut(slot as usize) {
-            *line = hw::memory::Line([0; 64]);
-        }
+        clear(&mut self.states, slot);
     }
 
     fn relocate(&mut self, from: u32, to: u32) {
-        if let Some(&state) = self.states.get(from as usize)
-            && (to as usize) < self.states.len()
-            && from != to
-        {
-            self.states[to as usize] = state;
-            self.clear(from);
-        }
+        relocate(&mut self.states, from, to);
     }
 
     fn columns(&self) -> Vec<Column> {

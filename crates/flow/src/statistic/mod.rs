@@ -14,6 +14,8 @@ pub use selection::{Estimator, Selection, SelectionError};
 pub use value::Value;
 
 use crate::record::Column;
+use hw::lines::Lines;
+use hw::memory::{Line, Zeroed};
 use hw::prefetch::CacheLevel;
 
 /// In place of a value that does not exist: a flow's first packet has no gap.
@@ -51,6 +53,28 @@ pub trait Statistic: Send {
 
     /// Memory for each slot, in bytes.
     fn bytes_per_flow(&self) -> usize;
+}
+
+/// [`Statistic::clear`] of a statistic that keeps a line of each flow.
+fn clear<T: Zeroed + Default, const N: usize>(states: &mut Lines<Line<T, N>>, slot: u32) {
+    if let Some(state) = states.get_mut(slot as usize) {
+        *state = Line::default();
+    }
+}
+
+/// [`Statistic::relocate`] of the same.
+fn relocate<T: Zeroed + Default, const N: usize>(
+    states: &mut Lines<Line<T, N>>,
+    from: u32,
+    to: u32,
+) {
+    if let Some(&state) = states.get(from as usize)
+        && (to as usize) < states.len()
+        && from != to
+    {
+        states[to as usize] = state;
+        clear(states, from);
+    }
 }
 
 /// The column of a percentile.

@@ -6,7 +6,7 @@
 //! deviation is that of a whole population (divided by n, not n - 1): the flow's packets are all
 //! there are, not a sample of them.
 
-use super::{NO_VALUE, Statistic, Value};
+use super::{NO_VALUE, Statistic, Value, clear, relocate};
 use crate::record::Column;
 use hw::lines::Lines;
 use hw::memory::Line;
@@ -87,19 +87,11 @@ impl Statistic for Moments {
     }
 
     fn clear(&mut self, slot: u32) {
-        if let Some(state) = self.states.get_mut(slot as usize) {
-            *state = State::default();
-        }
+        clear(&mut self.states, slot);
     }
 
     fn relocate(&mut self, from: u32, to: u32) {
-        if let Some(&state) = self.states.get(from as usize)
-            && (to as usize) < self.states.len()
-            && from != to
-        {
-            self.states[to as usize] = state;
-            self.clear(from);
-        }
+        relocate(&mut self.states, from, to);
     }
 
     fn columns(&self) -> Vec<Column> {

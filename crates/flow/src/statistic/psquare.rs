@@ -11,7 +11,7 @@
 //! Two values of one flow in a row depend on each other through all of it, and what a marker does is
 //! a coin toss to a branch predictor: see [`LogLinear`](super::LogLinear) for the faster way.
 
-use super::{NO_VALUE, Statistic, Value, nearest_rank, percentile_column};
+use super::{NO_VALUE, Statistic, Value, clear, nearest_rank, percentile_column, relocate};
 use crate::record::Column;
 use hw::lines::Lines;
 use hw::memory::Line;
@@ -193,19 +193,11 @@ impl Statistic for PSquare {
     }
 
     fn clear(&mut self, slot: u32) {
-        if let Some(state) = self.states.get_mut(slot as usize) {
-            *state = State::default();
-        }
+        clear(&mut self.states, slot);
     }
 
     fn relocate(&mut self, from: u32, to: u32) {
-        if let Some(&state) = self.states.get(from as usize)
-            && (to as usize) < self.states.len()
-            && from != to
-        {
-            self.states[to as usize] = state;
-            self.clear(from);
-        }
+        relocate(&mut self.states, from, to);
     }
 
     fn columns(&self) -> Vec<Column> {
