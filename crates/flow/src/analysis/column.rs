@@ -369,7 +369,7 @@ fn vlan(tag: u16) -> AnalysisValue<'static> {
 
 /// A column's About in few words.
 macro_rules! about {
-    ($name:literal, $ipfix:expr, $kind:ident, $unit:literal, $tstat:literal, $definition:expr) => {
+    ($name:expr, $ipfix:expr, $kind:ident, $unit:literal, $tstat:expr, $definition:expr) => {
         crate::analysis::column::About {
             name: $name,
             ipfix: $ipfix,

@@ -363,113 +363,89 @@ fn windows(table: &mut impl Table) {
     );
 }
 
+/// The columns of round trips that were measured in one way: how many, and what they were like.
+macro_rules! round_trips {
+    ($table:ident, $measured:ident, $name:literal, $tstat:expr, $samples:literal) => {
+        let [count, minimum, mean, deviation, maximum] = $tstat;
+        $table.sides(
+            about!(concat!($name, "Samples"), None, Number, "", count, $samples),
+            |it, side| of(it, side, |it| number(it.$measured.count())),
+        );
+        $table.sides(
+            about!(
+                concat!($name, "MinimumSeconds"),
+                None,
+                Real,
+                "seconds",
+                minimum,
+                "The shortest of these round trips."
+            ),
+            |it, side| of(it, side, |it| seconds(it.$measured.min_ns())),
+        );
+        $table.sides(
+            about!(
+                concat!($name, "MeanSeconds"),
+                None,
+                Real,
+                "seconds",
+                mean,
+                "Their mean."
+            ),
+            |it, side| {
+                of(it, side, |it| {
+                    AnalysisValue::Real(it.$measured.mean_ns() / 1e9)
+                })
+            },
+        );
+        $table.sides(
+            about!(
+                concat!($name, "StandardDeviationSeconds"),
+                None,
+                Real,
+                "seconds",
+                deviation,
+                "Their standard deviation (of the population)."
+            ),
+            |it, side| {
+                of(it, side, |it| {
+                    AnalysisValue::Real(it.$measured.deviation_ns() / 1e9)
+                })
+            },
+        );
+        $table.sides(
+            about!(
+                concat!($name, "MaximumSeconds"),
+                None,
+                Real,
+                "seconds",
+                maximum,
+                "The longest of them."
+            ),
+            |it, side| of(it, side, |it| seconds(it.$measured.max_ns())),
+        );
+    };
+}
+
 #[inline(always)]
 fn round_trips(table: &mut impl Table) {
-    table.sides(about!("tcpRttSamples", None, Number, "", "rtt_cnt", "Round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement that ends where it ends, if it was sent once (Karn's rule) and is the latest of those acknowledged with it."), |it, side| of(it, side, |it| number(it.rtt.count())));
-    table.sides(
-        about!(
-            "tcpRttMinimumSeconds",
-            None,
-            Real,
-            "seconds",
-            "rtt_min",
-            "The shortest of these round trips."
-        ),
-        |it, side| of(it, side, |it| seconds(it.rtt.min_ns())),
-    );
-    table.sides(
-        about!(
-            "tcpRttMeanSeconds",
-            None,
-            Real,
-            "seconds",
-            "rtt_avg",
-            "Their mean."
-        ),
-        |it, side| of(it, side, |it| AnalysisValue::Real(it.rtt.mean_ns() / 1e9)),
-    );
-    table.sides(
-        about!(
-            "tcpRttStandardDeviationSeconds",
-            None,
-            Real,
-            "seconds",
-            "rtt_std",
-            "Their standard deviation (of the population)."
-        ),
-        |it, side| {
-            of(it, side, |it| {
-                AnalysisValue::Real(it.rtt.deviation_ns() / 1e9)
-            })
-        },
-    );
-    table.sides(
-        about!(
-            "tcpRttMaximumSeconds",
-            None,
-            Real,
-            "seconds",
-            "rtt_max",
-            "The longest of them."
-        ),
-        |it, side| of(it, side, |it| seconds(it.rtt.max_ns())),
+    let tstat = ["rtt_cnt", "rtt_min", "rtt_avg", "rtt_std", "rtt_max"];
+    round_trips!(
+        table,
+        rtt,
+        "tcpRtt",
+        tstat,
+        "Round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement that ends where it ends, if it was sent once (Karn's rule) and is the latest of those acknowledged with it."
     );
 }
 
 #[inline(always)]
 fn timestamp_round_trips(table: &mut impl Table) {
-    table.sides(about!("tcpTimestampRttSamples", None, Number, "", "", "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."), |it, side| of(it, side, |it| number(it.timestamp_rtt.count())));
-    table.sides(
-        about!(
-            "tcpTimestampRttMinimumSeconds",
-            None,
-            Real,
-            "seconds",
-            "",
-            "The shortest of these round trips."
-        ),
-        |it, side| of(it, side, |it| seconds(it.timestamp_rtt.min_ns())),
-    );
-    table.sides(
-        about!(
-            "tcpTimestampRttMeanSeconds",
-            None,
-            Real,
-            "seconds",
-            "",
-            "Their mean."
-        ),
-        |it, side| {
-            of(it, side, |it| {
-                AnalysisValue::Real(it.timestamp_rtt.mean_ns() / 1e9)
-            })
-        },
-    );
-    table.sides(
-        about!(
-            "tcpTimestampRttStandardDeviationSeconds",
-            None,
-            Real,
-            "seconds",
-            "",
-            "Their standard deviation (of the population)."
-        ),
-        |it, side| {
-            of(it, side, |it| {
-                AnalysisValue::Real(it.timestamp_rtt.deviation_ns() / 1e9)
-            })
-        },
-    );
-    table.sides(
-        about!(
-            "tcpTimestampRttMaximumSeconds",
-            None,
-            Real,
-            "seconds",
-            "",
-            "The longest of them."
-        ),
-        |it, side| of(it, side, |it| seconds(it.timestamp_rtt.max_ns())),
+    round_trips!(
+        table,
+        timestamp_rtt,
+        "tcpTimestampRtt",
+        [""; 5],
+        "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."
     );
 }
 
