@@ -123,10 +123,24 @@ fn jitter(record: &NamesRecord, side: usize) -> NameValue<'static> {
         .map_or(NameValue::None, |ns| NameValue::Real(ns / 1e9))
 }
 
+/// The table, part by part. Of a part of both sides, first the initiator's columns, then those of the
+/// responder, whose value is the same with its side.
 macro_rules! columns {
-    ($($part:ident { $($name:literal $kind:ident $unit:literal [$($ipfix:literal)?] $tstat:literal $definition:literal = |$record:ident| $value:expr;)* })*) => {
+    (
+        $($part:ident { $($name:literal $kind:ident $unit:literal [$($ipfix:literal)?] $tstat:literal $definition:literal = |$record:ident| $value:expr;)* })*
+        [$initiator:ident, $responder:ident] { $($forth:literal, $back:literal $side_kind:ident $side_unit:literal $side_definition:literal = |$side_record:ident, $side:ident| $side_value:expr;)* }
+        $($last:ident { $($last_name:literal $last_kind:ident $last_unit:literal [$($last_ipfix:literal)?] $last_tstat:literal $last_definition:literal = |$last_record:ident| $last_value:expr;)* })*
+    ) => {
         /// Every column, in the order in which formats write them.
-        pub static COLUMNS: &[NameColumn] = &[$($(NameColumn {
+        pub static COLUMNS: &[NameColumn] = &[
+            $($(columns!(@column $part, $name, $kind, $unit, [$($ipfix)?], $tstat, $definition, |$record| $value),)*)*
+            $(columns!(@column $initiator, $forth, $side_kind, $side_unit, [], "", $side_definition, |$side_record| { let $side = 0; $side_value }),)*
+            $(columns!(@column $responder, $back, $side_kind, $side_unit, [], "", concat!("As ", $forth, ", of the responder."), |$side_record| { let $side = 1; $side_value }),)*
+            $($(columns!(@column $last, $last_name, $last_kind, $last_unit, [$($last_ipfix)?], $last_tstat, $last_definition, |$last_record| $last_value),)*)*
+        ];
+    };
+    (@column $part:ident, $name:literal, $kind:ident, $unit:literal, [$($ipfix:literal)?], $tstat:literal, $definition:expr, |$record:ident| $value:expr) => {
+        NameColumn {
             name: $name,
             kind: NameKind::$kind,
             unit: $unit,
@@ -135,7 +149,7 @@ macro_rules! columns {
             definition: $definition,
             part: NamePart::$part,
             value: |$record| $value,
-        }),*),*];
+        }
     };
     (@ipfix $number:literal) => { Some($number) };
     (@ipfix) => { None };
@@ -246,41 +260,23 @@ columns! {
         "httpFirstByteSeconds" Real "seconds" [] "" "From the packet that completes the first request's head to the first byte of the first response."
             = |r| seconds(r.http.as_ref().and_then(|h| h.first_byte_ns));
     }
-    Rtp {
-        "rtpSsrc" Number "" [] "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1)."
-            = |r| number(rtp(r, 0).map(|p| p.ssrc));
-        "rtpPayloadType" Number "" [] "" "Payload type of these packets (RFC 3550 section 5.1)."
-            = |r| number(rtp(r, 0).map(|p| p.payload_type));
-        "rtpCodec" Text "" [] "" "Codec that this payload type stands for (RFC 3551 section 6); `dynamic` for 96 to 127."
-            = |r| rtp(r, 0).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
-        "rtpPacketCount" Number "packets" [] "" "RTP packets of this source."
-            = |r| number(rtp(r, 0).map(|p| p.packets));
-        "rtpLostCount" Number "packets" [] "" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1 and appendix A.3)."
-            = |r| number(rtp(r, 0).map(|p| p.lost));
-        "rtpOutOfOrderCount" Number "packets" [] "" "Packets that came after one with a later sequence number, up to 65535."
-            = |r| number(rtp(r, 0).map(|p| p.out_of_order));
-        "rtpJitterSeconds" Real "seconds" [] "" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, where the clock rate is known."
-            = |r| jitter(r, 0);
-        "rtcpPacketCount" Number "packets" [] "" "RTCP packets of the initiator on the same ports (RFC 5761), up to 65535."
-            = |r| number(rtp(r, 0).map(|p| p.rtcp_packets));
-    }
-    ReverseRtp {
-        "reverseRtpSsrc" Number "" [] "" "As rtpSsrc, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.ssrc));
-        "reverseRtpPayloadType" Number "" [] "" "As rtpPayloadType, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.payload_type));
-        "reverseRtpCodec" Text "" [] "" "As rtpCodec, of the responder."
-            = |r| rtp(r, 1).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
-        "reverseRtpPacketCount" Number "packets" [] "" "As rtpPacketCount, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.packets));
-        "reverseRtpLostCount" Number "packets" [] "" "As rtpLostCount, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.lost));
-        "reverseRtpOutOfOrderCount" Number "packets" [] "" "As rtpOutOfOrderCount, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.out_of_order));
-        "reverseRtpJitterSeconds" Real "seconds" [] "" "As rtpJitterSeconds, of the responder."
-            = |r| jitter(r, 1);
-        "reverseRtcpPacketCount" Number "packets" [] "" "As rtcpPacketCount, of the responder."
-            = |r| number(rtp(r, 1).map(|p| p.rtcp_packets));
+    [Rtp, ReverseRtp] {
+        "rtpSsrc", "reverseRtpSsrc" Number "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1)."
+            = |r, side| number(rtp(r, side).map(|p| p.ssrc));
+        "rtpPayloadType", "reverseRtpPayloadType" Number "" "Payload type of these packets (RFC 3550 section 5.1)."
+            = |r, side| number(rtp(r, side).map(|p| p.payload_type));
+        "rtpCodec", "reverseRtpCodec" Text "" "Codec that this payload type stands for (RFC 3551 section 6); `dynamic` for 96 to 127."
+            = |r, side| rtp(r, side).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
+        "rtpPacketCount", "reverseRtpPacketCount" Number "packets" "RTP packets of this source."
+            = |r, side| number(rtp(r, side).map(|p| p.packets));
+        "rtpLostCount", "reverseRtpLostCount" Number "packets" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1 and appendix A.3)."
+            = |r, side| number(rtp(r, side).map(|p| p.lost));
+        "rtpOutOfOrderCount", "reverseRtpOutOfOrderCount" Number "packets" "Packets that came after one with a later sequence number, up to 65535."
+            = |r, side| number(rtp(r, side).map(|p| p.out_of_order));
+        "rtpJitterSeconds", "reverseRtpJitterSeconds" Real "seconds" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, where the clock rate is known."
+            = |r, side| jitter(r, side);
+        "rtcpPacketCount", "reverseRtcpPacketCount" Number "packets" "RTCP packets of the initiator on the same ports (RFC 5761), up to 65535."
+            = |r, side| number(rtp(r, side).map(|p| p.rtcp_packets));
     }
     Any {
         "namesCut" Number "" [] "" "What a limit cut short, in this record of the flow or one before, a sum of: 1 no reassembly buffer or one too short, 2 a text that was too long or found no room, 4 the capture's snap length, 8 no state free, 16 bytes missing before the capture."
