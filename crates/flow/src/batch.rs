@@ -102,13 +102,6 @@ impl Batch {
         self.segments.push(segment);
     }
 
-    /// [`Batch::push_segment`] with all of it zero, to be filled where it lies.
-    #[inline(always)]
-    pub fn open_segment(&mut self) -> &mut Segment {
-        debug_assert!(self.segments.len() + 1 == self.length);
-        self.segments.push_mut(Segment::default())
-    }
-
     /// The places behind the batch's packets, to be filled in order and [taken](Self::take_places).
     #[inline]
     pub fn places(&mut self) -> Places<'_> {

@@ -8,6 +8,12 @@ fn of(kind: HashKind) -> FlowHash {
     FlowHash::new(kind, 5)
 }
 
+fn hash32(kind: HashKind, key: u128) -> u32 {
+    let mut hash = [0];
+    of(kind).hash32_burst(&[key], &mut hash);
+    hash[0]
+}
+
 fn key(source: [u8; 4], source_port: u16, destination: [u8; 4], destination_port: u16) -> u128 {
     let mut key = FlowKey {
         version: 4,
@@ -39,7 +45,7 @@ fn murmur3_equals_the_python_package_mmh3() {
     // mmh3 5.3.1, mmh3.hash(message, 0, signed=False).
     let expected = [0x8134_cdf8, 0x1915_73dd, 0x49cc_00ac, 0x6ed7_bc48];
     assert_eq!(
-        messages().map(|message| of(HashKind::Murmur3).hash32(message)),
+        messages().map(|message| hash32(HashKind::Murmur3, message)),
         expected
     );
 }
@@ -57,7 +63,7 @@ fn spooky_equals_the_python_package_spookyhash() {
         messages().map(|message| of(HashKind::Spooky).hash_one(message)),
         expected
     );
-    assert_eq!(of(HashKind::Spooky).hash32(0), 0x843a_61b8);
+    assert_eq!(hash32(HashKind::Spooky, 0), 0x843a_61b8);
 }
 
 #[test]
@@ -67,7 +73,7 @@ fn crc32c_equals_the_catalogue_and_the_rfc() {
     assert_eq!(hw::crc32c::bytes(&[0; 32]), 0x8a91_36aa);
     for message in messages() {
         let expected = hw::crc32c::bytes(&message.to_le_bytes());
-        assert_eq!(of(HashKind::Crc32c).hash32(message), expected);
+        assert_eq!(hash32(HashKind::Crc32c, message), expected);
     }
 }
 
@@ -111,7 +117,7 @@ fn toeplitz_equals_microsofts_verification_values() {
         ),
     ] {
         let key = key(source, source_port, destination, destination_port);
-        assert_eq!(of(HashKind::Toeplitz).hash32(key), expected);
+        assert_eq!(hash32(HashKind::Toeplitz, key), expected);
         // More of them go another way.
         let mut hashes = [0; 40];
         of(HashKind::Toeplitz).hash32_burst(&[key; 40], &mut hashes);
@@ -122,8 +128,8 @@ fn toeplitz_equals_microsofts_verification_values() {
 #[test]
 fn add_and_xor_combine_the_fields() {
     let key = key([10, 0, 0, 1], 1000, [10, 0, 0, 2], 80);
-    assert_eq!(of(HashKind::Add).hash32(key), 0x1400_0003 + 1000 + 80 + 6);
-    assert_eq!(of(HashKind::Xor).hash32(key), 3 ^ 1000 ^ 80 ^ 6);
+    assert_eq!(hash32(HashKind::Add, key), 0x1400_0003 + 1000 + 80 + 6);
+    assert_eq!(hash32(HashKind::Xor, key), 3 ^ 1000 ^ 80 ^ 6);
 }
 
 #[test]
@@ -169,7 +175,7 @@ proptest! {
             hash.hash32_burst(&keys, &mut narrow);
             for ((&key, wide), narrow) in keys.iter().zip(wide).zip(narrow) {
                 prop_assert_eq!(wide, hash.hash_one(key));
-                prop_assert_eq!(narrow, hash.hash32(key));
+                prop_assert_eq!(narrow, hash32(kind, key));
                 let expected = match kind {
                     HashKind::Keyed | HashKind::Spooky => wide & !0xffff_ffff | u64::from(narrow),
                     _ => spread(narrow),
@@ -186,7 +192,7 @@ proptest! {
         let there = key(source, source_port, destination, destination_port);
         let back = key(destination, destination_port, source, source_port);
         for kind in [HashKind::SymmetricToeplitz, HashKind::Add, HashKind::Xor] {
-            prop_assert_eq!(of(kind).hash32(there), of(kind).hash32(back));
+            prop_assert_eq!(hash32(kind, there), hash32(kind, back));
         }
     }
 }

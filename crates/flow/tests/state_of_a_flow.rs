@@ -24,6 +24,10 @@ fn the_state_of_a_flow_is_what_the_docs_say() {
         format!("| a TCP flow, likewise | {tcp} |"),
         // With the handle in the slot.
         format!(": {} and 1,{:03} in all.", udp + 4, tcp + 4 - 1000),
+        format!(
+            "that is 3,{:03} bytes of text",
+            Names::TEXT_BYTES_PER_FLOW_MAX - 3000
+        ),
     ] {
         assert!(DOCS.contains(&line), "docs/analysis.md lacks {line:?}");
     }

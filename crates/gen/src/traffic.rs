@@ -133,12 +133,6 @@ impl Traffic {
         self.population.flows()
     }
 
-    /// How many of them, the last ones, match the filter.
-    #[must_use]
-    pub fn matching_flows(&self) -> u32 {
-        self.flows() - self.population.others
-    }
-
     /// The key of a flow. (Fields that are drawn for every packet are not those of its packets.)
     ///
     /// # Panics
@@ -155,12 +149,6 @@ impl Traffic {
     #[must_use]
     pub fn rss_hash(&self, flow: u32) -> u32 {
         population::hash_of(self.population.images.of(flow))
-    }
-
-    /// Whether all packets of a flow have its key.
-    #[must_use]
-    pub fn keeps_flows(&self) -> bool {
-        !self.writing.random_fields.change_flows()
     }
 
     /// The next flows, without writing frames: for whoever has frames of his own.

@@ -232,10 +232,4 @@ impl Trial {
             valid: self.verdict.is_valid(),
         }
     }
-
-    /// Packets a second that the monitor could handle if it did nothing but work on full bursts.
-    #[must_use]
-    pub fn capacity_pps(&self, receive_ns: f64) -> f64 {
-        1e9 / (self.ns_per_packet + receive_ns)
-    }
 }

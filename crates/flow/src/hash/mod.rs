@@ -231,14 +231,6 @@ impl FlowHash {
             _ => self.hash32_burst(digests, hashes),
         }
     }
-
-    /// The function's own 32 bits for one key.
-    #[must_use]
-    pub fn hash32(&self, key: u128) -> u32 {
-        let mut hash = [0];
-        self.hash32_burst(&[key], &mut hash);
-        hash[0]
-    }
 }
 
 #[inline(always)]
