@@ -213,8 +213,7 @@ impl Contender {
             table,
             flows_max: setting.flows as usize + setting.flows as usize / 8,
             timeouts: Timeouts::NONE,
-            statistics: Selection::parse(list, estimator)
-                .map_err(|error| TrialError::Missing(error.to_string()))?,
+            statistics: Selection::parse(list, estimator).map_err(TrialError::missing)?,
             populate: true,
             asks_ahead,
             ..MeterOptions::default()

@@ -132,8 +132,7 @@ impl RealTrial {
         options: &RealOptions,
         monitor: &Monitor,
     ) -> Result<Self, TrialError> {
-        let mut source =
-            Traffic::new(traffic).map_err(|error| TrialError::Missing(error.to_string()))?;
+        let mut source = Traffic::new(traffic).map_err(TrialError::missing)?;
         let flows = traffic.flows as usize;
         Self::of(&mut source, flows, Traffic::key, options, monitor, |_| {})
     }

@@ -55,7 +55,7 @@ pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
 /// # Errors
 /// As `wire`.
 pub fn wire_of(options: &TrafficOptions, packets: usize) -> Result<Arc<Wire>, TrialError> {
-    let mut traffic = Traffic::new(options).map_err(|error| refuse(&error))?;
+    let mut traffic = Traffic::new(options).map_err(TrialError::missing)?;
     let mut frames: Vec<(Vec<u8>, u32, u32)> = Vec::new();
     // A flow may have frames of several sizes.
     let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
@@ -84,10 +84,6 @@ pub fn wire_of_replay(replay: &mut Replay, packets: usize) -> Result<Arc<Wire>, 
     Ok(Arc::new(Wire::new(link, frames, Vec::new())))
 }
 
-fn refuse(error: &dyn std::error::Error) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// A frame as a wire keeps it: bytes, length with the frame check sequence, hash.
 fn stored(slot: &Slot<'_>) -> (Vec<u8>, u32, u32) {
     let bytes = slot.bytes[..slot.length].to_vec();
@@ -107,10 +103,10 @@ fn for_each_frame(
         let count = BURST.min(frames - shown);
         let slots = sink
             .reserve(count, source.room())
-            .map_err(|error| refuse(&error))?;
+            .map_err(TrialError::missing)?;
         let filled = source
             .fill(slots, &mut flows)
-            .map_err(|error| refuse(&error))?;
+            .map_err(TrialError::missing)?;
         if filled.frames == 0 {
             return Err(TrialError::Missing("the generator has no frames".into()));
         }
@@ -118,7 +114,7 @@ fn for_each_frame(
             show(slot, flow);
         }
         shown += filled.frames;
-        sink.submit(filled.frames).map_err(|error| refuse(&error))?;
+        sink.submit(filled.frames).map_err(TrialError::missing)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use flow::RecordBatch;
 use hw::time::TickRate;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
@@ -25,6 +26,13 @@ pub enum TrialError {
     /// An instrument that is not here.
     #[error("{0}")]
     Missing(String),
+}
+
+impl TrialError {
+    /// [`TrialError::Missing`] in the words of what cannot be had.
+    pub(crate) fn missing(error: impl Display) -> Self {
+        Self::Missing(error.to_string())
+    }
 }
 
 /// Whether a trial says anything, and why not.

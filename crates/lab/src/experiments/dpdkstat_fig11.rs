@@ -2,6 +2,7 @@
 
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, outcome};
+use super::mix::{CAMPUS, Mix};
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -10,7 +11,7 @@ use crate::traffic::wire;
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use flow::statistic::Estimator;
-use generator::{FlowFields, Order, Protocol, Sizes, TrafficOptions, WIRE_OVERHEAD};
+use generator::{Protocol, WIRE_OVERHEAD};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dpdkstat-fig11",
@@ -19,21 +20,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A mix in the manner of the paper's traces: flows, shares of TCP and UDP by kind, sizes by weight.
-struct Mix {
-    name: &'static str,
-    flows: u32,
-    protocols: &'static [Protocol],
-    sizes: &'static [(usize, f64)],
-}
-
 const MIXES: [Mix; 4] = [
-    Mix {
-        name: "campus",
-        flows: 1 << 16,
-        protocols: &[Protocol::Tcp, Protocol::Udp],
-        sizes: &[(64, 4.0), (300, 2.0), (1000, 1.0), (1518, 4.0)],
-    },
+    CAMPUS,
     Mix {
         name: "ISP, all of it",
         flows: 1 << 18,
@@ -57,24 +45,6 @@ const MIXES: [Mix; 4] = [
 /// The mean packet of the paper, in bytes, and its link.
 const PAPER_BYTES: f64 = 716.0;
 const LINK: f64 = 40e9;
-
-fn traffic(mix: &Mix, seed: u64) -> Result<TrafficOptions, TrialError> {
-    let sizes =
-        Sizes::list(mix.sizes.to_vec()).map_err(|error| TrialError::Missing(error.to_string()))?;
-    Ok(TrafficOptions {
-        flows: mix.flows,
-        order: Order::Zipf(0.9),
-        kinds: mix
-            .protocols
-            .iter()
-            .copied()
-            .map(FlowFields::ipv4)
-            .collect(),
-        sizes,
-        seed,
-        ..TrafficOptions::default()
-    })
-}
 
 /// The names of the mixes with the least and the greatest of the values.
 fn extremes(values: &[f64]) -> (&'static str, &'static str) {
@@ -111,10 +81,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut costs = Vec::new();
     for (place, mix) in MIXES.iter().enumerate() {
         context.say(mix.name);
-        let wire = wire(&traffic(mix, context.seed())?)?;
+        let wire = wire(&mix.traffic(context.seed())?)?;
         let monitor = Monitor::counting(mix.flows as usize + mix.flows as usize / 8)
             .with_statistics("moments", Estimator::LogLinear)
-            .map_err(|error| TrialError::Missing(error.to_string()))?;
+            .map_err(TrialError::missing)?;
         let condition = Condition::new(mix.name, &wire, monitor);
         let cost = context.cost(
             &wire,

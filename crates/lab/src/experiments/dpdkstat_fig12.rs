@@ -2,6 +2,7 @@
 
 use super::Experiment;
 use super::context::{Context, outcome};
+use super::mix::CAMPUS;
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -9,11 +10,10 @@ use crate::statistics::abba;
 use crate::trial::TrialError;
 use flow::FlowDefinition;
 use flow::statistic::Estimator;
-use generator::{FCS, FlowFields, Order, Protocol, Sizes, Source, Traffic, TrafficOptions};
+use generator::{FCS, Source, Traffic, TrafficOptions};
 use hw::time::{TickRate, ticks};
 use port::buffer::{self, BufferPort};
 use port::{Burst, Frame, NullSink, Port, PortError, Received, Transmit, Wrapper};
-use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::plain::plain_ipv4;
 use wire::{LinkType, ip_protocol};
@@ -42,22 +42,10 @@ fn horizons(context: &Context<'_>, all: usize) -> Vec<(String, usize)> {
 }
 
 fn traffic(flows: u32, seed: u64) -> Result<TrafficOptions, TrialError> {
-    let sizes = Sizes::list(vec![(64, 4.0), (300, 2.0), (1000, 1.0), (1518, 4.0)]);
     Ok(TrafficOptions {
         flows,
-        order: Order::Zipf(0.9),
-        kinds: vec![
-            FlowFields::ipv4(Protocol::Tcp),
-            FlowFields::ipv4(Protocol::Udp),
-        ],
-        sizes: sizes.map_err(missing)?,
-        seed,
-        ..TrafficOptions::default()
+        ..CAMPUS.traffic(seed)?
     })
-}
-
-fn missing(error: impl Display) -> TrialError {
-    TrialError::Missing(error.to_string())
 }
 
 /// A buffer full of traffic: `packets` frames, of which those of TCP follow one another in sequence.
@@ -69,7 +57,7 @@ fn filled(
 ) -> Result<BufferPort, TrialError> {
     const TCP_SEQUENCE: usize = 14 + 20 + 4;
     const IP_PROTOCOL: usize = 14 + 9;
-    let mut traffic = Traffic::new(options).map_err(missing)?;
+    let mut traffic = Traffic::new(options).map_err(TrialError::missing)?;
     let mut sink = NullSink::new();
     let mut flows = [0; port::frame::BURST];
     let mut sent = vec![0u32; options.flows as usize];
@@ -79,12 +67,18 @@ fn filled(
         sort_bytes,
         populate: false,
     };
-    let (mut writer, reader) = buffer::buffer(&buffer, "buffer", None).map_err(missing)?;
+    let (mut writer, reader) =
+        buffer::buffer(&buffer, "buffer", None).map_err(TrialError::missing)?;
     let mut number = 0;
     while number < packets {
         let count = flows.len().min(packets - number);
-        let slots = sink.reserve(count, traffic.room()).map_err(missing)?;
-        let filled = traffic.fill(slots, &mut flows).map_err(missing)?.frames;
+        let slots = sink
+            .reserve(count, traffic.room())
+            .map_err(TrialError::missing)?;
+        let filled = traffic
+            .fill(slots, &mut flows)
+            .map_err(TrialError::missing)?
+            .frames;
         for (slot, &flow) in slots.iter_mut().zip(&flows).take(filled) {
             let length = slot.length;
             let frame = &mut slot.bytes[..length];
@@ -112,10 +106,12 @@ fn filled(
             frames: &frames,
         };
         if filled == 0 || writer.copy(&burst, 0) < filled {
-            return Err(missing("the buffer has no room for the traffic"));
+            return Err(TrialError::missing(
+                "the buffer has no room for the traffic",
+            ));
         }
         writer.hand_over(false);
-        sink.submit(filled).map_err(missing)?;
+        sink.submit(filled).map_err(TrialError::missing)?;
         number += filled;
     }
     Ok(reader)
@@ -177,7 +173,7 @@ fn least(trials: &[Spent], packets: usize) -> [f64; 2] {
 /// Packets of one flow in a row, on average.
 fn run_length(mut port: BufferPort) -> Result<f64, TrialError> {
     let (mut packets, mut runs, mut last) = (0u64, 0u64, None);
-    while let Received::Burst(burst) = port.receive().map_err(missing)? {
+    while let Received::Burst(burst) = port.receive().map_err(TrialError::missing)? {
         for frame in burst.frames {
             let key = plain_ipv4(frame.bytes, frame.wire_length).map(|plain| plain.key);
             runs += u64::from(key.is_none() || key != last);
@@ -240,7 +236,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let monitor = Monitor::counting(flows as usize + flows as usize / 8)
         .with_flow(FlowDefinition::Bidirectional)
         .with_statistics("tcp", Estimator::LogLinear)
-        .map_err(missing)?;
+        .map_err(TrialError::missing)?;
     let mut lengths = Vec::new();
     for (name, horizon) in &horizons {
         context.say(&format!("runs, {name}"));

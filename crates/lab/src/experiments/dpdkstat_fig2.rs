@@ -2,15 +2,15 @@
 
 use super::Experiment;
 use super::context::{Context, outcome};
+use super::mix::CAMPUS;
 use super::peers::{self, Peer, Task, Workplace};
 use super::recorded::{self, TRAFFIC};
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::{abba, median, paired_ratio};
 use crate::trial::TrialError;
-use generator::{FCS, FlowFields, Order, Protocol, Sizes, Source, Traffic, TrafficOptions};
+use generator::{FCS, Source, Traffic, TrafficOptions};
 use port::{PcapWriter, Transmit};
-use std::fmt::Display;
 use std::path::Path;
 use std::process::Command;
 use wire::LinkType;
@@ -28,25 +28,14 @@ const RATE: f64 = 6.8e6;
 /// The paper's findings: Tstat's rate over those of two systems of intrusion detection.
 const PAPER: [(&str, f64); 2] = [("Suricata", 10.0), ("Zeek", 4.5)];
 
-fn missing(error: impl Display) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// What the capture is made of, in words, and its frames.
 fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialError> {
     let Some(path) = recorded::mix() else {
-        let sizes = Sizes::list(vec![(64, 4.0), (300, 2.0), (1000, 1.0), (1518, 4.0)]);
         let options = TrafficOptions {
-            order: Order::Zipf(0.9),
-            kinds: vec![
-                FlowFields::ipv4(Protocol::Tcp),
-                FlowFields::ipv4(Protocol::Udp),
-            ],
-            sizes: sizes.map_err(missing)?,
-            seed,
-            ..TrafficOptions::default()
+            flows: TrafficOptions::default().flows,
+            ..CAMPUS.traffic(seed)?
         };
-        let traffic = Traffic::new(&options).map_err(missing)?;
+        let traffic = Traffic::new(&options).map_err(TrialError::missing)?;
         let words = format!(
             "the generator's: {} flows of TCP and UDP, Zipf(0.9), without anything said in them (with {TRAFFIC} in \
              the environment it would be real)",
@@ -64,34 +53,39 @@ fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialE
 
 /// Writes a capture of `packets` frames; their bytes on the wire.
 fn write(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, TrialError> {
-    let mut writer = PcapWriter::create(path, LinkType::Ethernet).map_err(missing)?;
+    let mut writer = PcapWriter::create(path, LinkType::Ethernet).map_err(TrialError::missing)?;
     let mut flows = [0; port::frame::BURST];
     let (mut number, mut bytes) = (0, 0);
     while number < packets {
         let count = flows.len().min(packets - number);
-        let slots = writer.reserve(count, source.room()).map_err(missing)?;
+        let slots = writer
+            .reserve(count, source.room())
+            .map_err(TrialError::missing)?;
         for (slot, number) in slots.iter_mut().zip(number..) {
             slot.time_ns = 1_700_000_000_000_000_000 + (number as f64 * 1e9 / RATE) as i64;
         }
-        let filled = source.fill(slots, &mut flows).map_err(missing)?.frames;
+        let filled = source
+            .fill(slots, &mut flows)
+            .map_err(TrialError::missing)?
+            .frames;
         if filled == 0 {
-            return Err(missing("the capture has too few packets"));
+            return Err(TrialError::missing("the capture has too few packets"));
         }
         bytes += slots
             .iter()
             .take(filled)
             .map(|slot| (slot.length + FCS) as u64)
             .sum::<u64>();
-        writer.submit(filled).map_err(missing)?;
+        writer.submit(filled).map_err(TrialError::missing)?;
         number += filled;
     }
-    writer.flush().map_err(missing)?;
+    writer.flush().map_err(TrialError::missing)?;
     Ok(bytes)
 }
 
 /// This program over the capture: everything analysed, every record written.
 fn flowatch(task: &Task<'_>) -> Result<f64, TrialError> {
-    let program = std::env::current_exe().map_err(missing)?;
+    let program = std::env::current_exe().map_err(TrialError::missing)?;
     let mut command = Command::new(program);
     command
         .args(["watch", "-q", "--statistics", "full", "-o"])
@@ -198,7 +192,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         }
     }
     if found.is_empty() {
-        return Err(missing("no other analyser could read the capture"));
+        return Err(TrialError::missing(
+            "no other analyser could read the capture",
+        ));
     }
     let shown = std::iter::once("flowatch").chain(found.iter().map(|(peer, _)| peer.name));
     outcome.figures.push(

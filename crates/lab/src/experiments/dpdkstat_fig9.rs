@@ -40,7 +40,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let wire = wire(&small_frames(FLOWS, Order::Zipf(1.0), context.seed()))?;
     let monitor = Monitor::counting(FLOWS as usize)
         .with_statistics("moments", Estimator::LogLinear)
-        .map_err(|error| TrialError::Missing(error.to_string()))?;
+        .map_err(TrialError::missing)?;
     let mut table = Table::new(
         "instances",
         "The highest rate of the link without loss, all moments kept of every flow",

@@ -16,7 +16,6 @@ use flow::statistic::Estimator;
 use flow::{FlowDefinition, Timeouts};
 use generator::{FCS, Recording, Replay, WIRE_OVERHEAD};
 use hw::time::TickRate;
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,16 +41,12 @@ const OUTPUTS: [&str; 1] = ["csv:records.csv"];
 /// much silence that thousands of records are written within a trial.
 const IDLE: Duration = Duration::from_millis(20);
 
-fn missing(error: impl Display) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// All of the analysis, of both directions.
 pub(super) fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
     let mut monitor = Monitor::counting(flows_max)
         .with_flow(FlowDefinition::Bidirectional)
         .with_statistics("full", Estimator::LogLinear)
-        .map_err(missing)?;
+        .map_err(TrialError::missing)?;
     monitor.options.meter.timeouts = Timeouts {
         idle: Some(IDLE),
         ..Timeouts::NONE
@@ -252,7 +247,9 @@ fn replay(
 ) -> Result<Replay, TrialError> {
     if lengthened {
         let mean = PAPER_BYTES - FCS as f64;
-        recording = recording.lengthened(mean, LONGEST - FCS).map_err(missing)?;
+        recording = recording
+            .lengthened(mean, LONGEST - FCS)
+            .map_err(TrialError::missing)?;
     }
     recorded::replay(recording, packets).map(|(replay, _)| replay)
 }

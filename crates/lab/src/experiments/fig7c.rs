@@ -70,7 +70,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             .map(|(name, list, estimator)| {
                 let monitor = Monitor::counting(flows as usize + flows as usize / 8)
                     .with_statistics(list, *estimator)
-                    .map_err(|error| TrialError::Missing(error.to_string()))?
+                    .map_err(TrialError::missing)?
                     .with_table(TableKind::Bucket);
                 Ok(Condition::new(*name, &wire, monitor))
             })

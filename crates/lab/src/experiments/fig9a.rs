@@ -33,10 +33,6 @@ const STEP_NS: i64 = 1_000;
 /// Frames that a direction holds; a closed loop has a few a client at most.
 const CAPACITY: usize = 1 << 14;
 
-fn refuse(error: impl std::fmt::Display) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// One direction of the link: a rate and a delay.
 struct Direction {
     sender: MemorySender,
@@ -61,10 +57,10 @@ impl Direction {
     /// Puts what was sent on its way, and tells the monitor's tap of it.
     fn carry(&mut self, now_ns: i64, tap: &mut Vec<(i64, u32, Vec<u8>)>) -> Result<(), TrialError> {
         loop {
-            let burst = match self.receiver.receive().map_err(refuse)? {
+            let burst = match self.receiver.receive().map_err(TrialError::missing)? {
                 Received::Burst(burst) => burst,
                 Received::Idle | Received::End => return Ok(()),
-                Received::Fault(message) => return Err(refuse(message)),
+                Received::Fault(message) => return Err(TrialError::missing(message)),
             };
             for frame in burst.frames {
                 let wire_length = frame.bytes.len() + FCS;
@@ -134,22 +130,25 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
         mac: MacAddresses::default(),
         seed,
     })
-    .map_err(refuse)?;
-    let mut server = EchoServer::new(None, server_port, MacAddresses::default()).map_err(refuse)?;
+    .map_err(TrialError::missing)?;
+    let mut server =
+        EchoServer::new(None, server_port, MacAddresses::default()).map_err(TrialError::missing)?;
     let (mut there, mut back) = (Direction::new(), Direction::new());
     let mut tap = Vec::new();
     let mut now_ns = 0;
     while now_ns < time_ns || all.open() > 0 {
         if now_ns > 20 * time_ns + 1_000_000_000 {
-            return Err(refuse("the clients do not come to an end"));
+            return Err(TrialError::missing("the clients do not come to an end"));
         }
         all.send(&mut there.sender, now_ns, now_ns >= time_ns)
-            .map_err(refuse)?;
+            .map_err(TrialError::missing)?;
         there.carry(now_ns, &mut tap)?;
         hand(&there.arrived(now_ns), now_ns, |burst| {
             server.receive(burst, now_ns);
         });
-        server.send(&mut back.sender, now_ns).map_err(refuse)?;
+        server
+            .send(&mut back.sender, now_ns)
+            .map_err(TrialError::missing)?;
         back.carry(now_ns, &mut tap)?;
         hand(&back.arrived(now_ns), now_ns, |burst| {
             all.receive(burst, now_ns);
@@ -157,7 +156,8 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
         now_ns += STEP_NS;
     }
     // The last acknowledgements.
-    all.send(&mut there.sender, now_ns, true).map_err(refuse)?;
+    all.send(&mut there.sender, now_ns, true)
+        .map_err(TrialError::missing)?;
     there.carry(now_ns, &mut tap)?;
     let each: Vec<u64> = all.each().map(|counts| counts.completed).collect();
     let sum: f64 = each.iter().map(|&count| count as f64).sum();

@@ -76,7 +76,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 let wire = wire(&small_frames(FLOWS, order, context.seed()))?;
                 let monitor = Monitor::counting(FLOWS as usize)
                     .with_statistics(list, Estimator::LogLinear)
-                    .map_err(|error| TrialError::Missing(error.to_string()))?;
+                    .map_err(TrialError::missing)?;
                 let link = VirtualOptions {
                     packets,
                     frames,

@@ -22,6 +22,7 @@ mod fig8;
 mod fig9a;
 mod fig9b;
 mod loss_gate;
+mod mix;
 mod peers;
 mod real_time;
 mod recorded;

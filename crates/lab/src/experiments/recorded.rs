@@ -34,7 +34,7 @@ pub(super) fn name(path: &Path) -> String {
 pub(super) fn load(path: &Path) -> Result<Recording, TrialError> {
     open(path)
         .and_then(|mut files| Recording::load(&mut files))
-        .map_err(|error| TrialError::Missing(error.to_string()))
+        .map_err(TrialError::missing)
 }
 
 /// Its packets of at most so many bytes: a capture taken in a host has some that its card has put
@@ -43,7 +43,7 @@ pub(super) fn load_up_to(path: &Path, longest: usize) -> Result<Recording, Trial
     open(path)
         .and_then(|files| Filtered::new(files, &format!("len <= {longest}")))
         .and_then(|mut files| Recording::load(&mut files))
-        .map_err(|error| TrialError::Missing(error.to_string()))
+        .map_err(TrialError::missing)
 }
 
 fn open(path: &Path) -> Result<CaptureFiles, PortError> {
@@ -60,5 +60,5 @@ pub(super) fn replay(recording: Recording, packets: usize) -> Result<(Replay, u3
     };
     Replay::new(recording, &options)
         .map(|replay| (replay, copies))
-        .map_err(|error| TrialError::Missing(error.to_string()))
+        .map_err(TrialError::missing)
 }

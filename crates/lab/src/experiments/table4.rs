@@ -66,17 +66,13 @@ impl Counted {
     }
 }
 
-fn missing(error: impl std::fmt::Display) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// A directory of this run's own, removed when it is let go.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self, TrialError> {
         let path = std::env::temp_dir().join(format!("flowatch-lab-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(missing)?;
+        fs::create_dir_all(&path).map_err(TrialError::missing)?;
         Ok(Self(path))
     }
 }
@@ -91,8 +87,8 @@ impl Drop for Scratch {
 /// A capture of so many frames of 64 bytes.
 fn capture(path: &Path, packets: u64, flows: u32, seed: u64) -> Result<(), TrialError> {
     let wire = wire_of(&small_frames(flows, Order::Uniform, seed), packets as usize)?;
-    let mut file = BufWriter::new(fs::File::create(path).map_err(missing)?);
-    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(missing);
+    let mut file = BufWriter::new(fs::File::create(path).map_err(TrialError::missing)?);
+    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(TrialError::missing);
     // The header of a capture with nanoseconds, Ethernet.
     for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1] {
         put(&word.to_le_bytes())?;
@@ -110,12 +106,12 @@ fn capture(path: &Path, packets: u64, flows: u32, seed: u64) -> Result<(), Trial
         }
         put(frame.bytes)?;
     }
-    file.flush().map_err(missing)
+    file.flush().map_err(TrialError::missing)
 }
 
 /// Runs this program under valgrind over a capture.
 fn profile(capture: &Path, flags: &[&str], output: &Path) -> Result<Counted, TrialError> {
-    let program = std::env::current_exe().map_err(missing)?;
+    let program = std::env::current_exe().map_err(TrialError::missing)?;
     let result = Command::new("valgrind")
         .args(["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"])
         .arg(format!("--callgrind-out-file={}", output.display()))
@@ -132,14 +128,16 @@ fn profile(capture: &Path, flags: &[&str], output: &Path) -> Result<Counted, Tri
         .arg(capture)
         .args(flags)
         .output()
-        .map_err(|error| missing(format!("valgrind: {error} (apt-get install valgrind)")))?;
+        .map_err(|error| {
+            TrialError::missing(format!("valgrind: {error} (apt-get install valgrind)"))
+        })?;
     if !result.status.success() {
         let text = String::from_utf8_lossy(&result.stderr);
         let last = text.lines().last().unwrap_or_default().to_owned();
-        return Err(missing(format!("valgrind: {last}")));
+        return Err(TrialError::missing(format!("valgrind: {last}")));
     }
-    counted(&fs::read_to_string(output).map_err(missing)?)
-        .ok_or_else(|| missing("valgrind's output has no totals"))
+    counted(&fs::read_to_string(output).map_err(TrialError::missing)?)
+        .ok_or_else(|| TrialError::missing("valgrind's output has no totals"))
 }
 
 /// The totals of a callgrind file, by the names of its events.

@@ -4,7 +4,6 @@ use crate::monitor::Monitor;
 use crate::trial::TrialError;
 use export::{ExportOptions, Exporter, Rotation, Spec};
 use flow::RecordBatch;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,10 +12,6 @@ pub(super) struct Writing {
     directory: PathBuf,
     exporters: Vec<Box<dyn Exporter>>,
     fault: Option<String>,
-}
-
-fn missing(error: impl Display) -> TrialError {
-    TrialError::Missing(error.to_string())
 }
 
 impl Writing {
@@ -34,7 +29,7 @@ impl Writing {
             exporters: Vec::new(),
             fault: None,
         };
-        std::fs::create_dir_all(&writing.directory).map_err(missing)?;
+        std::fs::create_dir_all(&writing.directory).map_err(TrialError::missing)?;
         let schema = monitor.options.meter.schema();
         let options = ExportOptions {
             rotation,
@@ -45,8 +40,8 @@ impl Writing {
             let path = writing.directory.join(name);
             let spec: Spec = format!("{format}:{}", path.display())
                 .parse()
-                .map_err(missing)?;
-            let exporter = export::open(&spec, &schema, &options).map_err(missing)?;
+                .map_err(TrialError::missing)?;
+            let exporter = export::open(&spec, &schema, &options).map_err(TrialError::missing)?;
             writing.exporters.push(exporter);
         }
         Ok(writing)
@@ -64,10 +59,10 @@ impl Writing {
     /// Completes the files: records in the first output, and files of all.
     pub(super) fn finish(mut self) -> Result<(u64, usize), TrialError> {
         for exporter in &mut self.exporters {
-            exporter.finish().map_err(missing)?;
+            exporter.finish().map_err(TrialError::missing)?;
         }
         if let Some(fault) = self.fault.take() {
-            return Err(missing(fault));
+            return Err(TrialError::missing(fault));
         }
         let records = self.exporters.first().map_or(0, |first| first.written());
         Ok((records, files(&self.directory)))

@@ -9,7 +9,7 @@ use flow::{
     Analysis, Batch, FlowDefinition, InFrames, Level, Meter, MeterOptions, Record, RecordBatch,
     RecordSink, Timeouts,
 };
-use port::{Frame, Port, PortError, Received};
+use port::{Frame, Port, Received};
 use std::time::Duration;
 use wire::Decapsulate;
 
@@ -70,10 +70,6 @@ impl<F: FnMut(&Record, &Analysis)> RecordSink for Each<F> {
     }
 }
 
-fn failed(error: &PortError) -> TrialError {
-    TrialError::Missing(error.to_string())
-}
-
 /// All of the analysis over a port; packets that were received, and those in records.
 pub(super) fn analyse(
     port: &mut dyn Port,
@@ -94,7 +90,7 @@ pub(super) fn analyse(
     let mut meter = Meter::new(&options)?;
     let (mut batch, mut sink) = (Batch::default(), Each(each));
     loop {
-        match port.receive().map_err(|error| failed(&error))? {
+        match port.receive().map_err(TrialError::missing)? {
             Received::Burst(burst) => {
                 batch.clear();
                 intake.read(&burst, &mut batch);
@@ -116,7 +112,7 @@ pub(super) fn each_frame(
     mut look: impl FnMut(&Frame<'_>),
 ) -> Result<(), TrialError> {
     loop {
-        match port.receive().map_err(|error| failed(&error))? {
+        match port.receive().map_err(TrialError::missing)? {
             Received::Burst(burst) => burst.frames.iter().for_each(&mut look),
             Received::Idle => {}
             Received::Fault(message) => return Err(TrialError::Missing(message)),
