@@ -29,6 +29,12 @@ impl Random {
         }
     }
 
+    /// The sequence that the paper has for a seed, which it begins with.
+    #[must_use]
+    pub const fn from_state(state: u64) -> Self {
+        Self { state }
+    }
+
     /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
@@ -46,6 +52,18 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sequence_from_its_state_equals_the_authors_program() {
+        // Vigna's splitmix64.c, from 1234567.
+        let mut random = Random::from_state(1_234_567);
+        let expected = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!([(); 3].map(|()| random.bits()), expected);
+    }
 
     #[test]
     fn a_seed_repeats_and_uses_differ() {

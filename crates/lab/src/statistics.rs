@@ -1,38 +1,7 @@
 //! What repeated measurements say: means with their intervals, ratios of pairs, quantiles.
 
+use generator::Random;
 use serde::{Deserialize, Serialize};
-
-/// A small generator of random numbers (SplitMix64: Steele, Lea and Flood 2014), so that what is
-/// drawn repeats with the seed.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// From a seed.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    /// A number below `bound`, all alike but for one part in 2^64 / bound.
-    pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
-    }
-
-    /// A number from 0 to below 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// A value with the ends of an interval around it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,11 +94,11 @@ const RESAMPLES: usize = 2000;
 /// 2,000 samples drawn from the sample, their 2.5th and 97.5th percentile.
 #[must_use]
 pub fn bootstrap(values: &[f64], seed: u64) -> Interval {
-    let mut random = Random::new(seed);
+    let mut random = Random::from_state(seed);
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let sum: f64 = (0..values.len())
-                .map(|_| values[random.below(values.len())])
+                .map(|_| values[random.below(values.len() as u64) as usize])
                 .sum();
             sum / values.len() as f64
         })
@@ -327,10 +296,15 @@ mod tests {
         assert_eq!(t_interval(&[1.0]).high, f64::INFINITY);
     }
 
+    /// A number from 0 to below 1.
+    fn unit(random: &mut Random) -> f64 {
+        (random.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     #[test]
     fn a_bootstrap_repeats_and_agrees_with_theory() {
-        let mut random = Random::new(5);
-        let sample: Vec<f64> = (0..400).map(|_| random.unit()).collect();
+        let mut random = Random::from_state(5);
+        let sample: Vec<f64> = (0..400).map(|_| unit(&mut random)).collect();
         let interval = bootstrap(&sample, 1);
         assert_eq!(interval, bootstrap(&sample, 1));
         // Of a uniform sample: 1.96 / sqrt(12 × 400) to each side.
@@ -346,10 +320,10 @@ mod tests {
 
     #[test]
     fn the_bootstrap_holds_the_true_mean_as_often_as_it_says() {
-        let mut random = Random::new(11);
+        let mut random = Random::from_state(11);
         let held = (0..300)
             .filter(|&trial| {
-                let sample: Vec<f64> = (0..40).map(|_| random.unit()).collect();
+                let sample: Vec<f64> = (0..40).map(|_| unit(&mut random)).collect();
                 bootstrap(&sample, trial).holds(0.5)
             })
             .count();

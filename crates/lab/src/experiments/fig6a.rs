@@ -4,9 +4,10 @@ use super::Experiment;
 use super::context::{Context, outcome};
 use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
-use crate::statistics::{Random, abba, median};
+use crate::statistics::{abba, median};
 use crate::trial::TrialError;
 use flow::hash::{FlowHash, HashKind};
+use generator::Random;
 use hw::time::{TickRate, ticks};
 use std::hint::black_box;
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
@@ -63,7 +64,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
          a stall of the machine does not count.",
     );
     let rounds = context.pick(40, 400);
-    let mut random = Random::new(context.seed());
+    let mut random = Random::from_state(context.seed());
     let keys: Vec<u128> = (0..KEYS)
         .map(|_| u128::from(random.bits()) | u128::from(random.bits() as u32) << 64 | 17 << 96)
         .collect();
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn toeplitz_by_bits_is_the_one_by_tables() {
         let toeplitz = Toeplitz::new(&MICROSOFT_KEY).unwrap();
-        let mut random = Random::new(3);
+        let mut random = Random::from_state(3);
         for _ in 0..100 {
             let input: [u8; TUPLE] = std::array::from_fn(|_| random.bits() as u8);
             assert_eq!(toeplitz_by_bits(&input), toeplitz.hash(&input));
