@@ -68,7 +68,8 @@ pub(crate) fn stamp(time_ns: i64) -> String {
 }
 
 /// Year, month, day, hour, minute and second of a time in UTC.
-pub(crate) fn civil(time_ns: i64) -> [u32; 6] {
+#[must_use]
+pub fn civil(time_ns: i64) -> [u32; 6] {
     let seconds = time_ns.div_euclid(NANOSECONDS);
     let (year, month, day) = civil_date(seconds.div_euclid(SECONDS_A_DAY));
     let in_day = seconds.rem_euclid(SECONDS_A_DAY) as u32;
