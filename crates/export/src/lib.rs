@@ -8,6 +8,7 @@ pub mod anonymise;
 pub mod column;
 mod connection;
 mod csv;
+mod directory;
 mod error;
 mod json;
 mod lines;

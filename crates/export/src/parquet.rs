@@ -11,11 +11,10 @@ mod plain;
 mod presence;
 mod taker;
 
+use crate::directory;
 use crate::error::ExportError;
 use crate::output::{Output, Whereabouts, check_file};
-use crate::rotation::{
-    Names, PARTIAL, Rotation, Slot, check_directory, create_stamped, make_again,
-};
+use crate::rotation::{Names, PARTIAL, Rotation, Slot, create_stamped};
 use crate::target::Target;
 use crate::{ExportOptions, Exporter};
 use columns::Columns;
@@ -80,7 +79,7 @@ impl Parquet {
             lost: 0,
         };
         if let Place::Stamped { directory, .. } = &parquet.place {
-            check_directory(directory)?;
+            directory::check(directory)?;
         } else {
             parquet.open_file()?;
         }
@@ -313,10 +312,12 @@ impl Place {
     /// Makes the directory again if it has vanished.
     fn make_directory_again(&self) {
         match self {
-            Self::Single(Target::Path(path)) => make_again(path.parent().unwrap_or(path)),
+            Self::Single(Target::Path(path)) => {
+                directory::make_again(path.parent().unwrap_or(path));
+            }
             Self::Single(Target::StandardOutput) => {}
-            Self::Directory { path, .. } => make_again(path),
-            Self::Stamped { directory, .. } => make_again(directory),
+            Self::Directory { path, .. } => directory::make_again(path),
+            Self::Stamped { directory, .. } => directory::make_again(directory),
         }
     }
 
@@ -336,8 +337,8 @@ pub(crate) fn check(target: &Target, rotates: bool) -> Result<(), ExportError> {
     match Place::open(target, rotates)? {
         Place::Single(Target::Path(path)) => check_file(&path),
         Place::Single(Target::StandardOutput) => Ok(()),
-        Place::Directory { path, .. } => check_directory(&path),
-        Place::Stamped { directory, .. } => check_directory(&directory),
+        Place::Directory { path, .. } => directory::check(&path),
+        Place::Stamped { directory, .. } => directory::check(&directory),
     }
 }
 

@@ -225,29 +225,6 @@ pub(crate) fn create_stamped(
     }
 }
 
-/// Whether files can be made in `directory`, so that a wrong one shows at once.
-pub(crate) fn check_directory(directory: &Path) -> Result<(), ExportError> {
-    let probe = directory.join(format!(".flowatch-{}.{PARTIAL}", std::process::id()));
-    let made = Output::create_new(&probe);
-    // Whether it was made or was there: nobody wants it.
-    let _ = fs::remove_file(&probe);
-    match made {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
-            &directory.display().to_string(),
-            error,
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Makes a directory that has vanished, not those that it lies in; if that cannot be, making a file
-/// in it tells why.
-pub(crate) fn make_again(directory: &Path) {
-    if directory != Path::new("") && !directory.exists() {
-        let _ = fs::create_dir(directory);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

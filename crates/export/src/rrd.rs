@@ -12,8 +12,9 @@ mod ring;
 
 use crate::Exporter;
 use crate::connection::Connection;
+use crate::directory;
 use crate::error::ExportError;
-use crate::rotation::{PARTIAL, check_directory};
+use crate::rotation::PARTIAL;
 use crate::target::Target;
 use file::SeriesFile;
 use flow::{Record, RecordBatch, Schema};
@@ -21,7 +22,6 @@ use histogram::Histograms;
 use measure::{Measure, Sums};
 use ring::Ring;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -67,8 +67,8 @@ impl Rrd {
         let Target::Path(directory) = target else {
             return Err(ExportError::NeedsDirectory { format: "rrd" });
         };
-        make_directory(directory)?;
-        check_directory(directory)?;
+        directory::make(directory)?;
+        directory::check(directory)?;
         let step_s = i64::from(step_s.unwrap_or(STEP_S));
         let files = measure::files(schema)
             .into_iter()
@@ -154,9 +154,7 @@ impl Rrd {
         if self.written == self.taken {
             return Ok(());
         }
-        if !self.directory.exists() {
-            let _ = fs::create_dir(&self.directory);
-        }
+        directory::make_again(&self.directory);
         let mut result = Ok(());
         for file in &self.files {
             let bytes = file.bytes(&self.rings);
@@ -166,17 +164,6 @@ impl Rrd {
             self.written = self.taken;
         }
         result
-    }
-}
-
-/// Makes a directory, not those that it lies in.
-fn make_directory(directory: &Path) -> Result<(), ExportError> {
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
-            &directory.display().to_string(),
-            error,
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -8,10 +8,11 @@ mod field;
 pub use columns::{CORE, Column, TCP, UDP};
 
 use crate::connection::Connection;
+use crate::directory;
 use crate::error::ExportError;
 use crate::lines::{Lines, Place};
 use crate::output::Compression;
-use crate::rotation::{PARTIAL, Rotation, Slot, check_directory};
+use crate::rotation::{PARTIAL, Rotation, Slot};
 use crate::target::Target;
 use crate::time_text::civil;
 use crate::{ExportOptions, Exporter};
@@ -61,11 +62,8 @@ struct Logs {
 impl Logs {
     /// A file that was removed is made anew, in a directory that is made anew.
     fn keep_directory(&self, all: &Path) {
-        if !self.now.exists() {
-            // If they cannot be made, making the files tells why.
-            let _ = fs::create_dir(all);
-            let _ = fs::create_dir(&self.now);
-        }
+        directory::make_again(all);
+        directory::make_again(&self.now);
     }
 }
 
@@ -83,8 +81,8 @@ impl Tstat {
         let Target::Path(directory) = target else {
             return Err(ExportError::NeedsDirectory { format: "tstat" });
         };
-        make_directory(directory)?;
-        check_directory(directory)?;
+        directory::make(directory)?;
+        directory::check(directory)?;
         Ok(Self {
             directory: directory.clone(),
             compression,
@@ -129,7 +127,7 @@ impl Tstat {
 
     fn open_logs(&self, stamp_ns: i64) -> Result<Logs, ExportError> {
         if !self.directory.exists() {
-            make_directory(&self.directory)?;
+            directory::make(&self.directory)?;
         }
         let [year, month, day, hour, minute, _] = civil(stamp_ns);
         let time = format!("{year:04}_{month:02}_{day:02}_{hour:02}_{minute:02}");
@@ -204,17 +202,6 @@ impl Tstat {
             result = result.and(renamed);
         }
         result
-    }
-}
-
-/// Makes a directory, not those that it lies in.
-fn make_directory(directory: &Path) -> Result<(), ExportError> {
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
-            &directory.display().to_string(),
-            error,
-        )),
-        _ => Ok(()),
     }
 }
 

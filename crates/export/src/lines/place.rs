@@ -1,9 +1,10 @@
 //! Where lines go: one file or stream, or files that follow each other.
 
 use super::BLOCK_BYTES;
+use crate::directory;
 use crate::error::ExportError;
 use crate::output::{Compression, Output, check_file};
-use crate::rotation::{Names, Rotation, Slot, check_directory, create_stamped, make_again};
+use crate::rotation::{Names, Rotation, Slot, create_stamped};
 use crate::target::Target;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ impl Place {
     /// Whether files can be made there; one that is there is left as it is.
     pub(crate) fn check(&self) -> Result<(), ExportError> {
         match self {
-            Self::Rotating { directory, .. } => check_directory(directory),
+            Self::Rotating { directory, .. } => directory::check(directory),
             Self::Single {
                 target: Target::Path(path),
                 ..
@@ -102,8 +103,8 @@ impl Place {
             Self::Single {
                 target: Target::Path(path),
                 ..
-            } => make_again(path.parent().unwrap_or(path)),
-            Self::Rotating { directory, .. } => make_again(directory),
+            } => directory::make_again(path.parent().unwrap_or(path)),
+            Self::Rotating { directory, .. } => directory::make_again(directory),
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 
 use super::write_whole;
 use crate::connection::Connection;
+use crate::directory;
 use crate::error::ExportError;
 use crate::time_text::stamp;
 use std::collections::BTreeMap;
@@ -143,7 +144,7 @@ impl Histograms {
         let step_ns = self.step_s * super::SECOND_NS;
         let [from, to] = [slot, slot.saturating_add(1)].map(|slot| slot.saturating_mul(step_ns));
         let all = directory.join("histograms");
-        super::make_directory(&all)?;
+        directory::make(&all)?;
         let mut number = 1_u32;
         // Of an interval that was written before, what came later has a directory of its own.
         let place = loop {
@@ -158,7 +159,7 @@ impl Histograms {
                 break place;
             }
         };
-        super::make_directory(&place)?;
+        directory::make(&place)?;
         let mut result = Ok(());
         for (quantity, bins) in QUANTITIES.iter().zip(&interval) {
             if bins.is_empty() {
