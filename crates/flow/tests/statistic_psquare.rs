@@ -151,6 +151,8 @@ proptest! {
         let estimate = of(percentile, &values);
         if let (Some(least), Some(greatest)) = (known.iter().min(), known.iter().max()) {
             prop_assert!(*least as f64 <= estimate && estimate <= *greatest as f64);
+            let extremes = [0.0, 100.0].map(|percentile| of(percentile, &values));
+            prop_assert_eq!(extremes, [least, greatest].map(|&value| value as f64));
         }
     }
 }

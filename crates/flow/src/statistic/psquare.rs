@@ -94,8 +94,8 @@ impl Markers {
         }
     }
 
-    /// The estimate of quantile `p`; exact (nearest rank) before the sixth observation. None
-    /// without any.
+    /// The estimate of quantile `p`; exact (nearest rank) before the sixth observation, and where it
+    /// is an extreme, which the outer markers are. None without any.
     #[must_use]
     pub fn estimate(&self, p: f64) -> Option<f64> {
         let count = self.count();
@@ -109,6 +109,8 @@ impl Markers {
                     .get(nearest_rank(p * 100.0, count) as usize - 1)
                     .copied()
             }
+            _ if p <= 0.0 => Some(self.heights[0]),
+            _ if p >= 1.0 => Some(self.heights[4]),
             _ => Some(self.heights[2]),
         }
     }
