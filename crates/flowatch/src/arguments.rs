@@ -106,7 +106,8 @@ pub(crate) struct WatchArguments {
     pub(crate) whole_flows: bool,
 
     /// The most flows at a time, for each table; beyond it, the less recently seen half of a
-    /// bucket, about ten flows, makes room, and is counted as evicted.
+    /// bucket, about ten flows, makes room, and is counted as evicted. The paper's double hash has
+    /// 2^16 buckets of two flows whatever is asked for, and combined has chains besides.
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = count, help_heading = "Flows")]
     pub(crate) max_flows: u64,
 

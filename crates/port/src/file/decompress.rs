@@ -1,8 +1,8 @@
 //! Plain, gzip and zstd inputs, told apart by their first bytes.
 
+use super::gzip_stream::GzipStream;
 use super::source::Source;
 use super::zstd_stream::ZstdStream;
-use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read};
 
 /// Compressed bytes read at a time.
@@ -52,7 +52,7 @@ pub(super) enum Decompressed {
     /// Nothing to undo.
     Plain(Rewound),
     /// gzip.
-    Gzip(Box<MultiGzDecoder<BufReader<Rewound>>>),
+    Gzip(GzipStream<BufReader<Rewound>>),
     /// zstd.
     Zstd(Box<ZstdStream<BufReader<Rewound>>>),
 }
@@ -86,7 +86,7 @@ impl Decompressed {
         let rewound = Cursor::new(std::mem::take(first)).chain(source);
         let buffered = |rewound| BufReader::with_capacity(COMPRESSED_BLOCK_BYTES, rewound);
         Ok(Some(if gzip {
-            Self::Gzip(Box::new(MultiGzDecoder::new(buffered(rewound))))
+            Self::Gzip(GzipStream::new(buffered(rewound)))
         } else if zstd {
             Self::Zstd(Box::new(ZstdStream::new(buffered(rewound))?))
         } else {
@@ -108,7 +108,7 @@ impl Decompressed {
         let rewound = match self {
             Self::Undecided { source, .. } => return source.as_ref(),
             Self::Plain(rewound) => rewound,
-            Self::Gzip(decoder) => decoder.get_ref().get_ref(),
+            Self::Gzip(stream) => stream.get_ref()?.get_ref(),
             Self::Zstd(decoder) => decoder.get_ref().get_ref(),
         };
         Some(rewound.get_ref().1)

@@ -16,6 +16,7 @@ mod byte_order;
 mod capture_file;
 mod decompress;
 mod fault;
+mod gzip_stream;
 mod limits;
 mod pcap;
 mod pcapng;

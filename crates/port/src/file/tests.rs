@@ -83,6 +83,18 @@ fn compressed_files_are_told_by_their_bytes_and_may_have_several_members() {
 }
 
 #[test]
+fn zeroes_behind_the_members_of_gzip_are_no_damage() {
+    let file = capture(1500);
+    let (first, second) = file.split_at(100_001);
+    let zeroes = vec![0; 200_000];
+    let padded = [&gzip(first)[..], &zeroes, &gzip(second), &zeroes[..512]].concat();
+    assert_eq!(read(&padded), read(&file));
+    assert_eq!(read_in_pieces(&padded, &[1, 0, 5000]), read(&file));
+    let garbage = [&padded[..], b"what is this"].concat();
+    assert_eq!(read(&garbage).counters.faults, 1);
+}
+
+#[test]
 fn a_compressed_file_that_is_cut_or_damaged_gives_what_came_before() {
     let file = capture(1500);
     let whole = read(&file).packets;
