@@ -1,14 +1,14 @@
 //! CSV (RFC 4180, lines ended by a line feed alone): a line of names, then a line a record.
 
+use crate::ExportOptions;
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
-use crate::lines::{Lines, Place};
+use crate::lines::{Format, Lines, Place};
 use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
-use crate::{ExportOptions, Exporter};
 use flow::analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
-use flow::{Analysis, Record, RecordBatch, Schema};
+use flow::{Analysis, Record, Schema};
 use std::borrow::Cow;
 
 /// Writes records as comma-separated values; a field without a value is empty. No value of a
@@ -159,6 +159,20 @@ impl Csv {
             times: TimeText::default(),
         })
     }
+}
+
+impl Format for Csv {
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn statistics(&self) -> usize {
+        self.statistics
+    }
 
     #[inline(always)]
     fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
@@ -239,41 +253,4 @@ fn needs_quotes(text: &str) -> bool {
 /// `text` with quotes around it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
-}
-
-impl Exporter for Csv {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
-        let mut first_fault = Ok(());
-        for (row, record) in batch.records.iter().enumerate() {
-            if let Err(fault) = self.lines.make_way(record.end_ns) {
-                first_fault = first_fault.and(Err(fault));
-            }
-            let analysis = measure::analysis(&batch.analyses, row);
-            self.line(
-                record,
-                crate::statistics(batch, row, self.statistics),
-                analysis,
-            );
-            if let Err(fault) = self.lines.end_line() {
-                first_fault = first_fault.and(Err(fault));
-            }
-        }
-        first_fault
-    }
-
-    fn flush(&mut self) -> Result<(), ExportError> {
-        self.lines.flush()
-    }
-
-    fn finish(&mut self) -> Result<(), ExportError> {
-        self.lines.finish()
-    }
-
-    fn written(&self) -> u64 {
-        self.lines.written()
-    }
-
-    fn lost(&self) -> u64 {
-        self.lines.lost()
-    }
 }

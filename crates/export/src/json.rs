@@ -1,14 +1,14 @@
 //! NDJSON: one object a line, each with the version of the schema.
 
+use crate::ExportOptions;
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
 use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
 use crate::error::ExportError;
-use crate::lines::{Lines, Place};
+use crate::lines::{Format, Lines, Place};
 use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
-use crate::{ExportOptions, Exporter};
 use flow::analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
-use flow::{Analysis, Record, RecordBatch, Schema};
+use flow::{Analysis, Record, Schema};
 
 /// Writes records as JSON objects.
 ///
@@ -125,6 +125,37 @@ impl Json {
         })
     }
 
+    /// What an analysis found.
+    #[inline(always)]
+    fn measured(&mut self, analysis: &Analysis, chosen: Chosen) {
+        let (runs, times) = (&self.analysis_runs, &mut self.times);
+        self.lines.text.append(self.analysis_bytes_max, |pen| {
+            pen.apart(|pen| Cells::write(pen, times, runs, analysis, chosen));
+        });
+        for run in &self.names {
+            if run.filling(analysis) == Filling::Own {
+                for cell in &run.cells {
+                    let value = cell.measure.value(analysis);
+                    name(&mut self.lines.text, &mut self.times, cell, value);
+                }
+            }
+        }
+    }
+}
+
+impl Format for Json {
+    fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    fn statistics(&self) -> usize {
+        self.statistics.len()
+    }
+
     #[inline(always)]
     fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
         self.lines.text.append(self.line_bytes_max, |pen| {
@@ -178,23 +209,6 @@ impl Json {
             self.measured(analysis, chosen);
         }
         self.lines.text.append(2, |pen| pen.put(b"}\n", 2));
-    }
-
-    /// What an analysis found.
-    #[inline(always)]
-    fn measured(&mut self, analysis: &Analysis, chosen: Chosen) {
-        let (runs, times) = (&self.analysis_runs, &mut self.times);
-        self.lines.text.append(self.analysis_bytes_max, |pen| {
-            pen.apart(|pen| Cells::write(pen, times, runs, analysis, chosen));
-        });
-        for run in &self.names {
-            if run.filling(analysis) == Filling::Own {
-                for cell in &run.cells {
-                    let value = cell.measure.value(analysis);
-                    name(&mut self.lines.text, &mut self.times, cell, value);
-                }
-            }
-        }
     }
 }
 
@@ -346,38 +360,4 @@ fn escaped(name: &str) -> String {
         }
     }
     escaped
-}
-
-impl Exporter for Json {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
-        let width = self.statistics.len();
-        let mut first_fault = Ok(());
-        for (row, record) in batch.records.iter().enumerate() {
-            if let Err(fault) = self.lines.make_way(record.end_ns) {
-                first_fault = first_fault.and(Err(fault));
-            }
-            let analysis = measure::analysis(&batch.analyses, row);
-            self.line(record, crate::statistics(batch, row, width), analysis);
-            if let Err(fault) = self.lines.end_line() {
-                first_fault = first_fault.and(Err(fault));
-            }
-        }
-        first_fault
-    }
-
-    fn flush(&mut self) -> Result<(), ExportError> {
-        self.lines.flush()
-    }
-
-    fn finish(&mut self) -> Result<(), ExportError> {
-        self.lines.finish()
-    }
-
-    fn written(&self) -> u64 {
-        self.lines.written()
-    }
-
-    fn lost(&self) -> u64 {
-        self.lines.lost()
-    }
 }

@@ -1,8 +1,10 @@
 //! Records as lines: gathered into large blocks, written with one call a block, and whole even
 //! when the disk fills in the middle of one; in one file, or in one after the other.
 
+mod format;
 mod place;
 
+pub(crate) use format::Format;
 pub(crate) use place::Place;
 
 use crate::error::ExportError;
