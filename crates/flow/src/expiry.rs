@@ -5,11 +5,7 @@ use crate::clock::PacketClock;
 use crate::entry::{Entry, FlowEntry};
 use crate::record::EndReason;
 use std::time::Duration;
-
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+use wire::tcp::flag::{ACK, FIN, RST, SYN};
 
 /// The time-outs as a user gives them; `None` for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
 use wire::FlowKey;
-
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+use wire::tcp::flag::{ACK, FIN, RST, SYN};
 
 #[derive(Clone, Copy, Debug)]
 struct Event {

@@ -9,11 +9,9 @@ use port::{Faults, Faulty, MemoryPort, Port};
 use proptest::prelude::*;
 use std::time::Duration;
 use wire::LinkType;
+use wire::tcp::flag::{ACK, FIN, SYN};
 
 const MS: i64 = 1_000_000;
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-const FIN: u8 = 0x01;
 
 const RESOLVER: [u8; 4] = [10, 9, 9, 9];
 

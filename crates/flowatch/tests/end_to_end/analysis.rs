@@ -7,11 +7,10 @@ use crate::records::{self, Row};
 use crate::summary::Summary;
 use std::fs;
 use std::path::Path;
+use wire::tcp::flag::{ACK, SYN};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 pub(crate) const START_NS: i64 = 1_700_000_000 * SECOND;
-const SYN: u8 = 0x02;
-pub(crate) const ACK: u8 = 0x10;
 
 pub(crate) fn endpoints(client: u8, port: u16) -> Endpoints {
     Endpoints {

@@ -2,12 +2,13 @@
 //! another thread, another monitor, another receive queue.
 
 use crate::analysis::{
-    ACK, SECOND, START_NS, connection, endpoints, records_of, reversed, tcp, udp, write,
+    SECOND, START_NS, connection, endpoints, records_of, reversed, tcp, udp, write,
 };
 use crate::live_veth::listen;
 use crate::namespace::Cable;
 use crate::records::{self, Row};
 use std::fs;
+use wire::tcp::flag::ACK;
 
 /// So many that every table of a few has DNS flows, and flows whose DNS flow is in another.
 const CLIENTS: u8 = 40;
