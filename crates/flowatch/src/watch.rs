@@ -2,7 +2,7 @@
 //! to is said.
 
 use crate::arguments::SummaryArgument;
-use crate::collector::{Collected, Collector, CollectorOptions, Output};
+use crate::collector::{Collected, Collector, CollectorOptions, Output, Watched};
 use crate::dpdk;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
@@ -12,12 +12,13 @@ use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
 use export::{ExportError, ExportOptions};
+use flow::Meter;
 use port::af_packet::{self, Wait};
 use port::{Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Done, but packets or records were lost, and `--fail-on-loss` was given.
@@ -77,21 +78,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Ok(ports) => ports,
         Err(error) => return not_opened(&error),
     };
-    let collector = match open_outputs(&plan) {
-        Ok(outputs) => {
-            let width = plan.meter.schema().statistics.len();
-            Collector::new(
-                outputs,
-                CollectorOptions {
-                    width,
-                    sort: plan.sort,
-                    top: plan.top,
-                    anonymiser: plan.anonymiser.clone(),
-                    wait: !live,
-                },
-            )
-            .merging(plan.merge(options.workers(plan.receivers())))
-        }
+    let workers = options.workers(plan.receivers());
+    let collector = match collector(&plan, workers) {
+        Ok(collector) => collector,
         // Its reader had gone before it began: as quiet an end as later.
         Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,
         Err(error @ ExportError::Permission { .. }) => {
@@ -100,92 +89,135 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     };
-    let watched = collector.watched();
     reporter.open(&plan, &stop);
     let input = Input {
         same_packets: !live && ports.len() > 1,
         ports,
         live,
     };
-    let workers = options.workers(plan.receivers());
     let progress = Progress::new(workers);
-    let (records, returned) = engine::channel(workers, !live);
-    let outcome = thread::scope(|scope| {
-        let stop_of_collector = stop.clone();
-        let main = thread::current();
-        let main_of_collector = main.clone();
-        let collecting = scope.spawn(move || {
-            let collected = collector.run(&returned, &stop_of_collector);
-            main_of_collector.unpark();
-            collected
-        });
-        let lost = records.clone();
-        let options = &options;
-        let progress_of_engine = &progress;
-        let running = scope.spawn(move || {
-            let report = engine::run(options, input, meters, &records, progress_of_engine);
-            drop(records);
-            main.unpark();
-            report
-        });
-        let started = Instant::now();
-        if let Some(end) = plan.duration.and_then(|time| started.checked_add(time)) {
-            stop.end_at(end);
-        }
-        let mut told = Vec::new();
-        while !running.is_finished() {
-            thread::park_timeout(LOOK);
-            stop.look_at_clock();
-            told.extend(reporter.tell(progress.take_told()));
-            told.extend(reporter.tell(watched.take_told()));
-            let records_lost = lost.lost() + watched.lost();
-            reporter.tick(&progress, records_lost, started.elapsed());
-        }
-        reporter.close();
-        let report = running.join();
-        // The collector ends when the last sender is gone.
-        let records_lost = lost.lost();
-        drop(lost);
-        // An output may take as long as it likes: whoever waits should know for what.
-        let mut waited_for = None;
-        let mut since = Instant::now();
-        while !collecting.is_finished() && since.elapsed() < OUTPUT_PATIENCE {
-            thread::park_timeout(LOOK);
-            // None is waited for while records are sorted.
-            let at_work = watched.at_work();
-            if at_work.is_none() || at_work != waited_for {
-                (waited_for, since) = (at_work, Instant::now());
-            }
-        }
-        if !collecting.is_finished() {
-            let signals = if signals::is_interrupted() {
-                "once more"
-            } else {
-                "twice"
-            };
-            complain(&format!(
-                "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT {signals}"
-            ));
-        }
-        (report, collecting.join(), records_lost, told)
-    });
-    let (report, collected, records_lost, told) = match outcome {
-        (Ok(Ok(report)), Ok(collected), lost, told) => (report, collected, lost, told),
-        (Ok(Err(error)), ..) => return failed(&error.to_string()),
+    let run = Run {
+        options: &options,
+        progress: &progress,
+        duration: plan.duration,
+    };
+    let ran = run.carry_out(input, meters, collector, reporter);
+    let (report, collected) = match (ran.report, ran.collected) {
+        (Ok(Ok(report)), Ok(collected)) => (report, collected),
+        (Ok(Err(error)), _) => return failed(&error.to_string()),
         _ => return failed("a thread panicked: please report this"),
     };
     for fault in report
         .faults
         .iter()
         .chain(&collected.faults)
-        .filter(|fault| !told.contains(fault))
+        .filter(|fault| !ran.told.contains(fault))
     {
         complain(fault);
     }
-    if let Err(error) = say(&plan, &report, &collected, records_lost) {
+    if let Err(error) = say(&plan, &report, &collected, ran.records_lost) {
         return failed(&error.to_string());
     }
-    exit_code(&plan, &report, &collected, records_lost)
+    exit_code(&plan, &report, &collected, ran.records_lost)
+}
+
+/// What the threads of a run have alike.
+struct Run<'a> {
+    options: &'a Options,
+    progress: &'a Progress,
+    duration: Option<Duration>,
+}
+
+/// What came of it.
+struct Ran {
+    report: thread::Result<Result<Report, EngineError>>,
+    collected: thread::Result<Collected>,
+    records_lost: u64,
+    /// Faults that have been told of.
+    told: Vec<String>,
+}
+
+impl Run<'_> {
+    /// Runs the engine and the collector, and tells how they get on.
+    fn carry_out(
+        &self,
+        input: Input,
+        meters: Vec<Meter>,
+        collector: Collector,
+        mut reporter: Reporter,
+    ) -> Ran {
+        let &Self {
+            options, progress, ..
+        } = self;
+        let watched = collector.watched();
+        let (records, returned) = engine::channel(progress.queues.len(), !input.live);
+        thread::scope(|scope| {
+            let main = thread::current();
+            let main_of_collector = main.clone();
+            let collecting = scope.spawn(move || {
+                let collected = collector.run(&returned, &options.stop);
+                main_of_collector.unpark();
+                collected
+            });
+            let lost = records.clone();
+            let running = scope.spawn(move || {
+                let report = engine::run(options, input, meters, &records, progress);
+                drop(records);
+                main.unpark();
+                report
+            });
+            let started = Instant::now();
+            if let Some(end) = self.duration.and_then(|time| started.checked_add(time)) {
+                options.stop.end_at(end);
+            }
+            let mut told = Vec::new();
+            while !running.is_finished() {
+                thread::park_timeout(LOOK);
+                options.stop.look_at_clock();
+                told.extend(reporter.tell(progress.take_told()));
+                told.extend(reporter.tell(watched.take_told()));
+                let records_lost = lost.lost() + watched.lost();
+                reporter.tick(progress, records_lost, started.elapsed());
+            }
+            reporter.close();
+            let report = running.join();
+            // The collector ends when the last sender is gone.
+            let records_lost = lost.lost();
+            drop(lost);
+            wait_for_outputs(&collecting, &watched);
+            Ran {
+                report,
+                collected: collecting.join(),
+                records_lost,
+                told,
+            }
+        })
+    }
+}
+
+/// Waits for the outputs after the run, and says so where one does not get on: it may take as long as it
+/// likes, and whoever waits should know for what.
+fn wait_for_outputs(collecting: &ScopedJoinHandle<'_, Collected>, watched: &Watched) {
+    let mut waited_for = None;
+    let mut since = Instant::now();
+    while !collecting.is_finished() && since.elapsed() < OUTPUT_PATIENCE {
+        thread::park_timeout(LOOK);
+        // None is waited for while records are sorted.
+        let at_work = watched.at_work();
+        if at_work.is_none() || at_work != waited_for {
+            (waited_for, since) = (at_work, Instant::now());
+        }
+    }
+    if !collecting.is_finished() {
+        let signals = if signals::is_interrupted() {
+            "once more"
+        } else {
+            "twice"
+        };
+        complain(&format!(
+            "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT {signals}"
+        ));
+    }
 }
 
 /// Opens the ports: one for each receiving thread.
@@ -248,6 +280,19 @@ fn wrap(plan: &Plan, mut port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError
         port = Box::new(port::Limited::new(port, count));
     }
     Ok(port)
+}
+
+/// Whoever takes the records of so many workers, its outputs open.
+fn collector(plan: &Plan, workers: usize) -> Result<Collector, ExportError> {
+    let options = CollectorOptions {
+        width: plan.meter.schema().statistics.len(),
+        sort: plan.sort,
+        top: plan.top,
+        anonymiser: plan.anonymiser.clone(),
+        wait: !plan.is_live(),
+    };
+    let collector = Collector::new(open_outputs(plan)?, options);
+    Ok(collector.merging(plan.merge(workers)))
 }
 
 fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
