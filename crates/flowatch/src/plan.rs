@@ -146,49 +146,8 @@ impl Plan {
             ModelArgument::Cooperative => Model::Cooperative,
         };
         let queues = usize::from(arguments.queues);
-        if model == Model::RunToCompletion {
-            for (flag, given) in [
-                ("--monitors", arguments.monitors.is_some()),
-                ("--ring", arguments.ring.is_some()),
-            ] {
-                if given {
-                    return Err(format!(
-                        "{flag} needs --model pipeline or cooperative: run to completion has no monitors behind a ring"
-                    ));
-                }
-            }
-        }
-        match &source {
-            Source::Files(_) if arguments.promiscuous => {
-                return Err("--promiscuous is for interfaces (-i), not for files".into());
-            }
-            Source::Files(_) if arguments.ring_memory.is_some() => {
-                return Err("--ring-memory is for interfaces (-i), not for files".into());
-            }
-            Source::Live(names)
-                if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
-            {
-                return Err("--ring-memory is for the kernel's interfaces: a device of DPDK has --rx-ring and --pool-size".into());
-            }
-            Source::Files(inputs) if queues > 1 => {
-                if model != Model::RunToCompletion {
-                    return Err("--queues with files is for run to completion; the other models read them with one \
-                                receiver: use --monitors".into());
-                }
-                if inputs.iter().any(is_read_once) {
-                    return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
-                                --monitors".into());
-                }
-            }
-            Source::Live(interfaces)
-                if arguments.count.is_some() && interfaces.len() * queues > 1 =>
-            {
-                return Err(
-                    "-c counts the packets of one queue: give one interface and --queues 1".into(),
-                );
-            }
-            _ => {}
-        }
+        fits_model(&arguments, model)?;
+        fits_source(&arguments, &source, model)?;
         let outputs = outputs(&arguments.outputs)?;
         if arguments.rotate.is_some() && outputs.is_empty() {
             return Err("--rotate: no file is written; add -o csv:flows.csv or the like".into());
@@ -201,49 +160,18 @@ impl Plan {
             .map(|cores| cores.0.clone())
             .unwrap_or_default();
         check_cores(&cores).map_err(|error| error.to_string())?;
-        let timeouts = timeouts(&arguments);
-        let seed = arguments.seed.map_or_else(random_seed, Ok)?;
-        let statistics = Selection::parse(
-            &arguments.statistics,
-            arguments
-                .estimator
-                .parse()
-                .map_err(|error: SelectionError| error.to_string())?,
-        )
-        .map_err(|error| error.to_string())?;
-        let meter = MeterOptions {
-            flow: match flow(arguments.flow, &statistics, &arguments.table)? {
-                FlowArgument::FiveTuple => FlowDefinition::FiveTuple,
-                FlowArgument::Bidirectional => FlowDefinition::Bidirectional,
-                FlowArgument::Src => FlowDefinition::Source,
-                FlowArgument::Dst => FlowDefinition::Destination,
-                FlowArgument::SrcDst => FlowDefinition::SourceDestination,
-                FlowArgument::Rss => FlowDefinition::Rss,
-            },
-            vlan: arguments.vlan,
-            table: arguments.table.parse::<TableKind>()?,
-            hash: engine::hash(&arguments)?,
-            seed,
-            flows_max: flows_max(arguments.max_flows, &source)?,
-            timeouts,
-            garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
-            applications: applications(&arguments, &statistics)?,
-            statistics,
-            populate: live,
-            ..MeterOptions::default()
-        };
+        let meter = meter(&arguments, &source)?;
         let flow = meter.flow;
         community_id(&arguments, flow)?;
         let level = engine::level(&arguments)?;
-        if live {
-            let receivers = receivers(&source, queues);
+        let receivers = receivers(&source, queues);
+        let monitors = arguments.monitors.map_or(1, usize::from);
+        if live && level == Level::Flow {
             let tables = match model {
                 Model::RunToCompletion => receivers,
-                _ => receivers * arguments.monitors.map_or(1, usize::from),
+                _ => receivers * monitors,
             };
-            if level == Level::Flow {
-                engine::tables_fit(&meter, tables)?;
-            }
+            engine::tables_fit(&meter, tables)?;
         }
         Ok(Self {
             filter: filter::expression(&arguments.filter, &source)?,
@@ -255,14 +183,10 @@ impl Plan {
             model,
             level,
             schedules: engine::schedules(&arguments),
-            acquisition: engine::acquisition(
-                &arguments,
-                &meter.statistics,
-                receivers(&source, queues),
-            )?,
+            acquisition: engine::acquisition(&arguments, &meter.statistics, receivers)?,
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
-            monitors: arguments.monitors.map_or(1, usize::from),
+            monitors,
             ring: ring(arguments.ring)?,
             cores,
             meter,
@@ -350,6 +274,93 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
             Ok(Source::Files(inputs))
         }
     }
+}
+
+/// Refuses what the model of the threads has no use for.
+fn fits_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
+    if model == Model::RunToCompletion {
+        for (flag, given) in [
+            ("--monitors", arguments.monitors.is_some()),
+            ("--ring", arguments.ring.is_some()),
+        ] {
+            if given {
+                return Err(format!(
+                    "{flag} needs --model pipeline or cooperative: run to completion has no monitors behind a ring"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what the source has no use for, or would have another meaning for.
+fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
+    let queues = usize::from(arguments.queues);
+    match source {
+        Source::Files(_) if arguments.promiscuous => {
+            return Err("--promiscuous is for interfaces (-i), not for files".into());
+        }
+        Source::Files(_) if arguments.ring_memory.is_some() => {
+            return Err("--ring-memory is for interfaces (-i), not for files".into());
+        }
+        Source::Live(names)
+            if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
+        {
+            return Err("--ring-memory is for the kernel's interfaces: a device of DPDK has --rx-ring and --pool-size".into());
+        }
+        Source::Files(inputs) if queues > 1 => {
+            if model != Model::RunToCompletion {
+                return Err("--queues with files is for run to completion; the other models read them with one \
+                            receiver: use --monitors".into());
+            }
+            if inputs.iter().any(is_read_once) {
+                return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
+                            --monitors".into());
+            }
+        }
+        Source::Live(interfaces) if arguments.count.is_some() && interfaces.len() * queues > 1 => {
+            return Err(
+                "-c counts the packets of one queue: give one interface and --queues 1".into(),
+            );
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is kept of each flow, and where.
+fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, String> {
+    let timeouts = timeouts(arguments);
+    let seed = arguments.seed.map_or_else(random_seed, Ok)?;
+    let statistics = Selection::parse(
+        &arguments.statistics,
+        arguments
+            .estimator
+            .parse()
+            .map_err(|error: SelectionError| error.to_string())?,
+    )
+    .map_err(|error| error.to_string())?;
+    Ok(MeterOptions {
+        flow: match flow(arguments.flow, &statistics, &arguments.table)? {
+            FlowArgument::FiveTuple => FlowDefinition::FiveTuple,
+            FlowArgument::Bidirectional => FlowDefinition::Bidirectional,
+            FlowArgument::Src => FlowDefinition::Source,
+            FlowArgument::Dst => FlowDefinition::Destination,
+            FlowArgument::SrcDst => FlowDefinition::SourceDestination,
+            FlowArgument::Rss => FlowDefinition::Rss,
+        },
+        vlan: arguments.vlan,
+        table: arguments.table.parse::<TableKind>()?,
+        hash: engine::hash(arguments)?,
+        seed,
+        flows_max: flows_max(arguments.max_flows, source)?,
+        timeouts,
+        garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
+        applications: applications(arguments, &statistics)?,
+        statistics,
+        populate: matches!(source, Source::Live(_)),
+        ..MeterOptions::default()
+    })
 }
 
 /// The flow definition: an analysis needs both sides of a flow in one, and no two flows in one.
