@@ -3,8 +3,8 @@
 use super::Experiment;
 use super::context::{Condition, Context, VIRTUAL_CLOCK, cost_table, mpps, outcome};
 use super::real_time::{
-    Card, Load, RealCondition, SOFTWARE_NIC, cores, drop_ratios, lost_of, ratio_text, real_table,
-    real_trials, tell,
+    Card, Load, Real, RealCondition, SOFTWARE_NIC, cores, drop_ratios, lost_of, ratio_text,
+    real_table, real_trials, tell,
 };
 use crate::monitor::Monitor;
 use crate::outcome::{Comparison, Finding, Holds, Outcome};
@@ -26,6 +26,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FLOWS: u32 = 1 << 16;
+
+const MODELS: [Model; 3] = [Model::RunToCompletion, Model::Pipeline, Model::Cooperative];
+
+const PAPER: &str = "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
+    thousand times what SCHED_OTHER does.";
 
 /// Runtime and period of the deadline scheduler; the paper's period of 20 µs is below the kernel's least.
 const RUNTIME: Duration = Duration::from_micros(900);
@@ -92,53 +97,11 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         time: Duration::from_millis(context.pick(400, 10_000)),
         repetitions: context.repetitions(3, 10),
     };
-    let mut real: Vec<RealCondition> = Vec::new();
-    for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
-        for (name, schedule) in schedules() {
-            let mut monitor = Monitor::counting(FLOWS as usize).with_model(model);
-            // A deadline thread may not be kept on one core: the kernel wants it free to move.
-            if schedule.is_deadline() {
-                monitor.options.cores = Vec::new();
-            } else {
-                monitor.options.cores = cores().1;
-            }
-            monitor.options.schedules = vec![schedule];
-            real.push(RealCondition {
-                name: format!("{}, {name}", model_name(model)),
-                card: Card::default(),
-                monitor,
-            });
-        }
-    }
     context.say("models and schedulers over the software NIC");
+    let real = real_conditions();
     match real_trials(context, &traffic, load, &real) {
         Ok(results) => {
-            let mut figure = Figure::new(
-                "models",
-                "Packet drop ratio at 14.88 Mpps in real time, 2¹⁶ uniform flows; mean of the trials with its \
-                 bootstrap 95 % interval. Pale: nothing was lost, the bound that this sets.",
-                Axis::names(
-                    "programming model",
-                    [Model::RunToCompletion, Model::Pipeline, Model::Cooperative].map(model_name),
-                ),
-                Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
-            );
-            for (index, (name, _)) in schedules().into_iter().enumerate() {
-                let points = (0..3)
-                    .map(|model| {
-                        let trials = &results[model * 3 + index];
-                        let (lost, offered) = lost_of(trials);
-                        let mut point = Point::ratio(model as f64, lost, offered);
-                        let interval = context.mean(&drop_ratios(trials));
-                        if lost > 0 && interval.low > 0.0 {
-                            point.error = Some((interval.low, interval.high));
-                        }
-                        point
-                    })
-                    .collect();
-                figure.series.push(Series::bars(name, points));
-            }
-            outcome.figures.push(figure);
+            outcome.figures.push(drop_figure(context, &results));
             outcome.tables.push(real_table(
                 context,
                 "real",
@@ -146,67 +109,14 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 &real,
                 &results,
             ));
-            let ratio = |index: usize| mean(&drop_ratios(&results[index]));
-            let (completion, pipeline) = (ratio(0), ratio(3));
-            let deadline = ratio(2);
-            outcome.comparisons.push(Comparison {
-                what: "drop ratio, run to completion against pipeline (other)".into(),
-                paper: "4.8 against 2.6 × 10⁻⁷: 1.8 times".into(),
-                here: format!(
-                    "{} against {}",
-                    ratio_text(completion),
-                    ratio_text(pipeline)
-                ),
-            });
-            outcome.comparisons.push(Comparison {
-                what: "drop ratio under SCHED_DEADLINE against SCHED_OTHER (run to completion)"
-                    .into(),
-                paper: "about 1000 times".into(),
-                here: format!(
-                    "{} against {}",
-                    ratio_text(deadline),
-                    ratio_text(completion)
-                ),
-            });
-            let worse = deadline > completion;
-            let known = [0, 2, 3]
-                .iter()
-                .all(|&index| tell(&results[index], load.repetitions));
-            outcome.findings.push(Finding {
-                paper: "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
-                        thousand times what SCHED_OTHER does."
-                    .into(),
-                holds: if !known {
-                    Holds::Unknown
-                } else if worse && completion > pipeline {
-                    Holds::Yes
-                } else if worse {
-                    Holds::Partly
-                } else {
-                    Holds::No
-                },
-                because: format!(
-                    "{} The pipeline's second thread shares a core with the generator here ({} cores for three busy \
-                     threads), so its figure is no fair one, and all ratios are those of a machine that stalls.",
-                    if !known {
-                        "Not every condition had a valid trial: the generator could not keep its rate."
-                    } else if worse {
-                        "SCHED_DEADLINE loses more than SCHED_OTHER: the thread is throttled at the end of its runtime."
-                    } else {
-                        "SCHED_DEADLINE loses no more than SCHED_OTHER: the stalls of the machine outweigh it."
-                    },
-                    hw::cores::allowed().len()
-                ),
-            });
+            judge(&mut outcome, &results, load.repetitions);
         }
         Err(error) => {
             outcome
                 .notes
                 .push(format!("Not measured in real time: {error}."));
             outcome.findings.push(Finding {
-                paper: "Run to completion loses about 1.8 times what the pipeline loses; SCHED_DEADLINE loses a \
-                        thousand times what SCHED_OTHER does."
-                    .into(),
+                paper: PAPER.into(),
                 holds: Holds::Unknown,
                 because: format!("Schedulers and pipelines need real time: {error}."),
             });
@@ -225,4 +135,107 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         ),
     ];
     Ok(outcome)
+}
+
+/// Every model under every scheduler.
+fn real_conditions() -> Vec<RealCondition> {
+    let mut real: Vec<RealCondition> = Vec::new();
+    for model in MODELS {
+        for (name, schedule) in schedules() {
+            let mut monitor = Monitor::counting(FLOWS as usize).with_model(model);
+            // A deadline thread may not be kept on one core: the kernel wants it free to move.
+            if schedule.is_deadline() {
+                monitor.options.cores = Vec::new();
+            } else {
+                monitor.options.cores = cores().1;
+            }
+            monitor.options.schedules = vec![schedule];
+            real.push(RealCondition {
+                name: format!("{}, {name}", model_name(model)),
+                card: Card::default(),
+                monitor,
+            });
+        }
+    }
+    real
+}
+
+/// What each of them dropped.
+fn drop_figure(context: &Context<'_>, results: &[Vec<Real>]) -> Figure {
+    let mut figure = Figure::new(
+        "models",
+        "Packet drop ratio at 14.88 Mpps in real time, 2¹⁶ uniform flows; mean of the trials with its \
+         bootstrap 95 % interval. Pale: nothing was lost, the bound that this sets.",
+        Axis::names("programming model", MODELS.map(model_name)),
+        Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
+    );
+    for (index, (name, _)) in schedules().into_iter().enumerate() {
+        let points = (0..MODELS.len())
+            .map(|model| {
+                let trials = &results[model * 3 + index];
+                let (lost, offered) = lost_of(trials);
+                let mut point = Point::ratio(model as f64, lost, offered);
+                let interval = context.mean(&drop_ratios(trials));
+                if lost > 0 && interval.low > 0.0 {
+                    point.error = Some((interval.low, interval.high));
+                }
+                point
+            })
+            .collect();
+        figure.series.push(Series::bars(name, points));
+    }
+    figure
+}
+
+/// Holds the drop ratios against the paper's, of so many trials each.
+fn judge(outcome: &mut Outcome, results: &[Vec<Real>], repetitions: usize) {
+    let ratio = |index: usize| mean(&drop_ratios(&results[index]));
+    let (completion, pipeline) = (ratio(0), ratio(3));
+    let deadline = ratio(2);
+    outcome.comparisons.push(Comparison {
+        what: "drop ratio, run to completion against pipeline (other)".into(),
+        paper: "4.8 against 2.6 × 10⁻⁷: 1.8 times".into(),
+        here: format!(
+            "{} against {}",
+            ratio_text(completion),
+            ratio_text(pipeline)
+        ),
+    });
+    outcome.comparisons.push(Comparison {
+        what: "drop ratio under SCHED_DEADLINE against SCHED_OTHER (run to completion)".into(),
+        paper: "about 1000 times".into(),
+        here: format!(
+            "{} against {}",
+            ratio_text(deadline),
+            ratio_text(completion)
+        ),
+    });
+    let worse = deadline > completion;
+    let known = [0, 2, 3]
+        .iter()
+        .all(|&index| tell(&results[index], repetitions));
+    outcome.findings.push(Finding {
+        paper: PAPER.into(),
+        holds: if !known {
+            Holds::Unknown
+        } else if worse && completion > pipeline {
+            Holds::Yes
+        } else if worse {
+            Holds::Partly
+        } else {
+            Holds::No
+        },
+        because: format!(
+            "{} The pipeline's second thread shares a core with the generator here ({} cores for three busy \
+             threads), so its figure is no fair one, and all ratios are those of a machine that stalls.",
+            if !known {
+                "Not every condition had a valid trial: the generator could not keep its rate."
+            } else if worse {
+                "SCHED_DEADLINE loses more than SCHED_OTHER: the thread is throttled at the end of its runtime."
+            } else {
+                "SCHED_DEADLINE loses no more than SCHED_OTHER: the stalls of the machine outweigh it."
+            },
+            hw::cores::allowed().len()
+        ),
+    });
 }
