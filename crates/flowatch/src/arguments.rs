@@ -263,7 +263,7 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) quiet: bool,
 
-    /// Stop after this many packets.
+    /// Stop after this many packets, of all interfaces and queues together.
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = count, help_heading = "Input")]
     pub(crate) count: Option<u64>,
 

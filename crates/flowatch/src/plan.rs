@@ -318,11 +318,6 @@ fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Res
                             --monitors".into());
             }
         }
-        Source::Live(interfaces) if arguments.count.is_some() && interfaces.len() * queues > 1 => {
-            return Err(
-                "-c counts the packets of one queue: give one interface and --queues 1".into(),
-            );
-        }
         _ => {}
     }
     Ok(())

@@ -14,7 +14,7 @@ use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
 use export::{ExportError, ExportOptions};
 use flow::Meter;
 use port::af_packet::{self, Wait};
-use port::{Port, PortError};
+use port::{Limit, Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -245,7 +245,13 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
             }
         }
     }
-    ports.into_iter().map(|port| wrap(plan, port)).collect()
+    // Queues of a link share their packets out; threads that read a file all have all of them.
+    let shared = plan.count.map(Limit::new);
+    let wrap = |port| match plan.source {
+        Source::Live(_) => wrap(plan, port, shared.clone()),
+        Source::Files(_) => wrap(plan, port, plan.count.map(Limit::new)),
+    };
+    ports.into_iter().map(wrap).collect()
 }
 
 /// How the interface of a source is opened.
@@ -272,12 +278,16 @@ fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError>
 }
 
 /// The filter and the limit around a port.
-fn wrap(plan: &Plan, mut port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError> {
+fn wrap(
+    plan: &Plan,
+    mut port: Box<dyn Port>,
+    limit: Option<Limit>,
+) -> Result<Box<dyn Port>, PortError> {
     if let Some(filter) = &plan.filter {
         port = Box::new(port::Filtered::new(port, filter)?);
     }
-    if let Some(count) = plan.count {
-        port = Box::new(port::Limited::new(port, count));
+    if let Some(limit) = limit {
+        port = Box::new(port::Limited::new(port, limit));
     }
     Ok(port)
 }

@@ -30,7 +30,7 @@ pub use frame::{
     Burst, COUNTED_MAX, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
 };
 pub use frame_pool::FramePool;
-pub use limit::Limited;
+pub use limit::{Limit, Limited};
 pub use memory::MemoryPort;
 pub use memory_link::{MemoryReceiver, MemorySender, memory_link};
 pub use null::NullSink;

@@ -102,7 +102,7 @@ impl<W: Wrapper> Port for W {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Faults, Faulty, Filtered, Limited};
+    use crate::{Faults, Faulty, Filtered, Limit, Limited};
 
     const ODD: Counted = Counted {
         frames: 6,
@@ -170,10 +170,13 @@ mod tests {
         let mut boxed = Box::new(Odd::default()) as Box<dyn Port>;
         assert!(matches!(Port::count(&mut boxed), Ok(Received::Burst(ODD))));
         let wrappers: [Box<dyn Port>; 4] = [
-            Box::new(Limited::new(Odd::default(), 1)),
+            Box::new(Limited::new(Odd::default(), Limit::new(1))),
             Box::new(Filtered::new(Odd::default(), "udp").unwrap()),
             Box::new(Faulty::new(Odd::default(), Faults::default())),
-            Box::new(Limited::new(Box::new(Odd::default()) as Box<dyn Port>, 1)),
+            Box::new(Limited::new(
+                Box::new(Odd::default()) as Box<dyn Port>,
+                Limit::new(1),
+            )),
         ];
         for mut port in wrappers {
             assert_eq!(port.name(), "odd");

@@ -78,7 +78,7 @@ fn a_capture_behind_a_device_gives_the_records_of_the_file() {
         );
         let expected = timeless(expected);
         for eal in memory {
-            // `-c` needs one queue, which this is; the device itself never ends.
+            // The device itself never ends.
             let device = format!("-i dpdk:net_pcap0,rx_pcap={} -c {packets}", path.display());
             let live = format!("{device} -q --summary none --whole-flows -o csv {flags} {eal}");
             assert_eq!(timeless(run(&mut watch(&live))), expected, "{live}");

@@ -391,13 +391,16 @@ fn a_count_ends_a_read_and_a_live_run_exactly() {
     assert_eq!(Summary::balanced(&filtered).number("/books/received"), 5);
 
     let namespace = Namespace::new();
-    let running = listen(&namespace, "-c 5");
-    send_datagrams(&namespace);
-    let outcome = running.finish();
-    let summary = Summary::balanced(&outcome);
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(summary.number("/books/received"), 5);
-    assert_eq!(summary.number("/books/in_flows"), 5);
+    // The queues of a link keep one count.
+    for queues in [1, 3] {
+        let running = listen(&namespace, &format!("-c 5 --queues {queues}"));
+        send_datagrams(&namespace);
+        let outcome = running.finish();
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert_eq!(summary.number("/books/received"), 5, "{queues} queues");
+        assert_eq!(summary.number("/books/in_flows"), 5, "{queues} queues");
+    }
 }
 
 #[test]
