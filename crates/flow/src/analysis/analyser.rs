@@ -229,23 +229,25 @@ impl Analyser {
             ..
         } = self;
         let (mut tcp_states, mut names) = (tcp_states.as_mut(), names.as_mut());
-        let packets = &batch.packets()[start..end];
-        let segments = &batch.segments()[start..end];
-        for (index, (packet, segment)) in packets.iter().zip(segments).enumerate() {
-            let at = start + index;
-            if let Some(&ahead) = burst[..packets_end].get(at + VOLUMES_AHEAD) {
+        // All as long as what was found, so that one look at a place is one for each of them.
+        let handles = &burst[..packets_end];
+        let packets = &batch.packets()[..packets_end];
+        let segments = &batch.segments()[..packets_end];
+        for at in start..end.min(packets_end) {
+            if let Some(&ahead) = handles.get(at + VOLUMES_AHEAD) {
                 volumes.prefetch(ahead, VOLUME_LINES);
             }
             if at + AHEAD < packets_end
-                && let Some(ahead) = volumes.get(burst[at + AHEAD])
+                && let Some(ahead) = volumes.get(handles[at + AHEAD])
                 && let Some(tcp_states) = &tcp_states
                 && ahead.tcp != NONE
             {
-                let direction = batch.packets()[at + AHEAD].direction;
+                let direction = packets[at + AHEAD].direction;
                 let side = usize::from(direction ^ ahead.initiator);
-                tcp_states.prefetch(ahead.tcp, Tcp::lines(side, &batch.segments()[at + AHEAD]));
+                tcp_states.prefetch(ahead.tcp, Tcp::lines(side, &segments[at + AHEAD]));
             }
-            let Some(volume) = volumes.get_mut(burst[at]) else {
+            let (packet, segment) = (&packets[at], &segments[at]);
+            let Some(volume) = volumes.get_mut(handles[at]) else {
                 continue;
             };
             let side = usize::from(packet.direction ^ volume.initiator);
