@@ -1,4 +1,4 @@
-//! DNS messages: the first question and its answer, and whose name an address is.
+//! DNS messages: the first question and the answer to it, and whose name an address is.
 
 use super::Segment;
 use super::reader::{AnswersGo, Reader};
@@ -84,19 +84,58 @@ impl Reader {
         let Some(header) = Header::read(bytes) else {
             return false;
         };
+        // Where it is: it is more than a kilobyte.
         if header.is_response {
-            self.note_dns_response(cut, state, segment, bytes);
+            if let Some(message) = &Message::read(bytes) {
+                self.note_dns_response(cut, state, segment, message);
+            }
         } else {
             if state.queries == 0 {
-                state.time = Nanoseconds::new(segment.time_ns);
-                state.id = header.id;
-                if let Some(message) = &Message::read(bytes) {
-                    self.note_question(cut, state, message);
-                }
+                self.note_first_query(cut, state, segment, header.id, &Message::read(bytes));
             }
             state.queries = state.queries.saturating_add(1);
         }
         true
+    }
+
+    /// Notes what is asked. A response that was seen before stays only if it is the answer.
+    fn note_first_query(
+        &mut self,
+        cut: &mut Cut,
+        state: &mut DnsState,
+        segment: &Segment<'_>,
+        id: u16,
+        message: &Option<Message>,
+    ) {
+        let message = message.as_ref();
+        if state.is_answered && !self.belongs(state, id, segment.direction, message) {
+            self.texts.release(state.query);
+            self.texts.release(state.addresses);
+            *state = DnsState {
+                responses: state.responses,
+                ..DnsState::default()
+            };
+        }
+        state.id = id;
+        state.asked_by = segment.direction;
+        state.time = Nanoseconds::new(segment.time_ns);
+        if let Some(message) = message {
+            self.note_question(cut, state, message);
+        }
+    }
+
+    /// Whether a message of this id, asked or to be answered to `asked_by`, is of the question that is
+    /// told, so far as it repeats it: in multicast DNS one flow has the questions and the responses
+    /// of one host, all with the id 0.
+    fn belongs(&self, state: &DnsState, id: u16, asked_by: u8, message: Option<&Message>) -> bool {
+        let question = message.and_then(Message::question);
+        state.id == id
+            && state.asked_by == asked_by
+            && question.is_none_or(|(name, kind)| {
+                let name = name.as_str().as_bytes();
+                !state.has_query
+                    || state.query_type == kind && self.texts.is_name(state.query, name)
+            })
     }
 
     fn note_question(&mut self, cut: &mut Cut, state: &mut DnsState, message: &Message) {
@@ -114,18 +153,21 @@ impl Reader {
         cut: &mut Cut,
         state: &mut DnsState,
         segment: &Segment<'_>,
-        bytes: &[u8],
+        message: &Message,
     ) {
-        // Where it is: it is more than a kilobyte.
-        let message = Message::read(bytes);
-        let Some(message) = &message else {
-            return;
-        };
-        if !state.has_latency && state.queries > 0 && state.id == message.header.id {
-            state.time = state.time.until(segment.time_ns);
-            state.has_latency = true;
+        let asked_by = segment.direction ^ 1;
+        let asked = state.queries > 0;
+        if !asked && state.responses == 0 {
+            state.id = message.header.id;
+            state.asked_by = asked_by;
         }
-        if state.responses == 0 {
+        let id = message.header.id;
+        if !state.is_answered && self.belongs(state, id, asked_by, Some(message)) {
+            state.is_answered = true;
+            if asked {
+                state.time = state.time.until(segment.time_ns);
+                state.has_latency = true;
+            }
             self.note_question(cut, state, message);
             state.response_code = message.response_code;
             // Of an update the second count is that of its prerequisites (RFC 2136 section 2.2).
@@ -189,15 +231,15 @@ impl Reader {
 
     /// The record of the messages; their texts are given back.
     pub(super) fn dns_record(&mut self, state: &DnsState) -> Option<Box<DnsRecord>> {
-        let responded = state.responses > 0;
-        if state.queries == 0 && !responded {
+        let answered = state.is_answered;
+        if state.queries == 0 && state.responses == 0 {
             return None;
         }
         Some(Box::new(DnsRecord {
             query: self.texts.take(state.query),
             query_type: state.has_query.then_some(state.query_type),
-            response_code: responded.then_some(state.response_code),
-            answers: responded.then_some(state.answers),
+            response_code: answered.then_some(state.response_code),
+            answers: answered.then_some(state.answers),
             addresses: self.texts.take(state.addresses),
             ttl_s: state.has_ttl.then_some(state.ttl_s),
             latency_ns: state.has_latency.then_some(state.time.span()),

@@ -116,15 +116,15 @@ pub struct DnsRecord {
     pub query: Option<NameText>,
     /// Its type.
     pub query_type: Option<u16>,
-    /// Response code of the first response (with the bits of EDNS).
+    /// Response code of the response to it (with the bits of EDNS).
     pub response_code: Option<u16>,
-    /// Answers in the first response.
+    /// Answers in that response.
     pub answers: Option<u16>,
-    /// Addresses in the first response, a comma between two.
+    /// Addresses in that response, a comma between two.
     pub addresses: Option<NameText>,
-    /// The least time to live of the answers of the first response, in seconds.
+    /// The least time to live of its answers, in seconds.
     pub ttl_s: Option<u32>,
-    /// From the first query to its response.
+    /// From the first query to the response to it.
     pub latency_ns: Option<u64>,
     /// Queries in the flow.
     pub queries: u32,

@@ -306,13 +306,18 @@ pub(super) struct DnsState {
     pub(super) queries: u32,
     pub(super) responses: u32,
     pub(super) ttl_s: u32,
-    /// Time of the first query, then, with `has_latency`, how long its response took.
+    /// Time of the first query, then, with `has_latency`, how long its answer took.
     pub(super) time: Nanoseconds,
     pub(super) query_type: u16,
     pub(super) response_code: u16,
     pub(super) answers: u16,
+    /// Of the first query, or of the first response where none was seen before it.
     pub(super) id: u16,
+    /// The direction of that query.
+    pub(super) asked_by: u8,
     pub(super) has_query: bool,
+    /// Whether the answer to it was seen.
+    pub(super) is_answered: bool,
     pub(super) has_ttl: bool,
     pub(super) has_latency: bool,
 }

@@ -144,6 +144,20 @@ impl TextPool {
             }
     }
 
+    /// Whether a text that is held is this name of DNS, whatever the case of its letters (RFC 4343), as
+    /// far as it was kept.
+    pub(super) fn is_name(&self, text: Text, name: &[u8]) -> bool {
+        let Some(first) = self.blocks.get(text.0) else {
+            return true;
+        };
+        let kept = &name[..name.len().min(TEXT_MAX)];
+        usize::from(first.length) == kept.len()
+            && self
+                .pieces(first)
+                .zip(kept.chunks(BLOCK_TEXT))
+                .all(|(held, piece)| held.eq_ignore_ascii_case(piece))
+    }
+
     /// Puts a text in that is not there, held by nobody yet: its handle, or 0 where there is no room.
     fn insert(&mut self, text: &[u8], hash: u32) -> u32 {
         let pieces = text.chunks(BLOCK_TEXT);
