@@ -14,6 +14,10 @@ const RUN: u8 = 5;
 /// (RFC 3550 appendix A.1).
 const DROPOUT_MAX: u16 = 3000;
 
+/// The longest difference of transit times that is told apart, nine years: 16 times that is the most
+/// that a jitter times 16 comes to, and fits into 63 bits.
+const DIFFERENCE_MAX_NS: i64 = 1 << 58;
+
 /// Reads a datagram of a flow that may be RTP, the `packets`-th with payload; false where it is not.
 pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> bool {
     let direction = usize::from(segment.direction & 1);
@@ -63,7 +67,7 @@ pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
                 lost: u32::try_from(lost).unwrap_or(u32::MAX),
                 out_of_order: u32::from(side.out_of_order),
                 jitter_ns: clock_rate(side.payload_type)
-                    .map(|_| f64::from(side.jitter_16_ns) / 16.0),
+                    .map(|_| side.jitter_16.span() as f64 / 16.0),
                 rtcp_packets: u32::from(side.rtcp),
             })
         })
@@ -100,14 +104,112 @@ fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
         let arrived = time_ns.saturating_sub(side.arrival.get());
         let ticks = i64::from(rtp.timestamp.wrapping_sub(side.timestamp).cast_signed());
         let sent = ticks.saturating_mul(1_000_000_000) / i64::from(rate);
-        let difference = arrived.saturating_sub(sent).unsigned_abs();
-        let difference = difference.min(u64::from(u32::MAX) / 16) as u32;
+        let difference = arrived.saturating_sub(sent).saturating_abs();
+        let difference = difference.min(DIFFERENCE_MAX_NS);
         // J += (|D| - J) / 16, with J kept times 16 as in RFC 3550 appendix A.8.
-        let jitter = side.jitter_16_ns;
-        side.jitter_16_ns = jitter
-            .saturating_add(difference)
-            .saturating_sub((jitter + 8) >> 4);
+        let jitter = side.jitter_16.get();
+        side.jitter_16 = Nanoseconds::new(jitter + difference - ((jitter + 8) >> 4));
     }
     side.timestamp = rtp.timestamp;
     side.arrival = Nanoseconds::new(time_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// PCMU, by arrival and number of 20 ms: the jitter that is told, in nanoseconds.
+    fn jitter(packets: &[(i64, u32)]) -> f64 {
+        let mut state = RtpState::default();
+        for (at, &(time_ns, number)) in packets.iter().enumerate() {
+            let mut payload = vec![0x80, 0];
+            payload.extend((number as u16).to_be_bytes());
+            payload.extend(number.wrapping_mul(160).to_be_bytes());
+            payload.extend([1, 2, 3, 4]);
+            let segment = Segment {
+                time_ns,
+                direction: 0,
+                protocol: 17,
+                tcp_flags: 0,
+                sequence: 0,
+                source_port: 30_000,
+                destination_port: 30_000,
+                payload: &payload,
+                payload_length: 12,
+            };
+            assert!(read(&mut state, at.min(255) as u8, &segment));
+        }
+        let [side, _] = records(&state);
+        side.unwrap().jitter_ns.unwrap()
+    }
+
+    /// The same by RFC 3550 section 6.4.1, without rounding.
+    fn expected(packets: &[(i64, u32)]) -> f64 {
+        let transit = |&(time_ns, number): &(i64, u32)| time_ns as f64 - f64::from(number) * 2e7;
+        packets.windows(2).fold(0.0, |jitter, pair| {
+            let difference = (transit(&pair[1]) - transit(&pair[0])).abs();
+            jitter + (difference - jitter) / 16.0
+        })
+    }
+
+    fn check(packets: &[(i64, u32)]) {
+        let (jitter, expected) = (jitter(packets), expected(packets));
+        assert!((jitter - expected).abs() < 2.0, "{jitter}, not {expected}");
+    }
+
+    fn on_time(count: u32) -> Vec<(i64, u32)> {
+        (0..count)
+            .map(|at| (i64::from(at) * 20_000_000, at))
+            .collect()
+    }
+
+    #[test]
+    fn packets_that_were_held_back_for_long_count_in_full() {
+        for held_back_ns in [100_000_000, 1_000_000_000, 30_000_000_000] {
+            let mut packets = on_time(530);
+            let released = packets[500].0 + held_back_ns;
+            for (packet, behind) in packets[500..].iter_mut().zip(0..) {
+                packet.0 = packet.0.max(released + behind * 100_000);
+            }
+            check(&packets);
+        }
+    }
+
+    #[test]
+    fn duplicates_that_come_late_count_in_full() {
+        let mut packets = on_time(203);
+        for (at, packet) in packets.iter_mut().enumerate() {
+            packet.1 = match at {
+                0..100 => at,
+                100..103 => at - 50,
+                _ => at - 3,
+            } as u32;
+        }
+        check(&packets);
+    }
+
+    #[test]
+    fn the_longest_differences_do_not_overflow() {
+        let ends = [i64::MIN, i64::MAX].into_iter().cycle();
+        let mut packets = on_time(400);
+        for (packet, end) in packets[10..].iter_mut().zip(ends) {
+            packet.0 = end;
+        }
+        let jitter = jitter(&packets);
+        assert!(jitter > 0.9 * DIFFERENCE_MAX_NS as f64 && jitter < DIFFERENCE_MAX_NS as f64 + 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn jitter_is_as_rfc_3550_computes_it(
+            delays in prop::collection::vec(0i64..20_000_000_000, 10..300),
+        ) {
+            let mut packets = on_time(delays.len() as u32);
+            for (packet, delay) in packets.iter_mut().zip(delays) {
+                packet.0 += delay;
+            }
+            check(&packets);
+        }
+    }
 }

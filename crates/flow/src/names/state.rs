@@ -387,9 +387,9 @@ pub(super) struct RtpSide {
     pub(super) packets: u32,
     /// Highest sequence number, with the number of times that it wrapped in the upper half.
     pub(super) highest: u32,
-    /// Jitter in nanoseconds, times 16.
-    pub(super) jitter_16_ns: u32,
     pub(super) timestamp: u32,
+    /// Jitter, times 16.
+    pub(super) jitter_16: Nanoseconds,
     pub(super) arrival: Nanoseconds,
     /// The first sequence number.
     pub(super) first: u16,
