@@ -220,7 +220,7 @@ fn what_the_analyser_found_is_in_its_columns() {
         tcp: Some(flow::analysis::Tcp::default()),
         names: Some(NamesRecord {
             http: Some(Box::new(HttpRecord {
-                method: Some("POST"),
+                method: Some("POST".into()),
                 host: Some("example.com".into()),
                 status: Some(204),
                 requests: 2,

@@ -142,7 +142,7 @@ fn names_of(found: &NamesRecord, start_ns: i64) -> Names<'_> {
         names.http_requests = http.requests.into();
         names.http_responses = http.responses.into();
         names.http_status = http.status.unwrap_or(0);
-        names.http_post = http.method == Some("POST");
+        names.http_post = http.method.as_deref() == Some("POST");
         names.http_host = http.host.as_deref();
     }
     if let Some(tls) = &found.tls {

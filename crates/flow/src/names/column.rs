@@ -242,7 +242,7 @@ columns! {
     }
     Http {
         "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request (RFC 9112 section 3.1)."
-            = |r| r.http.as_ref().and_then(|h| h.method).map_or(NameValue::None, NameValue::Text);
+            = |r| text(r.http.as_ref().map(|h| &h.method));
         "httpRequestHost" Text "" [460] "" "Host field of that request (RFC 9110 section 7.2)."
             = |r| text(r.http.as_ref().map(|h| &h.host));
         "httpRequestTarget" Text "" [461] "" "Target of that request as it was sent (RFC 9112 section 3.2), up to 255 bytes."

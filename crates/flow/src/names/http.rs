@@ -2,10 +2,11 @@
 
 use super::Segment;
 use super::reader::Reader;
-use super::record::{Cut, HttpRecord};
+use super::record::{Cut, HttpRecord, NameText};
 use super::state::{Common, HttpState, Messages, Nanoseconds, Protocol, TcpState};
 use super::tcp_stream::Verdict;
-use wire::app::http::{self, Begins, Body, Head, Method};
+use super::text_pool::TEXT_MAX;
+use wire::app::http::{self, Begins, Body, Head, METHOD_MAX, Method};
 use wire::app::tls;
 
 impl Reader {
@@ -108,15 +109,31 @@ impl Reader {
             state.time = Nanoseconds::new(segment.time_ns);
             state.method = Some(head.method);
             state.host = self.keep(cut, head.host.unwrap_or_default());
-            let target = head.target.as_bytes();
-            state.target = self.keep(cut, &target[..target.len().min(TARGET_MAX)]);
-            if target.len() > TARGET_MAX {
-                cut.add(Cut::TEXT);
-            }
+            self.note_target(cut, state, head);
             state.user_agent = self.keep(cut, head.user_agent.unwrap_or_default());
         }
         state.requests = state.requests.saturating_add(1);
         state.bodiless = matches!(head.method.name(), "HEAD" | "CONNECT");
+    }
+
+    fn note_target(&mut self, cut: &mut Cut, state: &mut HttpState, head: &http::Request<'_>) {
+        let target = head.target.as_bytes();
+        let kept = &target[..target.len().min(TARGET_MAX)];
+        if kept.len() < target.len() {
+            cut.add(Cut::TEXT);
+        }
+        state.target = if head.method == Method::OTHER {
+            let mut line = std::mem::take(&mut self.list);
+            line.clear();
+            line.extend_from_slice(head.method_name.as_bytes());
+            line.push(b' ');
+            line.extend_from_slice(kept);
+            let text = self.keep(cut, &line);
+            self.list = line;
+            text
+        } else {
+            self.keep(cut, kept)
+        };
     }
 
     fn note_response(&mut self, cut: &mut Cut, state: &mut HttpState, head: &http::Response<'_>) {
@@ -132,10 +149,16 @@ impl Reader {
         if state.requests == 0 && state.responses == 0 {
             return None;
         }
+        let mut method = state.method.map(|it| NameText::const_new(it.name()));
+        let mut target = self.texts.take(state.target);
+        if state.method == Some(Method::OTHER) {
+            let line = target.as_deref().and_then(|line| line.split_once(' '));
+            (method, target) = line.map(|(it, target)| (it.into(), target.into())).unzip();
+        }
         Some(Box::new(HttpRecord {
-            method: state.method.map(Method::name),
+            method,
             host: self.texts.take(state.host),
-            target: self.texts.take(state.target),
+            target,
             user_agent: self.texts.take(state.user_agent),
             status: (state.responses > 0).then_some(state.status),
             content_type: self.texts.take(state.content_type),
@@ -148,6 +171,9 @@ impl Reader {
 
 /// Bytes of a target that are kept: of all texts, they are the ones that the fewest flows share.
 const TARGET_MAX: usize = 255;
+
+/// A method without a number lies before its target in one text, which is not cut.
+const _: () = assert!(METHOD_MAX + 1 + TARGET_MAX <= TEXT_MAX);
 
 /// Where the message ends, of which `there` bytes are there.
 fn body_end(head: usize, body: Body, there: usize) -> Verdict {

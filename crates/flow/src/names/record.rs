@@ -136,7 +136,7 @@ pub struct DnsRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRecord {
     /// Method of the first request.
-    pub method: Option<&'static str>,
+    pub method: Option<NameText>,
     /// Host of the first request.
     pub host: Option<NameText>,
     /// Target of the first request.

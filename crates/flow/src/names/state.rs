@@ -285,6 +285,7 @@ pub(super) struct TlsState {
 pub(super) struct HttpState {
     pub(super) method: Option<Method>,
     pub(super) host: Text,
+    /// With [`Method::OTHER`], the method and a space before it.
     pub(super) target: Text,
     pub(super) user_agent: Text,
     pub(super) content_type: Text,

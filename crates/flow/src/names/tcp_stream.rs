@@ -337,9 +337,7 @@ impl Reader {
                 tcp.protocol = Protocol::Http;
                 return self.read_http(common, tcp, segment, bytes);
             }
-            http::Begins::Perhaps
-                if !tcp.sides[direction].is(side::COMPARED) && bytes.len() < 4 =>
-            {
+            http::Begins::Perhaps if !tcp.sides[direction].is(side::COMPARED) => {
                 return Verdict::More;
             }
             http::Begins::Perhaps | http::Begins::No => {}
@@ -392,7 +390,7 @@ pub(super) fn may_begin(segment: &Segment<'_>) -> bool {
     let Some(&first) = segment.payload.first() else {
         return true;
     };
-    tls::may_begin(first) || http::may_begin(first) || is_dns(segment)
+    tls::may_begin(first) || http::may_begin(segment.payload) || is_dns(segment)
 }
 
 /// Whether a segment goes to or from the port of DNS.

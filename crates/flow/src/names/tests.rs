@@ -278,12 +278,82 @@ fn requests_and_responses_are_counted_past_their_bodies() {
     let record = talk.end();
     let http = record.http.unwrap();
     assert_eq!((http.requests, http.responses), (3, 2));
-    assert_eq!(http.method, Some("POST"));
+    assert_eq!(http.method.as_deref(), Some("POST"));
     assert_eq!(http.target.as_deref(), Some("/a"));
     assert_eq!(http.host.as_deref(), Some("h.example:80"));
     assert_eq!(http.status, Some(404));
     assert_eq!(http.content_type.as_deref(), Some("text/plain"));
     assert_eq!(http.first_byte_ns, Some(1_000_000));
+}
+
+/// What a request tells that comes in pieces of so many bytes.
+fn http_told(request: &str, piece: usize) -> Option<(String, String, u32)> {
+    let mut talk = Talk::new(80);
+    talk.syn(0, 0);
+    for (at, bytes) in (0..).step_by(piece).zip(request.as_bytes().chunks(piece)) {
+        talk.say(0, 1 + at, bytes);
+    }
+    let record = talk.end();
+    assert_eq!(record.cut, Cut::default());
+    let http = record.http?;
+    Some((http.method?.into(), http.target?.into(), http.requests))
+}
+
+#[test]
+fn a_request_with_any_method_is_told() {
+    let known = [
+        "ACL",
+        "POST",
+        "PURGE",
+        "QUERY",
+        "BITS_POST",
+        "UPDATEREDIRECTREF",
+    ];
+    for method in known.into_iter().chain(["BREW", "get"]) {
+        let request = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
+        let told = Some((method.to_owned(), "/x".to_owned(), 1));
+        assert_eq!(http_told(&request, 1000), told);
+        let twice = Some((method.to_owned(), "/x".to_owned(), 2));
+        assert_eq!(http_told(&request.repeat(2), 1000), twice);
+        if known.contains(&method) {
+            for piece in [1, 2, 4, 5, 30] {
+                assert_eq!(http_told(&request, piece), told, "{piece}");
+            }
+        }
+        // Behind lines of another protocol: the first bytes of a segment are enough to look at it.
+        let mut talk = Talk::new(80);
+        talk.say(0, 1, b"HELLO a\r\n");
+        talk.say(0, 10, request.as_bytes());
+        assert_eq!(talk.end().http.unwrap().method.as_deref(), Some(method));
+    }
+    let far = format!("BREW /{} HTTP/1.1\r\n\r\n", "x".repeat(1000));
+    let mut talk = Talk::new(80);
+    talk.say(0, 1, far.as_bytes());
+    let record = talk.end();
+    assert!(record.cut.holds(Cut::TEXT));
+    let http = record.http.unwrap();
+    assert_eq!(http.method.as_deref(), Some("BREW"));
+    assert_eq!(http.target.unwrap().len(), 255);
+}
+
+#[test]
+fn empty_lines_before_a_request_hide_nothing() {
+    let request = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nok";
+    for lines in ["\r\n", "\r\n\r\n"] {
+        let told = Some(("POST".to_owned(), "/a".to_owned(), 2));
+        assert_eq!(
+            http_told(&format!("{lines}{request}").repeat(2), 1000),
+            told
+        );
+        // A line of its own.
+        let mut talk = Talk::new(80);
+        talk.syn(0, 0);
+        talk.say(0, 1, lines.as_bytes());
+        talk.say(0, 1 + lines.len() as u32, request.as_bytes());
+        let record = talk.end();
+        assert_eq!(record.http.unwrap().requests, 1);
+        assert_eq!(record.cut, Cut::default());
+    }
 }
 
 #[test]

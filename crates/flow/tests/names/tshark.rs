@@ -70,7 +70,7 @@ fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
         add("dns-count", format!("{}/{}", dns.queries, dns.responses));
     }
     if let Some(http) = &record.http {
-        if let Some(method) = http.method {
+        if let Some(method) = &http.method {
             let [host, target] = [&http.host, &http.target].map(text);
             add("http-request", format!("{method} {host} {target}"));
         }

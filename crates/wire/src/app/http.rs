@@ -7,34 +7,80 @@ use httparse::Status;
 /// The most header fields of a message that are read.
 const FIELDS_MAX: usize = 96;
 
-/// The methods that begin a request (IANA, and those of WebDAV's older servers and of Outlook), by
-/// their first byte.
+/// The methods that are known, by their first byte: those of IANA's HTTP Method Registry but `PRI` and
+/// `*`, which begin no request of HTTP/1, and those of WebDAV's older servers, of Outlook, of caches and
+/// of Windows' transfers.
 const fn methods(first: u8) -> &'static [&'static str] {
     match first {
-        b'B' => &["BPROPFIND", "BPROPPATCH", "BMOVE", "BDELETE", "BCOPY"],
-        b'C' => &["CONNECT", "COPY", "CHECKOUT"],
+        b'A' => &["ACL"],
+        b'B' => &[
+            "BASELINE-CONTROL",
+            "BIND",
+            "BITS_POST",
+            "BPROPFIND",
+            "BPROPPATCH",
+            "BMOVE",
+            "BDELETE",
+            "BCOPY",
+        ],
+        b'C' => &["CONNECT", "COPY", "CHECKOUT", "CHECKIN", "CCM_POST"],
         b'D' => &["DELETE"],
         b'G' => &["GET"],
         b'H' => &["HEAD"],
-        b'L' => &["LOCK"],
-        b'M' => &["MKCOL", "MOVE", "MERGE", "MKACTIVITY", "MKCALENDAR"],
+        b'L' => &["LOCK", "LABEL", "LINK"],
+        b'M' => &[
+            "MKCOL",
+            "MOVE",
+            "MERGE",
+            "MKACTIVITY",
+            "MKCALENDAR",
+            "MKREDIRECTREF",
+            "MKWORKSPACE",
+        ],
         b'N' => &["NOTIFY"],
-        b'O' => &["OPTIONS"],
-        b'P' => &["POST", "PUT", "PATCH", "PROPFIND", "PROPPATCH", "POLL"],
-        b'R' => &["REPORT", "RPC_IN_DATA", "RPC_OUT_DATA"],
+        b'O' => &["OPTIONS", "ORDERPATCH"],
+        b'P' => &[
+            "POST",
+            "PUT",
+            "PATCH",
+            "PROPFIND",
+            "PROPPATCH",
+            "POLL",
+            "PURGE",
+        ],
+        b'Q' => &["QUERY"],
+        b'R' => &["REPORT", "REBIND", "RPC_IN_DATA", "RPC_OUT_DATA"],
         b'S' => &["SEARCH", "SUBSCRIBE"],
         b'T' => &["TRACE"],
-        b'U' => &["UNLOCK", "UNSUBSCRIBE"],
+        b'U' => &[
+            "UNLOCK",
+            "UNSUBSCRIBE",
+            "UNBIND",
+            "UNCHECKOUT",
+            "UNLINK",
+            "UPDATE",
+            "UPDATEREDIRECTREF",
+        ],
+        b'V' => &["VERSION-CONTROL"],
         _ => &[],
     }
 }
+
+/// The most bytes of a method that is not among them.
+pub const METHOD_MAX: usize = 32;
+
+/// The most bytes of a target behind such a method (RFC 9112 section 3 asks for 8,000 of a first line).
+const TARGET_MAX: usize = 8000;
 
 /// A method that begins a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method(NonZeroU8);
 
 impl Method {
-    /// The method that bytes begin with, a space behind it.
+    /// Any that has no number: its first byte would be `_`.
+    pub const OTHER: Self = Self(NonZeroU8::MAX);
+
+    /// The method that bytes begin with, a space behind it, if it is known.
     fn of(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
         let is = |method: &&str| {
@@ -46,7 +92,7 @@ impl Method {
         NonZeroU8::new(first << 3 | place as u8).map(Self)
     }
 
-    /// Its name.
+    /// Its name; empty of [`OTHER`](Self::OTHER).
     #[must_use]
     pub fn name(self) -> &'static str {
         let methods = methods(b'@' | self.0.get() >> 3);
@@ -58,24 +104,71 @@ impl Method {
 /// What begins a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
-/// Whether a message may begin with this byte.
+/// Whether a byte may be in a token, which a method is (RFC 9110 section 5.6.2).
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+        )
+}
+
+/// What follows the empty lines before a request, of which a server ignores at least one (RFC 9112
+/// section 2.2).
+fn after_empty_lines(bytes: &[u8]) -> &[u8] {
+    let once = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
+    once.strip_prefix(b"\r\n").unwrap_or(once)
+}
+
+/// Whether a message may begin with these bytes, by a look at the first of them.
 #[inline]
 #[must_use]
-pub const fn may_begin(first: u8) -> bool {
-    // A method begins as a response does.
-    !methods(first).is_empty()
+pub fn may_begin(bytes: &[u8]) -> bool {
+    // Of all tokens those that begin with a letter: so do all methods, and numbers begin lines of many
+    // other protocols.
+    bytes
+        .first()
+        .is_some_and(|first| first.is_ascii_alphabetic() || *first == b'\r')
+        && has_token(bytes)
+}
+
+/// Whether four bytes may be a method or its beginning: of random ones few are.
+fn has_token(bytes: &[u8]) -> bool {
+    let bytes = after_empty_lines(bytes);
+    let first = &bytes[..bytes.len().min(4)];
+    match first.iter().position(|byte| !is_token(*byte)) {
+        Some(at) => at > 0 && first[at] == b' ' && first[0].is_ascii_alphabetic(),
+        None => first.first().is_none_or(u8::is_ascii_alphabetic),
+    }
+}
+
+/// Whether bytes are a request by the whole of their first line, whatever its method.
+fn is_request(bytes: &[u8]) -> bool {
+    if !has_token(bytes) {
+        return false;
+    }
+    let is_method_end = |byte: &u8| !is_token(*byte);
+    let Some(at) = bytes.iter().take(METHOD_MAX + 1).position(is_method_end) else {
+        return false;
+    };
+    let Some(behind) = bytes[at..].strip_prefix(b" ") else {
+        return false;
+    };
+    let is_target_end = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+    let target = behind.iter().take(TARGET_MAX + 1).position(is_target_end);
+    at > 0 && target.is_some_and(|end| end > 0 && behind[end..].starts_with(b" HTTP/1."))
 }
 
 /// What the beginning of bytes can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// A request, by its method.
+    /// A request, by a method that is known or the whole of its first line.
     Request,
     /// A response, by its version.
     Response,
     /// Too few bytes to tell, all of them as one of the two has them.
     Perhaps,
-    /// Neither.
+    /// Neither, as far as they tell.
     No,
 }
 
@@ -85,14 +178,20 @@ pub fn begins(bytes: &[u8]) -> Begins {
     if bytes.starts_with(RESPONSE) {
         return Begins::Response;
     }
-    let Some(first) = bytes.first() else {
+    if bytes.is_empty() {
         return Begins::Perhaps;
+    }
+    let request = after_empty_lines(bytes);
+    let Some(&first) = request.first() else {
+        return Begins::No;
     };
-    let may_be = |method: &&str| method.as_bytes().starts_with(bytes);
-    if Method::of(bytes).is_some() {
+    let may_be = |method: &&str| method.as_bytes().starts_with(request);
+    if Method::of(request).is_some() {
         Begins::Request
-    } else if RESPONSE.starts_with(bytes) || methods(*first).iter().any(may_be) {
+    } else if RESPONSE.starts_with(bytes) || methods(first).iter().any(may_be) {
         Begins::Perhaps
+    } else if is_request(request) {
+        Begins::Request
     } else {
         Begins::No
     }
@@ -112,6 +211,8 @@ pub enum Body {
 pub struct Request<'a> {
     /// Method.
     pub method: Method,
+    /// The same as it was sent.
+    pub method_name: &'a str,
     /// Target.
     pub target: &'a str,
     /// Host field; without one, the host of a target in absolute form.
@@ -148,7 +249,7 @@ pub enum Head<T> {
     Bad,
 }
 
-/// Reads the head of a request that begins with its method.
+/// Reads the head of a request.
 #[must_use]
 pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
@@ -158,8 +259,13 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
         Ok(Status::Partial) => return Head::Partial,
         Err(_) => return Head::Bad,
     };
-    let (Some(method), Some(target)) = (Method::of(bytes), request.path) else {
+    let (Some(method_name), Some(target)) = (request.method, request.path) else {
         return Head::Bad;
+    };
+    let method = match Method::of(after_empty_lines(bytes)) {
+        Some(method) => method,
+        None if method_name.len() <= METHOD_MAX => Method::OTHER,
+        None => return Head::Bad,
     };
     let host = field(request.headers, "host").or_else(|| {
         let (_, rest) = target.split_once("://")?;
@@ -168,6 +274,7 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
     });
     Head::Whole(Request {
         method,
+        method_name,
         target,
         host,
         user_agent: field(request.headers, "user-agent"),
@@ -180,6 +287,7 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
 /// The lines of a head that are there whole, closed as if no more followed, or, where its fields
 /// are not as they should be, its first line alone; in `buffer`.
 pub fn close_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
+    let bytes = after_empty_lines(bytes);
     let is_feed = |byte: &u8| *byte == b'\n';
     let feed = if first_line {
         bytes.iter().position(is_feed)
@@ -292,7 +400,7 @@ mod tests {
         assert_eq!(begins(b"GETS"), Begins::No);
         assert_eq!(begins(&[0x16, 3]), Begins::No);
         for first in 0..=255 {
-            assert_eq!(may_begin(first), begins(&[first]) != Begins::No, "{first}");
+            assert!(methods(first).len() <= 8, "{first}");
             for method in methods(first) {
                 let request = format!("{method} / HTTP/1.1\r\n\r\n");
                 assert_eq!(begins(method.as_bytes()), Begins::Perhaps);
@@ -301,14 +409,96 @@ mod tests {
                     panic!("{method}");
                 };
                 assert_eq!(head.method.name(), *method);
+                assert_eq!(head.method_name, *method);
             }
         }
     }
 
+    #[test]
+    fn a_method_is_any_token() {
+        for method in ["BREW", "x-my.Method", "A"] {
+            let bytes = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
+            assert_eq!(begins(bytes.as_bytes()), Begins::Request, "{method}");
+            let Head::Whole(head) = request(bytes.as_bytes()) else {
+                panic!("{method}");
+            };
+            assert_eq!((head.method, head.method_name), (Method::OTHER, method));
+            assert_eq!((head.method.name(), head.target), ("", "/x"));
+            // By the whole of the first line alone.
+            let version = method.len() + " /x HTTP/1.".len();
+            assert_eq!(begins(&bytes.as_bytes()[..version]), Begins::Request);
+            assert_eq!(begins(&bytes.as_bytes()[..version - 1]), Begins::No);
+        }
+        let long = "M".repeat(METHOD_MAX);
+        let far = "a".repeat(TARGET_MAX);
+        for (line, begun) in [
+            (format!("{long} / HTTP/1.1\r\n\r\n"), Begins::Request),
+            (format!("{long}M / HTTP/1.1\r\n\r\n"), Begins::No),
+            (format!("BREW {far} HTTP/1.1\r\n\r\n"), Begins::Request),
+            (format!("BREW {far}a HTTP/1.1\r\n\r\n"), Begins::No),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Begins::No),
+            ("DESCRIBE rtsp://a/ RTSP/1.0\r\n\r\n".into(), Begins::No),
+            ("EHLO a\r\n".into(), Begins::No),
+            ("BREW  HTTP/1.1\r\n\r\n".into(), Begins::No),
+            (" / HTTP/1.1\r\n\r\n".into(), Begins::No),
+            ("1A / HTTP/1.1\r\n\r\n".into(), Begins::No),
+        ] {
+            assert_eq!(begins(line.as_bytes()), begun, "{line}");
+            let is_head = matches!(request(line.as_bytes()), Head::Whole(_));
+            assert!(is_head || begun == Begins::No, "{line}");
+        }
+        let bytes = format!("{long}M / HTTP/1.1\r\n\r\n");
+        assert_eq!(request(bytes.as_bytes()), Head::Bad);
+    }
+
+    #[test]
+    fn empty_lines_before_a_request_are_ignored() {
+        for lines in ["\r\n", "\r\n\r\n"] {
+            for method in ["GET", "BREW"] {
+                let bytes = format!("{lines}{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
+                assert_eq!(begins(bytes.as_bytes()), Begins::Request);
+                let Head::Whole(head) = request(bytes.as_bytes()) else {
+                    panic!("no head");
+                };
+                assert_eq!((head.method_name, head.length), (method, bytes.len()));
+                let mut closed = Vec::new();
+                close_head(bytes.as_bytes(), true, &mut closed);
+                assert!(matches!(request(&closed), Head::Whole(head) if head.target == "/x"));
+            }
+            assert_eq!(begins(lines.as_bytes()), Begins::No);
+            assert_eq!(begins(format!("{lines}GE").as_bytes()), Begins::Perhaps);
+            assert_eq!(
+                begins(format!("{lines}HTTP/1.1 200 OK").as_bytes()),
+                Begins::No
+            );
+        }
+        assert_eq!(begins(b"\r\n\r\n\r\nGET / HTTP/1.1"), Begins::No);
+    }
+
+    /// Of payload that is no text, so little is looked at further.
+    #[test]
+    fn random_bytes_seldom_look_like_a_method() {
+        let mut state = 1_u64;
+        let looked_at = (0..100_000)
+            .filter(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                may_begin(&state.to_be_bytes())
+            })
+            .count();
+        assert!(looked_at < 1000, "{looked_at}");
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in "[GETPOSHTTP/1. \r\n:a0]{0,80}") {
-            let _ = (begins(bytes.as_bytes()), request(bytes.as_bytes()), response(bytes.as_bytes()));
+        fn no_bytes_make_it_panic(bytes in "(\r\n){0,3}[GETPOSHTTP/1. \r\n:a0]{0,80}") {
+            let bytes = bytes.as_bytes();
+            let _ = (request(bytes), response(bytes));
+            for cut in 1..=bytes.len() {
+                // What is passed over by its first bytes begins nothing.
+                prop_assert!(may_begin(&bytes[..cut]) || begins(bytes) == Begins::No);
+            }
         }
     }
 }
