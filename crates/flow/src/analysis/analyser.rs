@@ -362,9 +362,11 @@ impl Analyser {
             state.next_record(&mut self.rare);
         }
         volume.next_record();
-        if !self.continued.keep_names(handle, analysis) {
-            volume.names = Progress::FORGOTTEN;
-        }
+        volume.names = if self.continued.keep_names(handle, analysis) {
+            Progress::CONTINUED
+        } else {
+            Progress::FORGOTTEN
+        };
         let key = if initiator == 1 {
             record.key.reversed()
         } else {

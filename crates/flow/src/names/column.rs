@@ -165,7 +165,7 @@ columns! {
     Resolved {
         "resolvedName" Text "" [] "fqdn" "Name that the initiator had last resolved to the responder's address when it opened the flow, as DNS responses in the same traffic said."
             = |r| r.resolved.as_ref().map_or(NameValue::None, |n| NameValue::Text(&n.name));
-        "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet, in whole microseconds; 0 where the clock went back, and 4294.967295 where it is longer."
+        "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet (of all its records, where its active time-out cuts it), in whole microseconds; 0 where the clock went back, and 4294.967295 where it is longer."
             = |r| seconds(r.resolved.as_ref().map(|n| n.age_ns));
     }
     Tls {

@@ -97,7 +97,8 @@ impl<'a> Segment<'a> {
 
 /// Stages of a flow; each has a number.
 mod stage {
-    /// No packet yet; the number is the hash by which the name resolved is found, if it is more than 1.
+    /// No packet yet; the number is the hash by which the name resolved is found, from
+    /// `Progress::HASH_LEAST` on.
     pub(super) const NEW: u64 = 0;
     /// A SYN; the number is the sequence number behind it.
     pub(super) const SYN: u64 = 1;
@@ -132,6 +133,13 @@ impl Progress {
     /// No packet yet, in a record for which what an earlier one knew found no room.
     pub(crate) const FORGOTTEN: Self = Self::new(stage::NEW, 1);
 
+    /// No packet yet, in a record of a flow that has one before: the name that its initiator had resolved
+    /// when it opened the flow is known, or there was none.
+    pub(crate) const CONTINUED: Self = Self::new(stage::NEW, 2);
+
+    /// The least hash that is told from these.
+    const HASH_LEAST: u32 = 3;
+
     /// No packet yet, of a flow whose addresses have this hash.
     const fn expecting(hash: u32) -> Self {
         Self::new(stage::NEW, hash)
@@ -140,8 +148,8 @@ impl Progress {
     /// Of a flow without a packet: the hash of its addresses, if it was made.
     const fn hash(self) -> Option<u32> {
         match self.number() {
-            0 | 1 => None,
-            hash => Some(hash),
+            hash @ Self::HASH_LEAST.. => Some(hash),
+            _ => None,
         }
     }
 
@@ -272,7 +280,10 @@ impl Names {
             _ => progress.number(),
         };
         let mut begun = Common::default();
-        if stage == stage::NEW && self.reader.has_resolved() {
+        let opens = stage == stage::NEW
+            && progress != Progress::CONTINUED
+            && progress != Progress::FORGOTTEN;
+        if opens && self.reader.has_resolved() {
             let hash = progress.hash();
             self.reader.look_up(&mut begun, hash, &key, segment.time_ns);
         }

@@ -1,6 +1,7 @@
 //! Names that clients resolved: a bounded cache from (client, server) addresses to the name that a
 //! DNS response gave the server's address for.
 
+use super::Progress;
 use hw::hash::KeyedHash;
 use hw::memory::{HugeSlice, Line};
 use hw::prefetch;
@@ -139,7 +140,7 @@ impl Resolved {
     /// The hash of a client's and a server's address, at least 2: what is less says something else
     /// where it is kept.
     pub(super) fn hash(&self, [client, server]: [u128; 2]) -> u32 {
-        (self.hash.digest(&[client, server, 0]) as u32).max(2)
+        (self.hash.digest(&[client, server, 0]) as u32).max(Progress::HASH_LEAST)
     }
 
     /// The set of a hash, and its tag in it.

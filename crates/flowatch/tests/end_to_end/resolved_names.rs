@@ -98,6 +98,45 @@ fn a_name_is_known_in_whichever_table_the_flow_is() {
     }
 }
 
+/// What was told before a flow was opened is of all its records, and of none what was told after.
+#[test]
+fn a_cut_flow_keeps_the_name_that_it_was_opened_by() {
+    const SECONDS: i64 = 60;
+    let mut frames = Vec::new();
+    let tell = |client, name| udp(reversed(endpoints(client, 53)), &response(name));
+    frames.push((START_NS - SECOND, tell(1, "before.example")));
+    for client in [1, 2] {
+        let middle = START_NS + SECONDS / 2 * SECOND + i64::from(client);
+        frames.push((middle, tell(client, "after.example")));
+        for second in 0..SECONDS {
+            let at = START_NS + second * SECOND + i64::from(client);
+            let numbers = [100 + second as u32, 200];
+            frames.push((at, tcp(endpoints(client, 9000), numbers, ACK, b"a")));
+        }
+    }
+    frames.sort_by_key(|(time_ns, _)| *time_ns);
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("cut.pcap");
+    write(&capture, frames);
+    for flags in ["", "--queues 2"] {
+        let flags = format!("--statistics app --active-timeout 7s {flags}");
+        let rows = records_of(&flags, &capture);
+        for (client, name) in [(1, Some("before.example")), (2, None)] {
+            let address = format!("10.0.0.{client}");
+            let records: Vec<&Row> = rows
+                .iter()
+                .filter(|row| row["sourceIPv4Address"] == address)
+                .collect();
+            assert!(records.len() > 5, "{rows:?}");
+            for row in records {
+                assert_eq!(row.get("resolvedName").map(String::as_str), name, "{row:?}");
+                let age = row.get("resolvedNameAgeSeconds").map(String::as_str);
+                assert_eq!(age, name.and(Some("1.0")), "{row:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_name_that_one_queue_of_a_link_hears_is_known_in_the_others() {
     let directory = tempfile::tempdir().unwrap();
