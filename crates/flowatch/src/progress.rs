@@ -127,9 +127,14 @@ impl Lines {
         }
     }
 
-    /// Writes a line to standard error where it is time to. `records`: those written so far, where
-    /// somebody counts them.
-    pub(crate) fn tick(&mut self, progress: &Progress, records: Option<u64>, elapsed: Duration) {
+    /// Writes a line to standard error where it is time to. `records`: those told so far, and those of
+    /// them that outputs lost, where somebody counts them.
+    pub(crate) fn tick(
+        &mut self,
+        progress: &Progress,
+        records: Option<[u64; 2]>,
+        elapsed: Duration,
+    ) {
         if elapsed >= self.due {
             let text = self.line(progress, records, elapsed, SystemTime::now());
             let _ = io::stderr().lock().write_all(text.as_bytes());
@@ -140,7 +145,7 @@ impl Lines {
     fn line(
         &mut self,
         progress: &Progress,
-        records: Option<u64>,
+        records: Option<[u64; 2]>,
         elapsed: Duration,
         now: SystemTime,
     ) -> String {
@@ -161,12 +166,26 @@ impl Lines {
         if !self.begun {
             self.begun = true;
             text = format!(
-                "{:<20} {:>13} {:>15} {:>9} {:>9} {:>9} {:>8} {:>9}\n",
-                "#time", "packets", "bytes", "packets/s", "bits/s", "lost", "flows", "records"
+                "{:<20} {:>13} {:>15} {:>9} {:>9} {:>9} {:>8} {:>9} {:>12}\n",
+                "#time",
+                "packets",
+                "bytes",
+                "packets/s",
+                "bits/s",
+                "lost",
+                "flows",
+                "records",
+                "records_lost"
             );
         }
+        let [records, records_lost] = [0, 1].map(|at| {
+            records.map_or_else(
+                || "-".to_owned(),
+                |records: [u64; 2]| records[at].to_string(),
+            )
+        });
         text += &format!(
-            "{:<20} {:>13} {:>15} {:>9} {:>9} {:>9} {:>8} {:>9}\n",
+            "{:<20} {:>13} {:>15} {:>9} {:>9} {:>9} {:>8} {:>9} {:>12}\n",
             humantime::format_rfc3339_seconds(now).to_string(),
             moment.packets,
             moment.bytes,
@@ -174,7 +193,8 @@ impl Lines {
             units::compact(rate(moment.bytes, self.before.bytes) * 8.0),
             moment.lost,
             moment.flows,
-            records.map_or_else(|| "-".to_owned(), |records| records.to_string()),
+            records,
+            records_lost,
         );
         self.before = moment;
         text
@@ -288,20 +308,20 @@ mod tests {
         );
         let text = lines.line(
             &progress(18_000_000, 0, 0),
-            Some(77),
+            Some([77, 5]),
             Duration::from_millis(2010),
             now,
         );
         assert_eq!(
             first + &text,
             "\
-#time                      packets           bytes packets/s    bits/s      lost    flows   records
-2023-11-14T22:13:20Z       2000000       128000000     2.00M     1.02G         0       20         -
-2023-11-14T22:13:20Z      18000000      1152000000    15.84M     8.11G         0       20        77
+#time                      packets           bytes packets/s    bits/s      lost    flows   records records_lost
+2023-11-14T22:13:20Z       2000000       128000000     2.00M     1.02G         0       20         -            -
+2023-11-14T22:13:20Z      18000000      1152000000    15.84M     8.11G         0       20        77            5
 "
         );
         for line in text.lines() {
-            assert_eq!(line.split_whitespace().count(), 8);
+            assert_eq!(line.split_whitespace().count(), 9);
         }
     }
 

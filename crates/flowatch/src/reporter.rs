@@ -114,7 +114,7 @@ impl Reporter {
             Self::Bar(bar) => bar.tick(progress, elapsed),
             Self::Lines(lines) => lines.tick(
                 progress,
-                Some(progress.sum(|queue| &queue.records)),
+                Some([progress.sum(|queue| &queue.records), records_lost]),
                 elapsed,
             ),
             Self::ScreenToOpen | Self::Silent => {}

@@ -2,13 +2,14 @@
 //! file, with VLAN tags, and what the kernel drops stands in the books, to the packet. Needs root.
 
 use crate::captures::{self, ETHERNET, Endpoints, Frame};
-use crate::command::{Outcome, Running, run, watch};
+use crate::command::{Outcome, Running, named_pipe, run, watch};
 use crate::namespace::{Cable, Namespace};
 use crate::records::{self, Row};
 use crate::summary::Summary;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io, thread};
 
 /// Flags of every live run: progress tells when it listens and what it has received.
 const LIVE: &str = "--interval 20ms --summary json --whole-flows";
@@ -219,8 +220,8 @@ fn a_filter_on_a_link_leaves_out_and_counts() {
     }
 }
 
-/// 1,000 small datagrams of 64 flows.
-fn flood() -> (tempfile::TempDir, PathBuf) {
+/// 1,000 small datagrams of so many flows.
+fn flood(flows: u32) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("flood.pcap");
     let frames: Vec<Frame> = (0..1000)
@@ -228,7 +229,7 @@ fn flood() -> (tempfile::TempDir, PathBuf) {
             let bytes = captures::udp(Endpoints {
                 source: 0x0a00_0001,
                 destination: 0x0a00_0002,
-                source_port: 1024 + (number % 64) as u16,
+                source_port: 1024 + (number % flows) as u16,
                 destination_port: 9,
             });
             Frame::whole(1_000_000_000 + i64::from(number) * 1000, bytes)
@@ -240,7 +241,7 @@ fn flood() -> (tempfile::TempDir, PathBuf) {
 
 /// A flood while the command stands still, so that its ring fills up; what it came to.
 fn overrun(flags: &str) -> (Outcome, Summary, u64) {
-    let (_directory, capture) = flood();
+    let (_directory, capture) = flood(64);
     let cable = Cable::new();
     let mut running = listen(&cable, &format!("--ring-memory 1 {flags}"));
     running.signal("STOP");
@@ -276,6 +277,33 @@ fn what_the_kernel_drops_is_in_the_books_to_the_packet() {
             "{flags}"
         );
     }
+}
+
+/// Nobody reads the records, and a table for few flows makes one of almost every packet.
+#[test]
+fn records_that_an_output_is_too_slow_for_are_in_the_lines_of_progress() {
+    let (directory, capture) = flood(1000);
+    let pipe = named_pipe(directory.path());
+    let place = pipe.clone();
+    let opened = thread::spawn(move || fs::File::open(place).unwrap());
+    let cable = Cable::new();
+    let flags = format!("--max-flows 64 -o json:{}", pipe.display());
+    let mut running = listen(&cable, &flags);
+    let mut reader = opened.join().unwrap();
+    cable.replay(&capture, (FLOOD / 1000) as u32);
+    let told = Cell::new(0);
+    running.await_line(|line| {
+        let lost = line.split_whitespace().nth(8);
+        told.set(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0));
+        told.get() > 0
+    });
+    running.signal("INT");
+    let rest = thread::spawn(move || io::copy(&mut reader, &mut io::sink()));
+    let outcome = running.finish();
+    rest.join().unwrap().unwrap();
+    let summary = Summary::balanced(&outcome);
+    let lost = summary.number("/records_lost");
+    assert!((told.get()..=FLOOD).contains(&lost), "{lost}: {outcome:?}");
 }
 
 #[test]
