@@ -1,7 +1,9 @@
 //! Flows that their active time-out has cut: what is known of them waits for their next packet.
 
 use super::Analysis;
-use crate::names::{Application, Cut, FoundBy, NamesRecord, QuicRecord, ResolvedName, TlsRecord};
+use crate::names::{
+    Application, Cut, DnsRecord, FoundBy, NamesRecord, QuicRecord, ResolvedName, TlsRecord,
+};
 use std::collections::{HashMap, VecDeque};
 use wire::FlowKey;
 
@@ -29,6 +31,8 @@ struct Known {
     resolved: Option<ResolvedName>,
     tls: Option<Box<TlsRecord>>,
     quic: Option<Box<QuicRecord>>,
+    /// Where its question was not answered.
+    dns: Option<Box<DnsRecord>>,
     cut: Cut,
 }
 
@@ -37,16 +41,19 @@ impl Known {
     fn of(names: &NamesRecord) -> Option<Self> {
         let application = names.application.as_ref();
         let application = application.filter(|it| it.found_by > FoundBy::Port);
+        let dns = names.dns.as_ref().filter(|it| it.open_query().is_some());
         let is_known = application.is_some()
             || names.resolved.is_some()
             || names.tls.is_some()
             || names.quic.is_some()
+            || dns.is_some()
             || names.cut != Cut::default();
         is_known.then(|| Self {
             application: application.cloned(),
             resolved: names.resolved.clone(),
             tls: names.tls.clone(),
             quic: names.quic.clone(),
+            dns: dns.cloned(),
             cut: names.cut,
         })
     }
@@ -60,6 +67,7 @@ impl Known {
                 .map_or(0, ResolvedName::bytes_besides)
             + self.tls.as_ref().map_or(0, |tls| tls.bytes())
             + self.quic.as_ref().map_or(0, |quic| quic.bytes())
+            + self.dns.as_ref().map_or(0, |dns| dns.bytes())
     }
 }
 
@@ -212,6 +220,9 @@ impl Continued {
         names.resolved = names.resolved.take().or(before.resolved);
         names.tls = names.tls.take().or(before.tls);
         names.quic = names.quic.take().or(before.quic);
+        if let (Some(dns), Some(before)) = (&mut names.dns, &before.dns) {
+            dns.complete(before);
+        }
         names.cut.add(before.cut);
     }
 }
@@ -219,6 +230,7 @@ impl Continued {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::DnsHalf;
 
     fn key(number: u32) -> FlowKey {
         FlowKey {
@@ -264,6 +276,68 @@ mod tests {
         };
         assert!(flows.keep_names(4, &nothing));
         assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_dns_query_is_answered_in_the_next_record() {
+        let half = |id, asked_by, time_ns| {
+            Some(DnsHalf {
+                id,
+                asked_by,
+                time_ns,
+            })
+        };
+        let query = DnsRecord {
+            query: Some("a.example".into()),
+            query_type: Some(1),
+            queries: 1,
+            half: half(7, 0, 1000),
+            ..DnsRecord::default()
+        };
+        let response = DnsRecord {
+            query: Some("A.example".into()),
+            query_type: Some(1),
+            response_code: Some(0),
+            responses: 1,
+            half: half(7, 0, 4000),
+            ..DnsRecord::default()
+        };
+        let latency = |before: &DnsRecord, after: &DnsRecord| {
+            let of = |dns: &DnsRecord| NamesRecord {
+                dns: Some(Box::new(dns.clone())),
+                ..NamesRecord::default()
+            };
+            let mut flows = Continued::new(8, 1 << 16);
+            let first = Analysis {
+                names: Some(of(before)),
+                ..Analysis::default()
+            };
+            assert!(flows.keep_names(1, &first));
+            let mut second = of(after);
+            flows.complete(1, Some(&mut second));
+            assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
+            second.dns.unwrap().latency_ns
+        };
+        assert_eq!(latency(&query, &response), Some(3000));
+        // A clock that went back; another id, direction, name or type; an answer, or a query, that is
+        // not alone.
+        let change = |change: fn(&mut DnsRecord)| {
+            let mut changed = response.clone();
+            change(&mut changed);
+            latency(&query, &changed)
+        };
+        assert_eq!(change(|it| it.half.as_mut().unwrap().time_ns = 0), Some(0));
+        for change_of in [
+            |it: &mut DnsRecord| it.half.as_mut().unwrap().id = 8,
+            |it: &mut DnsRecord| it.half.as_mut().unwrap().asked_by = 1,
+            |it: &mut DnsRecord| it.query = Some("b.example".into()),
+            |it: &mut DnsRecord| it.query_type = Some(28),
+            |it: &mut DnsRecord| it.queries = 1,
+            |it: &mut DnsRecord| it.half = None,
+        ] {
+            assert_eq!(change(change_of), None);
+        }
+        assert_eq!(latency(&response, &response), None);
     }
 
     #[test]

@@ -233,7 +233,7 @@ columns! {
             = |r| text(r.dns.as_ref().map(|d| &d.addresses));
         "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers (RFC 1035 section 4.1.3)."
             = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));
-        "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query to that response."
+        "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query, which may be in the record before, to that response."
             = |r| seconds(r.dns.as_ref().and_then(|d| d.latency_ns));
         "dnsQueryCount" Number "messages" [] "" "DNS queries in the flow."
             = |r| number(r.dns.as_ref().map(|d| d.queries));

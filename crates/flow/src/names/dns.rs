@@ -2,7 +2,7 @@
 
 use super::Segment;
 use super::reader::{AnswersGo, Reader};
-use super::record::{Cut, DnsRecord};
+use super::record::{Cut, DnsHalf, DnsRecord};
 use super::state::{DnsState, Nanoseconds};
 use super::tcp_stream::Verdict;
 use super::told::Told;
@@ -160,6 +160,7 @@ impl Reader {
         if !asked && state.responses == 0 {
             state.id = message.header.id;
             state.asked_by = asked_by;
+            state.time = Nanoseconds::new(segment.time_ns);
         }
         let id = message.header.id;
         if !state.is_answered && self.belongs(state, id, asked_by, Some(message)) {
@@ -235,7 +236,13 @@ impl Reader {
         if state.queries == 0 && state.responses == 0 {
             return None;
         }
+        let half = DnsHalf {
+            id: state.id,
+            asked_by: state.asked_by,
+            time_ns: state.time.get(),
+        };
         Some(Box::new(DnsRecord {
+            half: (answered != (state.queries > 0)).then_some(half),
             query: self.texts.take(state.query),
             query_type: state.has_query.then_some(state.query_type),
             response_code: answered.then_some(state.response_code),

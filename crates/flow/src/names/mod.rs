@@ -30,7 +30,7 @@ pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
 pub use limits::NamesLimits;
 pub use overhearer::Overhearer;
 pub use record::{
-    Application, Cut, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
+    Application, Cut, DnsHalf, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
     ResolvedName, RtpRecord, TlsRecord,
 };
 pub use told::Told;

@@ -109,6 +109,17 @@ pub struct QuicRecord {
     pub spin_mean_ns: u64,
 }
 
+/// A DNS message whose other half may be in another record of the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DnsHalf {
+    /// Its id.
+    pub id: u16,
+    /// The direction of the query.
+    pub asked_by: u8,
+    /// Its time, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+}
+
 /// DNS messages of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsRecord {
@@ -130,6 +141,42 @@ pub struct DnsRecord {
     pub queries: u32,
     /// Responses in the flow.
     pub responses: u32,
+    /// The first query, where it was not answered, or the response, where no query was seen.
+    pub half: Option<DnsHalf>,
+}
+
+impl DnsRecord {
+    /// The query without an answer, if that is what there is.
+    pub(crate) fn open_query(&self) -> Option<DnsHalf> {
+        self.half.filter(|_| self.response_code.is_none())
+    }
+
+    /// Takes the time from a query in an earlier record to the response here, if it is the answer.
+    pub(crate) fn complete(&mut self, before: &Self) {
+        let (Some(query), Some(response)) = (before.open_query(), self.half) else {
+            return;
+        };
+        let is_same = |here: &NameText, before: &NameText| here.eq_ignore_ascii_case(before);
+        let is_answer = self.queries == 0
+            && self.response_code.is_some()
+            && query.id == response.id
+            && query.asked_by == response.asked_by
+            && (self.query_type.is_none() || self.query_type == before.query_type)
+            && match (&self.query, &before.query) {
+                (Some(here), Some(before)) => is_same(here, before),
+                _ => true,
+            };
+        if is_answer {
+            let latency = response.time_ns.saturating_sub(query.time_ns).max(0);
+            self.latency_ns = Some(latency.cast_unsigned());
+        }
+    }
+
+    /// Memory that it takes with its texts, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [&self.query, &self.addresses];
+        size_of::<Self>() + texts.into_iter().flatten().map(besides).sum::<usize>()
+    }
 }
 
 /// HTTP/1 messages of a flow.

@@ -307,7 +307,8 @@ pub(super) struct DnsState {
     pub(super) queries: u32,
     pub(super) responses: u32,
     pub(super) ttl_s: u32,
-    /// Time of the first query, then, with `has_latency`, how long its answer took.
+    /// Time of the first query, then, with `has_latency`, how long its answer took; before any, of the
+    /// first response.
     pub(super) time: Nanoseconds,
     pub(super) query_type: u16,
     pub(super) response_code: u16,

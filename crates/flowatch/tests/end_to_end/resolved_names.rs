@@ -138,6 +138,30 @@ fn a_cut_flow_keeps_the_name_that_it_was_opened_by() {
 }
 
 #[test]
+fn an_answer_behind_a_cut_has_its_latency() {
+    let response = response("late.example");
+    let mut query = response[..response.len() - 16].to_vec();
+    (query[2], query[3], query[7]) = (1, 0, 0);
+    let ends = endpoints(1, 53);
+    let frames = [
+        (START_NS, udp(ends, &query)),
+        (START_NS + SECOND / 2, udp(reversed(ends), &response)),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("late.pcap");
+    write(&capture, frames);
+    let rows = records_of("--statistics app --active-timeout 100ms", &capture);
+    let column = |name: &str| -> Vec<_> {
+        let values = rows.iter().map(|row| row.get(name).map(String::as_str));
+        values.collect()
+    };
+    let name = Some("late.example");
+    assert_eq!(column("dnsQueryName"), [name, name]);
+    assert_eq!(column("dnsAnswerAddresses"), [None, Some("192.168.0.1")]);
+    assert_eq!(column("dnsLatencySeconds"), [None, Some("0.5")]);
+}
+
+#[test]
 fn a_name_that_one_queue_of_a_link_hears_is_known_in_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let [responses, flows] = ["responses.pcap", "flows.pcap"].map(|it| directory.path().join(it));
