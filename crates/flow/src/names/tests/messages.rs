@@ -1,0 +1,178 @@
+//! Messages of DNS and HTTP: which of them a record tells.
+
+use super::*;
+
+/// What a request tells that comes in pieces of so many bytes.
+fn http_told(request: &str, piece: usize) -> Option<(String, String, u32)> {
+    let mut talk = Talk::new(80);
+    talk.syn(0, 0);
+    for (at, bytes) in (0..).step_by(piece).zip(request.as_bytes().chunks(piece)) {
+        talk.say(0, 1 + at, bytes);
+    }
+    let record = talk.end();
+    assert_eq!(record.cut, Cut::default());
+    let http = record.http?;
+    Some((http.method?.into(), http.target?.into(), http.requests))
+}
+
+#[test]
+fn a_request_with_any_method_is_told() {
+    let known = [
+        "ACL",
+        "POST",
+        "PURGE",
+        "QUERY",
+        "BITS_POST",
+        "UPDATEREDIRECTREF",
+    ];
+    for method in known.into_iter().chain(["BREW", "get"]) {
+        let request = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
+        let told = Some((method.to_owned(), "/x".to_owned(), 1));
+        assert_eq!(http_told(&request, 1000), told);
+        let twice = Some((method.to_owned(), "/x".to_owned(), 2));
+        assert_eq!(http_told(&request.repeat(2), 1000), twice);
+        if known.contains(&method) {
+            for piece in [1, 2, 4, 5, 30] {
+                assert_eq!(http_told(&request, piece), told, "{piece}");
+            }
+        }
+        // Behind lines of another protocol: the first bytes of a segment are enough to look at it.
+        let mut talk = Talk::new(80);
+        talk.say(0, 1, b"HELLO a\r\n");
+        talk.say(0, 10, request.as_bytes());
+        assert_eq!(talk.end().http.unwrap().method.as_deref(), Some(method));
+    }
+    let far = format!("BREW /{} HTTP/1.1\r\n\r\n", "x".repeat(1000));
+    let mut talk = Talk::new(80);
+    talk.say(0, 1, far.as_bytes());
+    let record = talk.end();
+    assert!(record.cut.holds(Cut::TEXT));
+    let http = record.http.unwrap();
+    assert_eq!(http.method.as_deref(), Some("BREW"));
+    assert_eq!(http.target.unwrap().len(), 255);
+}
+
+#[test]
+fn empty_lines_before_a_request_hide_nothing() {
+    let request = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nok";
+    for lines in ["\r\n", "\r\n\r\n"] {
+        let told = Some(("POST".to_owned(), "/a".to_owned(), 2));
+        assert_eq!(
+            http_told(&format!("{lines}{request}").repeat(2), 1000),
+            told
+        );
+        // A line of its own.
+        let mut talk = Talk::new(80);
+        talk.syn(0, 0);
+        talk.say(0, 1, lines.as_bytes());
+        talk.say(0, 1 + lines.len() as u32, request.as_bytes());
+        let record = talk.end();
+        assert_eq!(record.http.unwrap().requests, 1);
+        assert_eq!(record.cut, Cut::default());
+    }
+}
+
+/// A message about one name, with a question, and an address as answer to one of type A.
+fn dns_of(response: bool, id: u16, name: &str, kind: u16) -> Vec<u8> {
+    let mut bytes = dns(false, id);
+    bytes[2] |= u8::from(response) << 7;
+    bytes.truncate(12);
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.extend([0, (kind >> 8) as u8, kind as u8, 0, 1]);
+    if response && kind == 1 {
+        bytes[7] = 1;
+        bytes.extend(b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04");
+        bytes.extend(SERVER.octets());
+    }
+    bytes
+}
+
+/// What a flow to a resolver tells whose messages come a millisecond apart: its record, and whether
+/// it has the answer with the address.
+fn dns_told(messages: &[(u8, Vec<u8>)]) -> (DnsRecord, bool) {
+    let mut names = names();
+    let resolver = key(17, 53);
+    let mut flow = Progress::default();
+    for (at, (direction, message)) in messages.iter().enumerate() {
+        let time = (at as i64 + 1) * 1_000_000;
+        let packet = segment(&resolver, time, *direction, 0, message);
+        names.observe(&mut flow, &packet, || resolver);
+    }
+    let record = *names.take(&mut flow, &resolver).dns.unwrap();
+    check_nothing_is_held(&names);
+    let has_address = record.addresses.as_deref() == Some("192.0.2.1");
+    assert_eq!(record.response_code.is_some(), record.answers.is_some());
+    assert_eq!(has_address, record.answers == Some(1));
+    assert_eq!(has_address, record.ttl_s == Some(60));
+    (record, has_address)
+}
+
+#[test]
+fn the_answer_is_that_to_the_question() {
+    let ask = |id, name, kind| (0, dns_of(false, id, name, kind));
+    let answer = |id, name, kind| (1, dns_of(true, id, name, kind));
+    let told = |record: &DnsRecord| (record.query.clone().unwrap(), record.query_type.unwrap());
+    // As a stub resolver asks for both kinds of addresses: the other question is answered first.
+    let (record, has_address) = dns_told(&[
+        ask(1, "w.example", 1),
+        ask(2, "w.example", 28),
+        answer(2, "w.example", 28),
+        answer(1, "w.example", 1),
+    ]);
+    assert_eq!(told(&record), ("w.example".into(), 1));
+    assert!(has_address);
+    assert_eq!(record.latency_ns, Some(3_000_000));
+    assert_eq!((record.queries, record.responses), (2, 2));
+    // Another id, another question with the same id, the same way as the query: strangers.
+    let strangers = [
+        answer(9, "w.example", 1),
+        answer(1, "v.example", 1),
+        answer(1, "w.example", 28),
+        (0, dns_of(true, 1, "w.example", 1)),
+    ];
+    for stranger in strangers {
+        let (record, has_address) = dns_told(&[ask(1, "w.example", 1), stranger.clone()]);
+        assert_eq!((has_address, record.responses), (false, 1));
+        assert_eq!((record.response_code, record.latency_ns), (None, None));
+        let last = answer(1, "W.exAMPLE", 1);
+        let (record, has_address) = dns_told(&[ask(1, "w.example", 1), stranger, last]);
+        assert_eq!((has_address, record.responses), (true, 2));
+        assert_eq!(record.latency_ns, Some(2_000_000));
+    }
+    // A server that does not understand repeats no question (RFC 1035 section 4.1.1).
+    let mut refusal = dns_of(true, 1, "w.example", 28);
+    refusal.truncate(12);
+    (refusal[3], refusal[5]) = (1, 0);
+    let (record, _) = dns_told(&[ask(1, "w.example", 1), (1, refusal)]);
+    assert_eq!((record.response_code, record.answers), (Some(1), Some(0)));
+}
+
+#[test]
+fn a_response_stands_for_itself_until_a_query_is_seen() {
+    let responses = [
+        (1, dns_of(true, 5, "old.example", 1)),
+        (1, dns_of(true, 6, "later.example", 28)),
+    ];
+    let (record, has_address) = dns_told(&responses);
+    assert_eq!(record.query.as_deref(), Some("old.example"));
+    assert_eq!((has_address, record.latency_ns), (true, None));
+    let [old, _] = responses;
+    let query = (0, dns_of(false, 7, "new.example", 28));
+    let (record, has_address) = dns_told(&[old.clone(), query.clone()]);
+    assert_eq!(record.query.as_deref(), Some("new.example"));
+    assert_eq!((has_address, record.response_code), (false, None));
+    let answer = (1, dns_of(true, 7, "new.example", 28));
+    let (record, _) = dns_told(&[old.clone(), query, answer]);
+    assert_eq!(
+        (record.answers, record.latency_ns),
+        (Some(0), Some(1_000_000))
+    );
+    assert_eq!((record.queries, record.responses), (1, 2));
+    // Its own query, which comes late.
+    let late = (0, dns_of(false, 5, "old.example", 1));
+    let (record, has_address) = dns_told(&[old, late]);
+    assert_eq!((has_address, record.latency_ns), (true, None));
+}
