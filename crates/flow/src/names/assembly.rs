@@ -18,6 +18,13 @@ struct Piece {
 pub(super) struct Assembly {
     /// Place of the first byte, in the stream's own numbers (modulo 2^32).
     pub(super) base: u32,
+    /// Whose it is.
+    owner: Owner,
+    /// Handles of those that were touched before and after it, 0 for none.
+    older: u16,
+    newer: u16,
+    /// Bytes of memory that are counted for it, lent out or not.
+    counted: u32,
     bytes: Vec<u8>,
     /// Sorted, apart from each other.
     pieces: [Piece; PIECES_MAX],
@@ -137,20 +144,60 @@ fn copy(to: &mut [u8], start: u32, end: u32, offset: u32, from: &[u8]) {
     to[start as usize..end as usize].copy_from_slice(&from[range]);
 }
 
-/// The assemblies of all flows, bounded in number and each in bytes.
+/// A flow, by its handle, and the direction of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) flow: u32,
+    pub(super) direction: u8,
+}
+
+/// What was in a buffer that had to make room.
+#[derive(Debug)]
+pub(super) struct Evicted {
+    pub(super) owner: Owner,
+    /// The bytes from the beginning on that were there without a gap.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Bytes of all buffers together. Most handshakes are far shorter than a buffer may become.
+const BYTES_MAX: usize = 32 << 20;
+
+/// Buffers that make room for a packet at most, so that no packet waits for many.
+const EVICTED_MAX: usize = 8;
+
+/// The assemblies of all flows, bounded in number, each in bytes, and all in bytes. Where there is no
+/// room, the one that was touched the longest ago makes it: streams that never go on keep nobody
+/// from being read.
 #[derive(Debug)]
 pub(super) struct Assemblies {
     pool: Pool<Assembly>,
     pub(super) bytes_max: u32,
     count_max: usize,
+    /// Bytes that all of them have now, and may have.
+    held: usize,
+    held_max: usize,
+    /// Handles of those that were touched the longest ago and last, 0 for none.
+    oldest: u16,
+    newest: u16,
+    /// The flow that is read now: a handle of a buffer that is another's by now gives nothing.
+    pub(super) flow: u32,
+    /// What had to make room for the packet at hand.
+    evicted: Vec<Evicted>,
 }
 
 impl Assemblies {
     pub(super) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
+        let count_max = usize::from(count_max);
         Ok(Self {
-            pool: Pool::new(usize::from(count_max))?,
+            pool: Pool::new(count_max)?,
             bytes_max,
-            count_max: usize::from(count_max),
+            count_max,
+            held: 0,
+            held_max: BYTES_MAX.min(count_max * bytes_max as usize),
+            oldest: 0,
+            newest: 0,
+            flow: 0,
+            evicted: Vec::with_capacity(EVICTED_MAX),
         })
     }
 
@@ -159,25 +206,126 @@ impl Assemblies {
         self.pool.populate();
     }
 
-    /// A fresh assembly whose stream begins at `base`; 0 when all are taken.
-    pub(super) fn take(&mut self, base: u32) -> u16 {
+    /// A fresh assembly for a direction of the flow at hand, whose stream begins at `base`; 0 where
+    /// none can be had.
+    pub(super) fn take(&mut self, direction: u8, base: u32) -> u16 {
+        if self.pool.left() == 0 && !self.evict(0) {
+            return 0;
+        }
         let handle = self.pool.take();
+        let owner = Owner {
+            flow: self.flow,
+            direction,
+        };
         if let Some(assembly) = self.pool.get_mut(handle) {
             assembly.base = base;
+            assembly.owner = owner;
+            self.append(handle as u16);
         }
         handle as u16
     }
 
-    pub(super) fn get_mut(&mut self, handle: u16) -> Option<&mut Assembly> {
-        self.pool.get_mut(u32::from(handle))
+    /// The assembly, if it is that of this direction of the flow at hand.
+    pub(super) fn get_mut(&mut self, handle: u16, direction: u8) -> Option<&mut Assembly> {
+        let owner = Owner {
+            flow: self.flow,
+            direction,
+        };
+        let assembly = self.pool.get_mut(u32::from(handle))?;
+        (assembly.owner == owner).then_some(assembly)
+    }
+
+    /// Adds bytes to one ([`Assembly::insert`]).
+    pub(super) fn insert(
+        &mut self,
+        handle: u16,
+        direction: u8,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<(), Full> {
+        let most = self.bytes_max;
+        let assembly = self.get_mut(handle, direction).ok_or(Full)?;
+        let inserted = assembly.insert(offset, bytes, most);
+        let counted = assembly.bytes.capacity() as u32;
+        let before = std::mem::replace(&mut assembly.counted, counted);
+        self.held = self.held + counted as usize - before as usize;
+        self.unlink(handle);
+        self.append(handle);
+        while self.held > self.held_max {
+            if !self.evict(handle) {
+                return Err(Full);
+            }
+        }
+        inserted
+    }
+
+    /// Lets the one go that was touched the longest ago, unless it is `but`; false where none may.
+    fn evict(&mut self, but: u16) -> bool {
+        let handle = self.oldest;
+        if handle == but || self.evicted.len() >= EVICTED_MAX {
+            return false;
+        }
+        let Some(assembly) = self.pool.get_mut(u32::from(handle)) else {
+            return false;
+        };
+        let there = assembly.contiguous().len();
+        let mut bytes = assembly.lend();
+        bytes.truncate(there);
+        let owner = assembly.owner;
+        self.evicted.push(Evicted { owner, bytes });
+        self.free(handle);
+        true
+    }
+
+    /// One that had to make room for the packet at hand, and has not been looked at yet.
+    #[inline]
+    pub(super) fn next_evicted(&mut self) -> Option<Evicted> {
+        self.evicted.pop()
     }
 
     /// Gives one back, with its memory.
-    pub(super) fn release(&mut self, handle: &mut u16) {
-        let handle = u32::from(std::mem::take(handle));
-        if let Some(assembly) = self.pool.get_mut(handle) {
+    pub(super) fn release(&mut self, handle: &mut u16, direction: u8) {
+        let handle = std::mem::take(handle);
+        if self.get_mut(handle, direction).is_some() {
+            self.free(handle);
+        }
+    }
+
+    fn free(&mut self, handle: u16) {
+        self.unlink(handle);
+        if let Some(assembly) = self.pool.get_mut(u32::from(handle)) {
+            self.held -= assembly.counted as usize;
             *assembly = Assembly::default();
-            self.pool.release(handle);
+            self.pool.release(u32::from(handle));
+        }
+    }
+
+    /// Puts one behind all others in the order of their last use.
+    fn append(&mut self, handle: u16) {
+        let before = std::mem::replace(&mut self.newest, handle);
+        if let Some(assembly) = self.pool.get_mut(u32::from(handle)) {
+            assembly.older = before;
+        }
+        match self.pool.get_mut(u32::from(before)) {
+            Some(assembly) => assembly.newer = handle,
+            None => self.oldest = handle,
+        }
+    }
+
+    /// Takes one out of that order.
+    fn unlink(&mut self, handle: u16) {
+        let Some(assembly) = self.pool.get_mut(u32::from(handle)) else {
+            return;
+        };
+        let older = std::mem::take(&mut assembly.older);
+        let newer = std::mem::take(&mut assembly.newer);
+        match self.pool.get_mut(u32::from(older)) {
+            Some(assembly) => assembly.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.pool.get_mut(u32::from(newer)) {
+            Some(assembly) => assembly.older = older,
+            None => self.newest = older,
         }
     }
 
@@ -186,9 +334,10 @@ impl Assemblies {
         self.pool.taken()
     }
 
-    /// Memory when all are taken and full (a vector may hold twice what was asked of it).
+    /// Memory when all are taken and as full as they may be together. (The one that is written to
+    /// may hold twice what was asked of it before others make room.)
     pub(super) fn memory_bytes(&self) -> usize {
-        self.count_max * (size_of::<Assembly>() + 2 * self.bytes_max as usize)
+        self.count_max * size_of::<Assembly>() + self.held_max + 2 * self.bytes_max as usize
     }
 }
 
@@ -240,10 +389,66 @@ mod tests {
         assert_eq!(assembly.contiguous(), [7; 16]);
         assembly.advance(20);
         assert!(assembly.is_only(0));
-        let mut pool = Assemblies::new(1, 10).unwrap();
-        let mut handle = pool.take(5);
-        assert_eq!((handle, pool.take(6)), (1, 0));
-        pool.release(&mut handle);
-        assert_eq!((handle, pool.taken()), (0, 0));
+    }
+
+    #[test]
+    fn the_one_touched_the_longest_ago_makes_room() {
+        let mut pool = Assemblies::new(3, 100).unwrap();
+        let mut handles = [0; 4];
+        for (flow, handle) in (0..).zip(&mut handles[..3]) {
+            pool.flow = flow;
+            *handle = pool.take(0, 5);
+            assert_eq!(pool.insert(*handle, 0, 0, &[flow as u8; 3]), Ok(()));
+        }
+        assert_eq!(pool.insert(handles[2], 1, 0, &[0]), Err(Full), "of nobody");
+        pool.flow = 0;
+        assert_eq!(pool.insert(handles[0], 0, 7, &[0; 3]), Ok(()));
+        pool.flow = 3;
+        handles[3] = pool.take(1, 6);
+        let evicted = pool.next_evicted().unwrap();
+        assert_eq!((evicted.owner.flow, evicted.bytes), (1, vec![1; 3]));
+        assert!(pool.next_evicted().is_none());
+        // The handle of the one that made room is another's now.
+        pool.flow = 1;
+        assert!(pool.get_mut(handles[1], 0).is_none());
+        pool.release(&mut handles[1], 0);
+        assert_eq!((handles[1], pool.taken()), (0, 3));
+        for (flow, direction) in [(3, 1), (0, 0), (2, 0)] {
+            pool.flow = flow;
+            pool.release(&mut handles[flow as usize], direction);
+        }
+        assert_eq!((pool.taken(), pool.held), (0, 0));
+        assert_eq!((pool.oldest, pool.newest), (0, 0));
+        let mut none = Assemblies::new(0, 100).unwrap();
+        assert_eq!(none.take(0, 0), 0);
+    }
+
+    #[test]
+    fn all_together_have_a_bound_too() {
+        let (count, each) = (u16::MAX, 16 << 10);
+        let mut pool = Assemblies::new(count, each).unwrap();
+        assert!(pool.memory_bytes() < (BYTES_MAX + (40 << 20)));
+        let mut evicted = 0;
+        for flow in 0..3000 {
+            pool.flow = flow;
+            let handle = pool.take(0, 0);
+            assert_eq!(pool.insert(handle, 0, 0, &vec![1; each as usize]), Ok(()));
+            assert!(pool.held <= BYTES_MAX);
+            while pool.next_evicted().is_some() {
+                evicted += 1;
+            }
+        }
+        assert_eq!(evicted, 3000 - BYTES_MAX / each as usize);
+        // Many that are small make no packet wait.
+        let mut pool = Assemblies::new(100, 1000).unwrap();
+        pool.held_max = 1000;
+        for flow in 0..100 {
+            pool.flow = flow;
+            let handle = pool.take(0, 0);
+            assert_eq!(pool.insert(handle, 0, 0, &[1; 10]), Ok(()));
+        }
+        pool.flow = 99;
+        assert_eq!(pool.insert(pool.newest, 0, 10, &[1; 900]), Err(Full));
+        assert_eq!(std::iter::from_fn(|| pool.next_evicted()).count(), 8);
     }
 }

@@ -3,9 +3,11 @@
 /// What [`Names`](super::Names) may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamesLimits {
-    /// Handshakes that span packets and are put together at a time, in all.
+    /// Handshakes that span packets and are put together at a time, at most: one for
+    /// [`ASSEMBLY_SHARE`](Self::ASSEMBLY_SHARE) flows of the table, and
+    /// [`ASSEMBLIES_LEAST`](Self::ASSEMBLIES_LEAST) in a small one.
     pub assemblies_max: u16,
-    /// Bytes of one such handshake, in each direction.
+    /// Bytes of one such handshake, in each direction; all have 32 MiB together.
     pub assembly_bytes: u32,
     /// Bytes of the texts of all flows, with their index; 0: [`TEXT_BYTES`](Self::TEXT_BYTES) for
     /// each flow of the table, and no less than [`TEXT_BYTES_LEAST`](Self::TEXT_BYTES_LEAST).
@@ -21,6 +23,17 @@ impl NamesLimits {
     /// Bytes of texts for a small table.
     pub const TEXT_BYTES_LEAST: usize = 8 << 20;
 
+    /// Flows of the table for which there is one buffer for a handshake.
+    pub const ASSEMBLY_SHARE: usize = 16;
+    /// Buffers for handshakes for a small table.
+    pub const ASSEMBLIES_LEAST: usize = 1024;
+
+    /// Buffers for handshakes for a table of so many flows.
+    pub(crate) fn assemblies(&self, flows: usize) -> u16 {
+        let share = (flows / Self::ASSEMBLY_SHARE).max(Self::ASSEMBLIES_LEAST);
+        share.min(usize::from(self.assemblies_max)) as u16
+    }
+
     /// Bytes of texts for a table of so many flows.
     pub(crate) fn text_bytes(&self, flows: usize) -> usize {
         match self.text_bytes {
@@ -35,7 +48,7 @@ impl NamesLimits {
 impl Default for NamesLimits {
     fn default() -> Self {
         Self {
-            assemblies_max: 1024,
+            assemblies_max: 16 << 10,
             assembly_bytes: 16 << 10,
             text_bytes: 0,
             resolved_max: 1 << 16,

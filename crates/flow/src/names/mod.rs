@@ -323,6 +323,7 @@ impl Names {
         let Some(flow) = self.flows.get_mut(handle) else {
             return Progress::default();
         };
+        self.reader.assemblies.flow = handle;
         let on = match segment.protocol {
             ip_protocol::TCP => self.reader.read_tcp(flow, segment),
             ip_protocol::UDP => self.reader.read_udp(flow, segment),
@@ -343,6 +344,14 @@ impl Names {
             self.reader
                 .note_answers(u128::from_le_bytes(client), segment.time_ns);
         }
+        while let Some(evicted) = self.reader.assemblies.next_evicted() {
+            if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
+                self.reader.read_evicted(flow, &evicted, segment.time_ns);
+            }
+        }
+        let Some(flow) = self.flows.get_mut(handle) else {
+            return Progress::default();
+        };
         if !on {
             self.reader.release_assemblies(flow);
         }
@@ -386,6 +395,7 @@ impl Names {
         if progress.stage() >= stage::WATCHED
             && let Some(flow) = self.flows.get_mut(progress.number())
         {
+            self.reader.assemblies.flow = progress.number();
             self.reader.describe(flow, &mut record);
             self.flows.release(progress.number());
         }

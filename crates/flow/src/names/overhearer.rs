@@ -304,7 +304,7 @@ mod tests {
         for number in 0..2 * CONNECTIONS as u16 {
             assert_eq!(listening.hear(number, 53, 1, &bytes[..30]), []);
         }
-        // The first had buffers, and those behind them that have made room since.
+        // The last have buffers.
         let wholes = |listening: &mut Listening, numbers: std::ops::Range<u16>| {
             numbers
                 .filter(|&number| !listening.hear(number, 53, 31, &bytes[30..]).is_empty())

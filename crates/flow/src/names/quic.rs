@@ -140,22 +140,25 @@ impl Reader {
     /// Puts the CRYPTO frames of a packet together, and reads the ClientHello once it is whole.
     fn read_crypto(&mut self, cut: &mut Cut, state: &mut QuicState, payload: &[u8]) {
         if state.assembly == 0 {
-            state.assembly = self.assemblies.take(0);
+            state.assembly = self.assemblies.take(0, 0);
         }
-        let most = self.assemblies.bytes_max;
-        let Some(stream) = self.assemblies.get_mut(state.assembly) else {
-            cut.add(Cut::ASSEMBLY);
-            return;
-        };
         for frame in crypto_frames(payload) {
             let inserted = match u32::try_from(frame.offset) {
-                Ok(offset) => stream.insert(offset, frame.data, most).is_ok(),
+                Ok(offset) => {
+                    let assembly = state.assembly;
+                    let inserted = self.assemblies.insert(assembly, 0, offset, frame.data);
+                    inserted.is_ok()
+                }
                 Err(_) => false,
             };
             if !inserted {
                 cut.add(Cut::ASSEMBLY);
             }
         }
+        let Some(stream) = self.assemblies.get_mut(state.assembly, 0) else {
+            cut.add(Cut::ASSEMBLY);
+            return;
+        };
         let more = match tls::messages(stream.contiguous()).next() {
             None => true,
             Some(message) => !message.whole && message.kind == handshake::CLIENT_HELLO,
@@ -167,13 +170,20 @@ impl Reader {
 
     /// Keeps what there is of a ClientHello, and lets the buffer go.
     fn finish_hello(&mut self, cut: &mut Cut, state: &mut QuicState) {
-        state.marks.set(mark::HELLO);
-        let Some(stream) = self.assemblies.get_mut(state.assembly) else {
+        let Some(stream) = self.assemblies.get_mut(state.assembly, 0) else {
+            state.marks.set(mark::HELLO);
             return;
         };
         let there = stream.contiguous().len();
         let bytes = stream.lend();
-        if let Some(message) = tls::messages(&bytes[..there]).next()
+        self.read_hello(cut, state, &bytes[..there]);
+        self.assemblies.release(&mut state.assembly, 0);
+    }
+
+    /// Keeps what there is of a ClientHello: no more of it is waited for.
+    pub(super) fn read_hello(&mut self, cut: &mut Cut, state: &mut QuicState, bytes: &[u8]) {
+        state.marks.set(mark::HELLO);
+        if let Some(message) = tls::messages(bytes).next()
             && message.kind == handshake::CLIENT_HELLO
             && let Some(hello) = ClientHello::read(message.body)
         {
@@ -184,7 +194,6 @@ impl Reader {
             } = state;
             self.note_client_hello(cut, texts, marks, &hello, Transport::Quic);
         }
-        self.assemblies.release(&mut state.assembly);
     }
 
     /// Reads what there is of a ClientHello when the flow ends.

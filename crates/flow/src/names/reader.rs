@@ -1,7 +1,7 @@
 //! What reads payloads for flows: the pools and buffers that flows share, apart from their states,
 //! so that a state is read and written in its place.
 
-use super::assembly::Assemblies;
+use super::assembly::{Assemblies, Evicted};
 use super::quic::KeptKeys;
 use super::record::{Cut, FoundBy, NamesRecord, ResolvedName};
 use super::resolved::Resolved;
@@ -71,7 +71,7 @@ impl Reader {
     ) -> io::Result<Self> {
         Ok(Self {
             texts: TextPool::new(limits.text_bytes(flows))?,
-            assemblies: Assemblies::new(limits.assemblies_max, limits.assembly_bytes)?,
+            assemblies: Assemblies::new(limits.assemblies(flows), limits.assembly_bytes)?,
             resolved: Resolved::new(limits.resolved_max, seed)?,
             applications,
             packet_buffer: Vec::new(),
@@ -259,17 +259,7 @@ impl Reader {
         match state {
             State::Unknown => {}
             State::Tcp(tcp) => {
-                let end = Segment {
-                    time_ns: 0,
-                    direction: 0,
-                    protocol: ip_protocol::TCP,
-                    tcp_flags: 0,
-                    sequence: 0,
-                    source_port: 0,
-                    destination_port: 0,
-                    payload: &[],
-                    payload_length: 0,
-                };
+                let end = nothing_at(0);
                 for direction in 0..2 {
                     if tcp.sides[direction].assembly != 0 {
                         common.cut.add(Cut::GAP);
@@ -305,15 +295,39 @@ impl Reader {
         }
     }
 
+    /// Reads what was in a flow's buffer that had to make room for another's.
+    pub(super) fn read_evicted(&mut self, flow: &mut Flow, evicted: &Evicted, time_ns: i64) {
+        let Flow { common, state } = flow;
+        common.cut.add(Cut::ASSEMBLY);
+        match state {
+            State::Tcp(tcp) => {
+                let direction = evicted.owner.direction;
+                if let Some(side) = tcp.sides.get_mut(usize::from(direction)) {
+                    side.forget_place();
+                }
+                let segment = Segment {
+                    direction,
+                    ..nothing_at(time_ns)
+                };
+                self.read_what_there_is(common, tcp, &segment, &evicted.bytes);
+            }
+            State::Quic(quic) => {
+                quic.assembly = 0;
+                self.read_hello(&mut common.cut, quic, &evicted.bytes);
+            }
+            State::Unknown | State::Dns(_) | State::Rtp(_) => {}
+        }
+    }
+
     /// Gives back the buffers of a flow.
     pub(super) fn release_assemblies(&mut self, flow: &mut Flow) {
         match &mut flow.state {
             State::Tcp(tcp) => {
-                for side in &mut tcp.sides {
-                    self.assemblies.release(&mut side.assembly);
+                for (direction, side) in (0..).zip(&mut tcp.sides) {
+                    self.assemblies.release(&mut side.assembly, direction);
                 }
             }
-            State::Quic(quic) => self.assemblies.release(&mut quic.assembly),
+            State::Quic(quic) => self.assemblies.release(&mut quic.assembly, 0),
             State::Unknown | State::Dns(_) | State::Rtp(_) => {}
         }
     }
@@ -321,6 +335,21 @@ impl Reader {
     /// Gives back what a flow has of the shared pools whatever it is.
     pub(super) fn release_common(&mut self, common: &Common) {
         self.texts.release(common.resolved);
+    }
+}
+
+/// A segment of TCP that brings nothing.
+fn nothing_at(time_ns: i64) -> Segment<'static> {
+    Segment {
+        time_ns,
+        direction: 0,
+        protocol: ip_protocol::TCP,
+        tcp_flags: 0,
+        sequence: 0,
+        source_port: 0,
+        destination_port: 0,
+        payload: &[],
+        payload_length: 0,
     }
 }
 

@@ -182,6 +182,14 @@ impl Side {
         self.marks |= mark;
     }
 
+    /// Forgets the place in the stream, and the buffer: it goes on with whatever comes next.
+    pub(super) const fn forget_place(&mut self) {
+        self.assembly = 0;
+        self.skip = 0;
+        self.waited = 0;
+        self.marks &= !(side::KNOWN | side::FROM_SYN);
+    }
+
     /// Notes the sequence number behind a SYN.
     pub(super) const fn begin(&mut self, expected: u32) {
         self.expected = expected;

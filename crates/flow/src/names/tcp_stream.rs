@@ -81,7 +81,9 @@ impl Reader {
         } else {
             // What is between is wanted: what follows it waits.
             let skip = std::mem::take(&mut side.skip);
-            side.assembly = self.assemblies.take(side.expected.wrapping_add(skip));
+            side.assembly = self
+                .assemblies
+                .take(direction as u8, side.expected.wrapping_add(skip));
             if side.assembly == 0 {
                 common.cut.add(Cut::ASSEMBLY);
                 self.resynchronise(common, tcp, segment, sequence);
@@ -157,18 +159,15 @@ impl Reader {
                     return;
                 }
                 Verdict::More => {
-                    let assembly = self.assemblies.take(start.wrapping_add(at as u32));
-                    let most = self.assemblies.bytes_max;
-                    let kept = self
-                        .assemblies
-                        .get_mut(assembly)
-                        .map(|stream| stream.insert(0, rest, most));
-                    if kept == Some(Ok(())) {
+                    let base = start.wrapping_add(at as u32);
+                    let assembly = self.assemblies.take(direction as u8, base);
+                    let kept = self.assemblies.insert(assembly, direction as u8, 0, rest);
+                    if kept.is_ok() {
                         tcp.sides[direction].assembly = assembly;
                         tcp.sides[direction].waited = 0;
                     } else {
                         let mut assembly = assembly;
-                        self.assemblies.release(&mut assembly);
+                        self.assemblies.release(&mut assembly, direction as u8);
                         common.cut.add(Cut::ASSEMBLY);
                         self.read_what_there_is(common, tcp, segment, rest);
                     }
@@ -191,20 +190,23 @@ impl Reader {
     ) {
         let direction = usize::from(segment.direction & 1);
         let handle = tcp.sides[direction].assembly;
-        let most = self.assemblies.bytes_max;
-        let Some(stream) = self.assemblies.get_mut(handle) else {
+        let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
             return;
         };
         let before = stream.contiguous().len();
         let offset = sequence.wrapping_sub(stream.base);
         let whole = segment.payload.len() == segment.payload_length as usize;
-        let inserted = if offset.cast_signed() < 0 {
+        let (offset, bytes) = if offset.cast_signed() < 0 {
             let behind = offset.wrapping_neg() as usize;
-            stream.insert(0, segment.payload.get(behind..).unwrap_or_default(), most)
+            (0, segment.payload.get(behind..).unwrap_or_default())
         } else {
-            stream.insert(offset, segment.payload, most)
+            (offset, segment.payload)
         };
-        let grew = stream.contiguous().len() > before;
+        let inserted = self
+            .assemblies
+            .insert(handle, direction as u8, offset, bytes);
+        let stream = self.assemblies.get_mut(handle, direction as u8);
+        let grew = stream.is_some_and(|stream| stream.contiguous().len() > before);
         if grew {
             tcp.sides[direction].waited = 0;
             if self.read_joined(common, tcp, segment).is_break() {
@@ -235,7 +237,7 @@ impl Reader {
         let direction = usize::from(segment.direction & 1);
         let handle = tcp.sides[direction].assembly;
         loop {
-            let Some(stream) = self.assemblies.get_mut(handle) else {
+            let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
             };
             let there = stream.contiguous().len();
@@ -244,7 +246,7 @@ impl Reader {
             }
             let bytes = stream.lend();
             let verdict = self.read(common, tcp, segment, &bytes[..there]);
-            let Some(stream) = self.assemblies.get_mut(handle) else {
+            let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
             };
             stream.take_back(bytes);
@@ -253,7 +255,7 @@ impl Reader {
                 Verdict::More => return ControlFlow::Continue(()),
                 Verdict::Close => {
                     side.set(side::CLOSED);
-                    self.assemblies.release(&mut side.assembly);
+                    self.assemblies.release(&mut side.assembly, direction as u8);
                     return ControlFlow::Break(());
                 }
                 Verdict::Used(used) => {
@@ -262,7 +264,7 @@ impl Reader {
                     if used >= there && stream.is_only(there) {
                         side.expected = stream.base.wrapping_add(there);
                         side.skip = used - there;
-                        self.assemblies.release(&mut side.assembly);
+                        self.assemblies.release(&mut side.assembly, direction as u8);
                         return ControlFlow::Break(());
                     }
                     stream.advance(used);
@@ -280,7 +282,7 @@ impl Reader {
         direction: usize,
     ) {
         let handle = tcp.sides[direction].assembly;
-        if let Some(stream) = self.assemblies.get_mut(handle) {
+        if let Some(stream) = self.assemblies.get_mut(handle, direction as u8) {
             let there = stream.contiguous().len();
             let bytes = stream.lend();
             let segment = Segment {
@@ -291,7 +293,8 @@ impl Reader {
                 self.read_what_there_is(common, tcp, &segment, &bytes[..there]);
             }
         }
-        self.assemblies.release(&mut tcp.sides[direction].assembly);
+        self.assemblies
+            .release(&mut tcp.sides[direction].assembly, direction as u8);
     }
 
     /// Shows the next bytes of a stream to whoever reads it.
@@ -365,7 +368,7 @@ impl Reader {
     }
 
     /// Reads of bytes that will not become a whole message what can be read.
-    fn read_what_there_is(
+    pub(super) fn read_what_there_is(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,

@@ -1,5 +1,7 @@
 //! Streams and datagrams made by hand: what comes out of them, in any order and under any limit.
 
+mod handshakes;
+
 use super::*;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;

@@ -1,0 +1,88 @@
+//! Handshakes of many flows that come in pieces, and of one that a record's end cuts.
+
+use super::*;
+
+/// A client's bytes, put in order behind its SYN.
+fn say(names: &mut Names, flow: &mut Progress, key: &FlowKey, sequence: u32, payload: &[u8]) {
+    names.observe(flow, &segment(key, 0, 0, sequence, payload), || *key);
+}
+
+#[test]
+fn hellos_that_never_end_keep_no_other_from_being_read() {
+    let mut names = Names::new(4096, &NamesLimits::default(), Arc::default()).unwrap();
+    let web = key(6, 443);
+    let hello = client_hello("whole.example", 300);
+    // The name of the first is in the half that is there.
+    let half = client_hello("half.example", 300);
+    let mut stale = [Progress::default(); 1100];
+    for (number, flow) in stale.iter_mut().enumerate() {
+        let there = if number == 0 { 150 } else { 60 };
+        say(&mut names, flow, &web, 1, &half[..there]);
+    }
+    let mut heard = 0;
+    for _ in 0..1000 {
+        let mut flow = Progress::default();
+        say(&mut names, &mut flow, &web, 1, &hello[..60]);
+        say(&mut names, &mut flow, &web, 61, &hello[60..]);
+        let record = names.take(&mut flow, &web);
+        let whole = record.tls.as_ref().is_some_and(|tls| tls.ja4.is_some());
+        heard += usize::from(name_of(&record) == Some("whole.example") && whole);
+        assert_eq!(record.cut, Cut::default());
+    }
+    assert_eq!(heard, 1000);
+    let ends = stale.each_mut().map(|flow| names.take(flow, &web));
+    let room_made = ends.iter().filter(|it| it.cut == Cut::ASSEMBLY).count();
+    assert_eq!(room_made, 1100 - NamesLimits::ASSEMBLIES_LEAST + 1);
+    assert_eq!(name_of(&ends[0]), Some("half.example"));
+    check_nothing_is_held(&names);
+}
+
+#[test]
+fn what_has_made_room_goes_on_where_the_next_segment_begins() {
+    let limits = NamesLimits {
+        assemblies_max: 1,
+        ..NamesLimits::default()
+    };
+    let mut names = Names::new(4, &limits, Arc::default()).unwrap();
+    let web = key(6, 443);
+    let hello = client_hello("a.example", 300);
+    let answer = server_hello(true);
+    let [mut one, mut other] = [Progress::default(); 2];
+    say(&mut names, &mut one, &web, 1, &hello[..200]);
+    // Its own other direction, then another flow.
+    let packet = segment(&web, 0, 1, 1, &answer[..20]);
+    names.observe(&mut one, &packet, || web);
+    say(&mut names, &mut other, &web, 1, &hello[..200]);
+    let packet = segment(&web, 0, 1, 1, &answer);
+    names.observe(&mut one, &packet, || web);
+    say(&mut names, &mut other, &web, 201, &hello[200..]);
+    let record = names.take(&mut one, &web);
+    assert_eq!(name_of(&record), Some("a.example"));
+    assert_eq!(record.tls.unwrap().version, Some(0x0304));
+    assert_eq!(record.cut, Cut::ASSEMBLY);
+    let record = names.take(&mut other, &web);
+    assert_eq!(name_of(&record), Some("a.example"));
+    assert_eq!(record.cut, Cut::default());
+    check_nothing_is_held(&names);
+}
+
+#[test]
+fn a_larger_table_has_more_buffers_in_bounded_memory() {
+    let limits = NamesLimits::default();
+    let buffers = [16, 1 << 16, 1 << 20, usize::MAX].map(|flows| limits.assemblies(flows));
+    assert_eq!(buffers, [1024, 4096, 16 << 10, 16 << 10]);
+    let none = NamesLimits {
+        text_bytes: 1,
+        assemblies_max: 0,
+        ..limits
+    };
+    let memory = |limits: &NamesLimits| {
+        let names = Names::new(1 << 20, limits, Arc::default()).unwrap();
+        names.memory_bytes()
+    };
+    let limits = NamesLimits {
+        text_bytes: 1,
+        ..limits
+    };
+    assert!(memory(&limits) - memory(&none) < 40 << 20);
+}
