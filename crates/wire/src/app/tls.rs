@@ -108,7 +108,8 @@ pub fn begins(stream: &[u8]) -> Begins {
         && fits(5, |byte| {
             byte == handshake::CLIENT_HELLO || byte == handshake::SERVER_HELLO
         })
-        && fits(6, |byte| byte == 0);
+        // The upper byte of the message's length, unless the record ends before it.
+        && (fits(6, |byte| byte == 0) || stream.get(3..5) == Some(&[0, 1]));
     match stream.get(5) {
         _ if !plausible => Begins::No,
         Some(&kind) => Begins::Hello(kind),
@@ -231,6 +232,9 @@ mod tests {
         assert_eq!(begins(&[22, 3, 1, 0]), Begins::Perhaps);
         assert_eq!(begins(&[22, 3, 1, 2, 0, 1]), Begins::Hello(1));
         assert_eq!(begins(&[22, 3, 1, 2, 0, 11]), Begins::No);
+        assert_eq!(begins(&[22, 3, 1, 2, 0, 1, 1]), Begins::No);
+        // A record of one byte, and the next one behind it.
+        assert_eq!(begins(&[22, 3, 1, 0, 1, 1, 22, 3]), Begins::Hello(1));
         assert_eq!(begins(b"GET "), Begins::No);
     }
 

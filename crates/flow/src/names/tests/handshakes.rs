@@ -86,3 +86,16 @@ fn a_larger_table_has_more_buffers_in_bounded_memory() {
     };
     assert!(memory(&limits) - memory(&none) < 40 << 20);
 }
+
+#[test]
+fn a_hello_whose_first_record_is_short_is_read() {
+    let hello = client_hello("records.example", 0);
+    for first in 1..8 {
+        let (one, other) = hello[5..].split_at(first);
+        let mut talk = Talk::new(443);
+        talk.say(0, 1, &[record(22, one), record(22, other)].concat());
+        let record = talk.end();
+        assert_eq!(name_of(&record), Some("records.example"), "{first}");
+        assert_eq!(record.cut, Cut::default());
+    }
+}
