@@ -150,7 +150,7 @@ fn names_of(found: &NamesRecord, start_ns: i64) -> Names<'_> {
         names.certificate_name = tls.subject.as_deref();
         names.alpn = [tls.alpn_offered.as_deref(), tls.alpn_chosen.as_deref()];
         let bit = |is: bool, bit: u8| if is { bit } else { 0 };
-        names.tls_session = bit(tls.resumption_offered, tls_session::OFFERED)
+        names.tls_session = bit(tls.resumption_offered == Some(true), tls_session::OFFERED)
             | bit(tls.resumed, tls_session::TAKEN_UP);
         names.tls_offered = tls.versions_offered.as_deref();
         names.tls_chosen = tls.version;

@@ -175,7 +175,7 @@ columns! {
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
         "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose (RFC 7301 section 3.1), where it is not encrypted (up to TLS 1.2)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
-        "tlsVersionsOffered" Text "" [] "" "Versions that the client offers in its supported_versions (RFC 8446 section 4.2.1), in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out. Empty where it does not send that extension."
+        "tlsVersionsOffered" Text "" [] "" "Versions that the client offers in its supported_versions (RFC 8446 section 4.2.1), in its order, in hexadecimal as on the wire, a comma between two; GREASE (RFC 8701) left out. Without that extension its legacy_version alone, the highest that it offers. Empty where the ClientHello was not seen as far as tells it."
             = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
         "tlsVersion" Number "" [] "" "Version that the server chose in its ServerHello (RFC 8446 sections 4.1.3 and 4.2.1), as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
             = |r| number(r.tls.as_ref().and_then(|t| t.version));
@@ -183,10 +183,10 @@ columns! {
             = |r| number(r.tls.as_ref().and_then(|t| t.cipher));
         "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello, as FoxIO defines it: three parts of 10, 12 and 12 characters, beginning with t for TCP, q for QUIC. Empty where the end of the ClientHello is missing."
             = |r| text(r.tls.as_ref().map(|t| &t.ja4));
-        "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (RFC 9849) or a GREASE of it, which looks the same; else 0."
-            = |r| number(r.tls.as_ref().map(|t| t.ech_offered));
-        "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id (RFC 5246 section 7.4.1.2, where TLS 1.3 is not offered), ticket (RFC 5077) or pre-shared key (RFC 8446 section 4.2.11); else 0."
-            = |r| number(r.tls.as_ref().map(|t| t.resumption_offered));
+        "tlsEchOffered" Number "" [] "" "1 where the client offers Encrypted Client Hello (RFC 9849) or a GREASE of it, which looks the same; else 0. Empty where the end of the ClientHello is missing and may offer it."
+            = |r| number(r.tls.as_ref().and_then(|t| t.ech_offered));
+        "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id (RFC 5246 section 7.4.1.2, where TLS 1.3 is not offered), ticket (RFC 5077) or pre-shared key (RFC 8446 section 4.2.11); else 0. Empty where the end of the ClientHello is missing and may offer it."
+            = |r| number(r.tls.as_ref().and_then(|t| t.resumption_offered));
         "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3); else 0. Empty where no ServerHello was seen."
             = |r| number(r.tls.as_ref().filter(|t| t.version.is_some()).map(|t| t.resumed));
         "tlsSetupSeconds" Real "seconds" [] "" "From the packet that completes the ClientHello to the client's first record of application data (in TLS 1.3: its Finished) after the ServerHello."

@@ -185,7 +185,7 @@ impl Reader {
         state.marks.set(mark::HELLO);
         if let Some(message) = tls::messages(bytes).next()
             && message.kind == handshake::CLIENT_HELLO
-            && let Some(hello) = ClientHello::read(message.body)
+            && let Some(hello) = ClientHello::of(&message)
         {
             let QuicState {
                 hello: texts,

@@ -68,10 +68,11 @@ pub struct TlsRecord {
     pub cipher: Option<u16>,
     /// JA4 fingerprint of the ClientHello.
     pub ja4: Option<NameText>,
-    /// Whether the client offers Encrypted Client Hello (or GREASE of it: the two look alike).
-    pub ech_offered: bool,
-    /// Whether the client offers to resume a session.
-    pub resumption_offered: bool,
+    /// Whether the client offers Encrypted Client Hello (or GREASE of it: the two look alike);
+    /// nothing where the end of its hello is missing and may offer it.
+    pub ech_offered: Option<bool>,
+    /// Whether the client offers to resume a session; nothing in the same case.
+    pub resumption_offered: Option<bool>,
     /// Whether the server took the session up.
     pub resumed: bool,
     /// From the ClientHello to the client's first application data after the ServerHello.

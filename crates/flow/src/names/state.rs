@@ -252,6 +252,8 @@ pub(super) mod mark {
     pub(in crate::names) const NEGOTIATION: u16 = 1 << 13;
     /// An edge of the spin bit was seen (QUIC).
     pub(in crate::names) const SPIN: u16 = 1 << 14;
+    /// The ClientHello that was read lacks its end.
+    pub(in crate::names) const HELLO_CUT: u16 = 1 << 15;
 }
 
 impl Marks {

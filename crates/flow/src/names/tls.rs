@@ -67,7 +67,7 @@ impl Reader {
                     if !message.whole && read.end == End::Open {
                         return Verdict::More;
                     }
-                    let Some(hello) = ClientHello::read(message.body) else {
+                    let Some(hello) = ClientHello::of(&message) else {
                         return Verdict::Close;
                     };
                     self.begin_handshake(cut, state, segment, &hello);
@@ -137,7 +137,7 @@ impl Reader {
         let read = handshake(bytes, &mut joined);
         if let Some(message) = messages(read.bytes).next()
             && message.kind == handshake::CLIENT_HELLO
-            && let Some(hello) = ClientHello::read(message.body)
+            && let Some(hello) = ClientHello::of(&message)
         {
             self.begin_handshake(cut, state, segment, &hello);
         }
@@ -182,19 +182,18 @@ impl Reader {
         }
         texts.alpn_offered = self.keep(cut, &list);
         list.clear();
-        for version in hello.supported_versions() {
+        for version in hello.versions() {
             push_version(&mut list, version);
-        }
-        if list.is_empty() {
-            push_version(&mut list, hello.legacy_version);
         }
         texts.versions_offered = self.keep(cut, &list);
         self.list = list;
         if let Some(ja4) = Ja4::remembering(hello, transport, &mut self.ja4_hashes) {
             texts.ja4 = self.keep(cut, ja4.as_str().as_bytes());
         }
-        marks.put(mark::ECH_OFFERED, hello.offers_ech());
-        marks.put(mark::RESUMPTION_OFFERED, hello.offers_resumption());
+        marks.put(mark::HELLO_CUT, !hello.whole);
+        marks.put(mark::ECH_OFFERED, hello.offers_ech() == Some(true));
+        let resumption = hello.offers_resumption() == Some(true);
+        marks.put(mark::RESUMPTION_OFFERED, resumption);
     }
 
     fn note_server_hello(&mut self, cut: &mut Cut, state: &mut TlsState, hello: &ServerHello<'_>) {
@@ -237,13 +236,16 @@ impl Reader {
     }
 
     fn hello_record(&mut self, texts: &Hello, marks: Marks) -> TlsRecord {
+        // What was not seen to be offered may have been offered in what was not seen.
+        let whole = marks.has(mark::CLIENT_HELLO) && !marks.has(mark::HELLO_CUT);
+        let offered = |mark| (whole || marks.has(mark)).then_some(marks.has(mark));
         TlsRecord {
             server_name: self.texts.take(texts.server_name),
             alpn_offered: self.texts.take(texts.alpn_offered),
             versions_offered: self.texts.take(texts.versions_offered),
             ja4: self.texts.take(texts.ja4),
-            ech_offered: marks.has(mark::ECH_OFFERED),
-            resumption_offered: marks.has(mark::RESUMPTION_OFFERED),
+            ech_offered: offered(mark::ECH_OFFERED),
+            resumption_offered: offered(mark::RESUMPTION_OFFERED),
             ..TlsRecord::default()
         }
     }

@@ -47,7 +47,7 @@ fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
     let mut add = |kind: &str, value: String| answers.insert(kind.to_owned(), value);
     let text = |value: &Option<NameText>| value.as_deref().unwrap_or_default().to_owned();
     if let Some(tls) = &record.tls
-        && tls.versions_offered.is_some()
+        && (tls.versions_offered.is_some() || tls.server_name.is_some())
     {
         let kind = if record.quic.is_some() {
             "quic-sni"

@@ -99,3 +99,24 @@ fn a_hello_whose_first_record_is_short_is_read() {
         assert_eq!(record.cut, Cut::default());
     }
 }
+
+#[test]
+fn what_the_missing_end_of_a_hello_may_tell_is_empty() {
+    let hello = client_hello("cut.example", 300);
+    let mut talk = Talk::new(443);
+    talk.say(0, 1, &hello[..120]);
+    let tls = talk.end().tls.unwrap();
+    assert_eq!(tls.server_name.as_deref(), Some("cut.example"));
+    assert_eq!((tls.ech_offered, tls.resumption_offered), (None, None));
+    assert_eq!((tls.versions_offered, tls.ja4), (None, None));
+    let mut talk = Talk::new(443);
+    talk.say(0, 1, &hello);
+    let tls = talk.end().tls.unwrap();
+    let offered = (tls.ech_offered, tls.resumption_offered);
+    assert_eq!(offered, (Some(false), Some(false)));
+    // Without a ClientHello nothing is known of what it offers.
+    let mut talk = Talk::new(443);
+    talk.say(1, 1, &server_hello(true));
+    let tls = talk.end().tls.unwrap();
+    assert_eq!((tls.ech_offered, tls.resumption_offered), (None, None));
+}

@@ -279,7 +279,10 @@ mod tests {
         body.extend(extensions);
         let hello = ClientHello::read(&body).unwrap();
         assert_eq!(hello.server_name(), Some(&b"a.b"[..]));
-        assert!(!hello.offers_ech() && !hello.offers_resumption());
+        assert_eq!(
+            (hello.offers_ech(), hello.offers_resumption()),
+            (Some(false), Some(false))
+        );
         assert_eq!(
             Ja4::new(&hello, Transport::Tcp).unwrap().as_str(),
             "t13d1516h2_8daaf6152771_e5627efa2ab1"
