@@ -171,7 +171,7 @@ columns! {
     Tls {
         "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP or inside QUIC."
             = |r| text(r.tls.as_ref().map(|t| &t.server_name));
-        "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), a comma between two."
+        "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), a comma between two; GREASE (RFC 8701) left out."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
         "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose (RFC 7301 section 3.1), where it is not encrypted (up to TLS 1.2)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));

@@ -47,6 +47,12 @@ pub const fn is_grease(value: u16) -> bool {
     value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
 }
 
+/// Whether a name of a protocol in ALPN is reserved likewise.
+#[must_use]
+pub fn is_grease_protocol(name: &[u8]) -> bool {
+    matches!(*name, [high, low] if is_grease(u16::from_be_bytes([high, low])))
+}
+
 /// The header of a record: content type and length of what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
@@ -224,6 +230,8 @@ mod tests {
     fn grease() {
         assert!(is_grease(0x0a0a) && is_grease(0xfafa));
         assert!(!is_grease(0x0a1a) && !is_grease(0x1301) && !is_grease(0x0a0b));
+        assert!(is_grease_protocol(&[0x0a, 0x0a]) && is_grease_protocol(&[0xea, 0xea]));
+        assert!(!is_grease_protocol(b"h2") && !is_grease_protocol(&[0x0a]));
     }
 
     #[test]

@@ -120,3 +120,14 @@ fn what_the_missing_end_of_a_hello_may_tell_is_empty() {
     let tls = talk.end().tls.unwrap();
     assert_eq!((tls.ech_offered, tls.resumption_offered), (None, None));
 }
+
+#[test]
+fn grease_is_no_protocol_that_is_offered() {
+    let mut hello = client_hello("grease.example", 0);
+    let at = hello.windows(3).position(|it| it == b"\x02h2").unwrap();
+    hello[at + 1..at + 3].copy_from_slice(&[0x0a, 0x0a]);
+    let mut talk = Talk::new(443);
+    talk.say(0, 1, &hello);
+    let tls = talk.end().tls.unwrap();
+    assert_eq!(tls.alpn_offered.as_deref(), Some("http/1.1"));
+}

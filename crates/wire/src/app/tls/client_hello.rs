@@ -123,7 +123,8 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// The protocols that the client offers, in its order; nothing where the list was cut off.
+    /// The protocols that the client offers, in its order; nothing where the list was cut off. GREASE
+    /// (two bytes that are alike, RFC 8701 section 3.1) is among them.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         protocols(self.whole_extension(extension::ALPN).unwrap_or_default())
     }
