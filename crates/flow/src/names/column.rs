@@ -197,7 +197,7 @@ columns! {
             = |r| text(r.tls.as_ref().map(|t| &t.issuer));
     }
     Quic {
-        "quicVersion" Number "" [] "" "Version in the client's Initial packets (RFC 9000 section 17.2): 1 is RFC 9000, 1798521807 is RFC 9369."
+        "quicVersion" Number "" [] "" "Version in the client's Initial packets (RFC 9000 section 17.2), the last one's after Version Negotiation: 1 is RFC 9000, 1798521807 is RFC 9369."
             = |r| number(r.quic.as_ref().map(|q| q.version));
         "quicOriginalDestinationId" Text "" [] "" "Destination connection id of the client's first Initial packet (RFC 9000 section 7.2), in hexadecimal."
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.original_destination_id));

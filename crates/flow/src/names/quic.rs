@@ -57,7 +57,8 @@ impl Reader {
         packet: &LongPacket<'_>,
     ) {
         let has_client = state.marks.has(mark::CLIENT);
-        let from_client = !has_client || segment.direction & 1 == state.marks.client();
+        let direction = segment.direction & 1;
+        let from_client = !has_client || direction == state.marks.client();
         match packet.kind {
             Kind::Initial if from_client && !state.marks.has(mark::HELLO) => {
                 self.read_client_initial(cut, state, segment, packet);
@@ -66,8 +67,12 @@ impl Reader {
                 }
                 state.version = packet.version;
             }
-            Kind::Initial if from_client && !state.marks.has(mark::RTT) => {
-                state.time = Nanoseconds::new(segment.time_ns);
+            Kind::Initial if from_client => {
+                // Another one than before after Version Negotiation (RFC 9368).
+                state.version = packet.version;
+                if !state.marks.has(mark::RTT) {
+                    state.time = Nanoseconds::new(segment.time_ns);
+                }
             }
             Kind::Initial | Kind::Handshake if has_client && !from_client => {
                 state.server_id = ConnectionId::new(packet.source_id);
@@ -78,7 +83,11 @@ impl Reader {
             }
             Kind::ZeroRtt if from_client => state.marks.set(mark::ZERO_RTT),
             Kind::Retry if !from_client => state.marks.set(mark::RETRY),
-            Kind::VersionNegotiation if !from_client => state.marks.set(mark::NEGOTIATION),
+            Kind::VersionNegotiation if answers_client(state, packet, direction) => {
+                state.marks.set(mark::NEGOTIATION);
+                // The client begins anew (RFC 9000 section 6.2).
+                self.assemblies.release(&mut state.assembly, 0);
+            }
             _ => {}
         }
         if state.version == 0 {
@@ -277,6 +286,19 @@ impl KeptKeys {
             keys: InitialKeys::new(version, id, Sender::Client),
         });
         &kept.keys
+    }
+}
+
+/// Whether Version Negotiation comes from the server, with the connection ids that the client's first
+/// packet has (RFC 9000 section 17.2.1). That packet may be of a version that nobody knows, and not
+/// have been read.
+fn answers_client(state: &QuicState, packet: &LongPacket<'_>, direction: u8) -> bool {
+    if state.marks.has(mark::CLIENT) {
+        direction != state.marks.client()
+            && packet.destination_id == state.client_id.as_bytes()
+            && packet.source_id == state.original.as_bytes()
+    } else {
+        direction == 1
     }
 }
 

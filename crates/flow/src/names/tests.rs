@@ -1,6 +1,7 @@
 //! Streams and datagrams made by hand: what comes out of them, in any order and under any limit.
 
 mod handshakes;
+mod quic;
 
 use super::*;
 use proptest::prelude::*;

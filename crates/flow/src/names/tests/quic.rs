@@ -1,0 +1,95 @@
+//! Connections of QUIC whose Initial packets were made by hand, with a server name and version 1.3.
+
+use super::*;
+
+const WHOLE: &str = "\
+    c800000001088394c8f03e51570804aabbccdd008000005b877346b4519f9b7ca366c0a51dc794da2591704242ac\
+    f9024549e324ed3cc87452e65e27b63c1659250b2e4527fb13e5e574e9027ed731e3b176adddd08d40476056d924\
+    5bd3f9008cbe6ad3abf98c7ed73a018dc93b3dfb701a0b\
+    ";
+const FIRST_HALF: &str = "\
+    c900000001088394c8f03e51570804aabbccdd008000004f244646b42bdb9a7ce224c0f41dc794da2591704242ac\
+    f9024549e324ed3cc87452e65e27b63c1659250b2e1727f902f7e575e91468d731e8ba7fa4ddd6fa1fedb2943a51\
+    264844641440d7c67c3046\
+    ";
+const SECOND_HALF: &str = "\
+    c400000001088394c8f03e51570804aabbccdd008000002060d56c00a0c862f4b6cecadd9fa63178b5c874d0e178\
+    aceb5b016b08a6872b6a\
+    ";
+const WHOLE_V2: &str = "\
+    d36b3343cf084e4557444349443104aabbccdd008000005b4ba23d6ad270730d908a7cc4944f10e4e7d9b6cc0c19\
+    9190f9f7467df0cf70a76edf5d7f5d1efdf8a80458c9a9a5c512affd132e7b97b4e788a47e022f8fd3484edb15ad\
+    3b9ed047f82cbe3c9938c02611ba662611b6e6130e4678\
+    ";
+
+const CLIENT_ID: [u8; 4] = [0xaa, 0xbb, 0xcc, 0xdd];
+const ORIGINAL_ID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
+
+fn bytes(hexadecimal: &str) -> Vec<u8> {
+    let digits = hexadecimal.as_bytes().chunks_exact(2);
+    digits
+        .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+/// Version Negotiation with these connection ids and versions.
+fn negotiation(destination_id: &[u8], source_id: &[u8], versions: &[u32]) -> Vec<u8> {
+    let mut packet = vec![0x80, 0, 0, 0, 0, destination_id.len() as u8];
+    packet.extend(destination_id);
+    packet.push(source_id.len() as u8);
+    packet.extend(source_id);
+    packet.extend(versions.iter().flat_map(|it| it.to_be_bytes()));
+    packet
+}
+
+/// The record of a flow of these datagrams.
+fn told(datagrams: &[(u8, Vec<u8>)]) -> NamesRecord {
+    let mut names = names();
+    let mut flow = Progress::default();
+    let web = key(17, 443);
+    for (time, (direction, payload)) in (0..).zip(datagrams) {
+        let packet = segment(&web, time * 1000, *direction, 0, payload);
+        names.observe(&mut flow, &packet, || web);
+    }
+    let record = names.take(&mut flow, &web);
+    check_nothing_is_held(&names);
+    record
+}
+
+#[test]
+fn the_version_is_the_one_that_was_negotiated() {
+    let negotiation = |id: &[u8]| (1, negotiation(&CLIENT_ID, id, &[0x6b33_43cf, 0x1a2a_3a4a]));
+    for first in [WHOLE, FIRST_HALF] {
+        let first = (0, bytes(first));
+        let record = told(&[
+            first.clone(),
+            negotiation(&ORIGINAL_ID),
+            (0, bytes(WHOLE_V2)),
+        ]);
+        let quic = record.quic.as_deref().unwrap();
+        assert_eq!(
+            (quic.version, quic.version_negotiation),
+            (0x6b33_43cf, true)
+        );
+        assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
+        assert_eq!(name_of(&record), Some("q.test"));
+        assert!(record.tls.unwrap().ja4.is_some());
+        assert_eq!(record.cut, Cut::default());
+        // An answer to somebody else.
+        let record = told(&[first, negotiation(b"whatever")]);
+        assert!(!record.quic.unwrap().version_negotiation);
+    }
+}
+
+#[test]
+fn version_negotiation_answers_a_version_that_nobody_knows() {
+    let mut first = bytes(WHOLE);
+    first[1..5].copy_from_slice(&0x1a2a_3a4a_u32.to_be_bytes());
+    let negotiation = (1, negotiation(&CLIENT_ID, &ORIGINAL_ID, &[1]));
+    let record = told(&[(0, first), negotiation, (0, bytes(WHOLE))]);
+    let quic = record.quic.as_deref().unwrap();
+    assert_eq!((quic.version, quic.version_negotiation), (1, true));
+    assert_eq!(name_of(&record), Some("q.test"));
+    let record = told(&[(0, bytes(WHOLE))]);
+    assert!(!record.quic.unwrap().version_negotiation);
+}
