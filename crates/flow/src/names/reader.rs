@@ -205,7 +205,7 @@ impl Reader {
                 Some(_) => Datagram::Dns,
                 None => Datagram::Unknown,
             }
-        } else if wire::app::quic::begins(payload) {
+        } else if wire::app::quic::begins(payload) || negotiates(segment) {
             Datagram::Quic
         } else if Rtp::plausible(payload).is_some() || wire::app::rtp::is_rtcp(payload) {
             Datagram::Rtp
@@ -222,6 +222,14 @@ impl Reader {
         }
         let Flow { common, state } = flow;
         common.packets = common.packets.saturating_add(1);
+        if let State::Quic(quic) = state
+            && quic.has_but_negotiated()
+            && !wire::app::quic::begins(segment.payload)
+            && !negotiates(segment)
+        {
+            // Nobody began a connection anew: it was something else.
+            *state = State::Unknown;
+        }
         if matches!(state, State::Unknown) {
             match self.datagram(segment) {
                 Datagram::Dns => *state = State::Dns(DnsState::default()),
@@ -336,6 +344,11 @@ impl Reader {
     pub(super) fn release_common(&mut self, common: &Common) {
         self.texts.release(common.resolved);
     }
+}
+
+/// Whether a datagram is Version Negotiation, which a server sends in answer to a client.
+fn negotiates(segment: &Segment<'_>) -> bool {
+    segment.direction == 1 && wire::app::quic::negotiates(segment.payload)
 }
 
 /// A segment of TCP that brings nothing.

@@ -382,6 +382,13 @@ pub(super) struct QuicState {
     pub(super) keys: u8,
 }
 
+impl QuicState {
+    /// Whether Version Negotiation is all that was seen of it.
+    pub(super) const fn has_but_negotiated(&self) -> bool {
+        self.version == 0 && self.failures == 0 && !self.marks.has(mark::CLIENT)
+    }
+}
+
 /// Round trips by QUIC's spin bit.
 #[derive(Debug, Default)]
 pub(super) struct Spin {

@@ -47,18 +47,28 @@ pub struct LongPacket<'a> {
     pub whole: bool,
 }
 
-/// Whether a datagram begins with a long header of a version that is known, or of Version
-/// Negotiation: all that a stranger costs.
+/// Whether a datagram begins with a long header of a version that is known: all that a stranger costs.
+/// Version Negotiation ([`negotiates`]) begins no connection.
 #[inline]
 #[must_use]
 pub fn begins(datagram: &[u8]) -> bool {
     match *datagram {
         [first, a, b, c, d, ..] if first & 0x80 != 0 => {
             let version = u32::from_be_bytes([a, b, c, d]);
-            Version::known(version).is_some()
+            version != 0 && Version::known(version).is_some()
         }
         _ => false,
     }
+}
+
+/// Whether a datagram is Version Negotiation: connection ids of a length that there is, and whole
+/// versions behind them, one at least, none of them 0 (RFC 9000 section 17.2.1). Who asks knows that
+/// it is a server's: RTP's first bytes may be the same.
+#[inline]
+#[must_use]
+pub fn negotiates(datagram: &[u8]) -> bool {
+    matches!(datagram, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0)
+        && long_packet(datagram).is_some()
 }
 
 /// Reads the packet at the beginning of `datagram`, and gives what follows it there (RFC 9000
@@ -89,8 +99,9 @@ pub fn long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
         whole: true,
     };
     if version == 0 {
-        let versions = reader.rest();
-        return (!versions.is_empty() && versions.len().is_multiple_of(4)).then_some((packet, &[]));
+        let (versions, rest) = reader.rest().as_chunks();
+        let are_versions = !versions.is_empty() && rest.is_empty() && !versions.contains(&[0; 4]);
+        return are_versions.then_some((packet, &[]));
     }
     let known = Version::known(version)?;
     // The fixed bit; a server may grease it later, but not in a client's first packet (RFC 9287).
@@ -111,4 +122,29 @@ pub fn long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
     reader.take_up_to(length);
     packet.packet = &datagram[..datagram.len() - reader.rest().len()];
     Some((packet, reader.rest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_negotiation_is_told_from_what_begins_alike() {
+        let packet = [
+            0x80, 0, 0, 0, 0, 1, 7, 2, 8, 8, 0, 0, 0, 1, 0x1a, 0x2a, 0x3a, 0x4a,
+        ];
+        assert!(negotiates(&packet) && !begins(&packet));
+        assert_eq!(long_packet(&packet).unwrap().0.source_id, [8, 8]);
+        // No version, parts of one, one that is none, a length that no id has.
+        assert!(!negotiates(&packet[..10]) && !negotiates(&packet[..17]));
+        let mut odd = packet;
+        odd[13] = 0;
+        assert!(!negotiates(&odd));
+        odd = packet;
+        odd[5] = 21;
+        assert!(!negotiates(&odd));
+        odd = packet;
+        odd[0] = 0x40;
+        assert!(!negotiates(&odd));
+    }
 }

@@ -93,3 +93,29 @@ fn version_negotiation_answers_a_version_that_nobody_knows() {
     let record = told(&[(0, bytes(WHOLE))]);
     assert!(!record.quic.unwrap().version_negotiation);
 }
+
+/// PCMU whose first sequence number is 0 begins as Version Negotiation does.
+#[test]
+fn rtp_that_begins_as_version_negotiation_does_is_found() {
+    let stream = |direction: u8, length: usize, first: u32| {
+        (0..20).map(move |number| {
+            let mut packet = rtp(number, first + u32::from(number) * 160);
+            packet.resize(length, 0xd5);
+            (direction, packet)
+        })
+    };
+    for first in [0, 5000, 0x0003_0201, 0x00ff_ffff] {
+        for length in 172..176 {
+            for direction in [0, 1] {
+                // A STUN packet goes before.
+                let mut datagrams = vec![(0, vec![0, 1, 0, 0])];
+                datagrams.extend(stream(direction, length, first));
+                let record = told(&datagrams);
+                let side = record.rtp[usize::from(direction)].as_deref().unwrap();
+                assert_eq!(side.codec(), "PCMU");
+                assert!(side.packets >= 19, "{first} {length} {direction}");
+                assert_eq!(record.quic, None);
+            }
+        }
+    }
+}
