@@ -3,18 +3,22 @@
 use crate::pool::{Linked, Pool};
 use std::io;
 
-/// The most pieces with gaps between them that are kept.
-const PIECES_MAX: usize = 8;
+/// The most pieces with gaps between them that are kept: clients of QUIC cut a ClientHello into many
+/// and send them in any order.
+const PIECES_MAX: usize = 64;
+
+/// The most bytes of a stream: places in it are kept in two.
+const STREAM_MAX: u32 = u16::MAX as u32;
 
 /// Bytes `start..end` of the stream are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Piece {
-    start: u32,
-    end: u32,
+    start: u16,
+    end: u16,
 }
 
 /// A stream with gaps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Assembly {
     /// Place of the first byte, in the stream's own numbers (modulo 2^32).
     pub(super) base: u32,
@@ -29,6 +33,21 @@ pub(super) struct Assembly {
     /// Sorted, apart from each other.
     pieces: [Piece; PIECES_MAX],
     count: usize,
+}
+
+impl Default for Assembly {
+    fn default() -> Self {
+        Self {
+            base: 0,
+            owner: Owner::default(),
+            older: 0,
+            newer: 0,
+            counted: 0,
+            bytes: Vec::new(),
+            pieces: [Piece::default(); PIECES_MAX],
+            count: 0,
+        }
+    }
 }
 
 impl Linked for Assembly {
@@ -47,8 +66,9 @@ impl Assembly {
         let end = u32::try_from(bytes.len())
             .ok()
             .and_then(|length| offset.checked_add(length))
-            .filter(|&end| end <= most)
+            .filter(|&end| end <= most.min(STREAM_MAX))
             .ok_or(Full)?;
+        let (offset, end) = (offset as u16, end as u16);
         if bytes.is_empty() {
             return Ok(());
         }
@@ -59,12 +79,12 @@ impl Assembly {
         if first == last && self.count == PIECES_MAX {
             return Err(Full);
         }
-        if self.bytes.len() <= offset as usize {
-            self.bytes.reserve(end as usize - self.bytes.len());
-            self.bytes.resize(offset as usize, 0);
+        if self.bytes.len() <= usize::from(offset) {
+            self.bytes.reserve(usize::from(end) - self.bytes.len());
+            self.bytes.resize(usize::from(offset), 0);
             self.bytes.extend_from_slice(bytes);
         } else {
-            let there = self.bytes.len().max(end as usize);
+            let there = self.bytes.len().max(usize::from(end));
             self.bytes.resize(there, 0);
             let mut at = offset;
             for piece in &pieces[first..last] {
@@ -96,7 +116,9 @@ impl Assembly {
     /// The bytes from the base on that are there without a gap.
     pub(super) fn contiguous(&self) -> &[u8] {
         match self.pieces.first() {
-            Some(piece) if self.count > 0 && piece.start == 0 => &self.bytes[..piece.end as usize],
+            Some(piece) if self.count > 0 && piece.start == 0 => {
+                &self.bytes[..usize::from(piece.end)]
+            }
             _ => &[],
         }
     }
@@ -120,7 +142,8 @@ impl Assembly {
         let mut kept = 0;
         for index in 0..self.count {
             let piece = self.pieces[index];
-            if piece.end > length {
+            if u32::from(piece.end) > length {
+                let length = length as u16;
                 self.pieces[kept] = Piece {
                     start: piece.start.saturating_sub(length),
                     end: piece.end - length,
@@ -135,13 +158,13 @@ impl Assembly {
     pub(super) fn is_only(&self, length: u32) -> bool {
         self.pieces[..self.count]
             .iter()
-            .all(|piece| piece.end <= length)
+            .all(|piece| u32::from(piece.end) <= length)
     }
 }
 
-fn copy(to: &mut [u8], start: u32, end: u32, offset: u32, from: &[u8]) {
-    let range = (start - offset) as usize..(end - offset) as usize;
-    to[start as usize..end as usize].copy_from_slice(&from[range]);
+fn copy(to: &mut [u8], start: u16, end: u16, offset: u16, from: &[u8]) {
+    let range = usize::from(start - offset)..usize::from(end - offset);
+    to[usize::from(start)..usize::from(end)].copy_from_slice(&from[range]);
 }
 
 /// A flow, by its handle, and the direction of the stream.
@@ -188,6 +211,7 @@ pub(super) struct Assemblies {
 impl Assemblies {
     pub(super) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
         let count_max = usize::from(count_max);
+        let bytes_max = bytes_max.min(STREAM_MAX);
         Ok(Self {
             pool: Pool::new(count_max)?,
             bytes_max,
@@ -382,12 +406,12 @@ mod tests {
         assert_eq!(assembly.insert(90, &[0; 11], 100), Err(Full));
         assert_eq!(assembly.insert(u32::MAX, &[0; 2], u32::MAX), Err(Full));
         for piece in 0..PIECES_MAX as u32 {
-            assert_eq!(assembly.insert(1 + piece * 2, &[7], 100), Ok(()));
+            assert_eq!(assembly.insert(1 + piece * 2, &[7], 200), Ok(()));
         }
-        assert_eq!(assembly.insert(50, &[7], 100), Err(Full));
-        assert_eq!(assembly.insert(0, &[7; 16], 100), Ok(()));
-        assert_eq!(assembly.contiguous(), [7; 16]);
-        assembly.advance(20);
+        assert_eq!(assembly.insert(150, &[7], 200), Err(Full));
+        assert_eq!(assembly.insert(0, &[7; 128], 200), Ok(()));
+        assert_eq!(assembly.contiguous(), [7; 128]);
+        assembly.advance(140);
         assert!(assembly.is_only(0));
     }
 

@@ -7,7 +7,7 @@ pub struct NamesLimits {
     /// [`ASSEMBLY_SHARE`](Self::ASSEMBLY_SHARE) flows of the table, and
     /// [`ASSEMBLIES_LEAST`](Self::ASSEMBLIES_LEAST) in a small one.
     pub assemblies_max: u16,
-    /// Bytes of one such handshake, in each direction; all have 32 MiB together.
+    /// Bytes of one such handshake, in each direction, up to 65,535; all have 32 MiB together.
     pub assembly_bytes: u32,
     /// Bytes of the texts of all flows, with their index; 0: [`TEXT_BYTES`](Self::TEXT_BYTES) for
     /// each flow of the table, and no less than [`TEXT_BYTES_LEAST`](Self::TEXT_BYTES_LEAST).

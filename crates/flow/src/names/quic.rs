@@ -16,6 +16,17 @@ const COALESCED_MAX: usize = 6;
 /// Initial packets that may fail to open before a flow is given up.
 const FAILURES_MAX: u8 = 8;
 
+/// CRYPTO frames that are put in order at a time.
+const FRAMES_MAX: usize = 512;
+
+/// A CRYPTO frame: its place in the stream, and that of its bytes in the payload.
+#[derive(Debug)]
+pub(super) struct Frame {
+    offset: u32,
+    at: usize,
+    length: usize,
+}
+
 /// The spin bit of a short header (RFC 9000 section 17.3.1).
 const SPIN: u8 = 0x20;
 
@@ -147,23 +158,34 @@ impl Reader {
     }
 
     /// Puts the CRYPTO frames of a packet together, and reads the ClientHello once it is whole.
-    fn read_crypto(&mut self, cut: &mut Cut, state: &mut QuicState, payload: &[u8]) {
+    pub(super) fn read_crypto(&mut self, cut: &mut Cut, state: &mut QuicState, payload: &[u8]) {
         if state.assembly == 0 {
             state.assembly = self.assemblies.take(0, 0);
         }
-        for frame in crypto_frames(payload) {
-            let inserted = match u32::try_from(frame.offset) {
-                Ok(offset) => {
-                    let assembly = state.assembly;
-                    let inserted = self.assemblies.insert(assembly, 0, offset, frame.data);
-                    inserted.is_ok()
+        let mut frames = std::mem::take(&mut self.frames);
+        let mut all = crypto_frames(payload).peekable();
+        while all.peek().is_some() {
+            // In the order of the stream, so that what is whole together leaves no gaps meanwhile.
+            frames.clear();
+            frames.extend(all.by_ref().take(FRAMES_MAX).map(|frame| Frame {
+                offset: u32::try_from(frame.offset).unwrap_or(u32::MAX),
+                at: frame.at,
+                length: frame.data.len(),
+            }));
+            if !frames.is_sorted_by_key(|frame| frame.offset) {
+                frames.sort_unstable_by_key(|frame| frame.offset);
+            }
+            for frame in &frames {
+                let data = &payload[frame.at..frame.at + frame.length];
+                let inserted = self
+                    .assemblies
+                    .insert(state.assembly, 0, frame.offset, data);
+                if inserted.is_err() {
+                    cut.add(Cut::ASSEMBLY);
                 }
-                Err(_) => false,
-            };
-            if !inserted {
-                cut.add(Cut::ASSEMBLY);
             }
         }
+        self.frames = frames;
         let Some(stream) = self.assemblies.get_mut(state.assembly, 0) else {
             cut.add(Cut::ASSEMBLY);
             return;

@@ -2,7 +2,7 @@
 //! so that a state is read and written in its place.
 
 use super::assembly::{Assemblies, Evicted};
-use super::quic::KeptKeys;
+use super::quic::{Frame, KeptKeys};
 use super::record::{Cut, FoundBy, NamesRecord, ResolvedName};
 use super::resolved::Resolved;
 use super::state::{
@@ -52,6 +52,7 @@ pub(super) struct Reader {
     pub(super) packet_buffer: Vec<u8>,
     pub(super) joined: Vec<u8>,
     pub(super) list: Vec<u8>,
+    pub(super) frames: Vec<Frame>,
     pub(super) ja4_hashes: Ja4Hashes,
     pub(super) initial_keys: KeptKeys,
     pub(super) answers_go: AnswersGo,
@@ -77,6 +78,7 @@ impl Reader {
             packet_buffer: Vec::new(),
             joined: Vec::new(),
             list: Vec::new(),
+            frames: Vec::new(),
             ja4_hashes: Ja4Hashes::default(),
             initial_keys: KeptKeys::default(),
             answers_go: AnswersGo::Here,

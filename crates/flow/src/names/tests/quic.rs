@@ -119,3 +119,47 @@ fn rtp_that_begins_as_version_negotiation_does_is_found() {
         }
     }
 }
+
+/// CRYPTO frames of `length` bytes each, in an order that `seed` says.
+fn frames(stream: &[u8], length: usize, seed: u64) -> Vec<Vec<u8>> {
+    let pieces = (0..).step_by(length).zip(stream.chunks(length));
+    let mut frames: Vec<_> = pieces
+        .map(|(offset, piece): (u16, _)| {
+            let mut frame = vec![6];
+            frame.extend((offset | 0x4000).to_be_bytes());
+            frame.extend((piece.len() as u16 | 0x4000).to_be_bytes());
+            frame.extend(piece);
+            frame
+        })
+        .collect();
+    let mut state = seed | 1;
+    for index in (1..frames.len()).rev() {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        frames.swap(index, (state >> 33) as usize % (index + 1));
+    }
+    frames
+}
+
+#[test]
+fn many_frames_in_any_order_make_a_hello() {
+    let hello = client_hello("shuffled.example", 200).split_off(5);
+    for (length, packets) in [(1, 1), (3, 1), (7, 1), (3, 2), (7, 5), (7, 1000), (20, 4)] {
+        for seed in 0..20 {
+            let mut names = names();
+            let (mut cut, mut state) = (Cut::default(), state::QuicState::default());
+            let frames = frames(&hello, length, seed);
+            for packet in frames.chunks(frames.len().div_ceil(packets)) {
+                names
+                    .reader
+                    .read_crypto(&mut cut, &mut state, &packet.concat());
+            }
+            assert_eq!(cut, Cut::default(), "{length} {packets}");
+            let tls = names.reader.quic_hello_record(&state).unwrap();
+            assert_eq!(tls.server_name.as_deref(), Some("shuffled.example"));
+            assert!(tls.ja4.is_some());
+            check_nothing_is_held(&names);
+        }
+    }
+}

@@ -9,6 +9,8 @@ pub struct CryptoFrame<'a> {
     pub offset: u64,
     /// The bytes.
     pub data: &'a [u8],
+    /// Where they begin in the payload.
+    pub at: usize,
 }
 
 /// The CRYPTO frames among the frames that an Initial packet may hold (RFC 9000 section 12.4); ends
@@ -26,8 +28,9 @@ pub fn crypto_frames(payload: &[u8]) -> impl Iterator<Item = CryptoFrame<'_>> {
                 6 => {
                     let offset = reader.variable()?;
                     let length = usize::try_from(reader.variable()?).ok()?;
+                    let at = payload.len() - reader.rest().len();
                     let data = reader.take(length)?;
-                    return Some(CryptoFrame { offset, data });
+                    return Some(CryptoFrame { offset, data, at });
                 }
                 // CONNECTION_CLOSE is the last that matters; anything else does not belong here.
                 _ => return None,
@@ -67,6 +70,7 @@ mod tests {
             .map(|frame| (frame.offset, frame.data.to_vec()))
             .collect();
         assert_eq!(frames, [(2, vec![7, 8]), (0, vec![5, 6])]);
+        assert!(crypto_frames(&payload).all(|it| payload[it.at..].starts_with(it.data)));
         assert_eq!(crypto_frames(&[6, 0, 9, 1]).count(), 0);
         let endless = [2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
         assert_eq!(crypto_frames(&endless).count(), 0);
