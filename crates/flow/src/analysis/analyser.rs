@@ -5,7 +5,7 @@ use super::tcp::RarePool;
 use super::{Analysis, Level, RARE_SHARE, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits, Progress, Told};
+use crate::names::{self, Applications, Names, NamesLimits, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
@@ -352,7 +352,11 @@ impl Analyser {
             state.tell_rare(&self.rare, &mut analysis.rare);
         }
         if let Some(names) = &mut self.names {
-            analysis.names = Some(names.take(&mut volume.names, &record.key));
+            let taken = match record.end_reason {
+                EndReason::ActiveTimeout => names.take_so_far(&mut volume.names, &record.key),
+                _ => names.take(&mut volume.names, &record.key),
+            };
+            analysis.names = Some(taken);
             self.continued.complete(handle, analysis.names.as_mut());
         }
         if record.end_reason != EndReason::ActiveTimeout {
@@ -362,11 +366,10 @@ impl Analyser {
             state.next_record(&mut self.rare);
         }
         volume.next_record();
-        volume.names = if self.continued.keep_names(handle, analysis) {
-            Progress::CONTINUED
-        } else {
-            Progress::FORGOTTEN
-        };
+        let is_kept = self.continued.keep_names(handle, analysis);
+        if let Some(names) = &mut self.names {
+            names.go_on(&mut volume.names, is_kept);
+        }
         let key = if initiator == 1 {
             record.key.reversed()
         } else {
@@ -385,6 +388,11 @@ impl Analyser {
         {
             state.release(&mut self.rare);
             pool.release(volume.tcp);
+        }
+        if let Some(volume) = self.volumes.get_mut(handle)
+            && let Some(names) = &mut self.names
+        {
+            names.forget(&mut volume.names);
         }
         self.volumes.release(handle);
     }

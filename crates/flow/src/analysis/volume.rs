@@ -136,6 +136,7 @@ impl Volume {
             sides: [asked, Side::default()],
             origin_ns: self.origin_ns,
             tcp: self.tcp,
+            names: self.names,
             vlan: self.vlan,
             mpls_label: self.mpls_label,
             record: self.record.saturating_add(1),

@@ -131,11 +131,11 @@ impl Progress {
     }
 
     /// No packet yet, in a record for which what an earlier one knew found no room.
-    pub(crate) const FORGOTTEN: Self = Self::new(stage::NEW, 1);
+    const FORGOTTEN: Self = Self::new(stage::NEW, 1);
 
     /// No packet yet, in a record of a flow that has one before: the name that its initiator had resolved
     /// when it opened the flow is known, or there was none.
-    pub(crate) const CONTINUED: Self = Self::new(stage::NEW, 2);
+    const CONTINUED: Self = Self::new(stage::NEW, 2);
 
     /// The least hash that is told from these.
     const HASH_LEAST: u32 = 3;
@@ -401,6 +401,41 @@ impl Names {
         }
         self.reader.applications.classify(key, &mut record);
         record
+    }
+
+    /// [`Names::take`] of a flow that its active time-out cuts: a handshake of which half is read stays,
+    /// and is read on with the flow's next record.
+    pub(crate) fn take_so_far(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
+        if progress.stage() == stage::WATCHED
+            && let Some(flow) = self.flows.get_mut(progress.number())
+            && flow.is_half_read()
+        {
+            let mut record = NamesRecord::default();
+            self.reader.assemblies.flow = progress.number();
+            self.reader.describe_so_far(flow, &mut record);
+            self.reader.applications.classify(key, &mut record);
+            return record;
+        }
+        self.take(progress, key)
+    }
+
+    /// Forgets a flow that goes on in no record.
+    pub(crate) fn forget(&mut self, progress: &mut Progress) {
+        if progress.stage() >= stage::WATCHED {
+            drop(self.take(progress, &FlowKey::default()));
+        }
+    }
+
+    /// Goes on with the next record of a flow that was cut; whether what was known of it is kept.
+    pub(crate) fn go_on(&mut self, progress: &mut Progress, is_kept: bool) {
+        if progress.stage() != stage::WATCHED {
+            *progress = match is_kept {
+                true => Progress::CONTINUED,
+                false => Progress::FORGOTTEN,
+            };
+        } else if !is_kept && let Some(flow) = self.flows.get_mut(progress.number()) {
+            flow.common.cut.add(Cut::TEXT);
+        }
     }
 
     /// Whether no flow holds anything: all that was taken has been given back.

@@ -3,7 +3,7 @@
 
 use super::Segment;
 use super::reader::Reader;
-use super::record::{Cut, NameText, QuicRecord};
+use super::record::{Cut, NameText, QuicRecord, TlsRecord};
 use super::state::{ConnectionId, Nanoseconds, QuicState, mark};
 use super::text_pool::string;
 use wire::app::quic::initial::Sender;
@@ -225,6 +225,23 @@ impl Reader {
             } = state;
             self.note_client_hello(cut, texts, marks, &hello, Transport::Quic);
         }
+    }
+
+    /// What the beginning of a ClientHello says whose end is yet to come.
+    pub(super) fn half_quic_hello_record(
+        &mut self,
+        cut: &mut Cut,
+        state: &QuicState,
+    ) -> Option<Box<TlsRecord>> {
+        let stream = self.assemblies.get_mut(state.assembly, 0)?;
+        let there = stream.contiguous().len();
+        let bytes = stream.lend();
+        let mut half = QuicState::default();
+        self.read_hello(cut, &mut half, &bytes[..there]);
+        if let Some(stream) = self.assemblies.get_mut(state.assembly, 0) {
+            stream.take_back(bytes);
+        }
+        self.quic_hello_record(&half)
     }
 
     /// Reads what there is of a ClientHello when the flow ends.

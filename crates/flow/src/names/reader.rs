@@ -6,7 +6,8 @@ use super::quic::{Frame, KeptKeys};
 use super::record::{Cut, FoundBy, NamesRecord, ResolvedName};
 use super::resolved::Resolved;
 use super::state::{
-    Common, DnsState, Flow, Messages, Protocol, QuicState, RtpState, State, TcpState, side,
+    Common, DnsState, Flow, Messages, Protocol, QuicState, RtpState, State, TcpState, TlsState,
+    side,
 };
 use super::text_pool::{Text, TextPool};
 use super::told::Told;
@@ -291,6 +292,68 @@ impl Reader {
             }
             State::Rtp(rtp) => record.rtp = super::rtp::records(rtp),
         }
+        self.describe_common(common, record);
+    }
+
+    /// Tells what is known of a flow whose half-read handshake goes on in its next record. What is
+    /// told of the half is not kept: the whole will be.
+    pub(super) fn describe_so_far(&mut self, flow: &mut Flow, record: &mut NamesRecord) {
+        let Flow { common, state } = flow;
+        // A record takes the texts, and the flow keeps them.
+        let kept = self.texts.hold(common.resolved);
+        match state {
+            State::Tcp(tcp) => {
+                let mut kept = TlsState::default();
+                for (text, again) in tcp.tls.texts().into_iter().zip(kept.texts()) {
+                    *again = self.texts.hold(*text);
+                }
+                record.tls = self.tls_record(&tcp.tls);
+                for (text, again) in tcp.tls.texts().into_iter().zip(kept.texts()) {
+                    *text = *again;
+                }
+                if record.tls.is_none() && tcp.protocol == Protocol::Tls {
+                    let hello = self.half_hello(common, tcp);
+                    record.tls = self.tls_record(&hello);
+                }
+                match std::mem::take(&mut tcp.messages) {
+                    Messages::None => {}
+                    Messages::Http(http) => record.http = self.http_record(&http),
+                    Messages::Dns(dns) => record.dns = self.dns_record(&dns),
+                }
+            }
+            State::Quic(quic) => {
+                record.tls = self.half_quic_hello_record(&mut common.cut, quic);
+                record.quic = super::quic::record(quic);
+                quic.spin.begin_count();
+            }
+            State::Unknown | State::Dns(_) | State::Rtp(_) => {}
+        }
+        self.describe_common(common, record);
+        common.resolved = kept;
+    }
+
+    /// What the beginning of a ClientHello says whose end is yet to come.
+    fn half_hello(&mut self, common: &mut Common, tcp: &TcpState) -> TlsState {
+        let mut hello = TlsState::default();
+        for (direction, side) in (0..).zip(&tcp.sides) {
+            let Some(stream) = self.assemblies.get_mut(side.assembly, direction) else {
+                continue;
+            };
+            let there = stream.contiguous().len();
+            let bytes = stream.lend();
+            let segment = Segment {
+                direction,
+                ..nothing_at(0)
+            };
+            self.read_cut_hello(&mut common.cut, &mut hello, &segment, &bytes[..there]);
+            if let Some(stream) = self.assemblies.get_mut(side.assembly, direction) {
+                stream.take_back(bytes);
+            }
+        }
+        hello
+    }
+
+    fn describe_common(&mut self, common: &mut Common, record: &mut NamesRecord) {
         if let Some(name) = self.texts.take(common.resolved) {
             record.resolved = Some(ResolvedName {
                 name,

@@ -97,6 +97,18 @@ pub(super) enum State {
 }
 
 impl Flow {
+    /// Whether half of a handshake of TLS or QUIC is in a buffer.
+    pub(super) fn is_half_read(&self) -> bool {
+        match &self.state {
+            State::Tcp(tcp) => {
+                matches!(tcp.protocol, Protocol::Unknown | Protocol::Tls)
+                    && tcp.sides.iter().any(|side| side.assembly != 0)
+            }
+            State::Quic(quic) => quic.assembly != 0,
+            State::Unknown | State::Dns(_) | State::Rtp(_) => false,
+        }
+    }
+
     /// Counts a segment with payload none of which is to be read; false if some may be.
     #[inline]
     pub(super) fn pass_over(&mut self, segment: &Segment<'_>) -> bool {
@@ -290,6 +302,26 @@ pub(super) struct TlsState {
     pub(super) time: Nanoseconds,
 }
 
+impl TlsState {
+    pub(super) fn texts(&mut self) -> [&mut Text; 7] {
+        let Hello {
+            server_name,
+            alpn_offered,
+            versions_offered,
+            ja4,
+        } = &mut self.hello;
+        [
+            server_name,
+            alpn_offered,
+            versions_offered,
+            ja4,
+            &mut self.alpn_chosen,
+            &mut self.subject,
+            &mut self.issuer,
+        ]
+    }
+}
+
 /// HTTP/1 messages.
 #[derive(Debug, Default)]
 pub(super) struct HttpState {
@@ -397,6 +429,16 @@ pub(super) struct Spin {
     pub(super) sum: Nanoseconds,
     /// Time of the last edge.
     pub(super) edge: Nanoseconds,
+}
+
+impl Spin {
+    /// Begins to count anew, from the last edge on.
+    pub(super) fn begin_count(&mut self) {
+        *self = Self {
+            edge: self.edge,
+            ..Self::default()
+        };
+    }
 }
 
 /// One direction of RTP.

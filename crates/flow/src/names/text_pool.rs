@@ -218,6 +218,15 @@ impl TextPool {
         Some(string)
     }
 
+    /// Holds a text once more that is held; it is none where that is too often.
+    pub(super) fn hold(&mut self, text: Text) -> Text {
+        match self.blocks.get_mut(text.0) {
+            Some(block) if block.count < u32::MAX => block.count += 1,
+            _ => return Text::default(),
+        }
+        text
+    }
+
     /// Lets a text go that was held.
     pub(super) fn release(&mut self, text: Text) {
         if let Some(first) = self.blocks.get_mut(text.0) {

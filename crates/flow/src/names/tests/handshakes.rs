@@ -131,3 +131,67 @@ fn grease_is_no_protocol_that_is_offered() {
     let tls = talk.end().tls.unwrap();
     assert_eq!(tls.alpn_offered.as_deref(), Some("http/1.1"));
 }
+
+/// The record of a flow that is cut, before it goes on.
+fn cut_by_a_timeout(talk: &mut Talk) -> NamesRecord {
+    let record = talk.names.take_so_far(&mut talk.progress, &talk.key);
+    assert_eq!(record.cut, Cut::default());
+    record
+}
+
+#[test]
+fn a_hello_that_a_timeout_cuts_is_read_on() {
+    let hello = client_hello("goes-on.example", 300);
+    for first in [3, 20, 60, 150] {
+        let mut talk = Talk::new(443);
+        talk.syn(0, 0);
+        talk.say(0, 1, &hello[..first]);
+        let record = cut_by_a_timeout(&mut talk);
+        let known = (first == 150).then_some("goes-on.example");
+        assert_eq!(name_of(&record), known);
+        let middle = (hello.len() - first) / 2;
+        talk.say(0, 1 + first as u32, &hello[first..first + middle]);
+        let _ = cut_by_a_timeout(&mut talk);
+        talk.say(0, 1 + (first + middle) as u32, &hello[first + middle..]);
+        talk.say(1, 1, &server_hello(true));
+        let record = talk.end();
+        assert_eq!(name_of(&record), Some("goes-on.example"));
+        let tls = record.tls.unwrap();
+        assert!(tls.ja4.is_some());
+        assert_eq!(tls.version, Some(0x0304));
+        assert_eq!(record.cut, Cut::default());
+    }
+}
+
+/// With the server's half-read flight the client's hello stays, and what went before TLS does not.
+#[test]
+fn what_is_known_beside_half_a_handshake_stays() {
+    let mut talk = Talk::new(8080);
+    let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
+    talk.say(0, 1, connect);
+    talk.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
+    talk.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+    let answer = server_hello(false);
+    talk.say(1, 20, &answer[..30]);
+    let record = cut_by_a_timeout(&mut talk);
+    assert_eq!(name_of(&record), Some("s.example"));
+    assert_eq!(record.http.unwrap().requests, 1);
+    talk.say(1, 50, &answer[30..]);
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("s.example"));
+    assert_eq!(record.http, None);
+    assert_eq!(record.tls.unwrap().version, Some(0x0303));
+}
+
+#[test]
+fn half_a_handshake_that_does_not_go_on_is_let_go() {
+    let mut talk = Talk::new(443);
+    talk.say(0, 1, &client_hello("a.example", 300)[..150]);
+    let _ = cut_by_a_timeout(&mut talk);
+    talk.names.note_forgotten(&mut talk.progress);
+    let again = talk.names.take_so_far(&mut talk.progress, &talk.key);
+    assert_eq!(again.cut, Cut::TEXT);
+    talk.names.forget(&mut talk.progress);
+    assert_eq!(talk.progress, Progress::default());
+    check_nothing_is_held(&talk.names);
+}

@@ -163,3 +163,24 @@ fn many_frames_in_any_order_make_a_hello() {
         }
     }
 }
+
+#[test]
+fn a_hello_that_a_timeout_cuts_is_read_on() {
+    let mut names = names();
+    let mut flow = Progress::default();
+    let web = key(17, 443);
+    let [first, second] = [FIRST_HALF, SECOND_HALF].map(bytes);
+    names.observe(&mut flow, &segment(&web, 0, 0, 0, &first), || web);
+    let record = names.take_so_far(&mut flow, &web);
+    assert_eq!(record.quic.as_deref().unwrap().version, 1);
+    assert!(record.tls.is_some_and(|tls| tls.ja4.is_none()));
+    assert_eq!(record.cut, Cut::default());
+    names.observe(&mut flow, &segment(&web, 1, 0, 0, &second), || web);
+    let record = names.take(&mut flow, &web);
+    assert_eq!(name_of(&record), Some("q.test"));
+    assert!(record.tls.unwrap().ja4.is_some());
+    let quic = record.quic.unwrap();
+    assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
+    assert_eq!(record.cut, Cut::default());
+    check_nothing_is_held(&names);
+}
