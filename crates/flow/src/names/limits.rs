@@ -24,7 +24,7 @@ impl NamesLimits {
     pub const TEXT_BYTES_LEAST: usize = 8 << 20;
 
     /// Flows of the table for which there is one buffer for a handshake.
-    pub const ASSEMBLY_SHARE: usize = 16;
+    pub const ASSEMBLY_SHARE: usize = 4;
     /// Buffers for handshakes for a small table.
     pub const ASSEMBLIES_LEAST: usize = 1024;
 

@@ -69,7 +69,7 @@ fn what_has_made_room_goes_on_where_the_next_segment_begins() {
 #[test]
 fn a_larger_table_has_more_buffers_in_bounded_memory() {
     let limits = NamesLimits::default();
-    let buffers = [16, 1 << 16, 1 << 20, usize::MAX].map(|flows| limits.assemblies(flows));
+    let buffers = [16, 1 << 14, 1 << 16, usize::MAX].map(|flows| limits.assemblies(flows));
     assert_eq!(buffers, [1024, 4096, 16 << 10, 16 << 10]);
     let none = NamesLimits {
         text_bytes: 1,
