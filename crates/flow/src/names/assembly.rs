@@ -5,7 +5,11 @@ use std::io;
 
 /// The most pieces with gaps between them that are kept: clients of QUIC cut a ClientHello into many
 /// and send them in any order.
-const PIECES_MAX: usize = 64;
+pub(super) const PIECES_MAX: usize = 64;
+
+/// The most of a stream of TCP: with more of them the bytes between are lost rather than late, and
+/// what is read next is not to wait for them.
+pub(super) const TCP_PIECES_MAX: usize = 8;
 
 /// The most bytes of a stream: places in it are kept in two.
 const STREAM_MAX: u32 = u16::MAX as u32;
@@ -32,7 +36,9 @@ pub(super) struct Assembly {
     bytes: Vec<u8>,
     /// Sorted, apart from each other.
     pieces: [Piece; PIECES_MAX],
-    count: usize,
+    count: u8,
+    /// How many of them there may be.
+    pieces_max: u8,
 }
 
 impl Default for Assembly {
@@ -46,6 +52,7 @@ impl Default for Assembly {
             bytes: Vec::new(),
             pieces: [Piece::default(); PIECES_MAX],
             count: 0,
+            pieces_max: PIECES_MAX as u8,
         }
     }
 }
@@ -72,11 +79,12 @@ impl Assembly {
         if bytes.is_empty() {
             return Ok(());
         }
-        let pieces = &self.pieces[..self.count];
+        let count = usize::from(self.count);
+        let pieces = &self.pieces[..count];
         // The pieces that the new one overlaps or touches become one with it.
         let first = pieces.partition_point(|piece| piece.end < offset);
         let last = pieces.partition_point(|piece| piece.start <= end);
-        if first == last && self.count == PIECES_MAX {
+        if first == last && self.count >= self.pieces_max {
             return Err(Full);
         }
         if self.bytes.len() <= usize::from(offset) {
@@ -103,10 +111,10 @@ impl Assembly {
             merged.start = merged.start.min(pieces[first].start);
             merged.end = merged.end.max(pieces[last - 1].end);
             self.pieces[first] = merged;
-            self.pieces.copy_within(last..self.count, first + 1);
-            self.count -= last - first - 1;
+            self.pieces.copy_within(last..count, first + 1);
+            self.count -= (last - first - 1) as u8;
         } else {
-            self.pieces.copy_within(first..self.count, first + 1);
+            self.pieces.copy_within(first..count, first + 1);
             self.pieces[first] = merged;
             self.count += 1;
         }
@@ -140,7 +148,7 @@ impl Assembly {
         let cut = (length as usize).min(self.bytes.len());
         self.bytes.drain(..cut);
         let mut kept = 0;
-        for index in 0..self.count {
+        for index in 0..usize::from(self.count) {
             let piece = self.pieces[index];
             if u32::from(piece.end) > length {
                 let length = length as u16;
@@ -151,12 +159,12 @@ impl Assembly {
                 kept += 1;
             }
         }
-        self.count = kept;
+        self.count = kept as u8;
     }
 
     /// Whether the first `length` bytes are all that is kept.
     pub(super) fn is_only(&self, length: u32) -> bool {
-        self.pieces[..self.count]
+        self.pieces[..usize::from(self.count)]
             .iter()
             .all(|piece| u32::from(piece.end) <= length)
     }
@@ -230,9 +238,9 @@ impl Assemblies {
         self.pool.populate();
     }
 
-    /// A fresh assembly for a direction of the flow at hand, whose stream begins at `base`; 0 where
-    /// none can be had.
-    pub(super) fn take(&mut self, direction: u8, base: u32) -> u16 {
+    /// A fresh assembly for a direction of the flow at hand, whose stream begins at `base`, of so many
+    /// pieces; 0 where none can be had.
+    pub(super) fn take(&mut self, direction: u8, base: u32, pieces_max: usize) -> u16 {
         if self.pool.left() == 0 && !self.evict(0) {
             return 0;
         }
@@ -243,6 +251,7 @@ impl Assemblies {
         };
         if let Some(assembly) = self.pool.get_mut(handle) {
             assembly.base = base;
+            assembly.pieces_max = pieces_max.min(PIECES_MAX) as u8;
             assembly.owner = owner;
             self.append(handle as u16);
         }
@@ -421,14 +430,14 @@ mod tests {
         let mut handles = [0; 4];
         for (flow, handle) in (0..).zip(&mut handles[..3]) {
             pool.flow = flow;
-            *handle = pool.take(0, 5);
+            *handle = pool.take(0, 5, PIECES_MAX);
             assert_eq!(pool.insert(*handle, 0, 0, &[flow as u8; 3]), Ok(()));
         }
         assert_eq!(pool.insert(handles[2], 1, 0, &[0]), Err(Full), "of nobody");
         pool.flow = 0;
         assert_eq!(pool.insert(handles[0], 0, 7, &[0; 3]), Ok(()));
         pool.flow = 3;
-        handles[3] = pool.take(1, 6);
+        handles[3] = pool.take(1, 6, PIECES_MAX);
         let evicted = pool.next_evicted().unwrap();
         assert_eq!((evicted.owner.flow, evicted.bytes), (1, vec![1; 3]));
         assert!(pool.next_evicted().is_none());
@@ -444,7 +453,7 @@ mod tests {
         assert_eq!((pool.taken(), pool.held), (0, 0));
         assert_eq!((pool.oldest, pool.newest), (0, 0));
         let mut none = Assemblies::new(0, 100).unwrap();
-        assert_eq!(none.take(0, 0), 0);
+        assert_eq!(none.take(0, 0, PIECES_MAX), 0);
     }
 
     #[test]
@@ -455,7 +464,7 @@ mod tests {
         let mut evicted = 0;
         for flow in 0..3000 {
             pool.flow = flow;
-            let handle = pool.take(0, 0);
+            let handle = pool.take(0, 0, PIECES_MAX);
             assert_eq!(pool.insert(handle, 0, 0, &vec![1; each as usize]), Ok(()));
             assert!(pool.held <= BYTES_MAX);
             while pool.next_evicted().is_some() {
@@ -468,7 +477,7 @@ mod tests {
         pool.held_max = 1000;
         for flow in 0..100 {
             pool.flow = flow;
-            let handle = pool.take(0, 0);
+            let handle = pool.take(0, 0, PIECES_MAX);
             assert_eq!(pool.insert(handle, 0, 0, &[1; 10]), Ok(()));
         }
         pool.flow = 99;

@@ -2,6 +2,7 @@
 //! trips by the handshake and by the spin bit.
 
 use super::Segment;
+use super::assembly::PIECES_MAX;
 use super::reader::Reader;
 use super::record::{Cut, NameText, QuicRecord, TlsRecord};
 use super::state::{ConnectionId, Nanoseconds, QuicState, mark};
@@ -160,7 +161,7 @@ impl Reader {
     /// Puts the CRYPTO frames of a packet together, and reads the ClientHello once it is whole.
     pub(super) fn read_crypto(&mut self, cut: &mut Cut, state: &mut QuicState, payload: &[u8]) {
         if state.assembly == 0 {
-            state.assembly = self.assemblies.take(0, 0);
+            state.assembly = self.assemblies.take(0, 0, PIECES_MAX);
         }
         let mut frames = std::mem::take(&mut self.frames);
         let mut all = crypto_frames(payload).peekable();

@@ -4,6 +4,7 @@
 //! together in a buffer out of a bounded pool, which is given back as soon as it has been read.
 
 use super::Segment;
+use super::assembly::TCP_PIECES_MAX;
 use super::reader::Reader;
 use super::record::Cut;
 use super::state::{Common, DnsState, HttpState, Messages, Protocol, TcpState, side};
@@ -81,9 +82,11 @@ impl Reader {
         } else {
             // What is between is wanted: what follows it waits.
             let skip = std::mem::take(&mut side.skip);
-            side.assembly = self
-                .assemblies
-                .take(direction as u8, side.expected.wrapping_add(skip));
+            side.assembly = self.assemblies.take(
+                direction as u8,
+                side.expected.wrapping_add(skip),
+                TCP_PIECES_MAX,
+            );
             if side.assembly == 0 {
                 common.cut.add(Cut::ASSEMBLY);
                 self.resynchronise(common, tcp, segment, sequence);
@@ -160,7 +163,7 @@ impl Reader {
                 }
                 Verdict::More => {
                     let base = start.wrapping_add(at as u32);
-                    let assembly = self.assemblies.take(direction as u8, base);
+                    let assembly = self.assemblies.take(direction as u8, base, TCP_PIECES_MAX);
                     let kept = self.assemblies.insert(assembly, direction as u8, 0, rest);
                     if kept.is_ok() {
                         tcp.sides[direction].assembly = assembly;
