@@ -22,7 +22,7 @@ impl Reader {
             return Verdict::Close;
         };
         let cut = &mut common.cut;
-        match http::begins(bytes) {
+        match http::begins_by_line(bytes) {
             Begins::Request => match http::request(bytes) {
                 Head::Partial => Verdict::More,
                 Head::Bad => {
@@ -93,7 +93,10 @@ impl Reader {
         segment: &Segment<'_>,
         bytes: &[u8],
     ) {
-        if matches!(http::begins(bytes), Begins::Request | Begins::Response) {
+        if matches!(
+            http::begins_by_line(bytes),
+            Begins::Request | Begins::Response
+        ) {
             self.read_closed_head(cut, state, segment, bytes, false);
         }
     }

@@ -337,15 +337,19 @@ impl Reader {
             tls::Begins::Perhaps => return Verdict::More,
             tls::Begins::No => {}
         }
-        match http::begins(bytes) {
+        // Text is looked at line by line only where a stream begins.
+        let is_beginning = !tcp.sides[direction].is(side::COMPARED);
+        let begins = match is_beginning {
+            true => http::begins_by_line(bytes),
+            false => http::begins(bytes),
+        };
+        match begins {
             http::Begins::Request | http::Begins::Response => {
                 tcp.messages = Messages::Http(HttpState::default());
                 tcp.protocol = Protocol::Http;
                 return self.read_http(common, tcp, segment, bytes);
             }
-            http::Begins::Perhaps if !tcp.sides[direction].is(side::COMPARED) => {
-                return Verdict::More;
-            }
+            http::Begins::Perhaps if is_beginning => return Verdict::More,
             http::Begins::Perhaps | http::Begins::No => {}
         }
         if is_dns(segment) {
@@ -359,7 +363,7 @@ impl Reader {
                 Some(false) => {}
             }
         }
-        if !tcp.sides[direction].is(side::COMPARED) {
+        if is_beginning {
             tcp.sides[direction].set(side::COMPARED);
             if common.class == 0
                 && let Some(class) = self.applications.by_bytes(bytes)
@@ -407,7 +411,7 @@ const fn is_dns(segment: &Segment<'_>) -> bool {
 /// Whether bytes begin a message of HTTP.
 fn begins_message(bytes: &[u8]) -> bool {
     matches!(
-        http::begins(bytes),
+        http::begins_by_line(bytes),
         http::Begins::Request | http::Begins::Response
     )
 }
@@ -415,5 +419,5 @@ fn begins_message(bytes: &[u8]) -> bool {
 /// Whether bytes begin a message of a protocol that is read from its beginning.
 fn begins_something(bytes: &[u8]) -> bool {
     matches!(tls::begins(bytes), tls::Begins::Hello(_))
-        || matches!(http::begins(bytes), http::Begins::Request)
+        || matches!(http::begins_by_line(bytes), http::Begins::Request)
 }

@@ -105,13 +105,25 @@ impl Method {
 const RESPONSE: &[u8] = b"HTTP/1.";
 
 /// Whether a byte may be in a token, which a method is (RFC 9110 section 5.6.2).
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
-        )
+#[inline(always)]
+fn is_token(byte: u8) -> bool {
+    TOKENS[usize::from(byte)]
 }
+
+/// Of each byte whether it may be in a token.
+const TOKENS: [bool; 256] = {
+    let mut tokens = [false; 256];
+    let mut byte = 0u8;
+    while byte < 0x80 {
+        tokens[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            );
+        byte += 1;
+    }
+    tokens
+};
 
 /// What follows the empty lines before a request, of which a server ignores at least one (RFC 9112
 /// section 2.2).
@@ -133,11 +145,14 @@ pub fn may_begin(bytes: &[u8]) -> bool {
 }
 
 /// Whether four bytes may be a method or its beginning: of random ones few are.
+#[inline]
 fn has_token(bytes: &[u8]) -> bool {
     let bytes = after_empty_lines(bytes);
     let first = &bytes[..bytes.len().min(4)];
     match first.iter().position(|byte| !is_token(*byte)) {
-        Some(at) => at > 0 && first[at] == b' ' && first[0].is_ascii_alphabetic(),
+        // Half an empty line.
+        Some(0) => bytes == b"\r",
+        Some(at) => first[at] == b' ' && first[0].is_ascii_alphabetic(),
         None => first.first().is_none_or(u8::is_ascii_alphabetic),
     }
 }
@@ -162,7 +177,7 @@ fn is_request(bytes: &[u8]) -> bool {
 /// What the beginning of bytes can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// A request, by a method that is known or the whole of its first line.
+    /// A request, by a method that is known, or by the whole of its first line.
     Request,
     /// A response, by its version.
     Response,
@@ -172,7 +187,7 @@ pub enum Begins {
     No,
 }
 
-/// Tells what bytes begin with.
+/// Tells what bytes begin with, of requests those with a method that is known.
 #[must_use]
 pub fn begins(bytes: &[u8]) -> Begins {
     if bytes.starts_with(RESPONSE) {
@@ -190,10 +205,17 @@ pub fn begins(bytes: &[u8]) -> Begins {
         Begins::Request
     } else if RESPONSE.starts_with(bytes) || methods(first).iter().any(may_be) {
         Begins::Perhaps
-    } else if is_request(request) {
-        Begins::Request
     } else {
         Begins::No
+    }
+}
+
+/// The same of bytes that may also begin with a method that is not known.
+#[must_use]
+pub fn begins_by_line(bytes: &[u8]) -> Begins {
+    match begins(bytes) {
+        Begins::No if is_request(after_empty_lines(bytes)) => Begins::Request,
+        begins => begins,
     }
 }
 
@@ -418,7 +440,12 @@ mod tests {
     fn a_method_is_any_token() {
         for method in ["BREW", "x-my.Method", "A"] {
             let bytes = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
-            assert_eq!(begins(bytes.as_bytes()), Begins::Request, "{method}");
+            assert_eq!(
+                begins_by_line(bytes.as_bytes()),
+                Begins::Request,
+                "{method}"
+            );
+            assert_eq!(begins(bytes.as_bytes()), Begins::No, "{method}");
             let Head::Whole(head) = request(bytes.as_bytes()) else {
                 panic!("{method}");
             };
@@ -426,8 +453,11 @@ mod tests {
             assert_eq!((head.method.name(), head.target), ("", "/x"));
             // By the whole of the first line alone.
             let version = method.len() + " /x HTTP/1.".len();
-            assert_eq!(begins(&bytes.as_bytes()[..version]), Begins::Request);
-            assert_eq!(begins(&bytes.as_bytes()[..version - 1]), Begins::No);
+            assert_eq!(
+                begins_by_line(&bytes.as_bytes()[..version]),
+                Begins::Request
+            );
+            assert_eq!(begins_by_line(&bytes.as_bytes()[..version - 1]), Begins::No);
         }
         let long = "M".repeat(METHOD_MAX);
         let far = "a".repeat(TARGET_MAX);
@@ -443,7 +473,7 @@ mod tests {
             (" / HTTP/1.1\r\n\r\n".into(), Begins::No),
             ("1A / HTTP/1.1\r\n\r\n".into(), Begins::No),
         ] {
-            assert_eq!(begins(line.as_bytes()), begun, "{line}");
+            assert_eq!(begins_by_line(line.as_bytes()), begun, "{line}");
             let is_head = matches!(request(line.as_bytes()), Head::Whole(_));
             assert!(is_head || begun == Begins::No, "{line}");
         }
@@ -456,7 +486,7 @@ mod tests {
         for lines in ["\r\n", "\r\n\r\n"] {
             for method in ["GET", "BREW"] {
                 let bytes = format!("{lines}{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
-                assert_eq!(begins(bytes.as_bytes()), Begins::Request);
+                assert_eq!(begins_by_line(bytes.as_bytes()), Begins::Request);
                 let Head::Whole(head) = request(bytes.as_bytes()) else {
                     panic!("no head");
                 };
@@ -465,14 +495,17 @@ mod tests {
                 close_head(bytes.as_bytes(), true, &mut closed);
                 assert!(matches!(request(&closed), Head::Whole(head) if head.target == "/x"));
             }
-            assert_eq!(begins(lines.as_bytes()), Begins::No);
-            assert_eq!(begins(format!("{lines}GE").as_bytes()), Begins::Perhaps);
+            assert_eq!(begins_by_line(lines.as_bytes()), Begins::No);
+            assert_eq!(
+                begins_by_line(format!("{lines}GE").as_bytes()),
+                Begins::Perhaps
+            );
             assert_eq!(
                 begins(format!("{lines}HTTP/1.1 200 OK").as_bytes()),
                 Begins::No
             );
         }
-        assert_eq!(begins(b"\r\n\r\n\r\nGET / HTTP/1.1"), Begins::No);
+        assert_eq!(begins_by_line(b"\r\n\r\n\r\nGET / HTTP/1.1"), Begins::No);
     }
 
     /// Of payload that is no text, so little is looked at further.
@@ -497,7 +530,7 @@ mod tests {
             let _ = (request(bytes), response(bytes));
             for cut in 1..=bytes.len() {
                 // What is passed over by its first bytes begins nothing.
-                prop_assert!(may_begin(&bytes[..cut]) || begins(bytes) == Begins::No);
+                prop_assert!(may_begin(&bytes[..cut]) || begins_by_line(bytes) == Begins::No);
             }
         }
     }

@@ -9,7 +9,7 @@ fn say(names: &mut Names, flow: &mut Progress, key: &FlowKey, sequence: u32, pay
 
 #[test]
 fn hellos_that_never_end_keep_no_other_from_being_read() {
-    let mut names = Names::new(4096, &NamesLimits::default(), Arc::default()).unwrap();
+    let mut names = Names::new(4096, &NamesLimits::default(), Arc::default(), 1).unwrap();
     let web = key(6, 443);
     let hello = client_hello("whole.example", 300);
     // The name of the first is in the half that is there.
@@ -43,7 +43,7 @@ fn what_has_made_room_goes_on_where_the_next_segment_begins() {
         assemblies_max: 1,
         ..NamesLimits::default()
     };
-    let mut names = Names::new(4, &limits, Arc::default()).unwrap();
+    let mut names = Names::new(4, &limits, Arc::default(), 1).unwrap();
     let web = key(6, 443);
     let hello = client_hello("a.example", 300);
     let answer = server_hello(true);
@@ -77,7 +77,7 @@ fn a_larger_table_has_more_buffers_in_bounded_memory() {
         ..limits
     };
     let memory = |limits: &NamesLimits| {
-        let names = Names::new(1 << 20, limits, Arc::default()).unwrap();
+        let names = Names::new(1 << 20, limits, Arc::default(), 1).unwrap();
         names.memory_bytes()
     };
     let limits = NamesLimits {
@@ -188,7 +188,7 @@ fn half_a_handshake_that_does_not_go_on_is_let_go() {
     let mut talk = Talk::new(443);
     talk.say(0, 1, &client_hello("a.example", 300)[..150]);
     let _ = cut_by_a_timeout(&mut talk);
-    talk.names.note_forgotten(&mut talk.progress);
+    talk.names.go_on(&mut talk.progress, false);
     let again = talk.names.take_so_far(&mut talk.progress, &talk.key);
     assert_eq!(again.cut, Cut::TEXT);
     talk.names.forget(&mut talk.progress);

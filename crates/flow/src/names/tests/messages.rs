@@ -36,11 +36,12 @@ fn a_request_with_any_method_is_told() {
                 assert_eq!(http_told(&request, piece), told, "{piece}");
             }
         }
-        // Behind lines of another protocol: the first bytes of a segment are enough to look at it.
+        // Behind lines of another protocol the first bytes of a segment are looked at, its lines not.
         let mut talk = Talk::new(80);
         talk.say(0, 1, b"HELLO a\r\n");
         talk.say(0, 10, request.as_bytes());
-        assert_eq!(talk.end().http.unwrap().method.as_deref(), Some(method));
+        let is_seen = talk.end().http.is_some();
+        assert_eq!(is_seen, known.contains(&method), "{method}");
     }
     let far = format!("BREW /{} HTTP/1.1\r\n\r\n", "x".repeat(1000));
     let mut talk = Talk::new(80);
