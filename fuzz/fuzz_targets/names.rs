@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
         text_bytes: 20 * 68,
         resolved_max: 4,
     };
-    let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS)) else {
+    let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS), 1) else {
         return;
     };
     let mut flows = [Progress::default(); 4];
