@@ -89,9 +89,20 @@ fn a_capture_behind_a_device_gives_the_records_of_the_file() {
 /// Packets alone, of a device that is asked for more at a time than are wanted.
 #[test]
 fn a_count_of_packets_is_exact_whatever_the_batch() {
-    for count in [1, 300, 4095, 4096, 5000, 100_000] {
+    for (count, queues) in [
+        (1, 1),
+        (300, 1),
+        (4095, 1),
+        (4096, 1),
+        (5000, 1),
+        (100_000, 1),
+        (1, 2),
+        (5000, 2),
+        (100_000, 2),
+    ] {
         let command = format!(
-            "-i dpdk:net_null0,size=60 --level packet --batch 4096 -c {count} -q --summary json {NO_HUGE}"
+            "-i dpdk:net_null0,size=60 --queues {queues} --level packet --batch 4096 -c {count} -q --summary json {}",
+            NO_HUGE.replace("96", "256")
         );
         let outcome = run(&mut watch(&command));
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
@@ -454,7 +465,6 @@ fn what_cannot_be_opened_is_said_in_one_line() {
         ("-i dpdk:", "needs a device"),
         ("-i dpdk:net_null0 -i dpdk:net_null0,size=9", "given twice"),
         ("-i dpdk:net_null0 --pool-size 64", "hold 4096 alone"),
-        ("-i dpdk:net_null0 --queues 2 -c 5", "-c counts"),
         // The driver returns EPERM for each.
         (
             "-i dpdk:net_null0,foo=bar",
