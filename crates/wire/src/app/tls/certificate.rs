@@ -171,6 +171,11 @@ impl<'a> Element<'a> {
 /// attributes than it is.
 fn push_escaped(text: &mut String, value: &str) {
     let last = value.len().wrapping_sub(1);
+    // Most values have none of these, and are copied as they are.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'*');
+    if value.bytes().all(is_plain) {
+        return text.push_str(value);
+    }
     for (at, character) in value.char_indices() {
         match character {
             '\0' => text.push_str("\\00"),
