@@ -404,9 +404,11 @@ impl Names {
     }
 
     /// [`Names::take`] of a flow that its active time-out cuts: a handshake of which half is read stays,
-    /// and is read on with the flow's next record.
+    /// and is read on with the flow's next record. Not on the port of DNS: whoever
+    /// [listens](Overhearer) to it for several tables ends with the record.
     pub(crate) fn take_so_far(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
         if progress.stage() == stage::WATCHED
+            && !dns::tells_a_client(key.source_port, key.destination_port)
             && let Some(flow) = self.flows.get_mut(progress.number())
             && flow.is_half_read()
         {
