@@ -99,6 +99,14 @@ impl Talk {
         self.names.observe(&mut self.progress, &packet, || self.key);
     }
 
+    /// What comes before the server's first TLS record, at sequence number 20, in a tunnel.
+    fn say_hello_through_a_proxy(&mut self) {
+        let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
+        self.say(0, 1, connect);
+        self.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
+        self.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+    }
+
     fn end(mut self) -> NamesRecord {
         let record = self.names.take(&mut self.progress, &self.key);
         check_nothing_is_held(&self.names);
@@ -294,10 +302,7 @@ fn requests_and_responses_are_counted_past_their_bodies() {
 #[test]
 fn a_tunnel_through_a_proxy_keeps_both_names() {
     let mut talk = Talk::new(8080);
-    let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
-    talk.say(0, 1, connect);
-    talk.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
-    talk.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+    talk.say_hello_through_a_proxy();
     talk.say(1, 20, &server_hello(true));
     let record = talk.end();
     assert_eq!(

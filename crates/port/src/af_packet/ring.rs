@@ -65,9 +65,9 @@ pub(super) struct Ring {
     ethernet: bool,
     /// Blocks read.
     pub(super) blocks: u64,
-    /// Frames read, and the bytes of the ring that they took.
-    frames_read: u64,
-    bytes_read: u64,
+    /// Frames of the blocks taken so far, and the bytes that they took of them.
+    frames_taken: u64,
+    bytes_taken: u64,
     /// Frames that a block announced and that do not lie within it.
     pub(super) misplaced: u64,
 }
@@ -104,8 +104,8 @@ impl Ring {
                 .map_or(usize::MAX, |bytes| bytes as usize),
             ethernet,
             blocks: 0,
-            frames_read: 0,
-            bytes_read: 0,
+            frames_taken: 0,
+            bytes_taken: 0,
             misplaced: 0,
         })
     }
@@ -155,11 +155,11 @@ impl Ring {
         held + frames.map(|frames| frames as usize).sum::<usize>()
     }
 
-    /// How many frames like those that were read so far the ring holds; none as long as there were none.
+    /// How many frames like those that came so far the ring holds; none as long as there were none.
     pub(super) fn holds(&self) -> Option<usize> {
         let bytes = (self.block_bytes * self.block_count) as u128;
-        let frames = bytes * u128::from(self.frames_read);
-        let frames = frames.checked_div(u128::from(self.bytes_read))?;
+        let frames = bytes * u128::from(self.frames_taken);
+        let frames = frames.checked_div(u128::from(self.bytes_taken))?;
         usize::try_from(frames).ok()
     }
 
@@ -179,16 +179,19 @@ impl Ring {
                 .add(BLOCK_HEADER)
                 .cast::<tpacket_hdr_v1>()
         };
-        // Two numbers alone: the header holds the status word too, which is read atomically or not
+        // These numbers alone: the header holds the status word too, which is read atomically or not
         // at all.
-        // SAFETY: blocks are whole pages, so that the header is aligned; the kernel wrote both
-        // numbers before it passed the block on, and does not write again while the block is ours.
-        let (left, next) = unsafe {
+        // SAFETY: blocks are whole pages, so that the header is aligned; the kernel wrote the numbers
+        // before it passed the block on, and does not write again while the block is ours.
+        let (left, next, bytes) = unsafe {
             (
                 (&raw const (*header).num_pkts).read(),
                 (&raw const (*header).offset_to_first_pkt).read(),
+                (&raw const (*header).blk_len).read(),
             )
         };
+        self.frames_taken += u64::from(left);
+        self.bytes_taken += u64::from(bytes);
         self.held = Some(Held {
             left: left as usize,
             next: next as usize,
@@ -214,7 +217,6 @@ impl Ring {
     /// Fills the list with the next frames of the held block.
     fn read(&mut self, held: Held) {
         let Held { mut left, mut next } = held;
-        let begin = next;
         for _ in 0..left.min(BURST) {
             // SAFETY: the block is held, and the list is emptied before it is released.
             let Some((frame, step)) = (unsafe { self.frame(next) }) else {
@@ -235,8 +237,6 @@ impl Ring {
                 break;
             }
         }
-        self.frames_read += self.frames.len() as u64;
-        self.bytes_read += next.saturating_sub(begin) as u64;
         self.held = Some(Held { left, next });
     }
 

@@ -167,10 +167,7 @@ fn a_hello_that_a_timeout_cuts_is_read_on() {
 #[test]
 fn what_is_known_beside_half_a_handshake_stays() {
     let mut talk = Talk::new(8080);
-    let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
-    talk.say(0, 1, connect);
-    talk.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
-    talk.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+    talk.say_hello_through_a_proxy();
     let answer = server_hello(false);
     talk.say(1, 20, &answer[..30]);
     let record = cut_by_a_timeout(&mut talk);
