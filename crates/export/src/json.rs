@@ -34,7 +34,7 @@ pub(crate) struct Json {
 }
 
 /// A column of an analysis.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Cell {
     /// `,"name":` and the opening quote of a string.
     label: Label,
@@ -54,8 +54,13 @@ impl Cell {
     }
 }
 
+/// More columns than any run has.
+const RUN_MAX: usize = 64;
+
 #[derive(Debug)]
 struct MeasureRun {
+    /// [`RUN_MAX`] cells: the columns, then the last one again, so that no column has to look whether
+    /// its cell is there.
     cells: Vec<Cell>,
     /// What stands there for a flow of which nothing of the kind was seen.
     unseen: Box<[u8]>,
@@ -219,8 +224,13 @@ impl MeasureRun {
             let value = cell.measure.value(measure::unseen());
             name(&mut text, &mut TimeText::default(), cell, value);
         }
+        let mut cells = run.cells;
+        assert!(cells.len() <= RUN_MAX, "a run of {} columns", cells.len());
+        if let Some(last) = cells.last().cloned() {
+            cells.resize(RUN_MAX, last);
+        }
         Self {
-            cells: run.cells,
+            cells,
             unseen: text.as_bytes().into(),
         }
     }
@@ -231,7 +241,7 @@ struct Cells<'a> {
     analysis: &'a Analysis,
     runs: std::slice::Iter<'a, MeasureRun>,
     /// Those of the run, and the number of the next, which is a constant where this is compiled into.
-    cells: &'a [Cell],
+    cells: &'a [Cell; RUN_MAX],
     next: usize,
     pen: Pen<'a>,
     times: &'a mut TimeText,
@@ -247,10 +257,13 @@ impl Cells<'_> {
         analysis: &Analysis,
         chosen: Chosen,
     ) -> u32 {
+        let Some(none) = runs.first().and_then(|run| run.cells.first_chunk()) else {
+            return pen.at();
+        };
         let mut cells = Cells {
             analysis,
             runs: runs.iter(),
-            cells: &[],
+            cells: none,
             next: 0,
             pen,
             times,
@@ -271,8 +284,10 @@ impl Table for Cells<'_> {
             Filling::Nothing => {}
             Filling::Unseen => self.pen.slice(&run.unseen),
             Filling::Own => {
-                (self.cells, self.next) = (&run.cells, 0);
-                columns(self);
+                if let Some(cells) = run.cells.first_chunk() {
+                    (self.cells, self.next) = (cells, 0);
+                    columns(self);
+                }
             }
         }
     }
