@@ -167,87 +167,111 @@ impl Intake {
         burst: &Burst<'_>,
         batch: &mut Batch,
     ) {
-        let plain_first = self.plain_first(burst.link);
-        let mut received = Count::default();
         let first = self.numbers.take(burst.frames.len());
-        let mut index = 0;
-        while index < burst.frames.len() {
-            if plain_first {
-                let run = match self.keys.compact().both_directions() {
-                    true => Self::read_run::<REUSE, DETAILS, true>,
-                    false => Self::read_run::<REUSE, DETAILS, false>,
-                };
-                let run = run(self, burst.frames, index, first, batch);
-                index += run.packets as usize;
-                received += run;
-            }
-            if let Some(frame) = burst.frames.get(index) {
-                received.add(frame.wire_length);
-                if REUSE {
-                    self.note_hash(batch.len(), None);
-                }
-                self.clock.advance(frame.time_ns);
-                self.read_any(burst.link, index, frame, first + index as u64, batch);
-                index += 1;
-            }
-        }
+        let received = if !self.plain_first(burst.link) {
+            self.walk_all::<REUSE>(burst, first, batch)
+        } else if self.keys.compact().both_directions() {
+            self.read_runs::<REUSE, DETAILS, true>(burst, first, batch)
+        } else {
+            self.read_runs::<REUSE, DETAILS, false>(burst, first, batch)
+        };
         self.finish_burst(burst, received);
     }
 
-    /// Reads the frames from `begin` on, the first of them being number `first` of its link, as far as
-    /// they are plain. A function of its own: what it needs fits the processor's registers.
-    #[inline(never)]
-    fn read_run<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+    /// Reads frames of a link of which none is plain.
+    fn walk_all<const REUSE: bool>(
         &mut self,
-        frames: &[Frame<'_>],
-        begin: usize,
+        burst: &Burst<'_>,
         first: u64,
         batch: &mut Batch,
     ) -> Count {
-        let (begun, keys) = (batch.len(), self.keys.compact());
+        let mut received = Count::default();
+        for index in 0..burst.frames.len() {
+            self.walk::<REUSE>(burst, index, first, batch, &mut received);
+        }
+        received
+    }
+
+    /// Reads one frame whatever it is.
+    #[inline(always)]
+    fn walk<const REUSE: bool>(
+        &mut self,
+        burst: &Burst<'_>,
+        index: usize,
+        first: u64,
+        batch: &mut Batch,
+        received: &mut Count,
+    ) {
+        let frame = &burst.frames[index];
+        received.add(frame.wire_length);
+        if REUSE {
+            self.note_hash(batch.len(), None);
+        }
+        self.clock.advance(frame.time_ns);
+        self.read_any(burst.link, index, frame, first + index as u64, batch);
+    }
+
+    /// Reads frames most of which are plain, the first of them being number `first` of its link. A
+    /// function of its own: what it needs fits the processor's registers.
+    #[inline(never)]
+    fn read_runs<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+        &mut self,
+        burst: &Burst<'_>,
+        first: u64,
+        batch: &mut Batch,
+    ) -> Count {
+        let keys = self.keys.compact();
         let mut received = Count::default();
         let mut truncated = 0;
-        let places = batch.places();
-        let count = places.keys.len().min(frames.len() - begin);
-        let frames = &frames[begin..begin + count];
-        let (table_keys, packets) = (&mut places.keys[..count], &mut places.packets[..count]);
-        let first = first + begin as u64;
-        let mut index = 0;
-        'run: for start in (0..count).step_by(AHEAD) {
-            let end = count.min(start + AHEAD);
-            ask_for(&frames[end..]);
-            while index < end {
-                let frame = &frames[index];
-                let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) else {
-                    break 'run;
-                };
-                let direction;
-                (table_keys[index], direction) = keys.make_for::<BOTH_DIRECTIONS>(plain.key);
-                packets[index] = Packet {
-                    tcp_flags: plain.tcp_flags,
-                    direction,
-                    ..packet_of(
-                        frame,
-                        first + index as u64,
-                        self.clock.advance(frame.time_ns),
-                    )
-                };
-                if REUSE {
-                    self.note_hash(begun + index, frame.rss_hash);
+        let mut begin = 0;
+        while begin < burst.frames.len() {
+            let begun = batch.len();
+            let places = batch.places();
+            let count = places.keys.len().min(burst.frames.len() - begin);
+            let frames = &burst.frames[begin..begin + count];
+            let (table_keys, packets) = (&mut places.keys[..count], &mut places.packets[..count]);
+            let mut index = 0;
+            'run: for start in (0..count).step_by(AHEAD) {
+                let end = count.min(start + AHEAD);
+                ask_for(&frames[end..]);
+                while index < end {
+                    let frame = &frames[index];
+                    let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) else {
+                        break 'run;
+                    };
+                    let direction;
+                    (table_keys[index], direction) = keys.make_for::<BOTH_DIRECTIONS>(plain.key);
+                    packets[index] = Packet {
+                        tcp_flags: plain.tcp_flags,
+                        direction,
+                        ..packet_of(
+                            frame,
+                            first + (begin + index) as u64,
+                            self.clock.advance(frame.time_ns),
+                        )
+                    };
+                    if REUSE {
+                        self.note_hash(begun + index, frame.rss_hash);
+                    }
+                    if DETAILS {
+                        let segment = places.segments.push_mut(Segment::default());
+                        segment.frame = (begin + index) as u16;
+                        segment.read_plain(frame.bytes);
+                    }
+                    truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+                    received.bytes += u64::from(frame.wire_length);
+                    index += 1;
                 }
-                if DETAILS {
-                    let segment = places.segments.push_mut(Segment::default());
-                    segment.frame = (begin + index) as u16;
-                    segment.read_plain(frame.bytes);
-                }
-                truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-                received.bytes += u64::from(frame.wire_length);
-                index += 1;
+            }
+            received.packets += index as u64;
+            batch.take_places(index);
+            begin += index;
+            if begin < burst.frames.len() {
+                self.walk::<REUSE>(burst, begin, first, batch, &mut received);
+                begin += 1;
             }
         }
-        received.packets = index as u64;
         self.books.truncated += truncated;
-        batch.take_places(received.packets as usize);
         received
     }
 
