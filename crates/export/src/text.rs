@@ -7,6 +7,9 @@
 /// Bytes that a label's block holds; longer labels take a slower way.
 const LABEL_BLOCK: usize = 48;
 
+/// The bits of the length of a label that fits its block.
+const LABEL_MASK: usize = 63;
+
 /// Text that is being put together; cleared and used again, never freed.
 #[derive(Debug, Default)]
 pub struct Text {
@@ -316,18 +319,21 @@ fn long_unsigned(room: &mut [u8], at: u32, value: u64) -> u32 {
 /// [`Pen::labelled`]: where it ends.
 #[inline(never)]
 fn labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
-    let pen = Pen { room, at };
-    let place = pen.place();
     // Most counts have few digits, and most labels fit their block: both at once then.
-    if let Some(short) = Short::of(value)
-        && label.length <= LABEL_BLOCK
-        && let Some(room) = pen.room.get_mut(place..place + LABEL_BLOCK + Short::BLOCK)
-    {
-        room[..LABEL_BLOCK].copy_from_slice(&label.block);
-        room[label.length..label.length + Short::BLOCK].copy_from_slice(&short.text());
-        return at + (label.length + short.digits()) as u32;
+    if value >= label.short_below {
+        return long_labelled(room, at, label, value);
     }
-    long_labelled(pen.room, at, label, value)
+    let place = at as usize;
+    let Some(room) = room.get_mut(place..place + OVERHANG) else {
+        debug_assert!(false, "a line is longer than was said");
+        return at;
+    };
+    let short = Short::below_count(value);
+    // What it is anyway, so that nobody has to look whether there is room behind it.
+    let length = label.length & LABEL_MASK;
+    room[..LABEL_BLOCK].copy_from_slice(&label.block);
+    room[length..length + Short::BLOCK].copy_from_slice(&short.text());
+    at + (length + short.digits()) as u32
 }
 
 /// [`labelled`] for what is not short.
@@ -410,7 +416,7 @@ fn whole_nanoseconds(value: f64) -> Option<u64> {
 }
 
 /// Blocks reach this far behind their used bytes, at most.
-const OVERHANG: usize = LABEL_BLOCK + Short::BLOCK;
+const OVERHANG: usize = LABEL_MASK + 1 + Short::BLOCK;
 
 /// 10^8: what fits eight digits is below it.
 const EIGHT_DIGITS: u64 = 100_000_000;
@@ -431,11 +437,15 @@ struct Short(u32);
 impl Short {
     const COUNT: usize = 1000;
 
+    /// The bits of a number below that.
+    const MASK: u64 = 1023;
+
     /// Bytes of its text, of which not all count.
     const BLOCK: usize = 4;
 
-    const ALL: [Self; Self::COUNT] = {
-        let mut all = [Self(0); Self::COUNT];
+    /// All of them, and behind them what no number asks for.
+    const ALL: [Self; Self::MASK as usize + 1] = {
+        let mut all = [Self(0); Self::MASK as usize + 1];
         let mut value = 0;
         while value < Self::COUNT {
             let number = value as u32;
@@ -455,8 +465,14 @@ impl Short {
 
     #[inline(always)]
     fn of(value: u64) -> Option<Self> {
-        static SHORT: [Short; Short::COUNT] = Short::ALL;
-        SHORT.get(value as usize).copied()
+        (value < Self::COUNT as u64).then(|| Self::below_count(value))
+    }
+
+    /// That of a value below [`Short::COUNT`].
+    #[inline(always)]
+    fn below_count(value: u64) -> Self {
+        static SHORT: [Short; Short::MASK as usize + 1] = Short::ALL;
+        SHORT[(value & Short::MASK) as usize]
     }
 
     /// Its digits, then a comma.
@@ -499,6 +515,8 @@ pub(crate) const fn eight_digits(value: u32) -> u64 {
 pub struct Label {
     block: [u8; LABEL_BLOCK],
     length: usize,
+    /// Values below this stand right behind the block; none do where it is not all of the label.
+    short_below: u64,
     /// All of it, if it does not fit the block.
     long: Option<Box<[u8]>>,
 }
@@ -530,6 +548,11 @@ impl Label {
         Self {
             block,
             length: text.len(),
+            short_below: if long.is_none() {
+                Short::COUNT as u64
+            } else {
+                0
+            },
             long,
         }
     }
