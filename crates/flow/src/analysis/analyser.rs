@@ -382,16 +382,16 @@ impl Analyser {
 
     /// Gives the state of a flow back.
     fn forget(&mut self, handle: u32) {
-        if let Some(volume) = self.volumes.get(handle)
-            && let Some(pool) = &mut self.tcp
+        let Some(volume) = self.volumes.get_mut(handle) else {
+            return;
+        };
+        if let Some(pool) = &mut self.tcp
             && let Some(state) = pool.get(volume.tcp)
         {
             state.release(&mut self.rare);
             pool.release(volume.tcp);
         }
-        if let Some(volume) = self.volumes.get_mut(handle)
-            && let Some(names) = &mut self.names
-        {
+        if let Some(names) = &mut self.names {
             names.forget(&mut volume.names);
         }
         self.volumes.release(handle);
