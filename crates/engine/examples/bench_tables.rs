@@ -87,7 +87,7 @@ impl Contender for Ours {
             let (keys, hashes) = self.batch.keys_and_hashes();
             self.hash.hash_burst(keys, hashes);
             while let Err(slot) = self.table.grow(&mut |_, _| {}) {
-                self.table.remove(slot);
+                self.table.remove(&[slot]);
             }
             self.table.stage(&self.batch);
             let mut start = 0;
@@ -97,7 +97,7 @@ impl Contender for Ours {
                 &self.expiry,
                 &mut self.observed,
             ) {
-                self.table.remove(slot);
+                self.table.remove(&[slot]);
                 start = at;
             }
             self.observed.opened.clear();

@@ -41,6 +41,8 @@ pub trait FlowEntry {
     fn active_tick(&self) -> u16;
     /// Begins a flow with its first packet.
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16);
+    /// Ends the flow: no key is found here.
+    fn close(&mut self);
     /// Counts a further packet, and keeps its number if `NUMBER`.
     fn count<const NUMBER: bool>(&mut self, packet: &Packet);
 }
@@ -99,6 +101,11 @@ impl FlowEntry for Entry {
             packet.time_ns.cast_unsigned(),
             u64::from(packet.clock_ms) | packet.number << 32,
         ];
+    }
+
+    #[inline(always)]
+    fn close(&mut self) {
+        (self.0[0], self.0[1]) = (0, 0);
     }
 
     #[inline(always)]

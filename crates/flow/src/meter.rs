@@ -143,9 +143,12 @@ pub trait RecordSink {
 /// Records that are handed on together.
 pub const RECORDS: usize = 1024;
 
-/// How many flows are asked for together while as many before them are ended: what is kept of a flow is
-/// in several places, some of which say where the others are.
-const TOGETHER: usize = 2;
+/// How many flows are asked for together while as many before them are ended.
+const TOGETHER: usize = 8;
+
+/// The same where flows are analysed: what is kept of one is long, and in several places, some of which
+/// say where the others are.
+const TOGETHER_ANALYSED: usize = 2;
 
 /// Packets that are counted together while what statistics keep of those before them comes near: a
 /// quarter of a burst, within these, where that comes from memory.
@@ -399,6 +402,7 @@ impl Meter {
                 Step::Ended { slot, reason, .. } => {
                     self.approach_states(iter::once(slot));
                     self.end_flow(slot, reason, sink);
+                    self.table.remove(&[slot]);
                 }
             }
             start = end;
@@ -527,7 +531,10 @@ impl Meter {
             });
             match crowded {
                 Ok(()) => return,
-                Err(slot) => self.end_flow(slot, EndReason::LackOfResources, sink),
+                Err(slot) => {
+                    self.end_flow(slot, EndReason::LackOfResources, sink);
+                    self.table.remove(&[slot]);
+                }
             }
         }
     }
@@ -637,15 +644,24 @@ impl Meter {
         reason: impl Fn(&Self, usize) -> EndReason,
         sink: &mut impl RecordSink,
     ) {
-        let group = |start: usize| start..count.min(start + TOGETHER);
+        let together = match self.analyser {
+            Some(_) => TOGETHER_ANALYSED,
+            None => TOGETHER,
+        };
+        let group = |start: usize| start..count.min(start + together);
+        let mut slots = [NO_SLOT; TOGETHER];
         self.approach(group(0).map(&slot));
-        for start in (0..count).step_by(TOGETHER) {
-            self.approach(group(start + TOGETHER).map(&slot));
+        for start in (0..count).step_by(together) {
+            self.approach(group(start + together).map(&slot));
             self.approach_states(group(start).map(&slot));
-            for at in group(start) {
+            let group = group(start);
+            let ended = &mut slots[..group.len()];
+            for (ended, at) in ended.iter_mut().zip(group) {
+                *ended = slot(at);
                 let reason = reason(self, at);
-                self.end_flow(slot(at), reason, sink);
+                self.end_flow(*ended, reason, sink);
             }
+            self.table.remove(ended);
         }
     }
 
@@ -673,24 +689,25 @@ impl Meter {
         }
     }
 
+    /// Tells the record of a flow that has ended, and clears what is kept of it, but for its entry.
     fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
-        let entry = self.table.remove(slot);
+        let entry = self.table.entry(slot);
         let opening = &self.openings[slot as usize];
         if self.gap_mean {
-            let mean = mean_of(Value::Gap, &entry, opening);
+            let mean = mean_of(Value::Gap, entry, opening);
             self.records.values.push(mean);
         }
         let record = self.records.records.push_mut(Record::default());
-        fill(record, slot, &entry, opening, &*self.table);
+        fill(record, slot, entry, opening, &*self.table);
         record.end_reason = reason;
         self.counters.records += 1;
         self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
         self.counters.recorded[0] += record.packets[0] + record.packets[1];
         self.counters.recorded[1] += record.bytes[0] + record.bytes[1];
-        let has_intervals = has_intervals(&entry);
+        let has_intervals = has_intervals(entry);
         for (value, statistic) in &mut self.statistics {
             if has_intervals || *value == Value::Size {
-                let mean = mean_of(*value, &entry, opening);
+                let mean = mean_of(*value, entry, opening);
                 statistic.summarise(slot, mean, &mut self.records.values);
                 statistic.clear(slot);
             } else {

@@ -267,11 +267,11 @@ impl Bucket {
     }
 
     /// Frees a slot, of which nothing is known elsewhere.
-    #[inline]
-    fn free_lane(&mut self, slot: u32) -> Entry {
+    #[inline(always)]
+    fn free_lane(&mut self, slot: u32) {
         self.tags[(slot / LANES) as usize].0[(slot % LANES) as usize] = 0;
         self.flows -= 1;
-        std::mem::take(&mut self.entries[slot as usize])
+        self.entries[slot as usize].close();
     }
 
     /// Counts that a flow of bucket `home` is no longer in `bucket`, among the flows sent on.
@@ -312,7 +312,8 @@ impl Bucket {
                         continue;
                     };
                     self.call_back(old, from / LANES);
-                    self.entries[to as usize] = self.free_lane(from);
+                    self.entries[to as usize] = self.entries[from as usize];
+                    self.free_lane(from);
                     self.wide.relocate(from, to, &self.entries[to as usize]);
                     moved(from, to);
                 }
@@ -574,15 +575,17 @@ impl Table for Bucket {
         self.wide.flow_key(slot, entry)
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
-        // A flow that lives outside its own bucket was sent on by every bucket in between: the one
-        // before the slot's tells without a hash that it is at home.
-        let bucket = slot / LANES;
-        let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
-        if self.tags[before as usize].0[SENT_ON] != 0 {
-            self.call_back_of(self.entries[slot as usize].key(), bucket);
+    fn remove(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            // A flow that lives outside its own bucket was sent on by every bucket in between: the
+            // one before the slot's tells without a hash that it is at home.
+            let bucket = slot / LANES;
+            let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
+            if self.tags[before as usize].0[SENT_ON] != 0 {
+                self.call_back_of(self.entries[slot as usize].key(), bucket);
+            }
+            self.free_lane(slot);
         }
-        self.free_lane(slot)
     }
 
     fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {

@@ -123,11 +123,11 @@ impl Table for Combined {
         Step::Done
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
-        if slot >= CHAINED {
+    fn remove(&mut self, slots: &[u32]) {
+        for &slot in slots.iter().filter(|&&slot| slot >= CHAINED) {
             self.chains.remove(slot);
         }
-        self.nodes.remove(slot)
+        self.nodes.remove(slots);
     }
 
     fn memory_bytes(&self) -> usize {

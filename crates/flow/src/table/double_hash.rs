@@ -90,8 +90,8 @@ impl Table for DoubleHash {
         Step::Done
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
-        self.nodes.remove(slot)
+    fn remove(&mut self, slots: &[u32]) {
+        self.nodes.remove(slots);
     }
 
     fn memory_bytes(&self) -> usize {

@@ -171,9 +171,9 @@ impl Table for LinkedList {
         Step::Done
     }
 
-    fn remove(&mut self, slot: u32) -> Entry {
-        self.chains.remove(slot);
-        self.nodes.remove(slot)
+    fn remove(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|&slot| self.chains.remove(slot));
+        self.nodes.remove(slots);
     }
 
     fn memory_bytes(&self) -> usize {

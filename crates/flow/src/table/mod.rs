@@ -130,11 +130,11 @@ pub trait Table: Send {
     /// The flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 
-    /// The whole key of the flow of `entry`, which is in `slot` or was the last there.
+    /// The whole key of the flow of `entry`, which is in `slot`.
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey;
 
-    /// Takes the flow in `slot` out, and frees the slot.
-    fn remove(&mut self, slot: u32) -> Entry;
+    /// Takes the flows in these slots out, and frees the slots.
+    fn remove(&mut self, slots: &[u32]);
 
     /// Makes the table larger where flows get crowded, up to its bound, a little at a time; to be
     /// called between batches. `moved` is told each flow that moves: its old slot and its new one.

@@ -119,9 +119,11 @@ impl Nodes {
         self.wide.flow_key(slot, entry)
     }
 
-    pub(super) fn remove(&mut self, slot: u32) -> Entry {
-        self.flows -= 1;
-        std::mem::take(&mut self.entries[slot as usize])
+    pub(super) fn remove(&mut self, slots: &[u32]) {
+        self.flows -= slots.len();
+        for &slot in slots {
+            self.entries[slot as usize].close();
+        }
     }
 
     pub(super) fn slots(&self) -> u32 {

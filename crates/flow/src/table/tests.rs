@@ -81,10 +81,11 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
     let mut evicted = 0;
     let mut observed = Observed::default();
     let mut take = |table: &mut dyn Table, slot: u32| {
-        let entry = table.remove(slot);
-        let sum = sums.entry(table.key(slot, &entry)).or_default();
+        let entry = table.entry(slot);
+        let sum = sums.entry(table.key(slot, entry)).or_default();
         sum[0] += entry.packets()[0];
         sum[1] += entry.bytes()[0];
+        table.remove(&[slot]);
     };
     let mut number = 0;
     for burst in numbers.chunks(BURST) {
@@ -161,12 +162,14 @@ proptest! {
             let (keys, hashes) = batch.keys_and_hashes();
             hash.hash_burst(keys, hashes);
             while let Err(slot) = table.grow(&mut |_, _| {}) {
-                packets += table.remove(slot).packets()[0];
+                packets += table.entry(slot).packets()[0];
+                table.remove(&[slot]);
             }
             table.stage(&batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } = table.update(&batch, start..batch.len(), &expiry, &mut observed) {
-                packets += table.remove(slot).packets()[0];
+                packets += table.entry(slot).packets()[0];
+                table.remove(&[slot]);
                 start = at;
             }
             prop_assert!(table.flows() <= flows_max);
@@ -203,7 +206,7 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
         assert!(hashes.iter().all(|hash| *hash == hashes[0]));
         while let Err(slot) = table.grow(&mut |_, _| {}) {
             evicted += 1;
-            table.remove(slot);
+            table.remove(&[slot]);
         }
         table.stage(&batch);
         let mut start = 0;
@@ -211,7 +214,7 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
             table.update(&batch, start..batch.len(), &expiry, &mut observed)
         {
             evicted += 1;
-            table.remove(slot);
+            table.remove(&[slot]);
             start = at;
         }
     }
