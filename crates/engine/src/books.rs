@@ -2,7 +2,7 @@
 //! `received = processed + dropped`, over each reason, and
 //! `processed = in flows + in no flow + miscounted + counted only`.
 
-use port::Counters;
+use port::{Counters, SnapLengths};
 use std::ops::AddAssign;
 use wire::{Malformed, NoFlow};
 
@@ -114,6 +114,8 @@ pub struct Books {
     pub fragments: u64,
     /// Records of the input that could not be read.
     pub faults: u64,
+    /// Where files contradict the snap lengths in their headers, or these what is possible.
+    pub snap_lengths: SnapLengths,
     /// Steps of the clock back by more than jitter.
     pub clock_steps_back: u64,
     /// Steps of the clock forward by more than two hours and a quarter, which no link is silent for.
@@ -143,6 +145,7 @@ impl Default for Books {
             truncated: 0,
             fragments: 0,
             faults: 0,
+            snap_lengths: SnapLengths::default(),
             clock_steps_back: 0,
             clock_steps_forward: 0,
             counted_only: Count::default(),
@@ -178,6 +181,7 @@ impl Books {
             bytes: counters.filtered_bytes,
         };
         self.faults += counters.faults;
+        self.snap_lengths += counters.snap_lengths;
     }
 
     /// Packets lost, over all reasons.
@@ -221,6 +225,7 @@ impl AddAssign<&Self> for Books {
         self.truncated += other.truncated;
         self.fragments += other.fragments;
         self.faults += other.faults;
+        self.snap_lengths += other.snap_lengths;
         self.clock_steps_back += other.clock_steps_back;
         self.clock_steps_forward += other.clock_steps_forward;
         self.counted_only += other.counted_only;

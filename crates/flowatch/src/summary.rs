@@ -37,6 +37,7 @@ pub(crate) struct Summary {
     malformed: BTreeMap<&'static str, u64>,
     /// Packets that the snap length cut.
     truncated: u64,
+    snap_lengths: SummarySnapLengths,
     fragments: u64,
     clock_steps_back: u64,
     clock_steps_forward: u64,
@@ -71,6 +72,17 @@ struct SummaryBooks {
     counted_only: u64,
     balanced: bool,
     bytes: SummaryBytes,
+}
+
+/// What headers of captures say that is not to be believed.
+#[derive(Debug, Serialize)]
+struct SummarySnapLengths {
+    /// Headers whose snap length no packet can have.
+    absurd: u64,
+    /// The largest of these.
+    absurd_max: u32,
+    /// Packets longer than the snap length in their header.
+    exceeded: u64,
 }
 
 /// Packets by who made the hash: their flow's identity (`by_device`, `in_software`), or the table's
@@ -179,6 +191,11 @@ impl Summary {
             gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
+            snap_lengths: SummarySnapLengths {
+                absurd: books.snap_lengths.absurd,
+                absurd_max: books.snap_lengths.absurd_max,
+                exceeded: books.snap_lengths.exceeded,
+            },
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
             clock_steps_forward: books.clock_steps_forward,

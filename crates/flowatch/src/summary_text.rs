@@ -128,6 +128,8 @@ impl SummaryText<'_> {
             ("left out by the filter", books.filtered.packets),
             ("malformed", books.malformed.iter().sum()),
             ("cut by the snap length", books.truncated),
+            ("snap lengths that cannot be", books.snap_lengths.absurd),
+            ("longer than their snap length", books.snap_lengths.exceeded),
             ("fragments", books.fragments),
             ("clock steps back", books.clock_steps_back),
             ("clock steps forward", books.clock_steps_forward),

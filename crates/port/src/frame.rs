@@ -1,6 +1,7 @@
 //! The trait that every way of capture implements, and what it hands over.
 
 use std::num::NonZeroU32;
+use std::ops::AddAssign;
 use wire::LinkType;
 
 /// The most frames that one [`Port::receive`] hands over.
@@ -128,10 +129,32 @@ pub struct Counters {
     /// Parts of the input that could not be read: an absurd length, an end in the middle of a packet,
     /// a file that could not be opened in its turn.
     pub faults: u64,
+    /// Where the input contradicts the snap lengths in its headers, or they what is possible.
+    pub snap_lengths: SnapLengths,
     /// Frames that a filter did not let through; not in `frames`.
     pub filtered: u64,
     /// Their bytes on the wire.
     pub filtered_bytes: u64,
+}
+
+/// Snap lengths in headers that are not to be believed. Frames are handed over by their own lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapLengths {
+    /// Headers of files or interfaces with a snap length that no frame can have: it stands for no
+    /// limit.
+    pub absurd: u64,
+    /// The largest of these.
+    pub absurd_max: u32,
+    /// Frames of more bytes than the snap length in their header allows.
+    pub exceeded: u64,
+}
+
+impl AddAssign<Self> for SnapLengths {
+    fn add_assign(&mut self, other: Self) {
+        self.absurd += other.absurd;
+        self.absurd_max = self.absurd_max.max(other.absurd_max);
+        self.exceeded += other.exceeded;
+    }
 }
 
 /// What a device counts of the frames that it delivered, to be set beside the port's own count.

@@ -28,6 +28,7 @@ pub use file::{CaptureFile, CaptureFiles, Input};
 pub use filter::Filtered;
 pub use frame::{
     Burst, COUNTED_MAX, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
+    SnapLengths,
 };
 pub use frame_pool::FramePool;
 pub use limit::{Limit, Limited};

@@ -163,36 +163,98 @@ fn damaged_compression_is_a_fault_where_it_is() {
     assert!((100..500).contains(&packets), "{packets}");
 }
 
+/// In the middle of a file, where a length says how far it is to the next packet.
 #[test]
-fn a_packet_of_absurd_length_ends_its_file() {
+fn a_packet_of_absurd_length_ends_its_file_and_those_before_are_reported() {
+    let example = fs::read(captures::example()).unwrap();
+    let whole = captures::read(&example);
+    let middle: usize = whole[..300]
+        .iter()
+        .map(|frame| 16 + frame.bytes.len())
+        .sum();
+    for length in [(1 << 20) + 1, u32::MAX] {
+        let mut damaged = example.clone();
+        let captured = 24 + middle + 8;
+        damaged[captured..captured + 4].copy_from_slice(&u32::to_le_bytes(length));
+        let (_directory, path) = file("absurd.pcap", &damaged);
+        let outcome = run(watch("-q --summary json -r").arg(&path));
+        assert_fails(
+            &outcome,
+            2,
+            &[
+                "absurd.pcap: after 300 packets",
+                &format!(
+                    "a packet of {length} captured bytes is not possible, the limit is 1048576"
+                ),
+                "the rest cannot be found",
+            ],
+        );
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(summary.number("/packets"), 300);
+        assert_eq!(summary.number("/unreadable"), 1);
+    }
+}
+
+/// All of the file is there to be read: what its header says is told and counted, and nothing refused
+/// for it. (Programs that set no limit write such lengths.)
+#[test]
+fn a_snap_length_that_is_not_to_be_believed_is_told_and_the_file_read() {
+    const WHOLE: &str = "they are taken for no limit, packets are read by their own lengths";
     let mut example = fs::read(captures::example()).unwrap();
-    let first = captures::read(&example)[0].bytes.len();
-    let second_captured = 24 + 16 + first + 8;
-    example[second_captured..second_captured + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    let (_directory, path) = file("absurd.pcap", &example);
-    let outcome = run(watch("-q --summary json -r").arg(&path));
-    assert_fails(
-        &outcome,
-        2,
-        &["a packet of 4294967295 captured bytes is not possible"],
-    );
-    assert_eq!(Summary::balanced(&outcome).number("/packets"), 1);
+    let packets = captures::read(&example);
+    let longer = |than: usize| {
+        let lengths = packets.iter().map(|frame| frame.bytes.len());
+        lengths.filter(|length| *length > than).count() as u64
+    };
+    for (length, absurd, exceeded) in [
+        (0, 0, 0),
+        (100, 0, longer(100)),
+        (1 << 30, 1, 0),
+        (u32::MAX, 1, 0),
+    ] {
+        example[16..20].copy_from_slice(&u32::to_le_bytes(length));
+        let (_directory, path) = file("snap.pcap", &example);
+        for flags in ["", "--queues 2", "--model pipeline", "--buffer 16MiB"] {
+            let outcome = run(watch(&format!("-q --summary json {flags} -r")).arg(&path));
+            match (absurd, exceeded) {
+                (0, 0) => assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), "")),
+                (0, _) => assert_fails(
+                    &outcome,
+                    0,
+                    &[&format!("header: {exceeded}; they are read whole")],
+                ),
+                _ => assert_fails(
+                    &outcome,
+                    0,
+                    &[WHOLE, &format!(": 1, the largest {length} bytes")],
+                ),
+            }
+            let summary = Summary::balanced(&outcome);
+            assert_eq!(
+                (summary.number("/packets"), summary.number("/bytes")),
+                EXAMPLE
+            );
+            assert_eq!(summary.number("/snap_lengths/absurd"), absurd, "{flags}");
+            assert_eq!(
+                summary.number("/snap_lengths/exceeded"),
+                exceeded,
+                "{flags}"
+            );
+        }
+    }
 }
 
 #[test]
-fn an_absurd_snap_length_in_the_header_is_not_believed() {
+fn the_summary_for_a_person_has_snap_lengths_that_are_not_to_be_believed() {
     let mut example = fs::read(captures::example()).unwrap();
-    for length in [0u32, 1, 0x7fff_ffff, u32::MAX] {
-        example[16..20].copy_from_slice(&length.to_le_bytes());
-        let (_directory, path) = file("snap.pcap", &example);
-        let outcome = run(watch("-q --summary json -r").arg(&path));
-        let summary = Summary::balanced(&outcome);
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
-        assert_eq!(
-            (summary.number("/packets"), summary.number("/bytes")),
-            EXAMPLE
-        );
-    }
+    example[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (_directory, path) = file("snap.pcap", &example);
+    let outcome = run(watch("-r").arg(&path));
+    let text = String::from_utf8_lossy(&outcome.stdout);
+    let line = text
+        .lines()
+        .find(|line| line.contains("snap lengths that cannot be"));
+    assert!(line.is_some_and(|line| line.ends_with(" 1")), "{text}");
 }
 
 #[test]

@@ -182,6 +182,7 @@ impl CaptureFile {
         self.counters.frames += walked.frames as u64;
         self.counters.bytes += walked.wire_bytes;
         self.counters.faults += walked.more_faults;
+        self.counters.snap_lengths += walked.snap_lengths;
     }
 
     /// Reads once, and finds out the format if there is enough for it.
@@ -214,7 +215,7 @@ impl CaptureFile {
             let Some(header) = bytes.first_chunk() else {
                 return failed("ends in the middle of its header".to_owned());
             };
-            match Pcap::new(header) {
+            match Pcap::new(header, &mut self.counters.snap_lengths) {
                 Ok(pcap) => self.format = Some(Format::Pcap(pcap)),
                 Err(error) => {
                     return failed(format!("is a pcap file that cannot be read: {error}"));

@@ -1,5 +1,7 @@
 //! What is absurd in a capture file, whatever its headers say.
 
+use crate::frame::SnapLengths;
+
 /// Most captured bytes of a packet, of link types that carry network traffic.
 ///
 /// libpcap's own limit is 262,144 (`MAXIMUM_SNAPLEN`); since Linux can hand over merged packets of
@@ -13,6 +15,26 @@ const MAX_MESSAGE_BYTES: u32 = 128 << 20;
 /// LINKTYPE_ values of such buses: USB (FreeBSD, Linux, Linux memory-mapped, USBPcap, Darwin), D-Bus,
 /// EBHSCR.
 const BUSES: [u16; 7] = [186, 189, 220, 249, 266, 231, 279];
+
+/// The most bytes that a packet has captured by the snap length that its header says, which is added
+/// to `odd` if no packet of any link type can be as long: it is taken for no limit then, and so is 0
+/// (pcapng, section 4.2; libpcap reads pcap so too). Not only damaged headers say such lengths: ns-3,
+/// which sets no limit, writes 2^32 - 1.
+pub(super) fn snap_length(said: u32, odd: &mut SnapLengths) -> u32 {
+    let is_absurd = said > MAX_MESSAGE_BYTES;
+    if is_absurd {
+        *odd += SnapLengths {
+            absurd: 1,
+            absurd_max: said,
+            exceeded: 0,
+        };
+    }
+    if is_absurd || said == 0 {
+        u32::MAX
+    } else {
+        said
+    }
+}
 
 /// Bytes of a pcapng packet block besides its packet: its header, and options such as comments.
 pub(super) const MAX_BLOCK_OVERHEAD_BYTES: u32 = 1 << 20;

@@ -3,9 +3,9 @@
 
 use super::byte_order::{read_u16, read_u32};
 use super::fault::Fault;
-use super::limits::{most_captured_bytes, pseudo_header_bytes};
+use super::limits::{most_captured_bytes, pseudo_header_bytes, snap_length};
 use super::walk::{Next, PREFETCH_BYTES, Walked};
-use crate::frame::Frame;
+use crate::frame::{Frame, SnapLengths};
 use wire::LinkType;
 
 /// Bytes of the file header.
@@ -14,6 +14,7 @@ pub(super) const FILE_HEADER_BYTES: usize = 24;
 mod file_header {
     pub(super) const VERSION_MAJOR: usize = 4;
     pub(super) const VERSION_MINOR: usize = 6;
+    pub(super) const SNAP_LENGTH: usize = 16;
     pub(super) const NETWORK: usize = 20;
 }
 
@@ -60,6 +61,8 @@ pub(super) struct Pcap {
     unit_ns: i64,
     link: LinkType,
     most_captured: u32,
+    /// The most captured bytes by the header.
+    snap_length: u32,
     pseudo_header: u32,
 }
 
@@ -85,20 +88,24 @@ impl Pcap {
         magic(bytes).is_some()
     }
 
-    /// Reads the file header. The snap length in it is not looked at: what matters is how long each
-    /// packet is, and there are programs that write 0, or nonsense.
-    pub(super) fn new(bytes: &[u8; FILE_HEADER_BYTES]) -> Result<Self, HeaderError> {
+    /// Reads the file header. What matters is how long each packet is, not the snap length: there are
+    /// programs that write 0, or nonsense.
+    pub(super) fn new(
+        bytes: &[u8; FILE_HEADER_BYTES],
+        odd: &mut SnapLengths,
+    ) -> Result<Self, HeaderError> {
         let (magic, big_endian) = magic(bytes).ok_or(HeaderError::Magic)?;
         if big_endian {
-            Self::read::<true>(bytes, magic)
+            Self::read::<true>(bytes, magic, odd)
         } else {
-            Self::read::<false>(bytes, magic)
+            Self::read::<false>(bytes, magic, odd)
         }
     }
 
     fn read<const BIG: bool>(
         bytes: &[u8; FILE_HEADER_BYTES],
         magic: u32,
+        odd: &mut SnapLengths,
     ) -> Result<Self, HeaderError> {
         let major = read_u16::<BIG>(bytes, file_header::VERSION_MAJOR);
         let minor = read_u16::<BIG>(bytes, file_header::VERSION_MINOR);
@@ -118,6 +125,7 @@ impl Pcap {
             unit_ns: if magic == MAGIC_NANOSECONDS { 1 } else { 1000 },
             link: link_type(network),
             most_captured: most_captured_bytes(linktype),
+            snap_length: snap_length(read_u32::<BIG>(bytes, file_header::SNAP_LENGTH), odd),
             pseudo_header: pseudo_header_bytes(linktype),
         })
     }
@@ -146,6 +154,7 @@ impl Pcap {
         let mut wire_bytes = 0;
         let mut count = 0;
         let mut next = Next::Walk;
+        let mut snap_lengths = SnapLengths::default();
         for frame in frames {
             let Some((header, body)) = rest.split_first_chunk::<HEADER>() else {
                 next = Next::Need(HEADER);
@@ -174,6 +183,7 @@ impl Pcap {
             let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
             *frame = Frame::new(packet, time_ns, original);
             wire_bytes += u64::from(original);
+            snap_lengths.exceeded += u64::from(captured > self.snap_length);
             count += 1;
             rest = after;
         }
@@ -182,6 +192,7 @@ impl Pcap {
             wire_bytes,
             link: self.link,
             consumed: bytes.len() - rest.len(),
+            snap_lengths,
             more_faults: 0,
             next,
         }

@@ -8,11 +8,11 @@ use super::byte_order::{read_u16, read_u32, read_u64};
 use super::fault::Fault;
 use super::limits::{
     MAX_BLOCK_OVERHEAD_BYTES, MAX_DESCRIPTION_BYTES, MAX_INTERFACES, most_captured_bytes,
-    pseudo_header_bytes,
+    pseudo_header_bytes, snap_length,
 };
 use super::tick::{DEFAULT_RESOLUTION, Tick};
 use super::walk::{Next, PREFETCH_BYTES, Walked};
-use crate::frame::Frame;
+use crate::frame::{Frame, SnapLengths};
 use wire::LinkType;
 
 /// Bytes that tell whether a section can be read: up to its version.
@@ -92,7 +92,7 @@ struct Interface {
     tick: Tick,
     most_captured: u32,
     pseudo_header: u32,
-    /// The most bytes of a simple packet that are captured.
+    /// The most captured bytes by the description; how many of a simple packet nothing else says.
     snap_length: u32,
 }
 
@@ -147,6 +147,7 @@ impl Pcapng {
             wire_bytes: 0,
             link: LinkType::Other(0),
             consumed: 0,
+            snap_lengths: SnapLengths::default(),
             more_faults: 0,
             next: Next::Walk,
         };
@@ -160,6 +161,7 @@ impl Pcapng {
                 rest = after;
                 walked.wire_bytes += u64::from(frame.wire_length);
                 walked.frames += 1;
+                walked.snap_lengths.exceeded += u64::from(interface.is_exceeded(&frame));
                 self.time_ns = frame.time_ns;
                 *slot = frame;
                 continue;
@@ -186,20 +188,24 @@ impl Pcapng {
                 kind::ENHANCED_PACKET | kind::PACKET | kind::SIMPLE_PACKET => {
                     self.read_packet::<BIG>(kind, length, rest).map(Some)
                 }
-                kind::INTERFACE => self.add_interface::<BIG>(length, rest).map(|()| None),
+                kind::INTERFACE => self
+                    .add_interface::<BIG>(length, rest, &mut walked.snap_lengths)
+                    .map(|()| None),
                 _ => Ok(None),
             };
             match found {
-                Ok(Some((frame, link))) => {
+                Ok(Some((frame, interface))) => {
+                    let link = interface.link;
                     if walked.frames == 0 {
                         walked.link = link;
                         linktype = u32::from(link.linktype());
                     } else if walked.link != link {
                         break;
                     }
-                    self.time_ns = frame.time_ns;
                     walked.wire_bytes += u64::from(frame.wire_length);
                     walked.frames += 1;
+                    walked.snap_lengths.exceeded += u64::from(interface.is_exceeded(&frame));
+                    self.time_ns = frame.time_ns;
                     *slot = frame;
                 }
                 Ok(None) => {}
@@ -277,7 +283,12 @@ impl Pcapng {
 
     /// Reads the interface description at the start of `rest`.
     #[cold]
-    fn add_interface<const BIG: bool>(&mut self, length: u32, rest: &[u8]) -> Result<(), Obstacle> {
+    fn add_interface<const BIG: bool>(
+        &mut self,
+        length: u32,
+        rest: &[u8],
+        odd: &mut SnapLengths,
+    ) -> Result<(), Obstacle> {
         if !(interface::SHORTEST..=MAX_DESCRIPTION_BYTES).contains(&length) {
             let kind = kind::INTERFACE;
             return Err(Obstacle::Fatal(Fault::BlockLength { kind, length }));
@@ -289,10 +300,7 @@ impl Pcapng {
         let linktype = read_u16::<BIG>(block, interface::LINK_TYPE);
         let options = block.get(interface::OPTIONS..).unwrap_or_default();
         let (tick, complete) = read_options::<BIG>(options);
-        let snap_length = match read_u32::<BIG>(block, interface::SNAP_LENGTH) {
-            0 => u32::MAX,
-            limit => limit,
-        };
+        let snap_length = snap_length(read_u32::<BIG>(block, interface::SNAP_LENGTH), odd);
         let link = LinkType::from_linktype(linktype);
         self.interfaces.push(Interface {
             link,
@@ -315,7 +323,7 @@ impl Pcapng {
         kind: u32,
         length: u32,
         rest: &'a [u8],
-    ) -> Result<(Frame<'a>, LinkType), Obstacle> {
+    ) -> Result<(Frame<'a>, &Interface), Obstacle> {
         let shortest = match kind {
             kind::SIMPLE_PACKET => simple::DATA,
             _ => enhanced::DATA,
@@ -380,7 +388,15 @@ impl Pcapng {
         };
         let wire_length = said.original.saturating_sub(interface.pseudo_header);
         let frame = Frame::new(bytes, time_ns, wire_length);
-        Ok((frame, interface.link))
+        Ok((frame, interface))
+    }
+}
+
+impl Interface {
+    /// Whether a packet has more bytes than the description allows.
+    #[inline(always)]
+    fn is_exceeded(&self, frame: &Frame<'_>) -> bool {
+        frame.bytes.len() > self.snap_length as usize
     }
 }
 

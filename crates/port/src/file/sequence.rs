@@ -62,6 +62,7 @@ impl CaptureFiles {
             self.done.frames += counters.frames;
             self.done.bytes += counters.bytes;
             self.done.faults += counters.faults;
+            self.done.snap_lengths += counters.snap_lengths;
             self.done.position += counters.position.max(counters.size);
         }
     }
@@ -111,12 +112,15 @@ impl Port for CaptureFiles {
     fn counters(&mut self) -> Counters {
         let current = self.current.as_mut().map(Port::counters);
         let current = current.unwrap_or_default();
+        let mut snap_lengths = self.done.snap_lengths;
+        snap_lengths += current.snap_lengths;
         Counters {
             frames: self.done.frames + current.frames,
             bytes: self.done.bytes + current.bytes,
             faults: self.done.faults + current.faults,
             position: self.done.position + current.position,
             size: self.size,
+            snap_lengths,
             ..Counters::default()
         }
     }

@@ -1,6 +1,7 @@
 //! What a format's walk over the bytes at hand gives back.
 
 use super::fault::Fault;
+use crate::frame::SnapLengths;
 use wire::LinkType;
 
 /// How far ahead of the record at hand the walk asks for a cache line. Each record's place is known only
@@ -19,6 +20,8 @@ pub(super) struct Walked {
     pub(super) link: LinkType,
     /// Bytes that are done with.
     pub(super) consumed: usize,
+    /// Headers and frames met whose snap lengths are not to be believed.
+    pub(super) snap_lengths: SnapLengths,
     /// Faults that are only counted, since one like them has been told.
     pub(super) more_faults: u64,
     /// Why it ended.

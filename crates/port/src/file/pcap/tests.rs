@@ -1,5 +1,6 @@
 //! What a pcap file says, in all its forms.
 
+use crate::SnapLengths;
 use crate::file::sample::{Packet, Writer, read};
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -136,6 +137,36 @@ fn the_snap_length_of_the_header_refuses_nothing() {
         .collect();
     assert_eq!(lengths, [600_000, 3]);
     assert_eq!(all.faults, []);
+    let odd = SnapLengths {
+        exceeded: 2,
+        ..SnapLengths::default()
+    };
+    assert_eq!(all.counters.snap_lengths, odd);
+}
+
+#[test]
+fn a_snap_length_that_no_packet_can_have_is_counted() {
+    let snap_lengths = |snap: u32| {
+        let mut file = Writer::new(true);
+        file.pcap_header(MICROSECONDS, 4, 1)
+            .pcap_record(1, 0, 3, &[1, 2, 3]);
+        file.bytes[16..20].copy_from_slice(&snap.to_be_bytes());
+        let all = read(&file.bytes);
+        assert_eq!((all.packets.len(), all.faults.len()), (1, 0));
+        all.counters.snap_lengths
+    };
+    // None; what other programs write where they set no limit; the longest message of a D-Bus.
+    for snap in [0, 3, 65_535, 16 << 20, 128 << 20] {
+        assert_eq!(snap_lengths(snap), SnapLengths::default(), "{snap}");
+    }
+    for snap in [(128 << 20) + 1, i32::MAX as u32, u32::MAX] {
+        let odd = SnapLengths {
+            absurd: 1,
+            absurd_max: snap,
+            exceeded: 0,
+        };
+        assert_eq!(snap_lengths(snap), odd);
+    }
 }
 
 #[test]

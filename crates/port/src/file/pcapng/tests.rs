@@ -1,5 +1,6 @@
 //! What a pcapng file says, and the lies that it can tell.
 
+use crate::SnapLengths;
 use crate::file::sample::{Everything, Packet, Writer, read};
 
 fn packet(link: u16, time_ns: i64, wire_length: u32, bytes: &[u8]) -> Packet {
@@ -98,6 +99,28 @@ fn a_simple_packet_is_cut_at_the_snap_length_and_has_the_time_of_the_one_before(
             packet(1, 7000, 900, &[1, 2, 3, 4, 5]),
         ]
     );
+}
+
+#[test]
+fn snap_lengths_that_are_not_to_be_believed_are_counted_and_refuse_nothing() {
+    let mut file = Writer::new(false);
+    file.section()
+        .interface(1, 3, &[])
+        .interface(1, u32::MAX, &[])
+        .interface(101, 1 << 30, &[]);
+    file.enhanced(0, 1, 4, &[1, 2, 3, 4])
+        .enhanced(0, 2, 3, &[1, 2, 3])
+        .enhanced(1, 3, 4, &[1, 2, 3, 4])
+        .enhanced(2, 4, 4, &[1, 2, 3, 4])
+        .enhanced(0, 5, 5, &[1, 2, 3, 4, 5]);
+    let all = read(&file.bytes);
+    assert_eq!((all.packets.len(), all.faults.len()), (5, 0));
+    let odd = SnapLengths {
+        absurd: 2,
+        absurd_max: u32::MAX,
+        exceeded: 2,
+    };
+    assert_eq!(all.counters.snap_lengths, odd);
 }
 
 #[test]
