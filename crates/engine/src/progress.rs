@@ -70,7 +70,8 @@ impl QueueProgress {
 pub struct Progress {
     /// One for each worker that has a table or reads a port.
     pub queues: Vec<QueueProgress>,
-    told: Mutex<Vec<String>>,
+    /// Everything said so far, and how much of it was taken.
+    told: Mutex<(Vec<String>, usize)>,
 }
 
 impl Progress {
@@ -91,19 +92,23 @@ impl Progress {
             .sum()
     }
 
-    /// Has something said while the run goes on.
+    /// Has something said while the run goes on, once: queues of one interface go down together.
     pub(crate) fn tell(&self, message: &str) {
-        if let Ok(mut told) = self.told.lock() {
-            told.push(message.to_owned());
+        if let Ok(mut told) = self.told.lock()
+            && !told.0.iter().any(|before| before == message)
+        {
+            told.0.push(message.to_owned());
         }
     }
 
     /// What is to be said since the last time.
     #[must_use]
     pub fn take_told(&self) -> Vec<String> {
-        self.told
-            .lock()
-            .map(|mut told| std::mem::take(&mut *told))
-            .unwrap_or_default()
+        let Ok(mut told) = self.told.lock() else {
+            return Vec::new();
+        };
+        let (all, taken) = &mut *told;
+        let from = std::mem::replace(taken, all.len());
+        all[from..].to_vec()
     }
 }

@@ -91,16 +91,11 @@ impl Receiver<'_> {
                     bursts = BURSTS;
                     pace.idle().await;
                 }
-                Ok(Received::Fault(message)) => {
-                    // Of threads that share an input, one tells.
-                    if self.place.is_some() {
-                        self.progress.tell(&message);
-                    }
-                    told.faults.push(message);
-                }
+                Ok(Received::Fault(message)) => self.tell(message, &mut told),
                 Ok(Received::End) => break,
                 Err(error) => {
-                    told.faults.push(error.to_string());
+                    // Other ports may go on for days.
+                    self.tell(error.to_string(), &mut told);
                     told.failed = true;
                     break;
                 }
@@ -114,6 +109,14 @@ impl Receiver<'_> {
             }
         }
         told
+    }
+
+    /// Tells of a fault at once; of threads that share an input, one does.
+    fn tell(&self, message: String, told: &mut Told) {
+        if self.place.is_some() {
+            self.progress.tell(&message);
+        }
+        told.faults.push(message);
     }
 
     /// Shows the books, and lets the handler do what it does now and then.

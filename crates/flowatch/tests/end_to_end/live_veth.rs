@@ -336,3 +336,32 @@ fn one_interface_by_two_names_is_refused() {
         assert_eq!(outcome.code, Some(0), "{sources}: {outcome:?}");
     }
 }
+
+/// The other interface may be watched for days: who looks at the first must know at once that it went.
+#[test]
+fn an_interface_that_is_removed_is_told_at_once_and_the_others_are_watched_on() {
+    let namespace = Namespace::new();
+    namespace.run("ip link add one type veth peer name two");
+    namespace.run("ip link set one up");
+    namespace.run("ip link set two up");
+    for flags in ["--queues 2", "--model pipeline", "--buffer 16MiB"] {
+        let command = watch(&format!("-i one -i lo {LIVE} {flags}"));
+        let mut running = Running::start(&mut namespace.within(&command));
+        running.await_packets(0);
+        namespace.run("ip link del one");
+        running.await_line(|line| line.starts_with("flowatch: one: the interface was removed"));
+        // It is there again, and another one.
+        namespace.run("ip link add one type veth peer name two");
+        namespace.run("ip link set one up");
+        namespace.run("ip link set two up");
+        assert!(!running.has_ended(), "{flags}");
+        running.signal("INT");
+        let outcome = running.finish();
+        assert_eq!(outcome.code, Some(2), "{flags}: {outcome:?}");
+        let removed = outcome.stderr.matches("one: the interface was removed");
+        assert_eq!(removed.count(), 1, "{flags}: {}", outcome.stderr);
+        let summary = Summary::balanced(&outcome);
+        let mut faults = summary.faults().into_iter();
+        assert!(faults.any(|fault| fault.contains("was removed")));
+    }
+}
