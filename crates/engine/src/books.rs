@@ -116,7 +116,7 @@ pub struct Books {
     pub faults: u64,
     /// Where files contradict the snap lengths in their headers, or these what is possible.
     pub snap_lengths: SnapLengths,
-    /// Steps of the clock back by more than jitter.
+    /// Steps of the clock back by more than a second.
     pub clock_steps_back: u64,
     /// Steps of the clock forward by more than two hours and a quarter, which no link is silent for.
     pub clock_steps_forward: u64,

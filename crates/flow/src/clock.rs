@@ -7,6 +7,12 @@ const TICK_NS: i64 = 1_000_000;
 /// lag by more are a clock that was set back (or an older file), and time goes on from there.
 pub const JITTER_NS: i64 = 10_000 * TICK_NS;
 
+/// Time stamps that fall behind by more than this at once are counted as a clock that was set back.
+/// Less is the order in which queues and interfaces are read: of 1700 captures twenty are out of order
+/// by up to a millisecond, six by up to a second, and none by one to ten. (Time goes on from there only
+/// past [`JITTER_NS`]: of two sources a few seconds apart each change back and forth would move it on.)
+const STEP_NS: i64 = 1_000 * TICK_NS;
+
 /// Turns packet time stamps into the monotonic milliseconds by which flows time out.
 ///
 /// It is a function of the stream of time stamps alone, so a capture gives the same records
@@ -20,6 +26,8 @@ pub struct PacketClock {
     /// Start of the current millisecond, in the time of the packets.
     tick_start_ns: i64,
     started: bool,
+    /// How far the last time stamps lagged.
+    lag_ns: i64,
     steps_back: u64,
     steps_forward: u64,
 }
@@ -30,6 +38,7 @@ impl Default for PacketClock {
             now_ms: 1,
             tick_start_ns: i64::MIN,
             started: false,
+            lag_ns: 0,
             steps_back: 0,
             steps_forward: 0,
         }
@@ -56,7 +65,7 @@ impl PacketClock {
         self.now_ms
     }
 
-    /// How often time stamps went back by more than [`JITTER_NS`].
+    /// How often time stamps went back by more than a second.
     #[must_use]
     pub fn steps_back(&self) -> u64 {
         self.steps_back
@@ -82,9 +91,15 @@ impl PacketClock {
             self.now_ms = self.now_ms.wrapping_add(ticks.min(Self::STEP_MS_MAX));
             self.steps_forward += u64::from(ticks > Self::STEP_MS_MAX);
             self.tick_start_ns = tick_start_ns;
+            self.lag_ns = 0;
         } else if ahead < -i128::from(JITTER_NS) {
             self.tick_start_ns = tick_start_ns;
+            self.lag_ns = 0;
             self.steps_back += 1;
+        } else {
+            let lag_ns = -ahead as i64;
+            self.steps_back += u64::from(lag_ns > self.lag_ns + STEP_NS);
+            self.lag_ns = lag_ns;
         }
     }
 }
@@ -112,7 +127,30 @@ mod tests {
         assert_eq!(clock.advance(1001 * SECOND), start + 1000);
         assert_eq!(clock.advance(10 * SECOND), start + 1000);
         assert_eq!(clock.advance(12 * SECOND), start + 3000);
+        assert_eq!(clock.steps_back(), 2);
+    }
+
+    #[test]
+    fn a_step_back_by_seconds_is_counted_once_and_what_queues_lag_is_not() {
+        let mut clock = PacketClock::default();
+        let at = |ms: i64| 1000 * SECOND + ms * TICK_NS;
+        let now = clock.advance(at(10_000));
+        // From 6.5 s on, until what was is passed.
+        for ms in (6500..10_000).chain([10_000]) {
+            assert_eq!(clock.advance(at(ms)), now);
+        }
         assert_eq!(clock.steps_back(), 1);
+        for ms in 0..1000 {
+            clock.advance(at(11_000 + ms));
+            clock.advance(at(10_001 + ms));
+        }
+        assert_eq!(clock.steps_back(), 1);
+        // Again and again, further and further.
+        let now = clock.now_ms();
+        for ms in [9700, 9600, 3000, 3500] {
+            assert_eq!(clock.advance(at(ms)), now);
+        }
+        assert_eq!(clock.steps_back(), 3);
     }
 
     #[test]

@@ -248,6 +248,28 @@ fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_by_seconds_is_in_the_books() {
+    const SECOND: i64 = 1_000_000_000;
+    // By half a second, by three seconds, and by eight: the latter two.
+    let frames: Vec<Frame> = [100., 110., 109.5, 120., 117., 118., 130., 122., 123.]
+        .map(|at: f64| {
+            let time_ns = 1_600_000_000 * SECOND + (at * 1e9) as i64;
+            Frame::whole(time_ns, captures::udp(flow(1)))
+        })
+        .into();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("back.pcap");
+    captures::write(&capture, ETHERNET, &frames);
+    for model in ["", "--queues 2", "--model pipeline"] {
+        let flags = format!("-q --summary json {model} -r");
+        let summary = Summary::balanced(&run(watch(&flags).arg(&capture)));
+        assert_eq!(summary.number("/clock_steps_back"), 2, "{model}");
+        assert_eq!(summary.number("/books/in_flows"), 9);
+        assert_eq!(summary.number("/flows"), 1);
+    }
+}
+
+#[test]
 fn times_at_both_ends_of_what_a_file_can_say() {
     // 1970 and 2106.
     let last_second = i64::from(u32::MAX) * 1_000_000_000;
