@@ -44,15 +44,10 @@ struct Running {
     arguments: Vec<String>,
 }
 
-/// What has become of the process's one layer.
-enum Layer {
-    New,
-    Running(Weak<Running>),
-    /// DPDK does not start a second time.
-    Over,
-}
-
-static LAYER: Mutex<Layer> = Mutex::new(Layer::New);
+/// The process's one layer, once it was to start: DPDK does not start a second time.
+///
+/// It ends wherever its last holder goes, which may be in [`Eal::start`]: its end asks for no lock.
+static LAYER: Mutex<Option<Weak<Running>>> = Mutex::new(None);
 
 impl Eal {
     /// Starts the layer for `devices` with the EAL arguments of the user, or gives the one that was
@@ -65,9 +60,12 @@ impl Eal {
         refuse_joining(given)?;
         let arguments = arguments(devices, given);
         let mut layer = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Layer::Running(running) = &*layer
-            && let Some(running) = running.upgrade()
-        {
+        if let Some(started) = &*layer {
+            let Some(running) = started.upgrade() else {
+                return Err(PortError::Failed(
+                    "DPDK has ended in this process, and does not start a second time".into(),
+                ));
+            };
             return if running.arguments == arguments {
                 Ok(Self(running))
             } else {
@@ -77,15 +75,10 @@ impl Eal {
                 )))
             };
         }
-        if !matches!(*layer, Layer::New) {
-            return Err(PortError::Failed(
-                "DPDK has ended in this process, and does not start a second time".into(),
-            ));
-        }
-        *layer = Layer::Over;
+        *layer = Some(Weak::new());
         initialise(&arguments, given)?;
         let running = Arc::new(Running { arguments });
-        *layer = Layer::Running(Arc::downgrade(&running));
+        *layer = Some(Arc::downgrade(&running));
         Ok(Self(running))
     }
 
@@ -126,8 +119,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         // SAFETY: ports, pools and rings hold the layer, so none is left.
         unsafe { shim::flowatch_dpdk_end() };
-        let mut layer = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
-        *layer = Layer::Over;
     }
 }
 
