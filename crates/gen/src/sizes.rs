@@ -43,8 +43,14 @@ impl Sizes {
     /// The simple IMIX: 7 of 64, 4 of 594, 1 of 1518 (RFC 6985 calls it `IMIX` of three sizes).
     #[must_use]
     pub fn imix() -> Self {
+        Self::imix_from(SIZE_MIN)
+    }
+
+    /// The same where 64 has no room for the headers, as with IPv6: `least`, at most 594, in its place.
+    #[must_use]
+    pub fn imix_from(least: usize) -> Self {
         Self {
-            list: vec![(64, 7.0), (594, 4.0), (1518, 1.0)],
+            list: vec![(least.clamp(SIZE_MIN, 594), 7.0), (594, 4.0), (1518, 1.0)],
         }
     }
 

@@ -63,6 +63,24 @@ impl Default for TrafficOptions {
     }
 }
 
+impl TrafficOptions {
+    /// The least frame size that has room for the headers of all kinds, and for numbers and times.
+    #[must_use]
+    pub fn least_size(&self) -> usize {
+        let headers = |kind: &FlowFields| Layout::of(kind.version(), kind.protocol).payload();
+        let headers = self.kinds.iter().map(headers).max().unwrap_or(0);
+        headers + self.probe_bytes() + FCS
+    }
+
+    fn probe_bytes(&self) -> usize {
+        if self.sequence || self.timestamps {
+            Probe::bytes(self.timestamps)
+        } else {
+            0
+        }
+    }
+}
+
 /// A source of frames: as many as wanted, without end.
 ///
 /// ```
@@ -91,7 +109,6 @@ impl Traffic {
     /// # Errors
     /// What cannot be made, in one line.
     pub fn new(options: &TrafficOptions) -> Result<Self, GeneratorError> {
-        let sequence = options.sequence || options.timestamps;
         if options.random.change_flows() && options.matching.is_some() {
             return Err(GeneratorError::new(
                 "addresses and ports drawn for every packet, and a share that matches a filter: one or the other",
@@ -110,11 +127,7 @@ impl Traffic {
             mac: options.mac,
             length: usize::from(lengths[0]),
             length_min: options.sizes.least() - FCS,
-            payload: if sequence {
-                Probe::bytes(options.timestamps)
-            } else {
-                0
-            },
+            payload: options.probe_bytes(),
             rss_key: &options.rss_key,
             seed: options.seed,
         })?;

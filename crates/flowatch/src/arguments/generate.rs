@@ -63,7 +63,8 @@ pub(crate) struct GenArguments {
     pub(crate) rate_inverse: bool,
 
     /// Frame size with its check sequence (64: 60 bytes are written and 4 of check sequence count):
-    /// `64`, `imix`, `64,1518`, or with weights `64=7,594=4,1518=1`.
+    /// `64`, `imix`, `64,1518`, or with weights `64=7,594=4,1518=1`, which is what `imix` is (with the
+    /// least size that has room for the headers in place of 64: 66 for UDP in IPv6, 78 for TCP).
     #[arg(
         long,
         value_name = "SIZES",

@@ -373,7 +373,7 @@ fn traffic(arguments: &GenArguments) -> Decided<TrafficOptions> {
                     of flows"
             .into());
     }
-    Ok(TrafficOptions {
+    let mut options = TrafficOptions {
         flows: arguments.flows,
         order,
         kinds: kinds(arguments)?,
@@ -388,7 +388,11 @@ fn traffic(arguments: &GenArguments) -> Decided<TrafficOptions> {
         },
         seed: arguments.seed,
         ..TrafficOptions::default()
-    })
+    };
+    if arguments.size == "imix" {
+        options.sizes = Sizes::imix_from(options.least_size());
+    }
+    Ok(options)
 }
 
 /// `'udp dst port 320'=30%`.
