@@ -2,7 +2,6 @@
 
 mod dpdk;
 mod peers;
-pub(crate) mod random;
 mod statistics;
 mod tools;
 mod udp_sink;

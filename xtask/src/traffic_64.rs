@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::bench::random::Random;
 use crate::pcap_file;
+use hw::random::Random;
 
 /// How packets spread over flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ const SEED: u64 = 1;
 
 /// Writes `packets` packets to `path`.
 pub(crate) fn write(path: &Path, packets: usize, popularity: Popularity) -> anyhow::Result<()> {
-    let mut random = Random::new(SEED);
+    let mut random = Random::from_state(SEED);
     let frames: Vec<_> = (0..FLOWS).map(|flow| frame(flow, &mut random)).collect();
     let alias = match popularity {
         Popularity::Uniform => AliasTable::new(&vec![1.0; FLOWS]),
@@ -55,7 +55,7 @@ fn frame(flow: usize, random: &mut Random) -> [u8; FRAME_BYTES] {
     let length = ip.len() as u16;
     ip[..10].copy_from_slice(&[0x45, 0, 0, length as u8, 0, 0, 0x40, 0, 64, 17]);
     ip[12..16].copy_from_slice(&(0x0a00_0000 + flow as u32).to_be_bytes());
-    let choice = random.next();
+    let choice = random.bits();
     ip[16..20].copy_from_slice(&(0xac10_0000 | choice as u32 & 0xf_ffff).to_be_bytes());
     let source = 1024 + (choice >> 32) as u16 % 60_000;
     ip[20..22].copy_from_slice(&source.to_be_bytes());
@@ -119,7 +119,7 @@ impl AliasTable {
     }
 
     fn draw(&self, random: &mut Random) -> usize {
-        let index = random.below(self.columns.len());
+        let index = random.below(self.columns.len() as u64) as usize;
         let (own, other) = self.columns[index];
         if random.unit() < own { index } else { other }
     }
@@ -133,7 +133,7 @@ mod tests {
     fn draws_follow_zipfs_law() {
         let weights: Vec<_> = (1..=1000).map(|rank| 1.0 / f64::from(rank)).collect();
         let table = AliasTable::new(&weights);
-        let mut random = Random::new(7);
+        let mut random = Random::from_state(7);
         let mut counts = vec![0; 1000];
         for _ in 0..1_000_000 {
             counts[table.draw(&mut random)] += 1;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn frames_carry_right_checksums_and_differ() {
-        let mut random = Random::new(1);
+        let mut random = Random::from_state(1);
         let frames: Vec<_> = (0..1000).map(|flow| frame(flow, &mut random)).collect();
         for frame in &frames {
             // A sum over what holds its own checksum is zero, given here as all ones.

@@ -15,9 +15,10 @@
 use engine::intake::Intake;
 use flow::statistic::{Estimator, Selection};
 use flow::{BURST, Batch, Meter, MeterOptions, RecordBatch, RecordSink};
+use hw::random::Random;
 use port::{Burst, Frame};
 use std::time::{Duration, Instant};
-use traffic::{Random, flow_numbers, median};
+use traffic::{flow_numbers, median};
 use wire::{Decapsulate, LinkType};
 
 mod traffic;
@@ -39,8 +40,8 @@ impl RecordSink for Nowhere {
 
 /// A UDP frame of flow `flow`.
 fn frame(flow: u32) -> [u8; FRAME] {
-    let mut random = Random(u64::from(flow));
-    let (addresses, ports) = (random.next(), random.next() as u32);
+    let mut random = Random::from_state(u64::from(flow));
+    let (addresses, ports) = (random.bits(), random.bits() as u32);
     let mut frame = [0; FRAME];
     frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
     frame[16..18].copy_from_slice(&46u16.to_be_bytes());

@@ -12,8 +12,9 @@ use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Tabl
 use flow::{BURST, Batch, Packet, Timeouts};
 use hashbrown::HashMap;
 use hw::lines::Lines;
+use hw::random::Random;
 use std::hint::black_box;
-use traffic::{Random, flow_numbers, median};
+use traffic::{flow_numbers, median};
 
 mod traffic;
 
@@ -22,10 +23,10 @@ const SEED: u64 = 5;
 
 fn keys(flows: usize) -> Vec<u128> {
     const MARK: u128 = 0x04 << 120;
-    let mut random = Random(SEED);
+    let mut random = Random::from_state(SEED);
     (0..flows)
         .map(|_| {
-            let (addresses, ports) = (random.next(), random.next() as u32);
+            let (addresses, ports) = (random.bits(), random.bits() as u32);
             u128::from(addresses) | u128::from(ports) << 64 | 17 << 96 | MARK
         })
         .collect()

@@ -10,6 +10,7 @@
 use flow::statistic::{LogLinear, PSquare, Statistic, Value};
 use hw::lines::Lines;
 use hw::prefetch::CacheLevel;
+use hw::random::Random;
 use hw::time::thread_cpu;
 use std::collections::HashMap;
 
@@ -17,28 +18,6 @@ const FLOWS: usize = 1 << 16;
 const PACKETS: usize = 1 << 24;
 const BURST: usize = 256;
 const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ value >> 31
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-
-    /// From 0 up to 1, 1 not among them.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// Observations in their order: slots and values.
 #[derive(Default)]
@@ -79,7 +58,7 @@ fn gaps(flows: impl Iterator<Item = usize>) -> Observations {
 }
 
 fn uniform(random: &mut Random) -> Observations {
-    gaps((0..PACKETS).map(|_| random.below(FLOWS)))
+    gaps((0..PACKETS).map(|_| random.below(FLOWS as u64) as usize))
 }
 
 fn zipf(random: &mut Random) -> Observations {
@@ -103,7 +82,7 @@ fn trains(random: &mut Random) -> Observations {
     let mut flow = 0;
     gaps((0..PACKETS).map(|_| {
         if random.below(8) == 0 {
-            flow = random.below(FLOWS);
+            flow = random.below(FLOWS as u64) as usize;
         }
         flow
     }))
@@ -113,7 +92,7 @@ fn trains(random: &mut Random) -> Observations {
 fn log_normal(random: &mut Random) -> Observations {
     let mut observations = Observations::default();
     for _ in 0..PACKETS {
-        let flow = random.below(FLOWS);
+        let flow = random.below(FLOWS as u64) as usize;
         let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
         let normal = radius * (2.0 * std::f64::consts::PI * random.unit()).cos();
         observations.push(flow, (1000.0 * (2.0 * normal).exp()) as u64);
@@ -268,7 +247,7 @@ fn report(name: &str, observations: &Observations, at_least: usize) {
 }
 
 fn main() -> std::io::Result<()> {
-    let mut random = Random(7);
+    let mut random = Random::from_state(7);
     for (name, make) in [
         ("uniform gaps", uniform as fn(&mut Random) -> Observations),
         ("Zipf(1) gaps", zipf),

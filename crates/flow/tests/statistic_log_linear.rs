@@ -4,6 +4,7 @@
 use flow::statistic::{LogLinear, NO_VALUE, Statistic, Value};
 use hw::lines::Lines;
 use hw::prefetch::CacheLevel;
+use hw::random::Random;
 use proptest::prelude::*;
 
 const ASKED: [f64; 4] = [25.0, 50.0, 95.0, 99.0];
@@ -41,21 +42,9 @@ fn error(estimate: f64, exact: u64) -> f64 {
     (estimate - exact as f64).abs() / (exact as f64 + 1.0)
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ value >> 31
-    }
-
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
+/// Above 0 and below 1.
+fn open_unit(random: &mut Random) -> f64 {
+    ((random.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 #[test]
@@ -136,24 +125,24 @@ fn slots_are_apart_and_clear() {
 fn errors_keep_to_what_is_stated() {
     type Draw = fn(&mut Random, usize) -> u64;
     let distributions: [(&str, Draw, f64, f64); 8] = [
-        ("uniform", |random, _| random.next() % 1_000_000, 0.04, 0.02),
+        ("uniform", |random, _| random.bits() % 1_000_000, 0.04, 0.02),
         (
             "exponential",
-            |random, _| (-random.unit().ln() * 65536.0) as u64,
+            |random, _| (-open_unit(random).ln() * 65536.0) as u64,
             0.09,
             0.04,
         ),
         (
             "Zipf",
-            |random, _| (65536f64.powf(random.unit())) as u64,
+            |random, _| (65536f64.powf(open_unit(random))) as u64,
             0.15,
             0.12,
         ),
         (
             "log-normal",
             |random, _| {
-                let radius = (-2.0 * random.unit().ln()).sqrt();
-                (1000.0 * (2.0 * radius * (std::f64::consts::TAU * random.unit()).cos()).exp())
+                let radius = (-2.0 * open_unit(random).ln()).sqrt();
+                (1000.0 * (2.0 * radius * (std::f64::consts::TAU * open_unit(random)).cos()).exp())
                     as u64
             },
             0.15,
@@ -161,15 +150,15 @@ fn errors_keep_to_what_is_stated() {
         ),
         (
             "two points",
-            |random, _| if random.next() % 10 == 0 { 1514 } else { 66 },
+            |random, _| if random.bits() % 10 == 0 { 1514 } else { 66 },
             0.15,
             0.05,
         ),
         (
             "trains",
             |random, _| {
-                if random.next() % 8 == 0 {
-                    (-random.unit().ln() * 524_288.0) as u64
+                if random.bits() % 8 == 0 {
+                    (-open_unit(random).ln() * 524_288.0) as u64
                 } else {
                     0
                 }
@@ -180,14 +169,14 @@ fn errors_keep_to_what_is_stated() {
         ("rising", |_, index| index as u64, 0.15, 0.15),
         (
             "huge",
-            |random, _| (1 << 47) + random.next() % (1 << 47),
+            |random, _| (1 << 47) + random.bits() % (1 << 47),
             0.02,
             0.02,
         ),
     ];
     for (name, draw, together, alone) in distributions {
         for count in [100, 1000, 10_000, 100_000, 1_000_000] {
-            let mut random = Random(count as u64);
+            let mut random = Random::from_state(count as u64);
             let values: Vec<u64> = (0..count).map(|index| draw(&mut random, index)).collect();
             for (asked, allowed) in [(&ASKED[..], together), (&[99.0][..], alone)] {
                 let histogram = fed(asked, &values);
@@ -230,13 +219,13 @@ fn sequences() -> impl Strategy<Value = Vec<u64>> {
     (prop::collection::vec(source, 1..5), any::<bool>()).prop_map(|(sources, mixed)| {
         let mut values = Vec::new();
         for (octave, spread, count, seed) in sources {
-            let mut random = Random(seed);
-            let draw = |_| (1 << octave) + (random.next() >> 44 >> (20 - spread));
+            let mut random = Random::from_state(seed);
+            let draw = |_| (1 << octave) + (random.bits() >> 44 >> (20 - spread));
             values.extend((0..count).map(draw));
         }
         if mixed {
-            let mut random = Random(1);
-            values.sort_by_cached_key(|value| value.wrapping_mul(random.next() | 1));
+            let mut random = Random::from_state(1);
+            values.sort_by_cached_key(|value| value.wrapping_mul(random.bits() | 1));
         }
         values
     })

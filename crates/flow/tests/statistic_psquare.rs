@@ -4,6 +4,7 @@ use flow::statistic::psquare::Markers;
 use flow::statistic::{NO_VALUE, PSquare, Statistic, Value};
 use hw::lines::Lines;
 use hw::prefetch::CacheLevel;
+use hw::random::Random;
 use proptest::prelude::*;
 
 /// Jain and Chlamtac 1985, the worked example: twenty observations, whose median is estimated.
@@ -118,21 +119,10 @@ fn a_slot_keeps_its_own_markers_and_is_cleared() {
     assert!(out[2].is_nan());
 }
 
-/// SplitMix64, for long sequences that are the same each time.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut value = *state;
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
-}
-
 #[test]
 fn uniform_values_within_two_per_cent_after_ten_thousand() {
-    let mut state = 3;
-    let values: Vec<u64> = (0..10_000)
-        .map(|_| random(&mut state) % 1_000_000)
-        .collect();
+    let mut random = Random::from_state(3);
+    let values: Vec<u64> = (0..10_000).map(|_| random.bits() % 1_000_000).collect();
     for percentile in [50.0, 90.0, 99.0] {
         let estimate = of(percentile, &values);
         assert!(

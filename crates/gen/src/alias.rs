@@ -93,7 +93,7 @@ impl AliasTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hw::random::Random;
 
     #[test]
     fn weights_come_out_as_given() {

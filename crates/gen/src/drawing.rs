@@ -3,7 +3,7 @@
 use crate::error::GeneratorError;
 use crate::order::{Drawer, Order};
 use crate::population::{Images, Population};
-use crate::random::Random;
+use hw::random::Random;
 
 /// Flow numbers drawn at a time. From one to two of these lie between drawing a flow, when its image
 /// is asked for, and copying it, however small the bursts are.

@@ -2,7 +2,7 @@
 
 use crate::alias::AliasTable;
 use crate::error::GeneratorError;
-use crate::random::Random;
+use hw::random::Random;
 use std::fmt;
 
 /// How packets are spread over flows.

@@ -1,6 +1,6 @@
 //! A seeded shuffle of a range too large to shuffle.
 
-use crate::random::mix;
+use hw::random::mix;
 
 /// Rounds of the network; four make it look random (Luby and Rackoff 1988).
 const ROUNDS: u64 = 4;

@@ -4,7 +4,7 @@ use crate::checksum::Sum;
 use crate::error::GeneratorError;
 use crate::fields::FlowFields;
 use crate::frame::{Layout, field, get, put};
-use crate::random::Random;
+use hw::random::Random;
 use std::str::FromStr;
 
 /// Which fields.

@@ -1,6 +1,8 @@
 //! A keyed hash of 16-byte keys and of texts: AES rounds under a secret, so that nobody outside can
 //! choose keys that meet in one bucket; multiplications where the processor has no AES instructions.
 
+use crate::random::Random;
+
 /// A hash function drawn from a family by a secret seed.
 #[derive(Clone, Copy)]
 pub struct KeyedHash {
@@ -17,13 +19,11 @@ impl KeyedHash {
     /// The function for `seed`; the same seed gives the same function on machines of one kind.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        let mut state = seed;
+        let mut random = Random::from_state(seed);
         let mut round_keys = [0; 4];
         let mut index = 0;
         while index < 4 {
-            let (low, high);
-            (low, state) = splitmix(state);
-            (high, state) = splitmix(state);
+            let (low, high) = (random.bits(), random.bits());
             round_keys[index] = (high as u128) << 64 | low as u128;
             index += 1;
         }
@@ -106,15 +106,6 @@ fn tail(rest: &[u8]) -> u128 {
         rest.iter()
             .fold(0, |number, &byte| number << 8 | u128::from(byte))
     }
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014): a value and the next state.
-const fn splitmix(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut value = state;
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (value ^ value >> 31, state)
 }
 
 fn multiply(keys: &[u128; 4], value: u128) -> u64 {

@@ -10,6 +10,7 @@ pub mod hash;
 pub mod lines;
 pub mod memory;
 pub mod prefetch;
+pub mod random;
 pub mod ring;
 pub mod schedule;
 pub mod tags;

@@ -4,6 +4,7 @@
 use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use crate::wrapper::Wrapper;
+use hw::random::Random;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +84,7 @@ pub struct Faulty<P> {
     port: P,
     faults: Faults,
     log: FaultLog,
-    state: u64,
+    random: Random,
     next: u64,
     overtaken: Vec<Overtaken>,
     /// In the order of their times.
@@ -108,7 +109,7 @@ impl<P: Port> Faulty<P> {
             port,
             faults,
             log: FaultLog::default(),
-            state: faults.seed,
+            random: Random::from_state(faults.seed),
             next: 0,
             overtaken: Vec::new(),
             delayed: VecDeque::new(),
@@ -127,13 +128,9 @@ impl<P: Port> Faulty<P> {
         self.log.clone()
     }
 
-    /// A number below `bound` that the seed fixes (SplitMix64; off from even by 2^-40 and less).
+    /// A number below `bound` that the seed fixes (off from even by 2^-40 and less).
     fn draw(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = self.state;
-        let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ bits >> 31) % bound.max(1)
+        self.random.bits() % bound.max(1)
     }
 
     /// What happens to the next frame.

@@ -1,6 +1,6 @@
 //! Medians, and how sure one may be of a ratio of two.
 
-use super::random::Random;
+use hw::random::Random;
 
 const RESAMPLES: usize = 4000;
 
@@ -29,10 +29,12 @@ pub(crate) struct Ratio {
 /// because what slowed the machine down in it slowed both.
 pub(crate) fn ratio(above: &[f64], below: &[f64]) -> Ratio {
     let rounds = above.len().min(below.len());
-    let mut random = Random::new(42);
+    let mut random = Random::from_state(42);
     let mut ratios: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let drawn: Vec<usize> = (0..rounds).map(|_| random.below(rounds)).collect();
+            let drawn: Vec<usize> = (0..rounds)
+                .map(|_| random.below(rounds as u64) as usize)
+                .collect();
             let of = |side: &[f64]| median(&drawn.iter().map(|&at| side[at]).collect::<Vec<_>>());
             of(above) / of(below)
         })

@@ -7,7 +7,7 @@ use super::tcp::TcpSegment;
 use crate::error::GeneratorError;
 use crate::fields::{AddressRange, PortRange};
 use crate::frame::MacAddresses;
-use crate::random::Random;
+use hw::random::Random;
 use port::frame::Burst;
 use port::{PortError, Transmit};
 use std::collections::{HashMap, VecDeque};

@@ -6,7 +6,7 @@ use super::tcp::TcpSegment;
 use crate::error::GeneratorError;
 use crate::fields::AddressRange;
 use crate::frame::MacAddresses;
-use crate::random::mix;
+use hw::random::mix;
 use port::frame::Burst;
 use port::{PortError, Transmit};
 use std::collections::HashMap;

@@ -13,7 +13,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Mixes 64 bits: a bijection in which each bit of the input moves about half of the output.
 #[inline]
 #[must_use]
-pub(crate) fn mix(value: u64) -> u64 {
+pub const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
@@ -23,7 +23,7 @@ impl Random {
     /// The sequence of `seed`; `use_` sets the sequences of one seed apart, so that what is drawn for
     /// one purpose does not move when another draws more.
     #[must_use]
-    pub fn new(seed: u64, use_: u64) -> Self {
+    pub const fn new(seed: u64, use_: u64) -> Self {
         Self {
             state: mix(mix(seed.wrapping_add(STEP)) ^ use_.wrapping_mul(STEP)),
         }
@@ -37,7 +37,7 @@ impl Random {
 
     /// 64 random bits.
     #[inline]
-    pub fn bits(&mut self) -> u64 {
+    pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mix(self.state)
     }
@@ -46,6 +46,12 @@ impl Random {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// From 0 up to 1, 1 not among them.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -76,5 +82,6 @@ mod tests {
         assert_ne!(draw(1, 2), draw(2, 2));
         let mut random = Random::new(0, 0);
         assert!((0..1000).all(|_| random.below(3) < 3));
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&random.unit())));
     }
 }
