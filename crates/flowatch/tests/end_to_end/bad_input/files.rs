@@ -1,0 +1,251 @@
+//! What cannot be read: files that are no captures, cut ones, damaged ones.
+
+use super::{assert_fails, file};
+use crate::captures;
+use crate::command::{run, watch};
+use crate::records;
+use crate::summary::Summary;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Packets and bytes of the example, as capinfos 4.0 counts them.
+const EXAMPLE: (u64, u64) = (548, 128_478);
+
+/// Reads a file that is bad from the start.
+#[track_caller]
+fn assert_refused(path: &Path, words: &[&str]) {
+    let name = path.display().to_string();
+    let all: Vec<&str> = words.iter().copied().chain([name.as_str()]).collect();
+    for flags in [
+        "",
+        "--queues 2",
+        "--model pipeline",
+        "-o json",
+        "--sort -o csv",
+    ] {
+        let outcome = run(watch(&format!("--summary none {flags} -r")).arg(path));
+        assert_fails(&outcome, 2, &all);
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_refused(directory.path(), &["is a directory; name the files in it"]);
+    assert_refused(
+        &directory.path().join("none.pcap"),
+        &["no such file; check the path"],
+    );
+    let (_directory, path) = file("empty.pcap", b"");
+    assert_refused(&path, &["is empty; was the capture written to its end?"]);
+    let (_directory, path) = file("notes.txt", b"hello world\n");
+    assert_refused(
+        &path,
+        &["is not a pcap or pcapng file", "text: \"hello world\""],
+    );
+    let (_directory, path) = file("short.pcap", &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0]);
+    assert_refused(&path, &["ends in the middle of its header"]);
+    let (_directory, path) = file("packed.pcap.xz", b"\xfd7zXZ\0rest");
+    assert_refused(&path, &["compressed with xz", "xz -dk"]);
+    let (_directory, path) = file("noise.pcap.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03noise");
+    assert_refused(&path, &["gzip data are damaged"]);
+    let (_directory, path) = file(
+        "nothing.pcap.zst",
+        b"\x28\xb5\x2f\xfd\x24\0\x01\0\0\x99\xe9\xd8\x51",
+    );
+    assert_refused(&path, &["is empty once unpacked (zstd)"]);
+}
+
+#[test]
+fn a_wrong_name_among_many_is_told_before_anything_is_read_or_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("flows.csv");
+    let mut command = watch(&format!("--summary json -o csv:{} -r", output.display()));
+    command
+        .arg(captures::example())
+        .args(["-r", "/nowhere/none.pcap"]);
+    let outcome = run(&mut command);
+    assert_fails(&outcome, 2, &["/nowhere/none.pcap: no such file"]);
+    assert_eq!(outcome.stdout, b"");
+    assert!(!output.exists());
+}
+
+#[test]
+fn what_was_read_before_a_cut_is_reported_and_the_next_file_still_read() {
+    let example = fs::read(captures::example()).unwrap();
+    let whole = captures::read(&example);
+    // In the middle of the 101st packet: of its bytes, of its header.
+    let bytes: usize = whole[..100]
+        .iter()
+        .map(|frame| 16 + frame.bytes.len())
+        .sum();
+    let before: u64 = whole[..100]
+        .iter()
+        .map(|frame| u64::from(frame.wire_length))
+        .sum();
+    for extra in [20, 7] {
+        let (_directory, cut) = file("cut.pcap", &example[..24 + bytes + extra]);
+        let name = cut.display().to_string();
+        for flags in ["", "--queues 3", "--model pipeline --monitors 2"] {
+            let flags = format!("-q --summary json {flags} -r");
+            let words = [
+                &*name,
+                "after 100 packets",
+                "ends in the middle of a packet",
+            ];
+
+            let alone = run(watch(&flags).arg(&cut));
+            assert_fails(&alone, 2, &words);
+            let summary = Summary::balanced(&alone);
+            assert_eq!(summary.number("/packets"), 100, "{flags}");
+            assert_eq!(summary.number("/bytes"), before);
+            assert_eq!(summary.faults().len(), 1);
+
+            let mut both = watch(&flags);
+            let both = run(both.arg(&cut).arg("-r").arg(captures::example()));
+            assert_fails(&both, 2, &words);
+            let summary = Summary::balanced(&both);
+            assert_eq!(summary.number("/packets"), 100 + EXAMPLE.0, "{flags}");
+            assert_eq!(summary.number("/bytes"), before + EXAMPLE.1);
+            assert_eq!(summary.faults().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn records_of_what_was_read_before_a_cut_are_written() {
+    let example = fs::read(captures::example()).unwrap();
+    let (_directory, cut) = file("cut.pcap", &example[..example.len() - 1]);
+    let outcome = run(watch("-q --summary none -o json -r").arg(&cut));
+    assert_fails(&outcome, 2, &["after 547 packets"]);
+    let rows = records::json(&outcome.stdout);
+    let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
+    // All 548 packets but 8 without a flow, and the last one.
+    assert_eq!(packets, 539);
+}
+
+#[test]
+fn damaged_compression_is_a_fault_where_it_is() {
+    let packed = Command::new("gzip")
+        .arg("-c")
+        .arg(captures::example())
+        .output();
+    let packed = packed.expect("this test needs gzip").stdout;
+    let (_directory, cut) = file("cut.pcap.gz", &packed[..packed.len() / 2]);
+    let outcome = run(watch("-q --summary json -r").arg(&cut));
+    assert_fails(&outcome, 2, &["cut.pcap.gz", "the gzip data end too early"]);
+    let packets = Summary::balanced(&outcome).number("/packets");
+    assert!((100..500).contains(&packets), "{packets}");
+}
+
+/// In the middle of a file, where a length says how far it is to the next packet.
+#[test]
+fn a_packet_of_absurd_length_ends_its_file_and_those_before_are_reported() {
+    let example = fs::read(captures::example()).unwrap();
+    let whole = captures::read(&example);
+    let middle: usize = whole[..300]
+        .iter()
+        .map(|frame| 16 + frame.bytes.len())
+        .sum();
+    for length in [(1 << 20) + 1, u32::MAX] {
+        let mut damaged = example.clone();
+        let captured = 24 + middle + 8;
+        damaged[captured..captured + 4].copy_from_slice(&u32::to_le_bytes(length));
+        let (_directory, path) = file("absurd.pcap", &damaged);
+        let outcome = run(watch("-q --summary json -r").arg(&path));
+        assert_fails(
+            &outcome,
+            2,
+            &[
+                "absurd.pcap: after 300 packets",
+                &format!(
+                    "a packet of {length} captured bytes is not possible, the limit is 1048576"
+                ),
+                "the rest cannot be found",
+            ],
+        );
+        let summary = Summary::balanced(&outcome);
+        assert_eq!(summary.number("/packets"), 300);
+        assert_eq!(summary.number("/unreadable"), 1);
+    }
+}
+
+/// All of the file is there to be read: what its header says is told and counted, and nothing refused
+/// for it. (Programs that set no limit write such lengths.)
+#[test]
+fn a_snap_length_that_is_not_to_be_believed_is_told_and_the_file_read() {
+    const WHOLE: &str = "they are taken for no limit, packets are read by their own lengths";
+    let mut example = fs::read(captures::example()).unwrap();
+    let packets = captures::read(&example);
+    let longer = |than: usize| {
+        let lengths = packets.iter().map(|frame| frame.bytes.len());
+        lengths.filter(|length| *length > than).count() as u64
+    };
+    for (length, absurd, exceeded) in [
+        (0, 0, 0),
+        (100, 0, longer(100)),
+        (1 << 30, 1, 0),
+        (u32::MAX, 1, 0),
+    ] {
+        example[16..20].copy_from_slice(&u32::to_le_bytes(length));
+        let (_directory, path) = file("snap.pcap", &example);
+        for flags in ["", "--queues 2", "--model pipeline", "--buffer 16MiB"] {
+            let outcome = run(watch(&format!("-q --summary json {flags} -r")).arg(&path));
+            match (absurd, exceeded) {
+                (0, 0) => assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), "")),
+                (0, _) => assert_fails(
+                    &outcome,
+                    0,
+                    &[&format!("header: {exceeded}; they are read whole")],
+                ),
+                _ => assert_fails(
+                    &outcome,
+                    0,
+                    &[WHOLE, &format!(": 1, the largest {length} bytes")],
+                ),
+            }
+            let summary = Summary::balanced(&outcome);
+            assert_eq!(
+                (summary.number("/packets"), summary.number("/bytes")),
+                EXAMPLE
+            );
+            assert_eq!(summary.number("/snap_lengths/absurd"), absurd, "{flags}");
+            assert_eq!(
+                summary.number("/snap_lengths/exceeded"),
+                exceeded,
+                "{flags}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_summary_for_a_person_has_snap_lengths_that_are_not_to_be_believed() {
+    let mut example = fs::read(captures::example()).unwrap();
+    example[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (_directory, path) = file("snap.pcap", &example);
+    let outcome = run(watch("-r").arg(&path));
+    let text = String::from_utf8_lossy(&outcome.stdout);
+    let line = text
+        .lines()
+        .find(|line| line.contains("snap lengths that cannot be"));
+    assert!(line.is_some_and(|line| line.ends_with(" 1")), "{text}");
+}
+
+#[test]
+fn a_link_type_that_is_not_read_is_named_once_and_its_packets_counted() {
+    let frames = captures::read(&fs::read(captures::example()).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("user.pcap");
+    // LINKTYPE_USER0.
+    captures::write(&path, 147, &frames);
+    let outcome = run(watch("-q --summary json -r")
+        .arg(&path)
+        .arg("-r")
+        .arg(&path));
+    assert_fails(&outcome, 0, &["link type 147"]);
+    let summary = Summary::balanced(&outcome);
+    assert_eq!(summary.number("/books/no_flow/unknown_link"), 2 * EXAMPLE.0);
+    assert_eq!(summary.number("/flows"), 0);
+}

@@ -1,0 +1,245 @@
+//! Disks that fill, directories that vanish, and readers that are slow.
+
+use super::output;
+use crate::captures;
+use crate::command::{Running, named_pipe, run, watch};
+use crate::summary::Summary;
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes nearly as long, on a busy machine either.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Waits until something holds.
+#[track_caller]
+fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A small disk, let go when the test ends.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(size: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(directory.path())
+            .status()
+            .unwrap();
+        assert!(status.success(), "mounting a small disk needs root");
+        Self(directory)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_is_told_once_and_everything_else_counted() {
+    // Room for a compressed block or two, and not for all of any format.
+    let disk = SmallDisk::new("192k");
+    for (spec, flags) in [
+        ("json:{}/flows.json", ""),
+        ("csv:{}/flows.csv", ""),
+        ("csv:{}/flows.csv", "--rotate 100d"),
+        ("csv:{}/flows.csv.gz", ""),
+        ("csv:{}/flows.csv.zst", "--rotate 100d"),
+        ("tstat:{}/logs", ""),
+        ("tstat:{}/logs", "--rotate 100d"),
+        ("parquet:{}/p", ""),
+    ] {
+        let what = format!("{spec} {flags}");
+        let spec = spec.replace("{}", disk.0.path().to_str().unwrap());
+        let mut command = watch(&format!(
+            "-q --summary json --flow bidirectional --community-id {flags} -o {spec} -r"
+        ));
+        let outcome = run(command.arg(&captures::busy().path));
+        assert_eq!(outcome.code, Some(2), "{what}: {}", outcome.stderr);
+        // Three logs of Tstat each say it for themselves.
+        let said = outcome.stderr.matches("no space left").count();
+        assert!((1..=3).contains(&said), "{what}: {}", outcome.stderr);
+        let summary = Summary::balanced(&outcome);
+        let at = |name: &str| summary.number(&format!("/outputs/0/{name}"));
+        assert!(at("lost") > 0, "{what}");
+        assert_eq!(at("lost"), summary.number("/records_lost"), "{what}");
+        assert_eq!(
+            at("written") + at("lost") + at("left_out"),
+            summary.number("/flows"),
+            "{what}"
+        );
+        let files = files_in(disk.0.path());
+        if what.starts_with("parquet") {
+            // One row group that does not fit: nobody could read a part of it.
+            assert_eq!((at("written"), files.len()), (0, 0), "{files:?}");
+            continue;
+        }
+        assert!(at("written") > 0, "{what}");
+        let mut lines = 0;
+        for file in &files {
+            let text = match file.extension().and_then(|end| end.to_str()) {
+                Some("gz") => output("gzip", &["-dc"], file),
+                Some("zst") => output("zstd", &["-dcq"], file),
+                _ => fs::read_to_string(file).unwrap(),
+            };
+            assert!(text.ends_with('\n'), "{file:?}");
+            assert!(!file.to_str().unwrap().contains("partial"), "{file:?}");
+            let header = u64::from(!what.starts_with("json"));
+            lines += text.matches('\n').count() as u64 - header;
+        }
+        assert_eq!(lines, at("written"), "{what}: {files:?}");
+        for entry in fs::read_dir(disk.0.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                fs::remove_dir_all(path).unwrap();
+            } else {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+}
+
+/// The files below a directory.
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| {
+            if path.is_dir() {
+                files_in(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
+}
+
+/// A capture that does not fit is one of whole packets, and the fault tells how many.
+#[test]
+fn a_disk_that_fills_with_packets_has_whole_ones() {
+    let disk = SmallDisk::new("256k");
+    let path = disk.0.path().join("x.pcap");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
+    let outcome = run(command.args(["gen", "-q", "-c", "100000", "-w"]).arg(&path));
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let (_, rest) = outcome.stderr.split_once("the first ").unwrap();
+    let (packets, rest) = rest.split_once(' ').unwrap();
+    assert!(rest.starts_with("packets are in it: make room"), "{rest}");
+    let outcome = run(watch("-q --summary json -r").arg(&path));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let summary = Summary::balanced(&outcome);
+    assert_eq!(summary.number("/packets").to_string(), packets);
+    assert!(summary.number("/packets") > 1000);
+}
+
+/// Half of a capture is fed, the directory removed, and the rest fed.
+#[test]
+fn a_directory_that_vanishes_is_told_and_the_run_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    for (spec, first) in [
+        ("tstat:{}/logs", "logs"),
+        ("json:{}/flows.json", "flows.json"),
+        ("json:{}/d/flows.json", "d"),
+        ("parquet:{}/p", "p"),
+    ] {
+        fs::create_dir_all(directory.path().join("d")).unwrap();
+        let spec = spec.replace("{}", directory.path().to_str().unwrap());
+        let place = directory.path().join(first);
+        let mut command = watch(&format!(
+            "-q --summary json --flow bidirectional --idle-timeout 1ms -o {spec} -r -"
+        ));
+        let mut running = Running::start(command.stdin(Stdio::piped()));
+        let mut stdin = running.stdin();
+        let capture = fs::read(&captures::busy().path).unwrap();
+        let half = capture.len() / 2;
+        stdin.write_all(&capture[..half]).unwrap();
+        // Parquet is gathered, and its file seen to be gone all the same.
+        if first == "p" {
+            await_that("the file", || place.exists());
+        } else {
+            await_that("records in the file", || bytes_in(&place) > 1_000_000);
+        }
+        if place.is_dir() {
+            // The run may make files in it anew meanwhile.
+            while let Err(error) = fs::remove_dir_all(&place) {
+                assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty, "{error}");
+            }
+        } else {
+            fs::remove_file(&place).unwrap();
+        }
+        stdin.write_all(&capture[half..]).unwrap();
+        drop(stdin);
+        let outcome = running.finish();
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("removed while it was written"),
+            "{}",
+            outcome.stderr
+        );
+        let summary = Summary::balanced(&outcome);
+        let at = |name: &str| summary.number(&format!("/outputs/0/{name}"));
+        assert!(at("written") > 0);
+        assert!(at("lost") > 0 || first == "p");
+        assert_eq!(
+            at("written") + at("lost") + at("left_out"),
+            summary.number("/flows")
+        );
+        assert!(bytes_in(&place) > 0, "made anew");
+    }
+}
+
+/// Bytes of a file, or of the files below a directory.
+fn bytes_in(path: &Path) -> u64 {
+    let Ok(found) = fs::metadata(path) else {
+        return 0;
+    };
+    if found.is_file() {
+        return found.len();
+    }
+    let Ok(entries) = fs::read_dir(path) else {
+        return 0;
+    };
+    let entries = entries.filter_map(Result::ok);
+    entries.map(|entry| bytes_in(&entry.path())).sum()
+}
+
+/// Of a file nothing is lost, however slow a reader is: the other output is complete first.
+#[test]
+fn a_slow_reader_of_one_output_loses_nothing_of_a_capture() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = named_pipe(directory.path());
+    let file = directory.path().join("flows.csv");
+    let mut command = watch(&format!(
+        "-q --summary json -o json:{} -o csv:{} -r",
+        pipe.display(),
+        file.display()
+    ));
+    let running = Running::start(command.arg(&captures::busy().path));
+    let mut reader = BufReader::new(fs::File::open(&pipe).unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    // The pipe is full and stays so, while the other output goes on.
+    await_that("the other output", || bytes_in(&file) > 0);
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    let outcome = running.finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let summary = Summary::balanced(&outcome);
+    let flows = summary.number("/flows");
+    for output in 0..2 {
+        assert_eq!(summary.number(&format!("/outputs/{output}/written")), flows);
+        assert_eq!(summary.number(&format!("/outputs/{output}/lost")), 0);
+    }
+    assert_eq!(1 + rest.lines().count() as u64, flows);
+}
