@@ -1,9 +1,11 @@
 //! The columns of TCP.
 
+mod flags;
+
+use self::flags::{flags, rare_flags};
 use super::{AnalysisValue, Part, Table, about, number, seconds};
 use crate::analysis::Analysis;
 use crate::analysis::tcp::{Class, Rare, Tcp, TcpSide, limit, mark};
-use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
 /// The side's measures, if the flow is TCP.
 #[inline(always)]
@@ -42,11 +44,6 @@ fn rare(
         }
         _ => AnalysisValue::None,
     }
-}
-
-#[inline(always)]
-fn flags_of(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
-    rare(analysis, side, |it, rare| it.flag_count(flag, rare).into())
 }
 
 #[inline(always)]
@@ -132,102 +129,6 @@ fn connection(table: &mut impl Table) {
     );
     table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection (counting began anew there), 16 TCP options cut off by the snap length (what they would have told is empty, and so are windows where it is not known whether they are scaled)."), |it, _| flow(it, |tcp| number(tcp.limits())));
     flags(table);
-}
-
-#[inline(always)]
-fn flags(table: &mut impl Table) {
-    table.sides(
-        about!(
-            "tcpSynTotalCount",
-            Some(218),
-            Number16,
-            "packets",
-            "syn_cnt",
-            "Packets with SYN, at most 65,535 counted (as for the rarer flags below)."
-        ),
-        |it, side| of(it, side, |it| number(it.syns)),
-    );
-    table.sides(
-        about!(
-            "tcpFinTotalCount",
-            Some(219),
-            Number16,
-            "packets",
-            "fin_cnt",
-            "Packets with FIN."
-        ),
-        |it, side| flags_of(it, side, FIN),
-    );
-    table.sides(
-        about!(
-            "tcpRstTotalCount",
-            Some(220),
-            Number16,
-            "packets",
-            "rst_cnt",
-            "Packets with RST."
-        ),
-        |it, side| flags_of(it, side, RST),
-    );
-    table.sides(
-        about!(
-            "tcpPshTotalCount",
-            Some(221),
-            Number,
-            "packets",
-            "",
-            "Packets with PSH."
-        ),
-        |it, side| of(it, side, |it| number(it.pushes)),
-    );
-    table.sides(
-        about!(
-            "tcpAckTotalCount",
-            Some(222),
-            Number,
-            "packets",
-            "ack_cnt",
-            "Packets with ACK."
-        ),
-        |it, side| of(it, side, |it| number(it.acks)),
-    );
-}
-
-#[inline(always)]
-fn rare_flags(table: &mut impl Table) {
-    table.sides(
-        about!(
-            "tcpUrgTotalCount",
-            Some(223),
-            Number16,
-            "packets",
-            "",
-            "Packets with URG."
-        ),
-        |it, side| flags_of(it, side, URG),
-    );
-    table.sides(
-        about!(
-            "tcpEceTotalCount",
-            None,
-            Number16,
-            "packets",
-            "",
-            "Packets with ECE (RFC 3168)."
-        ),
-        |it, side| flags_of(it, side, ECE),
-    );
-    table.sides(
-        about!(
-            "tcpCwrTotalCount",
-            None,
-            Number16,
-            "packets",
-            "",
-            "Packets with CWR (RFC 3168)."
-        ),
-        |it, side| flags_of(it, side, CWR),
-    );
 }
 
 #[inline(always)]
