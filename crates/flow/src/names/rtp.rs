@@ -14,6 +14,10 @@ const RUN: u8 = 5;
 /// (RFC 3550 appendix A.1).
 const DROPOUT_MAX: u16 = 3000;
 
+/// Datagrams of a flow within which a source that loses packets may show a run: a source that goes
+/// on, if with gaps, is hardly a stranger's chance.
+const TRIES_WITH_GAPS: u8 = RUN * super::UDP_TRIES;
+
 /// The longest difference of transit times that is told apart, nine years: 16 times that is the most
 /// that a jitter times 16 comes to, and fits into 63 bits.
 const DIFFERENCE_MAX_NS: i64 = 1 << 58;
@@ -35,19 +39,29 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
         return confirmed;
     };
     if side.run < RUN {
-        let next = side.run > 0
-            && side.ssrc == rtp.ssrc
-            && side.payload_type == rtp.payload_type
-            && (side.highest as u16).wrapping_add(1) == rtp.sequence;
-        if next {
-            count(side, &rtp, segment.time_ns);
-            side.run += 1;
-        } else {
-            if side.run > 0 && packets >= super::UDP_TRIES && !confirmed {
-                return false;
-            }
-            begin(side, &rtp, segment.time_ns);
+        let ahead = rtp.sequence.wrapping_sub(side.highest as u16);
+        let is_late = is_late(ahead);
+        // What is lost before a run is complete counts as well.
+        let goes_on = side.run > 0 && side.ssrc == rtp.ssrc && (is_late || ahead <= DROPOUT_MAX);
+        let is_next = goes_on && ahead == 1 && side.payload_type == rtp.payload_type;
+        let tries = match goes_on {
+            true => TRIES_WITH_GAPS,
+            false => super::UDP_TRIES,
+        };
+        if side.run > 0 && !is_next && packets >= tries && !confirmed {
+            return false;
         }
+        if !goes_on {
+            begin(side, &rtp, segment.time_ns);
+            return true;
+        }
+        if is_next {
+            side.run += 1;
+        } else if !is_late {
+            side.run = 1;
+            side.payload_type = rtp.payload_type;
+        }
+        count(side, &rtp, segment.time_ns);
     } else if side.ssrc == rtp.ssrc {
         count(side, &rtp, segment.time_ns);
     }
@@ -74,6 +88,11 @@ pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
     })
 }
 
+/// Whether a sequence number so far ahead of the highest is that of a copy or a packet out of order.
+const fn is_late(ahead: u16) -> bool {
+    ahead == 0 || ahead > u16::MAX - DROPOUT_MAX
+}
+
 /// Begins the count with a packet.
 fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     *side = RtpSide {
@@ -94,7 +113,7 @@ fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
 fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     side.packets = side.packets.saturating_add(1);
     let ahead = rtp.sequence.wrapping_sub(side.highest as u16);
-    if ahead == 0 || ahead > u16::MAX - DROPOUT_MAX {
+    if is_late(ahead) {
         side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
     } else {
         side.highest = side.highest.saturating_add(u32::from(ahead));
@@ -119,8 +138,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// PCMU, by arrival and number of 20 ms: the jitter that is told, in nanoseconds.
-    fn jitter(packets: &[(i64, u32)]) -> f64 {
+    /// What is told of PCMU, by arrival and number of 20 ms.
+    fn told(packets: &[(i64, u32)]) -> Option<Box<RtpRecord>> {
         let mut state = RtpState::default();
         for (at, &(time_ns, number)) in packets.iter().enumerate() {
             let mut payload = vec![0x80, 0];
@@ -138,10 +157,53 @@ mod tests {
                 payload: &payload,
                 payload_length: 12,
             };
-            assert!(read(&mut state, at.min(255) as u8, &segment));
+            if !read(&mut state, (at + 1).min(255) as u8, &segment) {
+                return None;
+            }
         }
         let [side, _] = records(&state);
-        side.unwrap().jitter_ns.unwrap()
+        side
+    }
+
+    /// Its jitter in nanoseconds.
+    fn jitter(packets: &[(i64, u32)]) -> f64 {
+        told(packets).unwrap().jitter_ns.unwrap()
+    }
+
+    /// Packets, lost, and out of order of a stream whose first numbers are these, and which then goes
+    /// on for 50.
+    fn counts(first: &[u32]) -> Option<[u32; 3]> {
+        let next = first.iter().max().unwrap() + 1;
+        let numbers = first.iter().copied().chain(next..next + 50);
+        let packets: Vec<_> = numbers.zip(0..).map(|(number, at)| (at, number)).collect();
+        told(&packets).map(|it| [it.packets, it.lost, it.out_of_order])
+    }
+
+    #[test]
+    fn what_is_lost_before_a_source_is_known_counts() {
+        assert_eq!(counts(&[7]), Some([51, 0, 0]));
+        assert_eq!(counts(&[7, 9]), Some([52, 1, 0]));
+        assert_eq!(
+            counts(&[0xffff, 0x1_0001, 0x1_0002, 0x1_0005]),
+            Some([54, 3, 0])
+        );
+        // Every third one, for longer than a stranger is looked at.
+        let two_of_three: Vec<u32> = (0..30).filter(|number| number % 3 != 2).collect();
+        assert_eq!(counts(&two_of_three), Some([70, 9, 0]));
+        assert_eq!(counts(&[7, 9, 8, 12]), Some([54, 2, 1]));
+        // Each twice: copies hide what is lost (RFC 3550 appendix A.3).
+        assert_eq!(counts(&[7, 7, 8, 8, 10, 10, 11, 11]), Some([58, 0, 0]));
+        // Another stream goes before.
+        assert_eq!(counts(&[20_000, 20_001, 7, 8]), Some([50, 0, 0]));
+    }
+
+    #[test]
+    fn a_stranger_is_given_up() {
+        // All alike, or far apart.
+        for step in [0, 5000] {
+            let packets: Vec<_> = (0..50).map(|at| (0, at * step)).collect();
+            assert_eq!(told(&packets), None, "{step}");
+        }
     }
 
     /// The same by RFC 3550 section 6.4.1, without rounding.
