@@ -7,7 +7,7 @@ use super::state::{Common, Hello, Marks, Nanoseconds, QuicState, TcpState, TlsSt
 use super::tcp_stream::Verdict;
 use wire::app::tls::{
     ClientHello, End, Ja4, NotTls, RECORD_HEADER, RecordHeader, ServerHello, Transport,
-    certificate, content, handshake, is_grease_protocol, messages, stream_length,
+    certificate, content, handshake, messages, stream_length,
 };
 
 /// Packets with payload after which a handshake is given up.
@@ -174,7 +174,7 @@ impl Reader {
         }
         let mut list = std::mem::take(&mut self.list);
         list.clear();
-        for protocol in hello.alpn().filter(|it| !is_grease_protocol(it)) {
+        for protocol in hello.alpn() {
             if !list.is_empty() {
                 list.push(b',');
             }

@@ -48,8 +48,7 @@ pub const fn is_grease(value: u16) -> bool {
 }
 
 /// Whether a name of a protocol in ALPN is reserved likewise.
-#[must_use]
-pub fn is_grease_protocol(name: &[u8]) -> bool {
+fn is_grease_protocol(name: &[u8]) -> bool {
     matches!(*name, [high, low] if is_grease(u16::from_be_bytes([high, low])))
 }
 

@@ -1,7 +1,7 @@
 //! The ClientHello (RFC 8446 section 4.1.2) and its extensions.
 
 use crate::app::reader::Reader;
-use crate::app::tls::{Message, is_grease};
+use crate::app::tls::{Message, is_grease, is_grease_protocol};
 
 /// Extensions (IANA TLS ExtensionType Values).
 pub mod extension {
@@ -123,10 +123,11 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// The protocols that the client offers, in its order; nothing where the list was cut off. GREASE
-    /// (two bytes that are alike, RFC 8701 section 3.1) is among them.
+    /// The protocols that the client offers, in its order, GREASE left out; nothing where the list was
+    /// cut off.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         protocols(self.whole_extension(extension::ALPN).unwrap_or_default())
+            .filter(|protocol| !is_grease_protocol(protocol))
     }
 
     /// The versions of supported_versions in the client's order, GREASE left out; nothing without

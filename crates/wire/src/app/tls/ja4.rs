@@ -241,42 +241,44 @@ mod tests {
         }
     }
 
-    /// The example of the JA4 specification, in its technical details: Chrome's hello with GREASE.
-    #[test]
-    fn the_specifications_example() {
-        let mut ciphers = Vec::new();
-        push(
-            &mut ciphers,
-            &numbers(
-                "3a3a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
-            ),
-        );
-        let mut algorithms = Vec::new();
-        push(
-            &mut algorithms,
-            &numbers("0403,0804,0401,0503,0805,0501,0806,0601"),
-        );
-        let mut extensions = Vec::new();
-        for kind in numbers(
-            "1a1a,001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015,2a2a",
-        ) {
+    /// The body of a hello with these ciphers, extensions and algorithms, in this order, and this list
+    /// of protocols.
+    fn hello(ciphers: &str, extensions: &str, protocols: &[u8], algorithms: &str) -> Vec<u8> {
+        let list = |list| {
+            let mut bytes = Vec::new();
+            push(&mut bytes, &numbers(list));
+            [&(bytes.len() as u16).to_be_bytes(), &bytes[..]].concat()
+        };
+        let mut parts = Vec::new();
+        for kind in numbers(extensions) {
             let content: Vec<u8> = match kind {
                 0x0000 => b"\0\x06\0\0\x03a.b".to_vec(),
-                0x0010 => b"\0\x0c\x02h2\x08http/1.1".to_vec(),
+                0x0010 => [&(protocols.len() as u16).to_be_bytes(), protocols].concat(),
                 0x002b => vec![6, 0x7a, 0x7a, 3, 4, 3, 3],
-                0x000d => [&[0, 16], &algorithms[..]].concat(),
+                0x000d => list(algorithms),
                 _ => Vec::new(),
             };
-            push(&mut extensions, &[kind, content.len() as u16]);
-            extensions.extend(content);
+            push(&mut parts, &[kind, content.len() as u16]);
+            parts.extend(content);
         }
         let mut body = vec![3, 3];
         body.extend([0; 33]);
-        push(&mut body, &[ciphers.len() as u16]);
-        body.extend(ciphers);
+        body.extend(list(ciphers));
         body.extend([1, 0]);
-        push(&mut body, &[extensions.len() as u16]);
-        body.extend(extensions);
+        push(&mut body, &[parts.len() as u16]);
+        body.extend(parts);
+        body
+    }
+
+    /// The example of the JA4 specification, in its technical details: Chrome's hello with GREASE.
+    #[test]
+    fn the_specifications_example() {
+        let body = hello(
+            "3a3a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
+            "1a1a,001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015,2a2a",
+            b"\x02h2\x08http/1.1",
+            "0403,0804,0401,0503,0805,0501,0806,0601",
+        );
         let hello = ClientHello::read(&body).unwrap();
         assert_eq!(hello.server_name(), Some(&b"a.b"[..]));
         assert_eq!(
@@ -300,6 +302,31 @@ mod tests {
         let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
         assert_eq!(cut.server_name(), Some(&b"a.b"[..]));
         assert_eq!(Ja4::new(&cut, Transport::Tcp), None);
+    }
+
+    /// GREASE is ignored wherever it is, as the specification says: among the algorithms, as in FoxIO's
+    /// capture sigalg-grease of Chromium (Python's answer to it), and before the protocols.
+    #[test]
+    fn grease_is_ignored_wherever_it_is() {
+        let of = |protocols: &[u8], algorithms: &str| {
+            let body = hello(
+                "4a4a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
+                "baba,fe0d,0010,0017,0033,44cd,ff01,000a,000d,0023,002b,000b,ca34,002d,0000,0005,001b,0012,dada",
+                protocols,
+                algorithms,
+            );
+            let hello = ClientHello::read(&body).unwrap();
+            let ja4 = Ja4::new(&hello, Transport::Tcp).unwrap();
+            ja4.as_str().to_owned()
+        };
+        let algorithms = "0904,0905,0906,0403,0804,0401,0503,0805,0501,0806,0601";
+        let known = "t13d1517h2_8daaf6152771_cb7bf5808d99";
+        assert_eq!(of(b"\x02h2\x08http/1.1", algorithms), known);
+        let grease = format!("6a6a,{algorithms}");
+        assert_eq!(of(b"\x02h2\x08http/1.1", &grease), known);
+        assert_eq!(of(b"\x02\xea\xea\x02h2", algorithms), known);
+        let alone = of(b"\x02\xea\xea", algorithms);
+        assert_eq!(&alone[..10], "t13d151700");
     }
 
     #[test]
