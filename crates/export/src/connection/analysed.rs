@@ -151,13 +151,13 @@ fn names_of(found: &NamesRecord, start_ns: i64) -> Names<'_> {
         names.alpn = [tls.alpn_offered.as_deref(), tls.alpn_chosen.as_deref()];
         let bit = |is: bool, bit: u8| if is { bit } else { 0 };
         names.tls_session = bit(tls.resumption_offered == Some(true), tls_session::OFFERED)
-            | bit(tls.resumed, tls_session::TAKEN_UP);
+            | bit(tls.resumed == Some(true), tls_session::TAKEN_UP);
         names.tls_offered = tls.versions_offered.as_deref();
         names.tls_chosen = tls.version;
     }
     if let Some(quic) = &found.quic {
         names.quic_version = Some(quic.version);
-        names.quic_zero_rtt = quic.zero_rtt;
+        names.quic_zero_rtt = quic.zero_rtt == Some(true);
     }
     names
 }

@@ -187,8 +187,8 @@ columns! {
             = |r| number(r.tls.as_ref().and_then(|t| t.ech_offered));
         "tlsResumptionOffered" Number "" [] "" "1 where the client offers to resume a session: by session id (RFC 5246 section 7.4.1.2, where TLS 1.3 is not offered), ticket (RFC 5077) or pre-shared key (RFC 8446 section 4.2.11); else 0. Empty where the end of the ClientHello is missing and may offer it."
             = |r| number(r.tls.as_ref().and_then(|t| t.resumption_offered));
-        "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3); else 0. Empty where no ServerHello was seen."
-            = |r| number(r.tls.as_ref().filter(|t| t.version.is_some()).map(|t| t.resumed));
+        "tlsResumed" Number "" [] "" "1 where the server took the session up: it echoes the session id (up to TLS 1.2) or chooses a pre-shared key (TLS 1.3); else 0. Empty where no ServerHello was seen, or one up to TLS 1.2 without its ClientHello."
+            = |r| number(r.tls.as_ref().and_then(|t| t.resumed));
         "tlsSetupSeconds" Real "seconds" [] "" "From the packet that completes the ClientHello to the client's first record of application data (in TLS 1.3: its Finished) after the ServerHello."
             = |r| seconds(r.tls.as_ref().and_then(|t| t.setup_ns));
         "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate (RFC 5280 section 4.1.2.6), written as in RFC 4514 but in the certificate's order, where it is not encrypted (up to TLS 1.2). Tstat has the common name alone."
@@ -205,12 +205,12 @@ columns! {
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.client_id));
         "quicServerId" Text "" [] "" "Connection id that the server chose for itself in its last long header of the handshake, in hexadecimal; empty where it has no bytes."
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.server_id));
-        "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets (RFC 9000 section 17.2.3); else 0."
-            = |r| number(r.quic.as_ref().map(|q| q.zero_rtt));
-        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet (RFC 9000 section 17.2.5); else 0."
-            = |r| number(r.quic.as_ref().map(|q| q.retry));
-        "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0."
-            = |r| number(r.quic.as_ref().map(|q| q.version_negotiation));
+        "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets (RFC 9000 section 17.2.3); else 0. Empty where no Initial packet of the client could be read."
+            = |r| number(r.quic.as_ref().and_then(|q| q.zero_rtt));
+        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet (RFC 9000 section 17.2.5); else 0. Empty where no answer of the server in a long header was seen."
+            = |r| number(r.quic.as_ref().and_then(|q| q.retry));
+        "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0. Empty in the same case."
+            = |r| number(r.quic.as_ref().and_then(|q| q.version_negotiation));
         "quicHandshakeRttSeconds" Real "seconds" [] "" "From the client's last Initial packet before the answer to the server's first Initial or Handshake packet; seen where the capture was made."
             = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
         "quicSpinRttCount" Number "" [] "" "Round trips seen by the spin bit (RFC 9000 section 17.4)."

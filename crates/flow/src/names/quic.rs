@@ -257,18 +257,21 @@ impl Reader {
 /// The record of a connection.
 pub(super) fn record(state: &QuicState) -> Option<Box<QuicRecord>> {
     let marks = state.marks;
-    if !marks.has(mark::CLIENT) && state.version == 0 {
+    let has_client = marks.has(mark::CLIENT);
+    if !has_client && state.version == 0 {
         return None;
     }
+    let has_server = has_client && marks.has(mark::RTT | mark::RETRY | mark::NEGOTIATION);
+    let sent = |mark, seen: bool| (seen || marks.has(mark)).then_some(marks.has(mark));
     let spin = &state.spin;
     Some(Box::new(QuicRecord {
         version: state.version,
         original_destination_id: hexadecimal(&state.original),
         client_id: hexadecimal(&state.client_id),
         server_id: hexadecimal(&state.server_id),
-        zero_rtt: marks.has(mark::ZERO_RTT),
-        retry: marks.has(mark::RETRY),
-        version_negotiation: marks.has(mark::NEGOTIATION),
+        zero_rtt: sent(mark::ZERO_RTT, has_client),
+        retry: sent(mark::RETRY, has_server),
+        version_negotiation: sent(mark::NEGOTIATION, has_server),
         handshake_rtt_ns: marks.has(mark::RTT).then_some(state.time.span()),
         spin_count: spin.count,
         spin_min_ns: u64::from(spin.min_ns),

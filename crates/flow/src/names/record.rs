@@ -73,8 +73,8 @@ pub struct TlsRecord {
     pub ech_offered: Option<bool>,
     /// Whether the client offers to resume a session; nothing in the same case.
     pub resumption_offered: Option<bool>,
-    /// Whether the server took the session up.
-    pub resumed: bool,
+    /// Whether the server took the session up; nothing where the hellos that tell were not seen.
+    pub resumed: Option<bool>,
     /// From the ClientHello to the client's first application data after the ServerHello.
     pub setup_ns: Option<u64>,
     /// Subject of the server's certificate (up to TLS 1.2).
@@ -94,12 +94,13 @@ pub struct QuicRecord {
     pub client_id: NameText,
     /// Connection id that the server chose for itself.
     pub server_id: NameText,
-    /// Whether the client sent 0-RTT packets.
-    pub zero_rtt: bool,
-    /// Whether the server asked for address validation by a Retry packet.
-    pub retry: bool,
-    /// Whether the server answered with Version Negotiation.
-    pub version_negotiation: bool,
+    /// Whether the client sent 0-RTT packets; nothing where none of its handshake was seen.
+    pub zero_rtt: Option<bool>,
+    /// Whether the server asked for address validation by a Retry packet; nothing where no answer of
+    /// the server was seen.
+    pub retry: Option<bool>,
+    /// Whether the server answered with Version Negotiation; nothing in the same case.
+    pub version_negotiation: Option<bool>,
     /// From the client's Initial packet to the server's first packet that answers it.
     pub handshake_rtt_ns: Option<u64>,
     /// Round trips seen by the spin bit (RFC 9000 section 17.4).

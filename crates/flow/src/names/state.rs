@@ -292,7 +292,7 @@ pub(super) struct TlsState {
     pub(super) alpn_chosen: Text,
     pub(super) subject: Text,
     pub(super) issuer: Text,
-    /// Digest of the session id that the client offers, 0 for none.
+    /// Digest of the session id in the hello that came first, 0 for none.
     pub(super) session: u32,
     pub(super) version: u16,
     pub(super) cipher: u16,

@@ -194,7 +194,7 @@ fn a_handshake_is_told_with_its_set_up_time() {
     assert_eq!(tls.versions_offered.as_deref(), Some("0304,0303"));
     assert_eq!((tls.version, tls.cipher), (Some(0x0304), Some(0x1301)));
     assert_eq!(tls.setup_ns, Some(3_000_000));
-    assert!(!tls.resumed);
+    assert_eq!(tls.resumed, Some(false));
     assert!(tls.ja4.as_deref().unwrap().starts_with("t13d0104h2_"));
     let application = record.application.unwrap();
     assert_eq!(&*application.name, "YouTube");
@@ -209,7 +209,7 @@ fn a_session_taken_up_again_is_told() {
     talk.say(1, 1, &server_hello(false));
     let record = talk.end();
     let tls = record.tls.unwrap();
-    assert!(tls.resumed);
+    assert_eq!(tls.resumed, Some(true));
     assert_eq!(tls.alpn_chosen.as_deref(), Some("h2"));
     assert_eq!(tls.setup_ns, None);
 }

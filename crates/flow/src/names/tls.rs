@@ -10,6 +10,9 @@ use wire::app::tls::{
     certificate, content, handshake, messages, stream_length,
 };
 
+/// The version of TLS 1.2 on the wire.
+const TLS_1_2: u16 = 0x0303;
+
 /// Packets with payload after which a handshake is given up.
 const PACKETS_MAX: u8 = 200;
 
@@ -93,7 +96,7 @@ impl Reader {
                         };
                     }
                     self.note_server_hello(cut, state, &hello);
-                    if state.version > 0x0303 {
+                    if state.version > TLS_1_2 {
                         return Verdict::Close;
                     }
                 }
@@ -153,7 +156,11 @@ impl Reader {
     ) {
         let TlsState { hello: texts, .. } = state;
         self.note_client_hello(cut, texts, &mut state.marks, hello, Transport::Tcp);
-        state.session = digest(hello.session_id);
+        let session = digest(hello.session_id);
+        if state.marks.has(mark::SERVER_HELLO) && state.version <= TLS_1_2 {
+            state.note_echo(session);
+        }
+        state.session = session;
         let from_responder = segment.direction & 1 == 1;
         state.marks.put(mark::CLIENT_IS_1, from_responder);
         state.time = Nanoseconds::new(segment.time_ns);
@@ -203,25 +210,30 @@ impl Reader {
         if let Some(protocol) = hello.alpn {
             state.alpn_chosen = self.keep(cut, protocol);
         }
-        let resumed = if hello.version <= 0x0303 {
-            state.session != 0 && digest(hello.session_id) == state.session
+        let session = digest(hello.session_id);
+        if hello.version > TLS_1_2 {
+            state.marks.put(mark::RESUMED, hello.pre_shared_key);
+        } else if state.marks.has(mark::CLIENT_HELLO) {
+            state.note_echo(session);
         } else {
-            hello.pre_shared_key
-        };
-        state.marks.put(mark::RESUMED, resumed);
+            state.session = session;
+        }
     }
 
     /// The record of a handshake over TCP; its texts are given back.
     pub(super) fn tls_record(&mut self, state: &TlsState) -> Option<Box<TlsRecord>> {
         let has_server_hello = state.marks.has(mark::SERVER_HELLO);
-        if !has_server_hello && !state.marks.has(mark::CLIENT_HELLO) {
+        let has_client_hello = state.marks.has(mark::CLIENT_HELLO);
+        if !has_server_hello && !has_client_hello {
             return None;
         }
+        // Up to TLS 1.2 it takes both hellos to tell.
+        let is_known = has_server_hello && (has_client_hello || state.version > TLS_1_2);
         Some(Box::new(TlsRecord {
             alpn_chosen: self.texts.take(state.alpn_chosen),
             version: has_server_hello.then_some(state.version),
             cipher: has_server_hello.then_some(state.cipher),
-            resumed: state.marks.has(mark::RESUMED),
+            resumed: is_known.then_some(state.marks.has(mark::RESUMED)),
             setup_ns: state.marks.has(mark::SETUP).then_some(state.time.span()),
             subject: self.texts.take(state.subject),
             issuer: self.texts.take(state.issuer),
@@ -248,6 +260,14 @@ impl Reader {
             resumption_offered: offered(mark::RESUMPTION_OFFERED),
             ..TlsRecord::default()
         }
+    }
+}
+
+impl TlsState {
+    /// Notes whether the second of two hellos has the session id of the first.
+    fn note_echo(&mut self, session: u32) {
+        let is_same = session != 0 && session == self.session;
+        self.marks.put(mark::RESUMED, is_same);
     }
 }
 

@@ -122,6 +122,31 @@ fn what_the_missing_end_of_a_hello_may_tell_is_empty() {
 }
 
 #[test]
+fn whether_a_session_is_resumed_takes_the_hellos_that_tell() {
+    let client = || (0, client_hello("a.example", 0));
+    let server = |tls_1_3| (1, server_hello(tls_1_3));
+    let resumed = |hellos: &[(u8, Vec<u8>)]| {
+        let mut talk = Talk::new(443);
+        for (direction, hello) in hellos {
+            talk.say(*direction, 1, hello);
+        }
+        talk.end().tls.unwrap().resumed
+    };
+    // Up to TLS 1.2 the session id comes back, whichever of the two was seen first.
+    assert_eq!(resumed(&[client(), server(false)]), Some(true));
+    assert_eq!(resumed(&[server(false), client()]), Some(true));
+    let mut other = server(false);
+    other.1[9 + 2 + 32 + 1] ^= 1;
+    assert_eq!(resumed(&[client(), other.clone()]), Some(false));
+    assert_eq!(resumed(&[other, client()]), Some(false));
+    assert_eq!(resumed(&[server(false)]), None);
+    // The server alone tells it in TLS 1.3; the client never does.
+    assert_eq!(resumed(&[server(true)]), Some(false));
+    assert_eq!(resumed(&[server(true), client()]), Some(false));
+    assert_eq!(resumed(&[client()]), None);
+}
+
+#[test]
 fn grease_is_no_protocol_that_is_offered() {
     let mut hello = client_hello("grease.example", 0);
     let at = hello.windows(3).position(|it| it == b"\x02h2").unwrap();

@@ -69,7 +69,7 @@ fn the_version_is_the_one_that_was_negotiated() {
         let quic = record.quic.as_deref().unwrap();
         assert_eq!(
             (quic.version, quic.version_negotiation),
-            (0x6b33_43cf, true)
+            (0x6b33_43cf, Some(true))
         );
         assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
         assert_eq!(name_of(&record), Some("q.test"));
@@ -77,7 +77,7 @@ fn the_version_is_the_one_that_was_negotiated() {
         assert_eq!(record.cut, Cut::default());
         // An answer to somebody else.
         let record = told(&[first, negotiation(b"whatever")]);
-        assert!(!record.quic.unwrap().version_negotiation);
+        assert_eq!(record.quic.unwrap().version_negotiation, None);
     }
 }
 
@@ -88,10 +88,38 @@ fn version_negotiation_answers_a_version_that_nobody_knows() {
     let negotiation = (1, negotiation(&CLIENT_ID, &ORIGINAL_ID, &[1]));
     let record = told(&[(0, first), negotiation, (0, bytes(WHOLE))]);
     let quic = record.quic.as_deref().unwrap();
-    assert_eq!((quic.version, quic.version_negotiation), (1, true));
+    assert_eq!((quic.version, quic.version_negotiation), (1, Some(true)));
     assert_eq!(name_of(&record), Some("q.test"));
     let record = told(&[(0, bytes(WHOLE))]);
-    assert!(!record.quic.unwrap().version_negotiation);
+    assert_eq!(record.quic.unwrap().version_negotiation, None);
+}
+
+#[test]
+fn what_a_side_that_was_not_seen_sent_is_empty() {
+    let handshake = || {
+        let mut packet = vec![0xe0, 0, 0, 0, 1, 4];
+        packet.extend(CLIENT_ID);
+        packet.extend([1, 5, 2, 0, 0]);
+        (1, packet)
+    };
+    let sent = |datagrams: &[(u8, Vec<u8>)]| {
+        let record = told(datagrams);
+        assert_eq!(record.tls.and_then(|tls| tls.resumed), None);
+        let quic = record.quic.unwrap();
+        [quic.zero_rtt, quic.retry, quic.version_negotiation]
+    };
+    let client = || (0, bytes(WHOLE));
+    assert_eq!(sent(&[client()]), [Some(false), None, None]);
+    assert_eq!(sent(&[client(), handshake()]), [Some(false); 3]);
+    assert_eq!(sent(&[handshake()]), [None; 3]);
+    // 0-RTT is the client's, Retry the server's.
+    let early = (0, vec![0xd0, 0, 0, 0, 1, 1, 9, 1, 8, 2, 0, 0]);
+    assert_eq!(sent(&[early]), [Some(true), None, None]);
+    let retry = (1, vec![0xf0, 0, 0, 0, 1, 1, 9, 1, 8, 2, 0, 0]);
+    assert_eq!(
+        sent(&[client(), retry]),
+        [Some(false), Some(true), Some(false)]
+    );
 }
 
 /// PCMU whose first sequence number is 0 begins as Version Negotiation does.
