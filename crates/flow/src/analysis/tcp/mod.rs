@@ -77,8 +77,8 @@ pub mod limit {
     /// More segments were under way than the list of one side holds: not all round trips were
     /// measured, and a retransmission may be in the wrong class.
     pub const SEGMENTS: u8 = 0x01;
-    /// A gap was given up that had not been acknowledged: its bytes, should they have come, count as
-    /// retransmitted.
+    /// A gap was given up that had not been acknowledged, or bytes came that may fill one that had:
+    /// should they have been new, they count as retransmitted.
     pub const GAPS: u8 = 0x02;
     /// There was no place for what is rare: anomalies, gaps and what else [`Rare`](super::Rare) has
     /// are not known.
@@ -87,6 +87,9 @@ pub mod limit {
     pub const JUMP: u8 = 0x08;
     /// The snap length cut TCP options off.
     pub const OPTIONS: u8 = 0x10;
+    /// Not told: a gap was given up that had been acknowledged, and so counts as missed, which is true
+    /// unless its bytes still come.
+    pub(super) const MISSED: u8 = 0x80;
 }
 
 /// Further than this from what is expected, a sequence number is of something else: no window is
@@ -259,7 +262,8 @@ impl Tcp {
     pub const fn limits(&self) -> u8 {
         let [first, second] = &self.sides;
         let cut = (first.marks | second.marks) & mark::OPTIONS_CUT != 0;
-        first.limits | second.limits | if cut { limit::OPTIONS } else { 0 }
+        let limits = (first.limits | second.limits) & !limit::MISSED;
+        limits | if cut { limit::OPTIONS } else { 0 }
     }
 
     /// Whether the flow was seen from its beginning: with the SYN of a side.
@@ -307,6 +311,8 @@ impl Tcp {
                 stamp: side.stamp,
                 last_stamp: side.last_stamp,
                 segment_size: side.segment_size,
+                // What was not kept is missing still; a place for what is rare may be free again.
+                limits: side.limits & !limit::RARE,
                 ..TcpSide::default()
             };
         }

@@ -54,18 +54,22 @@ pub(super) fn out_of_sequence(
     let end = start.wrapping_add(length);
     let from_its_syn = this.marks & mark::SYN != 0 && this.limits & limit::JUMP == 0;
     if after(this.start, start) && !from_its_syn {
-        // Before the first that was seen, and so not a byte that was.
         let first = std::mem::replace(&mut this.start, start);
-        let overlap = end.wrapping_sub(first).cast_signed().max(0).cast_unsigned();
-        if after(first, end) {
-            this.add_gap(end, first, pool);
+        if this.marks & mark::ACKNOWLEDGED == 0 {
+            this.acknowledged = start;
         }
-        this.note(pool, |rare| {
-            rare.anomalies.out_of_order += 1;
-            rare.anomalies.repeated_bytes += u64::from(overlap);
-            rare.anomalies.count(Class::Unknown);
-        });
-        return;
+        if !after(end, first) {
+            // Before the first that was seen, and so not a byte that was.
+            if end != first {
+                this.add_gap(end, first, pool);
+            }
+            this.note(pool, |rare| {
+                rare.anomalies.out_of_order += 1;
+                rare.anomalies.count(Class::Unknown);
+            });
+            return;
+        }
+        this.add_gap(start, first, pool);
     }
     let filled = this.fill_gaps(start, end, pool);
     let beyond = end
@@ -74,6 +78,9 @@ pub(super) fn out_of_sequence(
         .max(0)
         .cast_unsigned();
     let repeated = length.saturating_sub(filled + beyond);
+    if repeated > 0 && this.limits & limit::MISSED != 0 && after(this.acknowledged, start) {
+        this.limits |= limit::GAPS;
+    }
     let probe = length == 1
         && end == this.next
         && repeated == 1

@@ -113,7 +113,7 @@ impl TcpSide {
 
     /// Adds a gap; one for which there is no place is given up.
     pub(super) fn add_gap(&mut self, from: u32, to: u32, pool: &mut RarePool) {
-        let mut given_up = None;
+        let mut given_up = Some([from, to]);
         self.note(pool, |rare| given_up = rare.holes.add(from, to));
         self.give_up(given_up, pool);
     }
@@ -132,9 +132,8 @@ impl TcpSide {
         let Some([from, to]) = gap else {
             return;
         };
-        if self.marks & mark::ACKNOWLEDGED == 0 || super::after(to, self.acknowledged) {
-            self.limits |= limit::GAPS;
-        }
+        let is_open = self.marks & mark::ACKNOWLEDGED == 0 || super::after(to, self.acknowledged);
+        self.limits |= if is_open { limit::GAPS } else { limit::MISSED };
         let bytes = u64::from(to.wrapping_sub(from));
         self.note(pool, |rare| rare.anomalies.given_up_bytes += bytes);
     }
@@ -155,6 +154,9 @@ impl TcpSide {
         };
         let mut holes = rare.holes;
         if self.marks & mark::ACKNOWLEDGED != 0 {
+            if holes.before(self.acknowledged) > 0 {
+                self.limits |= limit::MISSED;
+            }
             holes.forget_before(self.acknowledged);
         }
         *rare = Rare {

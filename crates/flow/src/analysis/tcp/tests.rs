@@ -1,5 +1,7 @@
 //! The analysis of TCP against conversations with known truth.
 
+mod gaps;
+
 use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, Frames, Judges, MS, Random, Reading};
 use super::{Anomalies, Class, Rare, RarePool, Tcp, limit, mark};
