@@ -346,7 +346,7 @@ fn timestamp_round_trips(table: &mut impl Table) {
         timestamp_rtt,
         "tcpTimestampRtt",
         [""; 5],
-        "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time."
+        "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time; none where a later value is echoed first."
     );
 }
 

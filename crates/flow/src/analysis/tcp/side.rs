@@ -213,12 +213,16 @@ impl TcpSide {
     }
 
     /// Takes the time stamps of one of its packets in: the echo of a value of `peer` ends a round
-    /// trip, a value that comes for the first time, with data, begins one.
+    /// trip, a value that comes for the first time, with data, begins one. An acknowledgement of
+    /// several segments echoes the first of them (RFC 7323 section 4.3): of one whose value was passed
+    /// over, no echo will come.
     #[inline(always)]
     pub(super) fn stamp(&mut self, peer: &mut Self, time_ns: i64, segment: &Segment) {
         let [value, echo] = segment.timestamps;
-        if peer.marks & mark::STAMPED != 0 && echo == peer.stamp {
-            peer.timestamp_rtt.add(peer.stamped.until(time_ns));
+        if peer.marks & mark::STAMPED != 0 && !after(peer.stamp, echo) {
+            if echo == peer.stamp {
+                peer.timestamp_rtt.add(peer.stamped.until(time_ns));
+            }
             peer.marks &= !mark::STAMPED;
         }
         let first = self.marks & mark::TIMESTAMPS == 0;

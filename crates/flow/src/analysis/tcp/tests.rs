@@ -515,3 +515,29 @@ fn options_that_the_snap_length_cut_are_told() {
     assert_eq!(tcp.limits(), limit::OPTIONS);
     assert_ne!(tcp.sides[0].marks & mark::OPTIONS_CUT, 0);
 }
+
+/// Of three segments the acknowledgement of the last two echoes the second: the value of the third,
+/// which came while none was waited for, is not echoed, and the fourth is timed again.
+#[test]
+fn a_time_stamp_that_is_passed_over_is_waited_for_no_more() {
+    let stamped = |segment: Segment, timestamps| Segment {
+        seen: seen::TIMESTAMPS,
+        timestamps,
+        ..segment
+    };
+    let data = |sequence, value| stamped(segment(sequence, 50, ACK, 100, 1000), [value, 7]);
+    let echo = |number, value| stamped(segment(50, number, ACK, 0, 1000), [8, value]);
+    let (tcp, _) = count([
+        (0, 0, data(10, 100)),
+        (0, 5, data(110, 105)),
+        (1, 10, echo(110, 100)),
+        (0, 12, data(210, 112)),
+        (1, 20, echo(310, 105)),
+        (1, 25, echo(310, 113)),
+        (0, 30, data(310, 130)),
+        (1, 42, echo(410, 130)),
+    ]);
+    let rtt = &tcp.sides[0].timestamp_rtt;
+    let milliseconds = |ns| (ns as i64) / MS;
+    assert_eq!((rtt.count(), milliseconds(rtt.sum_ns())), (2, 10 + 12));
+}
