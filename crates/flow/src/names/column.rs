@@ -215,7 +215,7 @@ columns! {
             = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
         "quicSpinRttCount" Number "" [] "" "Round trips seen by the spin bit (RFC 9000 section 17.4)."
             = |r| number(spin(r).map(|q| q.spin_count));
-        "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them, from one edge of the bit to the next."
+        "quicSpinRttMinimumSeconds" Real "seconds" [] "" "The least of them, from one edge of the bit to the next; a longer one than 4.294967295 s counts as that."
             = |r| seconds(spin(r).map(|q| q.spin_min_ns));
         "quicSpinRttMeanSeconds" Real "seconds" [] "" "Their mean."
             = |r| seconds(spin(r).map(|q| q.spin_mean_ns));

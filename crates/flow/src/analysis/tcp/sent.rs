@@ -6,15 +6,16 @@ pub(super) const SENT: usize = 8;
 
 const MASK: u8 = SENT as u8 - 1;
 
-/// Bits of a time: 4.8 hours of nanoseconds, so that spans to 2.4 hours are told from a clock that
-/// went back.
-const TIME_BITS: u32 = 44;
+/// Bits of a time: 39 hours of nanoseconds, so that spans to 19.5 hours are told from a clock that
+/// went back. A longer one is told as 0, or less by 39 hours.
+const TIME_BITS: u32 = 47;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
 /// Set in `high` of a segment that was sent more than once: its acknowledgement may answer either
 /// (Karn's rule).
 const AGAIN: u16 = 1 << 15;
-const HIGH_MASK: u16 = (1 << (TIME_BITS - 32)) - 1;
+const HIGH_MASK: u16 = !AGAIN;
+const _: () = assert!(TIME_MASK >> 32 == HIGH_MASK as u64);
 
 /// A segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -236,12 +237,24 @@ mod tests {
         let mut list = SentList::default();
         list.push(100, 5000, 0);
         assert_eq!(list.acknowledge(100, 4000), Some(0));
-        list.push(200, 6000, 0);
-        let two_hours_ns = 2 * 3600 * 1_000_000_000;
-        assert_eq!(
-            list.acknowledge(200, 6000 + two_hours_ns),
-            Some(two_hours_ns.cast_unsigned())
-        );
+    }
+
+    #[test]
+    fn a_round_trip_is_right_up_to_nineteen_hours() {
+        const HOUR_NS: i64 = 3_600_000_000_000;
+        for sent_ns in [0, 1_700_000_000_123_456_789] {
+            let told = |took_ns| {
+                let mut list = SentList::default();
+                list.push(100, sent_ns, 0);
+                list.acknowledge(100, sent_ns + took_ns)
+            };
+            for took_ns in [1, 2 * HOUR_NS, 19 * HOUR_NS] {
+                assert_eq!(told(took_ns), Some(took_ns.cast_unsigned()));
+            }
+            assert_eq!(told(20 * HOUR_NS), Some(0));
+            assert_eq!(told(1 << TIME_BITS), Some(0));
+            assert_eq!(told((1 << TIME_BITS) + 5), Some(5));
+        }
     }
 
     #[test]

@@ -63,6 +63,10 @@ mod tests {
                 assert_eq!(start.until(start_ns + span_ns), span_ns.cast_unsigned());
             }
             assert_eq!(start.until(start_ns - 1), 0);
+            const HOUR_NS: i64 = 3_600_000_000_000;
+            assert_eq!(start.until(start_ns + 39 * HOUR_NS), 39 * HOUR_NS as u64);
+            assert_eq!(start.until(start_ns + 40 * HOUR_NS), 0);
+            assert_eq!(start.until(start_ns + (1 << BITS) + 5), 5);
         }
         assert_eq!(
             Nanoseconds::of(1_234_567_890_123).span_ns(),
