@@ -332,6 +332,7 @@ impl Reader {
         match tls::begins(bytes) {
             tls::Begins::Hello(_) => {
                 tcp.protocol = Protocol::Tls;
+                self.pass_over_text(tcp, 1 - direction);
                 return self.read_tls(common, tcp, segment, bytes);
             }
             tls::Begins::Perhaps => return Verdict::More,
@@ -372,6 +373,24 @@ impl Reader {
             }
         }
         Verdict::Used(bytes.len())
+    }
+
+    /// Passes over what waits in the other direction when TLS begins, if it is of the protocol before.
+    fn pass_over_text(&mut self, tcp: &mut TcpState, direction: usize) {
+        let side = &mut tcp.sides[direction];
+        let Some(stream) = self.assemblies.get_mut(side.assembly, direction as u8) else {
+            return;
+        };
+        if tls::begins(stream.contiguous()) != tls::Begins::No {
+            return;
+        }
+        let there = stream.contiguous().len() as u32;
+        if stream.is_only(there) {
+            side.expected = stream.base.wrapping_add(there);
+            self.assemblies.release(&mut side.assembly, direction as u8);
+        } else {
+            stream.advance(there);
+        }
     }
 
     /// Reads of bytes that will not become a whole message what can be read.

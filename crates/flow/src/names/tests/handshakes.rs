@@ -157,6 +157,28 @@ fn grease_is_no_protocol_that_is_offered() {
     assert_eq!(tls.alpn_offered.as_deref(), Some("http/1.1"));
 }
 
+/// PostgreSQL's server says that it speaks TLS by one byte, with which a request of HTTP may begin.
+#[test]
+fn what_waits_as_text_when_tls_begins_is_not_part_of_it() {
+    for is_late in [false, true] {
+        let mut talk = Talk::new(5432);
+        talk.syn(0, 0);
+        talk.syn(1, 0);
+        talk.say(0, 1, &[0, 0, 0, 8, 4, 210, 22, 47]);
+        talk.say(1, 1, b"S");
+        let answer = server_hello(true);
+        if is_late {
+            talk.say(1, 22, &answer[20..]);
+        }
+        talk.say(0, 9, &client_hello("db.example", 0));
+        talk.say(1, 2, if is_late { &answer[..20] } else { &answer });
+        let record = talk.end();
+        assert_eq!(name_of(&record), Some("db.example"));
+        assert_eq!(record.tls.unwrap().version, Some(0x0304), "{is_late}");
+        assert_eq!(record.cut, Cut::default());
+    }
+}
+
 /// The record of a flow that is cut, before it goes on.
 fn cut_by_a_timeout(talk: &mut Talk) -> NamesRecord {
     let record = talk.names.take_so_far(&mut talk.progress, &talk.key);
