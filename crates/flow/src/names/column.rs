@@ -229,7 +229,7 @@ columns! {
             = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
         "dnsAnswerCount" Number "records" [] "" "Answers in that response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1); 0 of an update (RFC 2136)."
             = |r| number(r.dns.as_ref().and_then(|d| d.answers));
-        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two, as many as fit."
+        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two; of more than 32, or than fit into 320 bytes, the first ones, marked in namesCut."
             = |r| text(r.dns.as_ref().map(|d| &d.addresses));
         "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers (RFC 1035 section 4.1.3)."
             = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));

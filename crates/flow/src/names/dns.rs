@@ -5,6 +5,7 @@ use super::reader::{AnswersGo, Reader};
 use super::record::{Cut, DnsHalf, DnsRecord};
 use super::state::{DnsState, Nanoseconds};
 use super::tcp_stream::Verdict;
+use super::text_pool::{TEXT_MAX, Text};
 use super::told::Told;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -180,14 +181,7 @@ impl Reader {
             };
             state.has_ttl = message.ttl_s.is_some();
             state.ttl_s = message.ttl_s.unwrap_or(0);
-            let mut list = std::mem::take(&mut self.list);
-            list.clear();
-            for address in message.addresses() {
-                let comma = if list.is_empty() { "" } else { "," };
-                let _ = write!(list, "{comma}{address}");
-            }
-            state.addresses = self.keep(cut, &list);
-            self.list = list;
+            state.addresses = self.keep_addresses(cut, message);
         }
         state.responses = state.responses.saturating_add(1);
         if tells_a_client(segment.source_port, segment.destination_port) {
@@ -197,6 +191,29 @@ impl Reader {
                 AnswersGo::Out => self.told.extend(Told::of(message, segment.time_ns)),
             }
         }
+    }
+
+    /// A list of the addresses of a response, as many as fit whole.
+    fn keep_addresses(&mut self, cut: &mut Cut, message: &Message) -> Text {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        let mut is_cut = message.has_more_addresses;
+        for address in message.addresses() {
+            let there = list.len();
+            let comma = if list.is_empty() { "" } else { "," };
+            let _ = write!(list, "{comma}{address}");
+            if list.len() > TEXT_MAX {
+                list.truncate(there);
+                is_cut = true;
+                break;
+            }
+        }
+        if is_cut {
+            cut.add(Cut::TEXT);
+        }
+        let text = self.keep(cut, &list);
+        self.list = list;
+        text
     }
 
     fn keep_answers(&mut self, message: &Message) {

@@ -12,8 +12,9 @@ const POINTERS_MAX: u8 = 32;
 /// The operation that updates a zone (RFC 2136).
 pub const OPCODE_UPDATE: u8 = 5;
 
-/// The most addresses that are kept of a message.
-pub const ADDRESSES_MAX: usize = 8;
+/// The most addresses that are kept of a message: more than fit into 512 bytes, which most servers
+/// keep to (RFC 1035 section 4.2.1).
+pub const ADDRESSES_MAX: usize = 32;
 
 /// The most records that are looked at in a message.
 const RECORDS_MAX: u16 = 512;
@@ -116,6 +117,8 @@ pub struct Message {
     pub ttl_s: Option<u32>,
     addresses: [IpAddr; ADDRESSES_MAX],
     addresses_count: usize,
+    /// Whether the answers have more addresses than are kept.
+    pub has_more_addresses: bool,
     /// Whether all of it could be read.
     pub whole: bool,
 }
@@ -133,6 +136,7 @@ impl Message {
             ttl_s: None,
             addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
             addresses_count: 0,
+            has_more_addresses: false,
             whole: false,
         };
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
@@ -169,11 +173,8 @@ impl Message {
                         .map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes))),
                     _ => None,
                 };
-                if let Some(address) = address
-                    && let Some(place) = self.addresses.get_mut(self.addresses_count)
-                {
-                    *place = address;
-                    self.addresses_count += 1;
+                if let Some(address) = address {
+                    self.keep_address(address);
                 }
             } else if kind == record_type::OPT {
                 // Upper bits of the response code (RFC 6891 section 6.1.3).
@@ -181,6 +182,16 @@ impl Message {
             }
         }
         (records <= u32::from(RECORDS_MAX)).then_some(())
+    }
+
+    fn keep_address(&mut self, address: IpAddr) {
+        match self.addresses.get_mut(self.addresses_count) {
+            Some(place) => {
+                *place = address;
+                self.addresses_count += 1;
+            }
+            None => self.has_more_addresses = true,
+        }
     }
 
     /// Name and type of the first question.
@@ -291,6 +302,27 @@ mod tests {
         assert_eq!(message.response_code, 0x10 | 3);
         assert_eq!(message.ttl_s, Some(60));
         assert_eq!(message.addresses(), ["1.2.3.4".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn more_addresses_than_are_kept_are_told() {
+        for answers in [31u8, 32, 33] {
+            let mut bytes = vec![0, 1, 0x81, 0x80, 0, 1, 0, answers, 0, 0, 0, 0];
+            bytes.extend(b"\x01a\0\0\x01\0\x01");
+            for last in 0..answers {
+                bytes.extend(b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\0\0");
+                bytes.push(last);
+            }
+            let message = Message::read(&bytes).unwrap();
+            let kept = message.addresses();
+            assert_eq!(kept.len(), usize::from(answers).min(ADDRESSES_MAX));
+            let last = Ipv4Addr::new(10, 0, 0, kept.len() as u8 - 1);
+            assert_eq!(kept.last(), Some(&IpAddr::V4(last)));
+            assert_eq!(
+                message.has_more_addresses,
+                kept.len() < usize::from(answers)
+            );
+        }
     }
 
     #[test]

@@ -177,3 +177,46 @@ fn a_response_stands_for_itself_until_a_query_is_seen() {
     let (record, has_address) = dns_told(&[old, late]);
     assert_eq!((has_address, record.latency_ns), (true, None));
 }
+
+/// A response with so many addresses, the last octet of each its number.
+fn dns_with_addresses(kind: u8, count: u8) -> Vec<u8> {
+    let mut bytes = dns_of(false, 3, "many.example", kind.into());
+    (bytes[2], bytes[7]) = (0x81, count);
+    let address = [0xfd; 16];
+    let length = if kind == 1 { 4 } else { 16 };
+    for number in 0..count {
+        bytes.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, length]);
+        bytes.extend(&address[1..usize::from(length)]);
+        bytes.push(number);
+    }
+    bytes
+}
+
+#[test]
+fn all_addresses_of_a_response_are_told_and_remembered() {
+    let mut names = names();
+    let resolver = key(17, 53);
+    let mut tell = |kind, count| {
+        let mut asked = Progress::default();
+        let response = dns_with_addresses(kind, count);
+        let packet = segment(&resolver, 0, 1, 0, &response);
+        names.observe(&mut asked, &packet, || resolver);
+        let record = names.take(&mut asked, &resolver);
+        let addresses = record.dns.unwrap().addresses.unwrap();
+        let last = addresses.split(',').next_back().unwrap().to_owned();
+        (addresses.split(',').count(), last, record.cut)
+    };
+    let last = "253.253.253.15".to_owned();
+    assert_eq!(tell(1, 16), (16, last, Cut::default()));
+    // As many whole ones as fit.
+    let fd = "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fd";
+    assert_eq!(tell(28, 8), (8, format!("{fd}07"), Cut::default()));
+    assert_eq!(tell(28, 9), (8, format!("{fd}07"), Cut::TEXT));
+    assert_eq!(tell(1, 33).2, Cut::TEXT);
+    let mut web = key(6, 443);
+    web.destination[..4].copy_from_slice(&[253, 253, 253, 31]);
+    let mut opened = Progress::default();
+    names.observe(&mut opened, &segment(&web, 1, 0, 0, &[]), || web);
+    let resolved = names.take(&mut opened, &web).resolved;
+    assert_eq!(resolved.map(|it| it.name), Some("many.example".into()));
+}
