@@ -52,7 +52,7 @@ impl Known {
             application: application.cloned(),
             resolved: names.resolved.clone(),
             tls: names.tls.clone(),
-            quic: names.quic.clone(),
+            quic: names.quic.as_ref().map(|it| Box::new(it.lasting())),
             dns: dns.cloned(),
             cut: names.cut,
         })
@@ -218,7 +218,10 @@ impl Continued {
             names.application = before.application;
         }
         names.resolved = names.resolved.take().or(before.resolved);
-        names.tls = names.tls.take().or(before.tls);
+        match (&mut names.tls, before.tls) {
+            (Some(tls), Some(before)) => tls.complete(*before),
+            (tls, before) => *tls = tls.take().or(before),
+        }
         names.quic = names.quic.take().or(before.quic);
         if let (Some(dns), Some(before)) = (&mut names.dns, &before.dns) {
             dns.complete(before);
@@ -338,6 +341,64 @@ mod tests {
             assert_eq!(change(change_of), None);
         }
         assert_eq!(latency(&response, &response), None);
+    }
+
+    /// What a record of these names adds to the next one.
+    fn completed(before: NamesRecord, mut after: NamesRecord) -> NamesRecord {
+        let mut flows = Continued::new(8, 1 << 16);
+        let before = Analysis {
+            names: Some(before),
+            ..Analysis::default()
+        };
+        assert!(flows.keep_names(1, &before));
+        flows.complete(1, Some(&mut after));
+        after
+    }
+
+    #[test]
+    fn a_hello_is_answered_in_the_next_record() {
+        let of = |server_name: Option<&str>, version| NamesRecord {
+            tls: Some(Box::new(TlsRecord {
+                server_name: server_name.map(Into::into),
+                versions_offered: server_name.map(|_| "0303".into()),
+                version,
+                ..TlsRecord::default()
+            })),
+            ..NamesRecord::default()
+        };
+        let client = || of(Some("a.example"), None);
+        let told = |before, after| {
+            let tls = completed(before, after).tls.unwrap();
+            (tls.server_name, tls.version)
+        };
+        let name = || Some("a.example".into());
+        assert_eq!(
+            told(client(), of(None, Some(0x0303))),
+            (name(), Some(0x0303))
+        );
+        assert_eq!(told(client(), NamesRecord::default()), (name(), None));
+        // Another handshake on the same ports.
+        let whole = of(Some("b.example"), Some(0x0303));
+        assert_eq!(told(whole.clone(), client()), (name(), None));
+        assert_eq!(told(whole, of(None, Some(0x0302))), (None, Some(0x0302)));
+    }
+
+    #[test]
+    fn round_trips_of_a_record_are_not_the_next_ones() {
+        let quic = QuicRecord {
+            version: 1,
+            spin_count: 7,
+            spin_min_ns: 5,
+            spin_mean_ns: 6,
+            ..QuicRecord::default()
+        };
+        let before = NamesRecord {
+            quic: Some(Box::new(quic)),
+            ..NamesRecord::default()
+        };
+        let quic = completed(before, NamesRecord::default()).quic.unwrap();
+        assert_eq!((quic.version, quic.spin_count), (1, 0));
+        assert_eq!((quic.spin_min_ns, quic.spin_mean_ns), (0, 0));
     }
 
     #[test]

@@ -248,6 +248,21 @@ impl ResolvedName {
 }
 
 impl TlsRecord {
+    /// Takes the ClientHello from an earlier record, where this one has but the ServerHello that answers
+    /// it.
+    pub(crate) fn complete(&mut self, before: Self) {
+        let has_client_hello = self.versions_offered.is_some() || self.server_name.is_some();
+        if has_client_hello || before.version.is_some() {
+            return;
+        }
+        self.server_name = before.server_name;
+        self.alpn_offered = before.alpn_offered;
+        self.versions_offered = before.versions_offered;
+        self.ja4 = before.ja4;
+        self.ech_offered = before.ech_offered;
+        self.resumption_offered = before.resumption_offered;
+    }
+
     /// Memory that it takes with its texts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let texts = [
@@ -264,6 +279,16 @@ impl TlsRecord {
 }
 
 impl QuicRecord {
+    /// What holds of the connection in later records too: what was counted does not.
+    pub(crate) fn lasting(&self) -> Self {
+        Self {
+            spin_count: 0,
+            spin_min_ns: 0,
+            spin_mean_ns: 0,
+            ..self.clone()
+        }
+    }
+
     /// Memory that it takes with its texts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let texts = [
