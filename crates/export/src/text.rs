@@ -320,20 +320,12 @@ fn long_unsigned(room: &mut [u8], at: u32, value: u64) -> u32 {
 #[inline(never)]
 fn labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
     // Most counts have few digits, and most labels fit their block: both at once then.
-    if value >= label.short_below {
-        return long_labelled(room, at, label, value);
+    if value < label.short_below {
+        let short = Short::below_count(value);
+        behind_short(room, at, label, short.text(), short.digits())
+    } else {
+        long_labelled(room, at, label, value)
     }
-    let place = at as usize;
-    let Some(room) = room.get_mut(place..place + OVERHANG) else {
-        debug_assert!(false, "a line is longer than was said");
-        return at;
-    };
-    let short = Short::below_count(value);
-    // What it is anyway, so that nobody has to look whether there is room behind it.
-    let length = label.length & LABEL_MASK;
-    room[..LABEL_BLOCK].copy_from_slice(&label.block);
-    room[length..length + Short::BLOCK].copy_from_slice(&short.text());
-    at + (length + short.digits()) as u32
 }
 
 /// [`labelled`] for what is not short.
@@ -347,10 +339,41 @@ fn long_labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
 /// [`Pen::labelled_null`]: where it ends.
 #[inline(never)]
 fn labelled_null(room: &mut [u8], at: u32, label: &Label) -> u32 {
+    if label.short_below > 0 {
+        behind_short(room, at, label, *b"null", 4)
+    } else {
+        long_labelled_null(room, at, label)
+    }
+}
+
+/// [`labelled_null`] for a label that is not short.
+#[cold]
+fn long_labelled_null(room: &mut [u8], at: u32, label: &Label) -> u32 {
     let mut pen = Pen { room, at };
     pen.label(label);
     pen.put(b"null", 4);
     pen.at
+}
+
+/// Writes a short label and so many bytes of `text`: where it ends.
+#[inline(always)]
+fn behind_short(
+    room: &mut [u8],
+    at: u32,
+    label: &Label,
+    text: [u8; Short::BLOCK],
+    used: usize,
+) -> u32 {
+    let place = at as usize;
+    let Some(room) = room.get_mut(place..place + OVERHANG) else {
+        debug_assert!(false, "a line is longer than was said");
+        return at;
+    };
+    // What it is anyway, so that nobody has to look whether there is room behind it.
+    let length = label.length & LABEL_MASK;
+    room[..LABEL_BLOCK].copy_from_slice(&label.block);
+    room[length..length + Short::BLOCK].copy_from_slice(&text);
+    at + (length + used) as u32
 }
 
 /// [`Pen::list`]: where it ends.
