@@ -450,12 +450,15 @@ const WHOLE_LIMIT: i64 = 1_000_000_000_000_000;
 /// The character `0` in every byte.
 pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 
-/// A number below 1000 in decimal: its digits, the first in the lowest byte, then a comma. The four
-/// highest bits are one less than the number of digits; those of the comma behind three digits are.
+/// A number below 1000 in decimal.
 ///
-/// Nine of ten numbers in a record are short: a look into four kilobytes is their text.
+/// Nine of ten numbers in a record are short: a look into eight kilobytes is their text.
 #[derive(Clone, Copy)]
-struct Short(u32);
+struct Short {
+    /// Its digits, then a comma: the first stands in the lowest byte.
+    text: u32,
+    digits: u32,
+}
 
 impl Short {
     const COUNT: usize = 1000;
@@ -468,19 +471,17 @@ impl Short {
 
     /// All of them, and behind them what no number asks for.
     const ALL: [Self; Self::MASK as usize + 1] = {
-        let mut all = [Self(0); Self::MASK as usize + 1];
+        let mut all = [Self { text: 0, digits: 0 }; Self::MASK as usize + 1];
         let mut value = 0;
         while value < Self::COUNT {
             let number = value as u32;
             let (hundreds, tens, ones) = (number / 100, number / 10 % 10, number % 10);
-            let digits = hundreds | tens << 8 | ones << 16 | 0x2c30_3030;
-            all[value] = Self(if value < 10 {
-                digits >> 16
-            } else if value < 100 {
-                digits >> 8 | 1 << 28
-            } else {
-                digits
-            });
+            let text = hundreds | tens << 8 | ones << 16 | 0x2c30_3030;
+            let digits = 1 + (value >= 10) as u32 + (value >= 100) as u32;
+            all[value] = Self {
+                text: text >> (8 * (3 - digits)),
+                digits,
+            };
             value += 1;
         }
         all
@@ -501,20 +502,20 @@ impl Short {
     /// Its digits, then a comma.
     #[inline(always)]
     const fn text(self) -> [u8; Self::BLOCK] {
-        self.0.to_le_bytes()
+        self.text.to_le_bytes()
     }
 
     /// Its digits, then `byte`.
     #[inline(always)]
     const fn text_and(self, byte: u8) -> [u8; Self::BLOCK] {
         let difference = (byte ^ b',') as u32;
-        (self.0 ^ difference << (8 * self.digits())).to_le_bytes()
+        (self.text ^ difference << (8 * self.digits)).to_le_bytes()
     }
 
     /// How many digits.
     #[inline(always)]
     const fn digits(self) -> usize {
-        (self.0 >> 28) as usize + 1
+        self.digits as usize
     }
 }
 
