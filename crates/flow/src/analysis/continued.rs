@@ -222,7 +222,10 @@ impl Continued {
             (Some(tls), Some(before)) => tls.complete(*before),
             (tls, before) => *tls = tls.take().or(before),
         }
-        names.quic = names.quic.take().or(before.quic);
+        match (&mut names.quic, before.quic) {
+            (Some(quic), Some(before)) => quic.complete(*before),
+            (quic, before) => *quic = quic.take().or(before),
+        }
         if let (Some(dns), Some(before)) = (&mut names.dns, &before.dns) {
             dns.complete(before);
         }

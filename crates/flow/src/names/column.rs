@@ -207,7 +207,7 @@ columns! {
             = |r| r.quic.as_ref().map_or(NameValue::None, |q| filled(&q.server_id));
         "quicZeroRtt" Number "" [] "" "1 where the client sent 0-RTT packets (RFC 9000 section 17.2.3); else 0. Empty where no Initial packet of the client could be read."
             = |r| number(r.quic.as_ref().and_then(|q| q.zero_rtt));
-        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet (RFC 9000 section 17.2.5); else 0. Empty where no answer of the server in a long header was seen."
+        "quicRetry" Number "" [] "" "1 where the server sent a Retry packet (RFC 9000 section 17.2.5); else 0. Empty where no answer of the server in a long header was seen, or no Initial packet of the client could be read."
             = |r| number(r.quic.as_ref().and_then(|q| q.retry));
         "quicVersionNegotiation" Number "" [] "" "1 where the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0. Empty in the same case."
             = |r| number(r.quic.as_ref().and_then(|q| q.version_negotiation));

@@ -279,6 +279,32 @@ impl TlsRecord {
 }
 
 impl QuicRecord {
+    /// Takes what an earlier record knew of the same connection and this one has not seen.
+    pub(crate) fn complete(&mut self, before: Self) {
+        let first = &self.original_destination_id;
+        if !first.is_empty() && *first != before.original_destination_id {
+            return;
+        }
+        let ids = [
+            (
+                &mut self.original_destination_id,
+                before.original_destination_id,
+            ),
+            (&mut self.client_id, before.client_id),
+            (&mut self.server_id, before.server_id),
+        ];
+        for (id, before) in ids {
+            if id.is_empty() {
+                *id = before;
+            }
+        }
+        // What was sent once, was sent.
+        self.zero_rtt = self.zero_rtt.max(before.zero_rtt);
+        self.retry = self.retry.max(before.retry);
+        self.version_negotiation = self.version_negotiation.max(before.version_negotiation);
+        self.handshake_rtt_ns = self.handshake_rtt_ns.or(before.handshake_rtt_ns);
+    }
+
     /// What holds of the connection in later records too: what was counted does not.
     pub(crate) fn lasting(&self) -> Self {
         Self {
@@ -353,4 +379,37 @@ pub struct NamesRecord {
     pub rtp: [Option<Box<RtpRecord>>; 2],
     /// What a limit cut.
     pub cut: Cut,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(original_destination_id: &str, marks: Option<bool>) -> QuicRecord {
+        QuicRecord {
+            version: 1,
+            original_destination_id: original_destination_id.into(),
+            retry: marks,
+            zero_rtt: marks,
+            ..QuicRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_later_record_of_a_quic_connection_keeps_what_it_has_not_seen() {
+        let before = QuicRecord {
+            server_id: "5e".into(),
+            handshake_rtt_ns: Some(7),
+            ..record("0d", Some(true))
+        };
+        // A Handshake packet that was late, and the client's Initial packet sent again.
+        for mut later in [record("", None), record("0d", Some(false))] {
+            later.complete(before.clone());
+            assert_eq!(later, before);
+        }
+        // Another connection between the same ports.
+        let mut other = record("07", Some(false));
+        other.complete(before);
+        assert_eq!(other, record("07", Some(false)));
+    }
 }

@@ -97,12 +97,16 @@ pub(super) enum State {
 }
 
 impl Flow {
-    /// Whether half of a handshake of TLS or QUIC is in a buffer.
+    /// Whether half of a handshake of TLS or QUIC is in a buffer, or a ClientHello of TLS waits for its
+    /// answer.
     pub(super) fn is_half_read(&self) -> bool {
         match &self.state {
             State::Tcp(tcp) => {
-                matches!(tcp.protocol, Protocol::Unknown | Protocol::Tls)
-                    && tcp.sides.iter().any(|side| side.assembly != 0)
+                let is_asked = tcp.protocol == Protocol::Tls
+                    && tcp.tls.marks.has(mark::CLIENT_HELLO)
+                    && !tcp.tls.marks.has(mark::SERVER_HELLO);
+                let is_kept = tcp.sides.iter().any(|side| side.assembly != 0);
+                is_asked || is_kept && matches!(tcp.protocol, Protocol::Unknown | Protocol::Tls)
             }
             State::Quic(quic) => quic.assembly != 0,
             State::Unknown | State::Dns(_) | State::Rtp(_) => false,

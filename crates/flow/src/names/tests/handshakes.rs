@@ -210,6 +210,22 @@ fn a_hello_that_a_timeout_cuts_is_read_on() {
     }
 }
 
+/// It takes both hellos to tell whether a session was resumed up to TLS 1.2.
+#[test]
+fn a_hello_waits_for_its_answer_beyond_a_timeout() {
+    let mut talk = Talk::new(443);
+    talk.syn(0, 0);
+    talk.say(0, 1, &client_hello("waits.example", 300));
+    let record = cut_by_a_timeout(&mut talk);
+    assert_eq!(name_of(&record), Some("waits.example"));
+    talk.say(1, 1, &server_hello(false));
+    let record = talk.end();
+    assert_eq!(name_of(&record), Some("waits.example"));
+    let tls = record.tls.unwrap();
+    // The server gives the session back.
+    assert_eq!((tls.version, tls.resumed), (Some(0x0303), Some(true)));
+}
+
 /// With the server's half-read flight the client's hello stays, and what went before TLS does not.
 #[test]
 fn what_is_known_beside_half_a_handshake_stays() {
