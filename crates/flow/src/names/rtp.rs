@@ -26,11 +26,16 @@ const DIFFERENCE_MAX_NS: i64 = 1 << 58;
 pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> bool {
     let direction = usize::from(segment.direction & 1);
     let confirmed = state.sides.iter().any(|side| side.run >= RUN);
-    let side = &mut state.sides[direction];
     // STUN, DTLS, TURN channels and ZRTP share RTP's ports (RFC 7983).
     if segment.payload.first().is_some_and(|first| first >> 6 != 2) {
-        return confirmed || packets < super::UDP_TRIES;
+        let goes_on = state.sides.iter().any(|side| side.packets > 1);
+        let tries = match goes_on {
+            true => TRIES_WITH_GAPS,
+            false => super::UDP_TRIES,
+        };
+        return confirmed || packets < tries;
     }
+    let side = &mut state.sides[direction];
     if is_rtcp(segment.payload) {
         side.rtcp = side.rtcp.saturating_add(1);
         return true;
@@ -138,11 +143,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Stands for a request of STUN in a list of packets.
+    const STUN: u32 = u32::MAX;
+
     /// What is told of PCMU, by arrival and number of 20 ms.
     fn told(packets: &[(i64, u32)]) -> Option<Box<RtpRecord>> {
         let mut state = RtpState::default();
         for (at, &(time_ns, number)) in packets.iter().enumerate() {
-            let mut payload = vec![0x80, 0];
+            let mut payload = if number == STUN {
+                vec![0, 1]
+            } else {
+                vec![0x80, 0]
+            };
             payload.extend((number as u16).to_be_bytes());
             payload.extend(number.wrapping_mul(160).to_be_bytes());
             payload.extend([1, 2, 3, 4]);
@@ -195,6 +207,15 @@ mod tests {
         assert_eq!(counts(&[7, 7, 8, 8, 10, 10, 11, 11]), Some([58, 0, 0]));
         // Another stream goes before.
         assert_eq!(counts(&[20_000, 20_001, 7, 8]), Some([50, 0, 0]));
+    }
+
+    #[test]
+    fn a_request_between_is_no_reason_to_give_up_what_goes_on_with_gaps() {
+        let two_of_three = (0..30).filter(|number| number % 3 != 2);
+        let mut packets: Vec<_> = two_of_three.chain(30..80).map(|at| (0, at)).collect();
+        packets.insert(11, (0, STUN));
+        let told = told(&packets).map(|it| (it.packets, it.lost));
+        assert_eq!(told, Some((70, 10)));
     }
 
     #[test]
