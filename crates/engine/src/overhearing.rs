@@ -132,7 +132,14 @@ impl Overhearing {
 
     /// Memory that listening takes at most, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.overhearer.as_ref().map_or(0, Overhearer::memory_bytes)
+        let heard = HEARD_MAX * size_of::<(usize, Told)>();
+        let waiting = self
+            .exchange
+            .as_ref()
+            .map_or(0, |_| WAITING_MAX * size_of::<Told>());
+        self.overhearer
+            .as_ref()
+            .map_or(0, |it| it.memory_bytes() + heard + waiting)
     }
 
     /// What was heard, each with the number of the batch's packets before it.

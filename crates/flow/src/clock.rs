@@ -10,7 +10,7 @@ pub const JITTER_NS: i64 = 10_000 * TICK_NS;
 /// Time stamps that fall behind by more than this at once are counted as a clock that was set back.
 /// Less is the order in which queues and interfaces are read: of 1700 captures twenty are out of order
 /// by up to a millisecond, six by up to a second, and none by one to ten. (Time goes on from there only
-/// past [`JITTER_NS`]: of two sources a few seconds apart each change back and forth would move it on.)
+/// past [`JITTER_NS`]: of two sources a few seconds apart each change back and forth would move it on; each is counted.)
 const STEP_NS: i64 = 1_000 * TICK_NS;
 
 /// Turns packet time stamps into the monotonic milliseconds by which flows time out.
