@@ -29,11 +29,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
     // STUN, DTLS, TURN channels and ZRTP share RTP's ports (RFC 7983).
     if segment.payload.first().is_some_and(|first| first >> 6 != 2) {
         let goes_on = state.sides.iter().any(|side| side.packets > 1);
-        let tries = match goes_on {
-            true => TRIES_WITH_GAPS,
-            false => super::UDP_TRIES,
-        };
-        return confirmed || packets < tries;
+        return confirmed || packets < tries(goes_on);
     }
     let side = &mut state.sides[direction];
     if is_rtcp(segment.payload) {
@@ -49,11 +45,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
         // What is lost before a run is complete counts as well.
         let goes_on = side.run > 0 && side.ssrc == rtp.ssrc && (is_late || ahead <= DROPOUT_MAX);
         let is_next = goes_on && ahead == 1 && side.payload_type == rtp.payload_type;
-        let tries = match goes_on {
-            true => TRIES_WITH_GAPS,
-            false => super::UDP_TRIES,
-        };
-        if side.run > 0 && !is_next && packets >= tries && !confirmed {
+        if side.run > 0 && !is_next && packets >= tries(goes_on) && !confirmed {
             return false;
         }
         if !goes_on {
@@ -91,6 +83,15 @@ pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
             })
         })
     })
+}
+
+/// Datagrams of a flow in which RTP is looked for, by whether a source goes on.
+const fn tries(goes_on: bool) -> u8 {
+    if goes_on {
+        TRIES_WITH_GAPS
+    } else {
+        super::UDP_TRIES
+    }
 }
 
 /// Whether a sequence number so far ahead of the highest is that of a copy or a packet out of order.
