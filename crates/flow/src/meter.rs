@@ -1,7 +1,7 @@
 //! The meter: counts batches of packets in flows, and lets flows go as records when they end.
 
 use crate::analysis::Analyser;
-use crate::batch::{Batch, Kept, KeyMaker, Payloads, reversed};
+use crate::batch::{BURST, Batch, Kept, KeyMaker, Payloads, reversed};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::{Garbage, GarbageSchedule};
@@ -145,10 +145,6 @@ pub const RECORDS: usize = 1024;
 
 /// How many flows are asked for together while as many before them are ended.
 const TOGETHER: usize = 8;
-
-/// The same where flows are analysed: what is kept of one is long, and in several places, some of which
-/// say where the others are.
-const TOGETHER_ANALYSED: usize = 2;
 
 /// Packets that are counted together while what statistics keep of those before them comes near: a
 /// quarter of a burst, within these, where that comes from memory.
@@ -338,7 +334,7 @@ impl Meter {
             asks_ahead: options.asks_ahead || options.table == TableKind::Bucket,
             analyser,
             observed: Observed::default(),
-            sizes: Vec::with_capacity(crate::batch::BURST),
+            sizes: Vec::with_capacity(BURST),
             ended: Vec::new(),
             leaving: Vec::new(),
             occupied: Vec::new(),
@@ -390,23 +386,28 @@ impl Meter {
             self.table.stage(batch);
         }
         self.make_room(batch, sink);
-        let mut start = 0;
+        let (mut start, mut observed) = (0, 0);
         loop {
             let (end, step) = self.count(batch, start);
             if let Some(analyser) = &mut self.analyser {
-                analyser.observe(batch, [start, end], &self.observed, payloads);
+                analyser.find(batch, start..end, &self.observed);
             }
             self.open_flows(batch);
-            match step {
-                Step::Done => break,
-                Step::Ended { slot, reason, .. } => {
-                    self.approach_states(iter::once(slot));
-                    self.end_flow(slot, reason, sink);
-                    self.table.remove(&[slot]);
-                }
-            }
             start = end;
+            let Step::Ended { slot, reason, .. } = step else {
+                break;
+            };
+            self.end_flow(slot, reason);
+            self.table.remove(&[slot]);
+            // A flow that goes on must know what it goes on from; others have time until all is counted.
+            if reason == EndReason::ActiveTimeout {
+                self.observe(batch, observed..end, payloads);
+                self.hand_over(sink);
+                observed = end;
+            }
         }
+        self.observe(batch, observed..start, payloads);
+        self.hand_over(sink);
         self.advance(last.clock_ms, sink);
     }
 
@@ -532,8 +533,9 @@ impl Meter {
             match crowded {
                 Ok(()) => return,
                 Err(slot) => {
-                    self.end_flow(slot, EndReason::LackOfResources, sink);
+                    self.end_flow(slot, EndReason::LackOfResources);
                     self.table.remove(&[slot]);
+                    self.hand_over(sink);
                 }
             }
         }
@@ -636,6 +638,13 @@ impl Meter {
         }
     }
 
+    /// Analyses packets that are counted, if that was asked for.
+    fn observe(&mut self, batch: &Batch, packets: Range<usize>, payloads: &impl Payloads) {
+        if let Some(analyser) = &mut self.analyser {
+            analyser.observe(batch, packets, payloads);
+        }
+    }
+
     /// Ends so many flows, each in its slot and for its reason, whose entries are near.
     fn end_flows(
         &mut self,
@@ -644,24 +653,20 @@ impl Meter {
         reason: impl Fn(&Self, usize) -> EndReason,
         sink: &mut impl RecordSink,
     ) {
-        let together = match self.analyser {
-            Some(_) => TOGETHER_ANALYSED,
-            None => TOGETHER,
-        };
-        let group = |start: usize| start..count.min(start + together);
+        let group = |start: usize| start..count.min(start + TOGETHER);
         let mut slots = [NO_SLOT; TOGETHER];
         self.approach(group(0).map(&slot));
-        for start in (0..count).step_by(together) {
-            self.approach(group(start + together).map(&slot));
-            self.approach_states(group(start).map(&slot));
+        for start in (0..count).step_by(TOGETHER) {
+            self.approach(group(start + TOGETHER).map(&slot));
             let group = group(start);
             let ended = &mut slots[..group.len()];
             for (ended, at) in ended.iter_mut().zip(group) {
                 *ended = slot(at);
                 let reason = reason(self, at);
-                self.end_flow(*ended, reason, sink);
+                self.end_flow(*ended, reason);
             }
             self.table.remove(ended);
+            self.hand_over(sink);
         }
     }
 
@@ -669,6 +674,7 @@ impl Meter {
     fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
         for slot in slots.clone() {
             prefetch::read(&self.openings, slot as usize);
+            self.table.approach_removal(slot);
         }
         for (value, statistic) in &self.statistics {
             for slot in slots.clone() {
@@ -682,15 +688,8 @@ impl Meter {
         }
     }
 
-    /// The same for what that says where it is.
-    fn approach_states(&self, slots: impl Iterator<Item = u32>) {
-        if let Some(analyser) = &self.analyser {
-            analyser.approach_states(slots);
-        }
-    }
-
     /// Tells the record of a flow that has ended, and clears what is kept of it, but for its entry.
-    fn end_flow(&mut self, slot: u32, reason: EndReason, sink: &mut impl RecordSink) {
+    fn end_flow(&mut self, slot: u32, reason: EndReason) {
         let entry = self.table.entry(slot);
         let opening = &self.openings[slot as usize];
         if self.gap_mean {
@@ -716,12 +715,22 @@ impl Meter {
             }
         }
         if let Some(analyser) = &mut self.analyser {
-            let last_ms = entry.last_clock_ms();
-            if self.records.analyses.is_empty() {
+            analyser.leave(slot, entry.last_clock_ms());
+        }
+    }
+
+    /// Completes the records of flows that have ended by what is known of them besides, and hands a full
+    /// batch of them on.
+    fn hand_over(&mut self, sink: &mut impl RecordSink) {
+        if let Some(analyser) = &mut self.analyser {
+            let RecordBatch {
+                records, analyses, ..
+            } = &mut self.records;
+            if analyses.is_empty() {
                 // An analysis is long: none is to be moved while the batch fills.
-                self.records.analyses.reserve_exact(RECORDS);
+                analyses.reserve_exact(RECORDS + BURST);
             }
-            analyser.end(slot, record, last_ms, &mut self.records.analyses);
+            analyser.tell_left(records, analyses);
         }
         if self.records.records.len() >= RECORDS {
             self.flush(sink);

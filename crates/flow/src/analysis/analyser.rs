@@ -19,9 +19,12 @@ use std::sync::Arc;
 use wire::{FlowKey, ip_protocol};
 
 /// Packets ahead of which a flow's handle, then its state, then its TCP state is asked for.
-const HANDLES_AHEAD: usize = 16;
+const HANDLES_AHEAD: usize = 64;
 const VOLUMES_AHEAD: usize = 12;
 const AHEAD: usize = 6;
+
+/// Flows ahead of which the states of one that has left are asked for: they are long.
+const LEAVING_AHEAD: usize = 2;
 
 /// Where the cache lines of a flow's state begin that a packet may touch: all but that of the first
 /// packets.
@@ -43,6 +46,9 @@ pub(crate) struct Analyser {
     digest: KeyedHash,
     /// Handles of the flows of the burst at hand.
     burst: [u32; BURST],
+    /// Flows that have left the table and are yet to be told: their handles, and the meter's clock at
+    /// their last packets.
+    left: Vec<(u32, u32)>,
 }
 
 impl Analyser {
@@ -62,7 +68,7 @@ impl Analyser {
             Some(_) => CONTINUED_MAX.min(flows_max),
             None => 0,
         };
-        let states = flows_max + waiting;
+        let states = flows_max + waiting + BURST;
         let limits = NamesLimits::default();
         let names_continued = match level.has_applications() && waiting > 0 {
             true => limits.text_bytes(states),
@@ -89,6 +95,7 @@ impl Analyser {
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
             burst: [NONE; BURST],
+            left: Vec::with_capacity(BURST),
         })
     }
 
@@ -115,30 +122,10 @@ impl Analyser {
             + self.continued.memory_bytes()
     }
 
-    /// Asks for what is kept of the flows in these slots, which are about to end.
-    pub(crate) fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
-        for slot in slots.clone() {
+    /// Asks for the handles of the flows in these slots, which are about to leave.
+    pub(crate) fn approach(&self, slots: impl Iterator<Item = u32>) {
+        for slot in slots {
             prefetch::read(&self.handles, slot as usize);
-        }
-        for slot in slots {
-            self.volumes.prefetch_all(self.handles[slot as usize]);
-        }
-    }
-
-    /// Asks for the states that it names.
-    pub(crate) fn approach_states(&self, slots: impl Iterator<Item = u32>) {
-        for slot in slots {
-            let Some(volume) = self.volumes.get(self.handles[slot as usize]) else {
-                continue;
-            };
-            if let Some(tcp) = &self.tcp
-                && volume.tcp != NONE
-            {
-                tcp.prefetch_all(volume.tcp);
-            }
-            if let Some(names) = &self.names {
-                names.approach(volume.names);
-            }
         }
     }
 
@@ -147,15 +134,10 @@ impl Analyser {
         self.handles[to as usize] = std::mem::take(&mut self.handles[from as usize]);
     }
 
-    /// Takes packets `start..end` in, whose slots are `observed`.
-    pub(crate) fn observe(
-        &mut self,
-        batch: &Batch,
-        [start, end]: [usize; 2],
-        observed: &Observed,
-        payloads: &impl Payloads,
-    ) {
-        if batch.segments().len() < end {
+    /// Finds the states of the flows of these packets, whose slots are `observed`, and makes those of
+    /// new flows. A burst is found piece by piece, in its order, and then [observed](Self::observe).
+    pub(crate) fn find(&mut self, batch: &Batch, packets: Range<usize>, observed: &Observed) {
+        if batch.segments().len() < packets.end {
             debug_assert!(false, "packets without details");
             return;
         }
@@ -163,7 +145,33 @@ impl Analyser {
             let at = usize::from(at);
             self.open(observed.slots[at], batch, at);
         }
-        self.find(start..end, observed);
+        let slots = &observed.slots[packets.clone()];
+        let handles = &mut self.burst[packets];
+        for &slot in slots.iter().take(HANDLES_AHEAD) {
+            prefetch::read(&self.handles, slot as usize);
+        }
+        for (index, (handle, &slot)) in handles.iter_mut().zip(slots).enumerate() {
+            if let Some(&ahead) = slots.get(index + HANDLES_AHEAD) {
+                prefetch::read(&self.handles, ahead as usize);
+            }
+            // A packet without a place in the table has a slot beyond them all.
+            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
+        }
+    }
+
+    /// Takes packets `start..end` in, whose flows' states are found.
+    pub(crate) fn observe(
+        &mut self,
+        batch: &Batch,
+        Range { start, end }: Range<usize>,
+        payloads: &impl Payloads,
+    ) {
+        if batch.segments().len() < end {
+            return;
+        }
+        for &handle in self.burst[start..end].iter().take(VOLUMES_AHEAD) {
+            self.volumes.prefetch(handle, VOLUME_LINES);
+        }
         let packets_end = end;
         let mut start = start;
         if self.names.is_some() {
@@ -177,25 +185,6 @@ impl Analyser {
             }
         }
         self.count(batch, [start, end, packets_end], payloads);
-    }
-
-    /// Finds the handles of the flows of these packets, and asks for what the first of them name.
-    fn find(&mut self, packets: Range<usize>, observed: &Observed) {
-        let slots = &observed.slots[packets.clone()];
-        let handles = &mut self.burst[packets];
-        for &slot in slots.iter().take(HANDLES_AHEAD) {
-            prefetch::read(&self.handles, slot as usize);
-        }
-        for (index, (handle, &slot)) in handles.iter_mut().zip(slots).enumerate() {
-            if let Some(&ahead) = slots.get(index + HANDLES_AHEAD) {
-                prefetch::read(&self.handles, ahead as usize);
-            }
-            // A packet without a place in the table has a slot beyond them all.
-            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
-        }
-        for &handle in handles.iter().take(VOLUMES_AHEAD) {
-            self.volumes.prefetch(handle, VOLUME_LINES);
-        }
     }
 
     /// What DNS responses tell comes by [`Analyser::hear`].
@@ -314,16 +303,56 @@ impl Analyser {
         Some(self.volumes.get(handle)?.initiator)
     }
 
-    /// Ends the flow in `slot`, of which this is the record: what is known of it goes to `analyses`.
-    /// A flow that only its active time-out ends keeps its state for what is to come.
-    pub(crate) fn end(
+    /// Takes the flow in `slot` out of the table, whose last packet came at `last_ms`. What is known of
+    /// it stays until it is [told](Self::tell_left).
+    pub(crate) fn leave(&mut self, slot: u32, last_ms: u32) {
+        let handle = std::mem::take(&mut self.handles[slot as usize]);
+        self.volumes.prefetch_all(handle);
+        self.left.push((handle, last_ms));
+    }
+
+    /// Tells what is known of the flows that have left, in their order: theirs are the last of the
+    /// `records`.
+    pub(crate) fn tell_left(&mut self, records: &[Record], analyses: &mut Vec<Analysis>) {
+        let left = std::mem::take(&mut self.left);
+        let records = &records[records.len() - left.len()..];
+        for &(handle, _) in left.iter().take(LEAVING_AHEAD) {
+            self.approach_states(handle);
+        }
+        for (at, (&(handle, last_ms), record)) in left.iter().zip(records).enumerate() {
+            if let Some(&(ahead, _)) = left.get(at + LEAVING_AHEAD) {
+                self.approach_states(ahead);
+            }
+            self.end(handle, record, last_ms, analyses);
+        }
+        self.left = left;
+        self.left.clear();
+    }
+
+    /// Asks for the states that a flow's volume names.
+    fn approach_states(&self, handle: u32) {
+        let Some(volume) = self.volumes.get(handle) else {
+            return;
+        };
+        if let Some(tcp) = &self.tcp
+            && volume.tcp != NONE
+        {
+            tcp.prefetch_all(volume.tcp);
+        }
+        if let Some(names) = &self.names {
+            names.approach(volume.names);
+        }
+    }
+
+    /// Ends a flow of which this is the record: what is known of it goes to `analyses`. A flow that
+    /// only its active time-out ends keeps its state for what is to come.
+    fn end(
         &mut self,
-        slot: u32,
+        handle: u32,
         record: &Record,
         last_ms: u32,
         analyses: &mut Vec<Analysis>,
     ) {
-        let handle = std::mem::take(&mut self.handles[slot as usize]);
         let Some(volume) = self.volumes.get_mut(handle) else {
             analyses.push(Analysis::default());
             return;

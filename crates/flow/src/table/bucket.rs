@@ -26,7 +26,7 @@ use crate::hash::FlowHash;
 use crate::record::EndReason;
 use hw::lines::Lines;
 use hw::memory::HugeSlice;
-use hw::prefetch::CacheLevel;
+use hw::prefetch::{self, CacheLevel};
 use hw::tags::{self, TAGS, TagLine};
 use std::io;
 use std::ops::Range;
@@ -162,6 +162,11 @@ impl Bucket {
     /// The bucket that takes what `bucket` has no room for; it may lie beyond those in use.
     fn next(&self, bucket: u32) -> u32 {
         (bucket + 1) & (self.buckets_max - 1)
+    }
+
+    /// The bucket that sends flows on to `bucket`.
+    fn before(&self, bucket: u32) -> u32 {
+        bucket.wrapping_sub(1) & (self.buckets_max - 1)
     }
 
     #[inline(always)]
@@ -567,6 +572,12 @@ impl Table for Bucket {
         self.entries.prefetch(slot as usize);
     }
 
+    fn approach_removal(&self, slot: u32) {
+        let bucket = slot / LANES;
+        prefetch::read(&self.tags, bucket as usize);
+        prefetch::read(&self.tags, self.before(bucket) as usize);
+    }
+
     fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
@@ -580,8 +591,7 @@ impl Table for Bucket {
             // A flow that lives outside its own bucket was sent on by every bucket in between: the
             // one before the slot's tells without a hash that it is at home.
             let bucket = slot / LANES;
-            let before = bucket.wrapping_sub(1) & (self.buckets_max - 1);
-            if self.tags[before as usize].0[SENT_ON] != 0 {
+            if self.tags[self.before(bucket) as usize].0[SENT_ON] != 0 {
                 self.call_back_of(self.entries[slot as usize].key(), bucket);
             }
             self.free_lane(slot);

@@ -127,6 +127,11 @@ pub trait Table: Send {
     /// Brings the flow in `slot` near.
     fn prefetch(&self, slot: u32);
 
+    /// Asks for what [`Table::remove`] looks at besides the flow in `slot`.
+    fn approach_removal(&self, slot: u32) {
+        let _ = slot;
+    }
+
     /// The flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 

@@ -93,12 +93,10 @@ impl SentList {
         &self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
     }
 
-    /// Nothing, and the first segment begins at `edge` or behind a gap that does.
-    pub(super) fn beginning(edge: u32) -> Self {
-        Self {
-            edge,
-            ..Self::default()
-        }
+    /// Begins anew: the first segment begins at `edge` or behind a gap that does.
+    pub(super) fn begin(&mut self, edge: u32) {
+        self.edge = edge;
+        (self.head, self.length, self.acknowledged) = (0, 0, 0);
     }
 
     /// Adds a segment behind all others; whether it found a place of its own.
@@ -219,7 +217,8 @@ mod tests {
     #[test]
     fn an_acknowledgement_answers_the_segment_that_ends_there() {
         let base = u32::MAX - 150;
-        let mut list = SentList::beginning(base);
+        let mut list = SentList::default();
+        list.begin(base);
         for number in 0..3u32 {
             let start = base.wrapping_add(100 * number);
             assert!(list.push(start.wrapping_add(100), 1000 + i64::from(number), 7));

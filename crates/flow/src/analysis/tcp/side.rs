@@ -2,7 +2,7 @@
 
 use super::rare::RarePool;
 use super::rtt::{RoundTrips, Smoothed};
-use super::sent::{SentList, after};
+use super::sent::after;
 use super::span::Nanoseconds;
 use super::{DUPLICATES, TcpSide, limit, mark};
 use wire::Segment;
@@ -91,7 +91,7 @@ impl TcpSide {
         self.start = start;
         self.next = start;
         self.acknowledged = start;
-        self.sent = SentList::beginning(start);
+        self.sent.begin(start);
         self.marks |= mark::STARTED;
     }
 
