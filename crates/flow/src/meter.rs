@@ -580,12 +580,13 @@ impl Meter {
     /// Counts the packets from `start` on, and takes them into the statistics, as far as no flow ends
     /// before one; tells how far that is.
     fn count(&mut self, batch: &Batch, start: usize) -> (usize, Step) {
-        // Statistics are one group behind the table: what they keep comes near meanwhile.
+        // Statistics are one group behind the table: what they keep comes near meanwhile. So do the
+        // handles of an analysis, which begins when all are counted.
         let level = self.table.level();
-        let group = match self.statistics.is_empty() {
-            true => batch.len(),
-            false if level == CacheLevel::First => *GROUP.start(),
-            false => (batch.len() / 4).clamp(*GROUP.start(), *GROUP.end()),
+        let group = match (self.statistics.is_empty(), &self.analyser) {
+            (true, None) => batch.len(),
+            (false, None) if level == CacheLevel::First => *GROUP.start(),
+            _ => (batch.len() / 4).clamp(*GROUP.start(), *GROUP.end()),
         };
         let (mut start, mut before) = (start, start..start);
         loop {
@@ -600,9 +601,13 @@ impl Meter {
                     at
                 }
             };
+            let slots = &self.observed.slots[start..end];
+            if let Some(analyser) = &self.analyser {
+                analyser.approach(slots.iter().copied());
+            }
             if self.asks_ahead {
                 for (_, statistic) in &self.statistics {
-                    statistic.prefetch(level, &self.observed.slots[start..end]);
+                    statistic.prefetch(level, slots);
                 }
             }
             self.update_statistics(batch, before);

@@ -18,8 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use wire::{FlowKey, ip_protocol};
 
-/// Packets ahead of which a flow's handle, then its state, then its TCP state is asked for.
-const HANDLES_AHEAD: usize = 64;
+/// Packets ahead of which a flow's state, then its TCP state is asked for.
 const VOLUMES_AHEAD: usize = 12;
 const AHEAD: usize = 6;
 
@@ -147,13 +146,7 @@ impl Analyser {
         }
         let slots = &observed.slots[packets.clone()];
         let handles = &mut self.burst[packets];
-        for &slot in slots.iter().take(HANDLES_AHEAD) {
-            prefetch::read(&self.handles, slot as usize);
-        }
-        for (index, (handle, &slot)) in handles.iter_mut().zip(slots).enumerate() {
-            if let Some(&ahead) = slots.get(index + HANDLES_AHEAD) {
-                prefetch::read(&self.handles, ahead as usize);
-            }
+        for (handle, &slot) in handles.iter_mut().zip(slots) {
             // A packet without a place in the table has a slot beyond them all.
             *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
         }
