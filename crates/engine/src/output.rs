@@ -1,6 +1,6 @@
 //! The way of records from workers to the thread that writes them.
 
-use flow::{RecordBatch, RecordSink};
+use flow::{MeterOptions, RecordBatch, RecordSink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Batches of records that may wait for the writer, for each worker.
 const WAITING: usize = 64;
+
+/// Batches whose memory is taken in the beginning, for each worker of a link.
+const READY: usize = 16;
 
 /// The workers' end.
 #[derive(Clone, Debug)]
@@ -95,6 +98,17 @@ impl RecordSink for Records {
 }
 
 impl Returned {
+    /// Gives so many workers batches whose memory is taken, for records of such a meter, if it takes
+    /// its own in the beginning too.
+    pub fn populate(&self, workers: usize, meter: &MeterOptions) {
+        if meter.populate {
+            let schema = meter.schema();
+            for _ in 0..READY * workers {
+                self.give_back(RecordBatch::populated(&schema));
+            }
+        }
+    }
+
     /// The next records, waiting for them; `None` when all workers are done.
     ///
     /// # Errors

@@ -338,7 +338,10 @@ impl Meter {
             ended: Vec::new(),
             leaving: Vec::new(),
             occupied: Vec::new(),
-            records: RecordBatch::default(),
+            records: match options.populate {
+                true => RecordBatch::populated(&options.schema()),
+                false => RecordBatch::default(),
+            },
             counters: MeterCounters::default(),
             flushed_ms: 0,
             view: (options.view_flows > 0).then(|| ViewBuilder::new(options.view_flows)),

@@ -1,6 +1,9 @@
 //! Flow records: what is known of a flow when it ends.
 
 use crate::analysis::{Analysis, Level};
+use crate::batch::BURST;
+use crate::meter::RECORDS;
+use std::iter;
 use wire::FlowKey;
 
 /// Which packets form a flow.
@@ -132,6 +135,22 @@ pub struct RecordBatch {
 }
 
 impl RecordBatch {
+    /// An empty batch that has the memory of a full one, taken from the machine.
+    #[must_use]
+    pub fn populated(schema: &Schema) -> Self {
+        const FULL: usize = RECORDS + BURST;
+        let analysed = schema.analysis.map_or(0, |_| FULL);
+        let mut batch = Self {
+            records: vec![Record::default(); FULL],
+            values: vec![f64::NAN; FULL * schema.statistics.len()],
+            analyses: iter::repeat_with(Analysis::default)
+                .take(analysed)
+                .collect(),
+        };
+        batch.clear();
+        batch
+    }
+
     /// Takes all records out.
     pub fn clear(&mut self) {
         self.records.clear();

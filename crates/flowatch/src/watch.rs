@@ -150,7 +150,9 @@ impl Run<'_> {
             options, progress, ..
         } = self;
         let watched = collector.watched();
-        let (records, returned) = engine::channel(progress.queues.len(), !input.live);
+        let workers = progress.queues.len();
+        let (records, returned) = engine::channel(workers, !input.live);
+        returned.populate(workers, &options.meter);
         thread::scope(|scope| {
             let main = thread::current();
             let main_of_collector = main.clone();

@@ -126,6 +126,7 @@ impl Monitor {
         let workers = options.workers(ports.len());
         let progress = Progress::new(workers);
         let (records, returned) = engine::channel(workers, false);
+        returned.populate(workers, &options.meter);
         let lost = records.clone();
         let input = Input {
             ports,
