@@ -218,10 +218,10 @@ impl Side {
 #[repr(C)]
 pub(super) struct TcpState {
     pub(super) sides: [Side; 2],
+    /// What the next bytes are read as: beside the sides, since every packet asks for both.
+    pub(super) protocol: Protocol,
     pub(super) tls: TlsState,
     pub(super) messages: Messages,
-    /// What the next bytes are read as.
-    pub(super) protocol: Protocol,
 }
 
 /// Messages in a TCP stream.
