@@ -1,6 +1,7 @@
 //! The meter against a plain reading of its rules: whatever the table, the sweep and the size of
 //! the batches, the same packets give the same records.
 
+use flow::analysis::{Analysis, COLUMNS};
 use flow::hash::HashKind;
 use flow::statistic::{Estimator, Selection};
 use flow::{
@@ -10,8 +11,8 @@ use flow::{
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
-use wire::FlowKey;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
+use wire::{FlowKey, Segment, ip_protocol};
 
 #[derive(Clone, Copy, Debug)]
 struct Event {
@@ -58,14 +59,41 @@ fn key(event: &Event) -> FlowKey {
     if event.backward { key.reversed() } else { key }
 }
 
-/// Records, and the values behind all of them.
+/// Records, the values behind all of them, and their analyses.
 #[derive(Default)]
-struct Collect(Vec<Record>, Vec<f64>);
+struct Collect(Vec<Record>, Vec<f64>, Vec<Analysis>);
 
 impl RecordSink for Collect {
     fn take(&mut self, batch: &mut RecordBatch) {
         self.0.append(&mut batch.records);
         self.1.append(&mut batch.values);
+        self.2.append(&mut batch.analyses);
+    }
+}
+
+/// What an analysis is told of the packets, each side's data in sequence.
+#[derive(Default)]
+struct Details(HashMap<FlowKey, u32>);
+
+impl Details {
+    fn of(&mut self, event: &Event) -> Segment {
+        let key = key(event);
+        let payload_length = event.length - 60;
+        let sent = self.0.entry(key).or_default();
+        let sequence = *sent;
+        *sent += payload_length + u32::from(event.tcp_flags & (SYN | FIN) != 0);
+        Segment {
+            sequence,
+            acknowledgement: self.0.get(&key.reversed()).copied().unwrap_or(0),
+            payload_length,
+            source_port: key.source_port,
+            destination_port: key.destination_port,
+            window: 1000,
+            transport: ip_protocol::TCP,
+            tcp_flags: event.tcp_flags,
+            time_to_live: 64,
+            ..Segment::default()
+        }
     }
 }
 
@@ -80,6 +108,7 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
     let mut meter = Meter::new(options).expect("memory");
     let mut sink = Collect::default();
     let (mut batch, mut clock_ms) = (Batch::default(), 1u32);
+    let mut details = Details::default();
     for (number, event) in events.iter().enumerate() {
         clock_ms += event.wait_ms;
         let mut whole = key(event);
@@ -96,6 +125,9 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
         match key {
             TableKey::Compact(key) => batch.push(key, packet),
             TableKey::Wide(digest) => batch.push_wide(digest, &whole, packet),
+        }
+        if options.statistics.analysis.is_some() {
+            batch.push_segment(details.of(event));
         }
         if batch.len() == batch_size || number + 1 == events.len() {
             let (keys, hashes) = batch.keys_and_hashes();
@@ -238,6 +270,47 @@ proptest! {
             };
             let records = metered(&options, &events, batch_size);
             prop_assert_eq!(&records, &wanted, "{:?}", table);
+        }
+    }
+
+    /// A flow that ends within a burst is told when all of the burst is analysed, unless it goes on.
+    #[test]
+    fn an_analysis_is_the_same_however_long_bursts_are(
+        events in events(),
+        (idle_ms, active_ms, close_ms) in (20u64..4000, 100u64..8000, prop::option::of(0u64..4000)),
+        flows_max in prop_oneof![1usize..8, 500usize..501],
+        sizes in (1usize..=BURST, 1usize..=BURST),
+    ) {
+        let told = |batch_size: usize| {
+            let options = MeterOptions {
+                flow: FlowDefinition::Bidirectional,
+                flows_max,
+                timeouts: Timeouts {
+                    idle: Some(Duration::from_millis(idle_ms)),
+                    active: Some(Duration::from_millis(active_ms)),
+                    tcp_close: close_ms.map(Duration::from_millis),
+                },
+                statistics: Selection::parse("full", Estimator::default()).expect("a good list"),
+                ..MeterOptions::default()
+            };
+            let Collect(records, _, analyses) = collected(&options, &events, batch_size);
+            assert_eq!(records.len(), analyses.len());
+            let mut told: Vec<_> = records.iter().zip(&analyses).map(|(record, analysis)| {
+                let values = COLUMNS.iter().map(|column| column.value(analysis));
+                (record.start_ns, record.key, record.packets, format!("{:?}", values.collect::<Vec<_>>()))
+            }).collect();
+            told.sort();
+            for (record, analysis) in records.iter().zip(&analyses) {
+                let counted = analysis.volume.sides.each_ref().map(|side| u64::from(side.packets));
+                assert_eq!(counted, record.packets);
+            }
+            told
+        };
+        // Which flow makes room for another depends on what comes with it.
+        if flows_max > 12 {
+            prop_assert_eq!(told(sizes.0), told(sizes.1));
+        } else {
+            told(sizes.0);
         }
     }
 

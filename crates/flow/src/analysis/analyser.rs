@@ -339,13 +339,7 @@ impl Analyser {
 
     /// Ends a flow of which this is the record: what is known of it goes to `analyses`. A flow that
     /// only its active time-out ends keeps its state for what is to come.
-    fn end(
-        &mut self,
-        handle: u32,
-        record: &Record,
-        last_ms: u32,
-        analyses: &mut Vec<Analysis>,
-    ) {
+    fn end(&mut self, handle: u32, record: &Record, last_ms: u32, analyses: &mut Vec<Analysis>) {
         let Some(volume) = self.volumes.get_mut(handle) else {
             analyses.push(Analysis::default());
             return;
