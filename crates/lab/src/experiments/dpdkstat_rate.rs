@@ -105,7 +105,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             "mean frame, B",
             "offered, Mpps",
             "packets offered",
-            "lost",
+            "trials",
+            "of them without loss",
+            "lost, median",
             "records written",
             "ns a packet",
             "longest poll, us",
@@ -130,8 +132,8 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     );
     let mut points = Vec::new();
     let mut names = Vec::new();
-    let mut kept = false;
-    let mut lost_at_40g = 0;
+    let (mut holds, mut kept, mut highest) =
+        (Holds::Unknown, "no valid trial".to_owned(), f64::NAN);
     for lengthened in [true, false] {
         let name = if lengthened {
             "lengthened"
@@ -149,12 +151,24 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             truth: false,
             ..VirtualOptions::default()
         };
-        let (mut trial, mut records) = written(&wire, &link, &monitor)?;
-        context.trials.count(&trial.verdict.against);
-        if !trial.verdict.is_valid() {
-            (trial, records) = written(&wire, &link, &monitor)?;
+        let (mut trials, mut records) = (Vec::new(), 0);
+        for _ in 0..context.repetitions(3, 9) {
+            let (trial, written) = written(&wire, &link, &monitor)?;
             context.trials.count(&trial.verdict.against);
+            if trial.verdict.is_valid() {
+                records = written;
+                trials.push(trial);
+            }
         }
+        // The middle one stands for all.
+        trials.sort_by_key(|trial| trial.ledger.lost());
+        let lost: Vec<u64> = trials.iter().map(|trial| trial.ledger.lost()).collect();
+        let Some(trial) = trials.get(trials.len() / 2) else {
+            outcome
+                .notes
+                .push(format!("{name}: no trial at 40 Gbit/s was valid."));
+            continue;
+        };
         match in_software_nic(context, &path, lengthened, link.rate_pps, &monitor) {
             Ok((real, records)) => in_real_time.row(vec![
                 name.into(),
@@ -173,12 +187,19 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             trials: context.pick(1, 3),
         };
         let found = context.sustained(&condition, packets as u64, goal)?;
-        let lost = trial.ledger.lost();
+        let lossless = lost.iter().filter(|&&lost| lost == 0).count();
         if lengthened {
-            kept = lost == 0 && trial.verdict.is_valid();
-            lost_at_40g = lost;
+            holds = match lossless {
+                0 => Holds::No,
+                all if all == lost.len() => Holds::Yes,
+                _ => Holds::Partly,
+            };
+            kept = format!("{lossless} of {} trials", lost.len());
         }
         let rate = gigabits(found.rate, bytes);
+        if lengthened {
+            highest = rate;
+        }
         names.push(format!("{name}: {bytes:.0} B on average"));
         points.push(Point::new(points.len() as f64, rate));
         table.row(vec![
@@ -186,17 +207,18 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
             bytes.into(),
             mpps(link.rate_pps).into(),
             trial.ledger.offered.into(),
-            lost.into(),
+            lost.len().into(),
+            lossless.into(),
+            lost[lost.len() / 2].into(),
             records.into(),
             trial.ns_per_packet.into(),
-            longest_poll(&trial).into(),
+            longest_poll(trial).into(),
             trial.occupancy_max.into(),
             trial.stalls.into(),
             mpps(found.rate).into(),
             rate.into(),
         ]);
     }
-    let lengthened = points.first().map_or(f64::NAN, |point| point.y);
     outcome.figures.push(
         Figure::new(
             "rates",
@@ -214,14 +236,14 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     outcome.comparisons.push(Comparison {
         what: "analysed whole without loss".into(),
         paper: "40 Gbit/s on 4 links, with 8 cores of processing".into(),
-        here: format!("{lengthened:.1} Gbit/s on one core"),
+        here: format!("{highest:.1} Gbit/s on one core"),
     });
     outcome.findings.push(Finding {
         paper,
-        holds: if kept { Holds::Yes } else { Holds::No },
+        holds,
         because: format!(
-            "Of {packets} packets at 40 Gbit/s one core lost {lost_at_40g}; the highest rate without loss is \
-             {lengthened:.1} Gbit/s."
+            "At 40 Gbit/s one core lost none of {packets} packets in {kept}; the highest rate without loss is \
+             {highest:.1} Gbit/s."
         ),
     });
     outcome.settings = vec![

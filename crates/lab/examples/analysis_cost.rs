@@ -1,0 +1,94 @@
+//! What analysing real traffic costs: a capture, its frames lengthened to the mean of DPDKStat's link
+//! and in copies with other addresses, on a wire that waits for the receiver, so that every burst is
+//! full. ns a packet, of each burst the least over passes that are alike, of all of it and of the last
+//! eighth; what the machine does to a pass is so left out, and versions can be compared by turns.
+//!
+//! `cargo run --release -p flowatch-lab --example analysis_cost -- CAPTURE [STATISTICS [PASSES]]`
+#![allow(clippy::print_stdout, reason = "printing is what an example is for")]
+
+use flow::statistic::Estimator;
+use flow::{FlowDefinition, Timeouts};
+use generator::{Recording, Replay, ReplayOptions};
+use hw::time::TickRate;
+use lab::monitor::Monitor;
+use lab::traffic::wire_of_replay;
+use lab::virtual_clock::{VirtualOptions, VirtualPort};
+use port::{CaptureFiles, Input};
+use std::time::Duration;
+
+const PACKETS: usize = 1_000_000;
+
+/// 40 Gbit/s of 716 B.
+const RATE_PPS: f64 = 6.8e6;
+
+/// Without the frame check sequence.
+const MEAN: f64 = 712.0;
+const LONGEST: usize = 1514;
+
+/// Flows at a time, at most, and how long they last in silence.
+const FLOWS: usize = 1 << 17;
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Packets and ticks of each burst.
+type Bursts = Vec<(u16, u64)>;
+
+/// Nanoseconds a packet.
+fn mean_ns(bursts: &[(u16, u64)]) -> f64 {
+    let packets: u64 = bursts.iter().map(|&(packets, _)| u64::from(packets)).sum();
+    let ticks: u64 = bursts.iter().map(|&(_, ticks)| ticks).sum();
+    TickRate::get().to_ns(ticks) as f64 / packets as f64
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let capture = arguments.next().ok_or("give a capture")?;
+    let statistics = arguments.next().unwrap_or_else(|| "full".into());
+    let statistics = statistics.to_str().ok_or("statistics are words")?;
+    let passes: usize = match arguments.next() {
+        Some(passes) => passes.to_str().ok_or("passes are a number")?.parse()?,
+        None => 9,
+    };
+    let mut files = CaptureFiles::open(&[Input::from_argument(&capture)])?;
+    let recording = Recording::load(&mut files)?.lengthened(MEAN, LONGEST)?;
+    let options = ReplayOptions {
+        copies: PACKETS.div_ceil(recording.len().max(1)) as u32,
+        ..ReplayOptions::default()
+    };
+    let wire = wire_of_replay(&mut Replay::new(recording, &options)?, PACKETS)?;
+    let link = VirtualOptions {
+        rate_pps: f64::INFINITY,
+        stamped_pps: RATE_PPS,
+        packets: PACKETS as u64,
+        tells_hash: false,
+        truth: false,
+        trace: true,
+        ..VirtualOptions::default()
+    };
+    let mut monitor = Monitor::counting(FLOWS)
+        .with_flow(FlowDefinition::Bidirectional)
+        .with_statistics(statistics, Estimator::LogLinear)?;
+    monitor.options.meter.timeouts = Timeouts {
+        idle: Some(IDLE),
+        ..Timeouts::NONE
+    };
+    let mut least = Bursts::new();
+    for _ in 0..passes {
+        let (ports, outcomes) = VirtualPort::queues(&wire, &link)?;
+        monitor.watch(ports, |_| {})?;
+        let bursts: Bursts = outcomes.take().remove(0).trace;
+        if least.is_empty() {
+            least = bursts;
+        } else {
+            for ((_, least), (_, ticks)) in least.iter_mut().zip(bursts) {
+                *least = ticks.min(*least);
+            }
+        }
+    }
+    let last_eighth = &least[least.len() * 7 / 8..];
+    println!(
+        "{statistics}: {:.1} ns a packet, {:.1} in the last eighth",
+        mean_ns(&least),
+        mean_ns(last_eighth)
+    );
+    Ok(())
+}
