@@ -491,6 +491,7 @@ impl Meter {
                 Step::Done => packets.end,
                 Step::Ended { at, slot, .. } => {
                     self.approach(iter::once(slot));
+                    self.table.approach_removal(slot);
                     at
                 }
             };
@@ -572,7 +573,6 @@ impl Meter {
     fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
         for slot in slots.clone() {
             prefetch::read(&self.openings, slot as usize);
-            self.table.approach_removal(slot);
         }
         for (value, statistic) in &self.statistics {
             for slot in slots.clone() {
