@@ -43,10 +43,10 @@ pub struct MeterOptions {
     /// Whether the paper's tables and statistics ask for what a burst needs before they count it, as
     /// the default table always does. The paper's program does not: it takes packet by packet.
     pub asks_ahead: bool,
-    /// Whether batches have what DNS responses [told](Batch::tell) clients: tables that share a link's
-    /// packets ask for it, as a flow and the DNS flow before it may be in different ones.
+    /// Whether batches have what DNS responses [told](crate::batch::Batch::tell) clients: tables that
+    /// share a link's packets ask for it, as a flow and the DNS flow before it may be in different ones.
     pub overhears: bool,
-    /// How many of the largest flows a [`LiveView`] shows; 0 for no view.
+    /// How many of the largest flows a [`LiveView`](crate::LiveView) shows; 0 for no view.
     pub view_flows: usize,
 }
 
