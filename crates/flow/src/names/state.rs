@@ -131,7 +131,11 @@ impl Flow {
             }
             if tcp.protocol == Protocol::Unknown {
                 let last_try = self.common.packets >= TCP_TRIES - 1;
-                if last_try || !side.is(side::COMPARED) || tcp_stream::may_begin(segment) {
+                let ports = [segment.source_port, segment.destination_port];
+                if last_try
+                    || !side.is(side::COMPARED)
+                    || tcp_stream::may_begin(segment.payload, ports)
+                {
                     return false;
                 }
             } else if side.skip < segment.payload_length {

@@ -353,7 +353,7 @@ impl Reader {
             http::Begins::Perhaps if is_beginning => return Verdict::More,
             http::Begins::Perhaps | http::Begins::No => {}
         }
-        if is_dns(segment) {
+        if is_dns([segment.source_port, segment.destination_port]) {
             match super::dns::begins_stream(bytes) {
                 Some(true) => {
                     tcp.messages = Messages::Dns(DnsState::default());
@@ -412,19 +412,20 @@ impl Reader {
     }
 }
 
-/// Whether a segment of a stream that nothing is known of may begin something, by a look at as
-/// little as may be.
+/// Whether the payload of a stream that nothing is known of, between such ports, may begin something,
+/// by a look at as little as may be. (Of the whole segment, every packet would have to put it into
+/// memory.)
 #[inline]
-pub(super) fn may_begin(segment: &Segment<'_>) -> bool {
-    let Some(&first) = segment.payload.first() else {
+pub(super) fn may_begin(payload: &[u8], ports: [u16; 2]) -> bool {
+    let Some(&first) = payload.first() else {
         return true;
     };
-    tls::may_begin(first) || http::may_begin(segment.payload) || is_dns(segment)
+    tls::may_begin(first) || http::may_begin(payload) || is_dns(ports)
 }
 
-/// Whether a segment goes to or from the port of DNS.
-const fn is_dns(segment: &Segment<'_>) -> bool {
-    segment.source_port == super::dns::PORT || segment.destination_port == super::dns::PORT
+/// Whether one of two ports is that of DNS.
+const fn is_dns([source, destination]: [u16; 2]) -> bool {
+    source == super::dns::PORT || destination == super::dns::PORT
 }
 
 /// Whether bytes begin a message of HTTP.
