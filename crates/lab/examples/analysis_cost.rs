@@ -7,27 +7,21 @@
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use flow::statistic::Estimator;
-use flow::{FlowDefinition, Timeouts};
-use generator::{Recording, Replay, ReplayOptions};
 use hw::time::TickRate;
-use lab::monitor::Monitor;
-use lab::traffic::wire_of_replay;
+use lab::experiments::dpdkstat_rate::{monitor, wire};
 use lab::virtual_clock::{VirtualOptions, VirtualPort};
-use port::{CaptureFiles, Input};
-use std::time::Duration;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 const PACKETS: usize = 1_000_000;
 
 /// 40 Gbit/s of 716 B.
 const RATE_PPS: f64 = 6.8e6;
 
-/// Without the frame check sequence.
-const MEAN: f64 = 712.0;
-const LONGEST: usize = 1514;
-
-/// Flows at a time, at most, and how long they last in silence.
+/// Flows at a time, at most.
 const FLOWS: usize = 1 << 17;
-const IDLE: Duration = Duration::from_millis(20);
+
+const PASSES: NonZeroU32 = NonZeroU32::new(9).unwrap();
 
 /// Packets and ticks of each burst.
 type Bursts = Vec<(u16, u64)>;
@@ -44,17 +38,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capture = arguments.next().ok_or("give a capture")?;
     let statistics = arguments.next().unwrap_or_else(|| "full".into());
     let statistics = statistics.to_str().ok_or("statistics are words")?;
-    let passes: usize = match arguments.next() {
+    let passes: NonZeroU32 = match arguments.next() {
         Some(passes) => passes.to_str().ok_or("passes are a number")?.parse()?,
-        None => 9,
+        None => PASSES,
     };
-    let mut files = CaptureFiles::open(&[Input::from_argument(&capture)])?;
-    let recording = Recording::load(&mut files)?.lengthened(MEAN, LONGEST)?;
-    let options = ReplayOptions {
-        copies: PACKETS.div_ceil(recording.len().max(1)) as u32,
-        ..ReplayOptions::default()
-    };
-    let wire = wire_of_replay(&mut Replay::new(recording, &options)?, PACKETS)?;
+    let wire = wire(&PathBuf::from(capture), true, PACKETS)?;
     let link = VirtualOptions {
         rate_pps: f64::INFINITY,
         stamped_pps: RATE_PPS,
@@ -64,15 +52,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         trace: true,
         ..VirtualOptions::default()
     };
-    let mut monitor = Monitor::counting(FLOWS)
-        .with_flow(FlowDefinition::Bidirectional)
-        .with_statistics(statistics, Estimator::LogLinear)?;
-    monitor.options.meter.timeouts = Timeouts {
-        idle: Some(IDLE),
-        ..Timeouts::NONE
-    };
+    let monitor = monitor(FLOWS)?.with_statistics(statistics, Estimator::LogLinear)?;
     let mut least = Bursts::new();
-    for _ in 0..passes {
+    for _ in 0..passes.get() {
         let (ports, outcomes) = VirtualPort::queues(&wire, &link)?;
         monitor.watch(ports, |_| {})?;
         let bursts: Bursts = outcomes.take().remove(0).trace;

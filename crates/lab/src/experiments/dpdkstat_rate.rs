@@ -42,7 +42,10 @@ const OUTPUTS: [&str; 1] = ["csv:records.csv"];
 const IDLE: Duration = Duration::from_millis(20);
 
 /// All of the analysis, of both directions.
-pub(super) fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
+///
+/// # Errors
+/// Never: there are such statistics.
+pub fn monitor(flows_max: usize) -> Result<Monitor, TrialError> {
     let mut monitor = Monitor::counting(flows_max)
         .with_flow(FlowDefinition::Bidirectional)
         .with_statistics("full", Estimator::LogLinear)
@@ -276,8 +279,12 @@ fn replay(
     recorded::replay(recording, packets).map(|(replay, _)| replay)
 }
 
-/// The same as a wire.
-pub(super) fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
+/// So many packets of a capture and of copies of it with other addresses, as a wire; `lengthened`: to
+/// the paper's mean.
+///
+/// # Errors
+/// When it cannot be read, or there is nothing in it.
+pub fn wire(path: &Path, lengthened: bool, packets: usize) -> Result<Arc<Wire>, TrialError> {
     let mut replay = replay(recorded::load(path)?, lengthened, packets)?;
     wire_of_replay(&mut replay, packets)
 }

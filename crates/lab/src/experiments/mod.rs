@@ -8,7 +8,7 @@ mod dpdkstat_fig2;
 mod dpdkstat_fig5;
 mod dpdkstat_fig8;
 mod dpdkstat_fig9;
-mod dpdkstat_rate;
+pub mod dpdkstat_rate;
 mod fig5a;
 mod fig5b;
 mod fig5c;
