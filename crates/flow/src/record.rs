@@ -158,3 +158,27 @@ impl RecordBatch {
         self.analyses.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_populated_batch_is_empty_and_moves_nothing_until_it_is_full() {
+        let schema = Schema {
+            analysis: Some(Level::Full),
+            ..Schema::default()
+        };
+        let mut batch = RecordBatch::populated(&schema);
+        assert!(batch.records.is_empty() && batch.values.is_empty() && batch.analyses.is_empty());
+        let places = (batch.records.as_ptr(), batch.analyses.as_ptr());
+        for _ in 0..RECORDS + BURST - 1 {
+            batch.records.push(Record::default());
+            batch.analyses.push(Analysis::default());
+        }
+        assert_eq!((batch.records.as_ptr(), batch.analyses.as_ptr()), places);
+        // Without an analysis none has memory for one.
+        let counted = RecordBatch::populated(&Schema::default());
+        assert_eq!(counted.analyses.capacity(), 0);
+    }
+}
