@@ -6,6 +6,7 @@ pub mod books;
 mod cooperative;
 pub mod intake;
 pub mod merge;
+mod moderated;
 mod monitoring;
 pub mod occupancy;
 pub mod options;
@@ -26,6 +27,7 @@ mod wiring;
 
 pub use acquisition::{Acquisition, AcquisitionReport, When};
 pub use books::{Books, Count, Loss};
+pub use moderated::Moderated;
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
 pub use output::{Emptied, Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};

@@ -1,5 +1,6 @@
 //! The way of records from workers to the thread that writes them.
 
+use crate::moderated::Moderated;
 use flow::{MeterOptions, RecordBatch, RecordSink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ pub struct Records {
 /// The writer's end.
 #[derive(Debug)]
 pub struct Returned {
-    full: Receiver<(usize, RecordBatch)>,
+    full: Moderated<(usize, RecordBatch)>,
     empty: SyncSender<RecordBatch>,
 }
 
@@ -47,7 +48,7 @@ pub fn channel(workers: usize, wait: bool) -> (Records, Returned) {
     (
         records,
         Returned {
-            full: full_end,
+            full: Moderated::new(full_end),
             empty,
         },
     )

@@ -100,7 +100,8 @@ impl ParquetFile {
             Ok(group) => self.groups.push(group),
             Err(error) => return (false, Err(refused(&self.output, &error))),
         }
-        self.staged.append(self.sink.inner_mut());
+        // Nothing is staged any more: the two change places.
+        std::mem::swap(&mut self.staged, self.sink.inner_mut());
         self.ends.push(self.sink.bytes_written() as u64);
         self.records += columns.records() as u64;
         (true, self.write_staged())

@@ -3,7 +3,7 @@
 //! slower one.
 
 use super::Output;
-use engine::Emptied;
+use engine::{Emptied, Moderated};
 use export::{ExportError, Exporter};
 use flow::RecordBatch;
 use std::io;
@@ -140,6 +140,7 @@ impl Lane {
     /// Starts the thread. The last one to have written a batch gives it back to `emptied`.
     pub(super) fn start(mut writer: Writer, emptied: Emptied, wait: bool) -> io::Result<Self> {
         let (queue, batches) = sync_channel::<Arc<RecordBatch>>(WAITING);
+        let batches = Moderated::new(batches);
         let gone = Arc::new(AtomicU64::new(0));
         let reader_gone = Arc::clone(&gone);
         let watched = writer.watched.clone();
