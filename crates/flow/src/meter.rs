@@ -96,7 +96,7 @@ fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
 
 /// Puts what is known of the flow of `entry`, which is in `slot` or was the last there, into an empty
 /// record where it lies.
-#[inline]
+#[inline(always)]
 fn fill(record: &mut Record, slot: u32, entry: &Entry, opening: &Opening, table: &dyn Table) {
     let [start_ns, rest] = *opening;
     let initiator = (rest >> 16 & 1) as usize;
@@ -290,7 +290,7 @@ impl Meter {
             let Step::Ended { slot, reason, .. } = step else {
                 break;
             };
-            self.end_flow(slot, reason);
+            self.tell(&[slot], &[reason]);
             self.table.remove(&[slot]);
             // A flow that goes on must know what it goes on from; others have time until all is counted.
             if reason == EndReason::ActiveTimeout {
@@ -426,7 +426,7 @@ impl Meter {
             match crowded {
                 Ok(()) => return,
                 Err(slot) => {
-                    self.end_flow(slot, EndReason::LackOfResources);
+                    self.tell(&[slot], &[EndReason::LackOfResources]);
                     self.table.remove(&[slot]);
                     self.hand_over(sink);
                 }
@@ -553,18 +553,18 @@ impl Meter {
         sink: &mut impl RecordSink,
     ) {
         let group = |start: usize| start..count.min(start + TOGETHER);
-        let mut slots = [NO_SLOT; TOGETHER];
+        let (mut slots, mut reasons) = ([NO_SLOT; TOGETHER], [EndReason::EndOfInput; TOGETHER]);
         self.approach(group(0).map(&slot));
         for start in (0..count).step_by(TOGETHER) {
             self.approach(group(start + TOGETHER).map(&slot));
             let group = group(start);
-            let ended = &mut slots[..group.len()];
-            for (ended, at) in ended.iter_mut().zip(group) {
-                *ended = slot(at);
-                let reason = reason(self, at);
-                self.end_flow(*ended, reason);
+            let flows = group.len();
+            for (place, at) in group.enumerate() {
+                slots[place] = slot(at);
+                reasons[place] = reason(self, at);
             }
-            self.table.remove(ended);
+            self.tell(&slots[..flows], &reasons[..flows]);
+            self.table.remove(&slots[..flows]);
             self.hand_over(sink);
         }
     }
@@ -586,34 +586,44 @@ impl Meter {
         }
     }
 
-    /// Tells the record of a flow that has ended, and clears what is kept of it, but for its entry.
-    fn end_flow(&mut self, slot: u32, reason: EndReason) {
-        let entry = self.table.entry(slot);
-        let opening = &self.openings[slot as usize];
-        if self.gap_mean {
-            let mean = mean_of(Value::Gap, entry, opening);
-            self.records.values.push(mean);
-        }
-        let record = self.records.records.push_mut(Record::default());
-        fill(record, slot, entry, opening, &*self.table);
-        record.end_reason = reason;
-        self.counters.records += 1;
-        self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
-        self.counters.recorded[0] += record.packets[0] + record.packets[1];
-        self.counters.recorded[1] += record.bytes[0] + record.bytes[1];
-        let has_intervals = has_intervals(entry);
-        for (value, statistic) in &mut self.statistics {
-            if has_intervals || *value == Value::Size {
-                let mean = mean_of(*value, entry, opening);
-                statistic.summarise(slot, mean, &mut self.records.values);
-                statistic.clear(slot);
-            } else {
-                // What is nowhere has nothing either: the memory of the slot was never touched.
-                statistic.summarise(NO_SLOT, f64::NAN, &mut self.records.values);
+    /// Tells the records of flows that have ended, and clears what is kept of them, but for their
+    /// entries.
+    fn tell(&mut self, slots: &[u32], reasons: &[EndReason]) {
+        let mut recorded = [0; 2];
+        let RecordBatch {
+            records, values, ..
+        } = &mut self.records;
+        for (&slot, &reason) in slots.iter().zip(reasons) {
+            let entry = self.table.entry(slot);
+            let opening = &self.openings[slot as usize];
+            if self.gap_mean {
+                values.push(mean_of(Value::Gap, entry, opening));
+            }
+            let record = records.push_mut(Record::default());
+            fill(record, slot, entry, opening, &*self.table);
+            record.end_reason = reason;
+            self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
+            let ([there, back], [bytes_there, bytes_back]) = (entry.packets(), entry.bytes());
+            recorded[0] += there + back;
+            recorded[1] += bytes_there + bytes_back;
+            let has_intervals = has_intervals(entry);
+            for (value, statistic) in &mut self.statistics {
+                if has_intervals || *value == Value::Size {
+                    let mean = mean_of(*value, entry, opening);
+                    statistic.summarise(slot, mean, values);
+                    statistic.clear(slot);
+                } else {
+                    // What is nowhere has nothing either: the memory of the slot was never touched.
+                    statistic.summarise(NO_SLOT, f64::NAN, values);
+                }
+            }
+            if let Some(analyser) = &mut self.analyser {
+                analyser.leave(slot, entry.last_clock_ms());
             }
         }
-        if let Some(analyser) = &mut self.analyser {
-            analyser.leave(slot, entry.last_clock_ms());
+        self.counters.records += slots.len() as u64;
+        for (sum, more) in self.counters.recorded.iter_mut().zip(recorded) {
+            *sum += more;
         }
     }
 

@@ -105,9 +105,10 @@ pub(crate) struct WatchArguments {
     #[arg(long, conflicts_with_all = ["idle_timeout", "active_timeout", "tcp_close"], help_heading = "Flows")]
     pub(crate) whole_flows: bool,
 
-    /// The most flows at a time, for each table; beyond it, the less recently seen half of a
-    /// bucket, about ten flows, makes room, and is counted as evicted. The paper's double hash has
-    /// 2^16 buckets of two flows whatever is asked for, and combined has chains besides.
+    /// The most flows at a time, for each table; beyond it, flows make room that were not seen for
+    /// as long as all of the table takes to be looked at by turns, a bucket's at a time, and are
+    /// counted as evicted. The paper's double hash has 2^16 buckets of two flows whatever is asked
+    /// for, and combined has chains besides.
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = count, help_heading = "Flows")]
     pub(crate) max_flows: u64,
 

@@ -6,9 +6,9 @@
 //!
 //! A bucket that is full sends new flows to the next one and counts them in the last lane of its
 //! tag line, so a search stops at the first bucket that sent none on. When the table holds as many
-//! flows as it may, the less recently seen half of the flows of a bucket leaves, of one bucket after
-//! the other as far as a burst needs room, before the burst is counted: entries that lie together
-//! are looked at together, so that a flood of new flows costs little more than flows that stay.
+//! flows as it may, flows of one bucket after the other leave as far as a burst needs room, before the
+//! burst is counted: those that were not seen since the [`Hand`] came round last. Entries that lie
+//! together are looked at together.
 //! Where [`PROBES`] buckets in a row are full, a flow in them that has ended makes room or, if none
 //! has, the least recently seen of [`DRAWN`] flows of the new flow's bucket.
 //!
@@ -17,6 +17,7 @@
 //! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
 //! few cache lines and pages however many there may be.
 
+use super::hand::Hand;
 use super::staged::{self, Staged};
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open};
 use crate::batch::{BURST, Batch, Packet};
@@ -33,7 +34,7 @@ use std::ops::Range;
 use wire::FlowKey;
 
 /// Slots of a bucket; the last has no flow.
-const LANES: u32 = 32;
+pub(super) const LANES: u32 = 32;
 
 /// The lane of a tag line that counts the flows sent on to the next bucket.
 const SENT_ON: usize = TAGS;
@@ -44,7 +45,7 @@ const PROBES: u32 = 8;
 /// Flows among which the least recently seen makes room.
 const DRAWN: u32 = 4;
 
-/// Buckets ahead of the one that lets flows go, whose flows are asked for.
+/// Buckets ahead of the hand whose flows are asked for.
 const HAND_AHEAD: u32 = 4;
 
 /// Buckets ahead of the sweep whose flows are asked for.
@@ -80,8 +81,7 @@ pub struct Bucket {
     buckets_max: u32,
     flows: usize,
     flows_max: usize,
-    /// The bucket whose turn it is to let flows go.
-    hand: u32,
+    hand: Hand,
     wanted: Wanted,
     staged: Staged,
     scratch: Scratch,
@@ -138,7 +138,7 @@ impl Bucket {
             flows: 0,
             flows_max: flows_within(flows_max),
             wanted,
-            hand: 0,
+            hand: Hand::new(buckets_max)?,
             staged: Staged::default(),
             scratch: Scratch::default(),
         })
@@ -213,6 +213,7 @@ impl Bucket {
             tags::free_lane(line, tag)? as usize
         };
         line.0[lane] = tag;
+        self.hand.note_begun(home, lane as u32);
         self.flows += 1;
         Some(home * LANES + lane as u32)
     }
@@ -260,6 +261,7 @@ impl Bucket {
         for probe in 0..PROBES {
             if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
                 self.tags[bucket as usize].0[lane as usize] = tag;
+                self.hand.note_begun(bucket, lane);
                 self.flows += 1;
                 if probe > 0 {
                     self.send_on(home, bucket);
@@ -388,30 +390,6 @@ impl Bucket {
         best.1
     }
 
-    /// Appends the less recently seen half of the flows of a bucket, and tells how many they are.
-    fn older_half(&self, bucket: u32, clock_ms: u32, leaving: &mut Vec<u32>) -> usize {
-        let taken = self.taken(bucket);
-        let (mut ages_ms, mut sum) = ([0u32; LANES as usize], 0);
-        for lane in Lanes(taken) {
-            let age_ms = clock_ms
-                .wrapping_sub(self.entries[(bucket * LANES + lane) as usize].last_clock_ms());
-            ages_ms[lane as usize] = age_ms;
-            sum += u64::from(age_ms);
-        }
-        let count = taken.count_ones();
-        let mean_ms = (sum / u64::from(count.max(1))) as u32;
-        // A bit for each lane: which flows are old is nothing that a processor could guess.
-        let old = ages_ms
-            .iter()
-            .rev()
-            .fold(0, |old, &age_ms| old << 1 | u32::from(age_ms >= mean_ms));
-        let before = leaving.len();
-        let half = count.div_ceil(2) as usize;
-        let slots = Lanes(old & taken).map(|lane| bucket * LANES + lane);
-        leaving.extend(slots.take(half));
-        leaving.len() - before
-    }
-
     /// Buckets that may hold flows.
     fn buckets_in_use(&self) -> u32 {
         self.slots() / LANES
@@ -535,14 +513,18 @@ impl Table for Bucket {
         let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
         let mut excess = (self.flows + beginning).saturating_sub(self.flows_max);
         // One round at most: who is named leaves only when this is over.
-        for _ in 0..self.buckets_in_use() {
+        let buckets = self.buckets_in_use();
+        for _ in 0..buckets {
             if excess == 0 {
                 break;
             }
-            let left = self.older_half(self.hand, clock_ms, leaving);
-            excess = excess.saturating_sub(left);
-            self.hand = (self.hand + 1) % self.buckets_in_use();
-            self.prefetch_occupied((self.hand + HAND_AHEAD) % self.buckets_in_use());
+            let bucket = self.hand.pass(buckets);
+            let taken = self.taken(bucket);
+            let lanes = self.hand.leaving(bucket, taken, clock_ms, &self.entries);
+            leaving.extend(Lanes(lanes).map(|lane| bucket * LANES + lane));
+            excess = excess.saturating_sub(lanes.count_ones() as usize);
+            let ahead = self.hand.ahead(HAND_AHEAD, buckets);
+            self.prefetch_lanes(ahead, self.hand.looked_at(ahead, self.taken(ahead)));
         }
     }
 
@@ -614,6 +596,7 @@ impl Table for Bucket {
         self.tags.populate();
         self.entries.populate();
         self.wide.populate();
+        self.hand.populate();
         self.buckets = BUCKETS_POPULATED.min(self.buckets_max);
     }
 
@@ -650,12 +633,13 @@ impl Table for Bucket {
 
     fn memory_bytes(&self) -> usize {
         self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
+            + Hand::memory_bytes(self.buckets_max as usize)
             + self.wide.memory_bytes()
     }
 }
 
 /// The lanes whose bits are set.
-struct Lanes(u32);
+pub(super) struct Lanes(pub(super) u32);
 
 impl Iterator for Lanes {
     type Item = u32;
@@ -686,7 +670,11 @@ impl Bucket {
     }
 
     fn prefetch_occupied(&self, bucket: u32) {
-        for lane in Lanes(self.taken(bucket)) {
+        self.prefetch_lanes(bucket, self.taken(bucket));
+    }
+
+    fn prefetch_lanes(&self, bucket: u32, lanes: u32) {
+        for lane in Lanes(lanes) {
             self.entries.prefetch((bucket * LANES + lane) as usize);
         }
     }

@@ -3,6 +3,7 @@
 mod bucket;
 mod combined;
 mod double_hash;
+mod hand;
 mod linked_list;
 mod nodes;
 mod staged;
