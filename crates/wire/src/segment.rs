@@ -26,6 +26,8 @@ pub mod seen {
     pub const TIMESTAMPS: u8 = 0x20;
     /// TCP: options that the snap length cut off.
     pub const OPTIONS_CUT: u8 = 0x40;
+    /// TCP: a first SACK block within the second, which reports a duplicate (RFC 2883).
+    pub const SACK_WITHIN_SECOND: u8 = 0x80;
 }
 
 /// Details of one packet. What a packet does not have is zero.
@@ -351,6 +353,9 @@ impl Told {
                     if let Some(block) = blocks.first_chunk::<8>() {
                         told.sack = [u32_at::<0, _>(block), u32_at::<4, _>(block)];
                         told.sack_blocks = (blocks.len() / 8) as u8;
+                        if is_within_second(told.sack, blocks) {
+                            told.seen |= seen::SACK_WITHIN_SECOND;
+                        }
                     }
                 }
                 (kind::TIMESTAMPS, data) => {
@@ -366,6 +371,16 @@ impl Told {
     }
 }
 
+/// Whether the first of these SACK blocks lies within the second.
+fn is_within_second([left, right]: [u32; 2], blocks: &[u8]) -> bool {
+    let second = blocks.get(8..).and_then(|rest| rest.first_chunk::<8>());
+    second.is_some_and(|second| {
+        let from = u32_at::<0, _>(second);
+        let length = u32_at::<4, _>(second).wrapping_sub(from);
+        left.wrapping_sub(from) <= length && right.wrapping_sub(from) <= length
+    })
+}
+
 /// The bytes of a frame from `at` on; how many there were on the wire does not matter here.
 fn part(frame: &[u8], at: u32) -> Packet<'_> {
     let bytes = frame.get(at as usize..).unwrap_or_default();
@@ -377,4 +392,36 @@ fn part(frame: &[u8], at: u32) -> Packet<'_> {
 fn last<const HEADERS: usize>(headers: &[u8; HEADERS]) -> &[u8; TRANSPORT] {
     const { assert!(HEADERS >= TRANSPORT) };
     headers.last_chunk().unwrap_or(&[0; TRANSPORT])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An option with these SACK blocks.
+    fn sack(blocks: &[[u32; 2]]) -> Vec<u8> {
+        let mut option = vec![kind::SACK, 2 + 8 * blocks.len() as u8];
+        option.extend(blocks.iter().flatten().flat_map(|edge| edge.to_be_bytes()));
+        option
+    }
+
+    #[test]
+    fn a_first_sack_block_within_the_second_is_seen() {
+        let within = |blocks: &[[u32; 2]]| {
+            let told = Told::read(&sack(blocks));
+            assert_eq!(
+                (told.sack, usize::from(told.sack_blocks)),
+                (blocks[0], blocks.len())
+            );
+            told.seen & seen::SACK_WITHIN_SECOND != 0
+        };
+        assert!(within(&[[200, 300], [100, 400]]));
+        assert!(within(&[[100, 400], [100, 400]]));
+        // Sequence numbers wrap.
+        assert!(within(&[[u32::MAX - 5, 3], [u32::MAX - 9, 9], [20, 30]]));
+        assert!(!within(&[[200, 300]]));
+        assert!(!within(&[[500, 600], [100, 400], [400, 700]]));
+        assert!(!within(&[[50, 300], [100, 400]]));
+        assert!(!within(&[[200, 500], [100, 400]]));
+    }
 }

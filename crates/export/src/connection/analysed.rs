@@ -116,8 +116,8 @@ fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &[Rare; 2], which: usize) {
     side.window_max = found.window_max().map_or(0, u64::from);
     side.window_min = found.window_min().map_or(0, u64::from);
     side.window_zeros = rare.zero_windows.into();
-    side.flight_max = found.in_flight_max.into();
-    side.flight_initial = found.in_flight_initial.into();
+    side.flight_max = found.in_flight_max().map_or(0, u64::from);
+    side.flight_initial = found.in_flight_initial().map_or(0, u64::from);
     // A SYN with another number is that of another connection on the same ports.
     side.other_syn = connections > 1 && side.syns > 1;
     if let (Some(min_ns), Some(max_ns)) = (found.rtt.min_ns(), found.rtt.max_ns()) {

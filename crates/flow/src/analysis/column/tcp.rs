@@ -368,7 +368,7 @@ fn data(table: &mut impl Table) {
             })
         },
     );
-    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them."), |it, side| rare(it, side, |tcp, rare| tcp.missed_bytes(rare)));
+    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them. What lies before the first packet seen of a side does not count."), |it, side| rare(it, side, |tcp, rare| tcp.missed_bytes(rare)));
     table.sides(
         about!(
             "tcpSegmentMinimumBytes",
@@ -396,7 +396,7 @@ fn data(table: &mut impl Table) {
             })
         },
     );
-    table.sides(about!("tcpInFlightMaximumBytes", None, Number, "bytes", "cwin_max", "The most bytes sent and not yet acknowledged, as the probe saw them: the congestion window, from below."), |it, side| of(it, side, |it| number(it.in_flight_max)));
+    table.sides(about!("tcpInFlightMaximumBytes", None, Number, "bytes", "cwin_max", "The most bytes sent and not yet acknowledged, as the probe saw them: the congestion window, from below. Empty where nothing was acknowledged."), |it, side| of(it, side, |it| optional(it.in_flight_max())));
     table.sides(
         about!(
             "tcpInFlightInitialBytes",
@@ -404,9 +404,9 @@ fn data(table: &mut impl Table) {
             Number,
             "bytes",
             "cwin_ini",
-            "Bytes sent before the first of them was acknowledged: the initial window, from below."
+            "Bytes sent before the first of them was acknowledged: the initial window, from below. Empty where none was."
         ),
-        |it, side| of(it, side, |it| number(it.in_flight_initial)),
+        |it, side| of(it, side, |it| optional(it.in_flight_initial())),
     );
 }
 

@@ -33,7 +33,7 @@ use wire::tcp::flag::{ACK, FIN, PSH, RST, SYN};
 
 /// What is marked of one side: bits of [`TcpSide::marks`].
 pub mod mark {
-    /// A sequence number is known.
+    /// A packet of it was seen, and so a sequence number.
     pub const STARTED: u16 = 0x01;
     /// A SYN was seen.
     pub const SYN: u16 = 0x02;
@@ -90,6 +90,10 @@ pub mod limit {
     /// Not told: a gap was given up that had been acknowledged, and so counts as missed, which is true
     /// unless its bytes still come.
     pub(super) const MISSED: u8 = 0x80;
+    /// Not told, and no limit: where the side is in its sequence numbers is known by its peer alone.
+    pub(super) const KNOWN_BY_PEER: u8 = 0x40;
+    /// What is not told.
+    pub(super) const HIDDEN: u8 = MISSED | KNOWN_BY_PEER;
 }
 
 /// Further than this from what is expected, a sequence number is of something else: no window is
@@ -132,9 +136,9 @@ pub struct TcpSide {
     window_min: u32,
     window_max: u32,
     /// The most bytes under way, sent and not acknowledged, that the probe saw.
-    pub in_flight_max: u32,
+    in_flight_max: u32,
     /// Bytes that were sent before the first of them was acknowledged.
-    pub in_flight_initial: u32,
+    in_flight_initial: u32,
     /// Packets with ACK.
     pub acks: u32,
     /// Packets with ACK that carry neither data nor SYN, FIN or RST.
@@ -262,7 +266,7 @@ impl Tcp {
     pub const fn limits(&self) -> u8 {
         let [first, second] = &self.sides;
         let cut = (first.marks | second.marks) & mark::OPTIONS_CUT != 0;
-        let limits = (first.limits | second.limits) & !limit::MISSED;
+        let limits = (first.limits | second.limits) & !limit::HIDDEN;
         limits | if cut { limit::OPTIONS } else { 0 }
     }
 
@@ -361,7 +365,7 @@ fn steady(
     let start = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
     let length = segment.payload_length;
     if this.marks & mark::STARTED == 0 {
-        this.begin(start);
+        this.begin_seen(start, pool);
     }
     let in_sequence = start == this.next;
     if in_sequence && length > 0 {
@@ -402,9 +406,12 @@ fn open_or_reset(
     }
     let start = segment.sequence.wrapping_add(1);
     // Sent again, or late: what it begins is known.
-    let again = this.marks & mark::STARTED != 0 && this.start == start;
+    let again = this.is_known() && this.start == start;
     let crosses = flags & ACK == 0 && this.opens_at_once(peer);
     if again {
+        if flags & ACK == 0 {
+            this.ask_again(pool);
+        }
         let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
         if late {
             this.count_connection(pool);
@@ -417,7 +424,7 @@ fn open_or_reset(
                 side.marks &= !(mark::ANSWERED | mark::CLIENT | mark::HANDSHAKE);
             }
             this.count_connection(pool);
-        } else if this.marks & mark::STARTED != 0 {
+        } else if this.is_known() {
             this.restart(pool);
         }
         this.begin(start);

@@ -44,6 +44,10 @@ pub(super) fn out_of_sequence(
         }
         return;
     }
+    let end = start.wrapping_add(length);
+    if flags & FIN != 0 {
+        this.take_late_fin(end, pool);
+    }
     if length == 0 {
         // The byte before the next one, without it: is the other host alive? (RFC 9293 3.8.4.)
         if ahead == -1 && flags & (SYN | FIN) == 0 && this.acknowledged == this.next {
@@ -51,7 +55,6 @@ pub(super) fn out_of_sequence(
         }
         return;
     }
-    let end = start.wrapping_add(length);
     let from_its_syn = this.marks & mark::SYN != 0 && this.limits & limit::JUMP == 0;
     if after(this.start, start) && !from_its_syn {
         let first = std::mem::replace(&mut this.start, start);

@@ -99,6 +99,11 @@ impl SentList {
         (self.head, self.length, self.acknowledged) = (0, 0, 0);
     }
 
+    /// Whether there is none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// Adds a segment behind all others; whether it found a place of its own.
     #[inline(always)]
     pub(super) fn push(&mut self, end: u32, time_ns: i64, identification: u16) -> bool {

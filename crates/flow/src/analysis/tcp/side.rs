@@ -4,7 +4,7 @@ use super::rare::RarePool;
 use super::rtt::{RoundTrips, Smoothed};
 use super::sent::after;
 use super::span::Nanoseconds;
-use super::{DUPLICATES, TcpSide, limit, mark};
+use super::{Class, DUPLICATES, TcpSide, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
 use wire::tcp::flag::SYN;
@@ -26,7 +26,7 @@ impl TcpSide {
     /// (RFC 9293 section 3.5, figure 8).
     pub(super) fn opens_at_once(&self, peer: &Self) -> bool {
         let asks = peer.marks & (mark::CLIENT | mark::HANDSHAKE) == mark::CLIENT;
-        asks && self.marks & mark::STARTED == 0 && peer.acks == 0
+        asks && !self.is_known() && peer.acks == 0
     }
 
     /// Answers the SYN of the other side with its own.
@@ -67,8 +67,20 @@ impl TcpSide {
     pub(super) fn restart(&mut self, pool: &mut RarePool) {
         self.forget_gaps(pool);
         self.marks &= mark::LASTING;
+        self.limits &= !limit::KNOWN_BY_PEER;
         self.duplicates = 0;
         self.smoothed = Smoothed::default();
+    }
+
+    /// Its SYN comes again. Where the peer has acknowledged what was never sent, it spoke of a connection
+    /// before (RFC 9293 section 3.5.1): what that seemed to show is forgotten.
+    pub(super) fn ask_again(&mut self, pool: &mut RarePool) {
+        let answered = self.marks & mark::HANDSHAKE != 0 || self.acknowledged == self.start;
+        if !answered && self.sent.is_empty() {
+            self.fill_gaps(self.start, self.next, pool);
+            self.begin(self.start);
+            self.marks &= !mark::ACKNOWLEDGED;
+        }
     }
 
     /// Takes the options of its SYN.
@@ -93,6 +105,56 @@ impl TcpSide {
         self.acknowledged = start;
         self.sent.begin(start);
         self.marks |= mark::STARTED;
+        self.limits &= !limit::KNOWN_BY_PEER;
+    }
+
+    /// Whether it is known where its sequence numbers begin, by its own packets or its peer's.
+    pub(super) const fn is_known(&self) -> bool {
+        self.marks & mark::STARTED != 0 || self.limits & limit::KNOWN_BY_PEER != 0
+    }
+
+    /// Takes an acknowledgement in of a side of which no packet was seen yet.
+    #[inline(never)]
+    fn acknowledge_unseen(&mut self, number: u32, pool: &mut RarePool) {
+        if self.limits & limit::KNOWN_BY_PEER == 0 {
+            (self.start, self.next, self.acknowledged) = (number, number, number);
+            self.sent.begin(number);
+            self.marks |= mark::ACKNOWLEDGED;
+            self.limits |= limit::KNOWN_BY_PEER;
+        } else if (1..super::JUMP).contains(&number.wrapping_sub(self.next).cast_signed()) {
+            let from = std::mem::replace(&mut self.next, number);
+            self.acknowledged = number;
+            self.add_gap(from, number, pool);
+        }
+    }
+
+    /// Its first packet that is seen, at `start`. What its peer has acknowledged before that, or is yet
+    /// to, was under way when the capture began.
+    #[inline(never)]
+    pub(super) fn begin_seen(&mut self, start: u32, pool: &mut RarePool) {
+        let known = self.limits & limit::KNOWN_BY_PEER != 0;
+        if known && after(self.next, start) {
+            self.marks |= mark::STARTED;
+            self.limits &= !limit::KNOWN_BY_PEER;
+            return;
+        }
+        if known {
+            self.fill_gaps(self.start, self.next, pool);
+            self.marks &= !mark::ACKNOWLEDGED;
+        }
+        self.begin(start);
+    }
+
+    /// A FIN behind `end` that was overtaken: the sequence number that it takes is no data.
+    #[inline(never)]
+    pub(super) fn take_late_fin(&mut self, end: u32, pool: &mut RarePool) {
+        let behind = end.wrapping_add(1);
+        if self.fill_gaps(end, behind, pool) == 1 && self.next == behind {
+            self.next = end;
+            if self.acknowledged == behind {
+                self.acknowledged = end;
+            }
+        }
     }
 
     /// Takes the window that it tells; scaled, if both sides do that.
@@ -144,9 +206,7 @@ impl TcpSide {
         pool: &mut RarePool,
     ) {
         if self.marks & mark::STARTED == 0 {
-            self.begin(number);
-            self.marks |= mark::ACKNOWLEDGED;
-            return;
+            return self.acknowledge_unseen(number, pool);
         }
         let mut answers_fin_alone = false;
         if self.marks & mark::FIN != 0 && number == self.next.wrapping_add(1) {
@@ -177,13 +237,27 @@ impl TcpSide {
             self.smoothed.add(rtt_ns);
         }
         if after(number, self.next) {
-            // Never seen, and delivered: a gap that stays.
-            let from = std::mem::replace(&mut self.next, number);
-            self.add_gap(from, number, pool);
+            self.miss(number, pool);
         }
         if self.marks & mark::RECOVERS != 0 {
             self.recover(pool);
         }
+    }
+
+    /// What is acknowledged up to `number` was never seen.
+    #[inline(never)]
+    fn miss(&mut self, number: u32, pool: &mut RarePool) {
+        let from = std::mem::replace(&mut self.next, number);
+        let has_no_data = self.start == from && self.marks & mark::SYN == 0;
+        if has_no_data && number == from.wrapping_add(1) {
+            // Its packets so far had no data, and were sent from before what the peer has: they asked
+            // whether it is alive.
+            self.begin(number);
+            self.note(pool, |rare| rare.anomalies.count(Class::FlowControl));
+            return;
+        }
+        // Delivered: a gap that stays.
+        self.add_gap(from, number, pool);
     }
 
     #[inline(never)]
@@ -238,11 +312,13 @@ impl TcpSide {
     }
 
     /// Counts the SACK blocks that it sends. (A duplicate is reported in the first one, below what
-    /// is acknowledged.)
+    /// is acknowledged or within the second: RFC 2883 section 4.)
     #[inline(never)]
     pub(super) fn count_sack(&mut self, segment: &Segment, pool: &mut RarePool) {
         let [_, right] = segment.sack;
-        let duplicate = segment.tcp_flags & SYN == 0 && !after(right, segment.acknowledgement);
+        let below = !after(right, segment.acknowledgement);
+        let duplicate =
+            segment.tcp_flags & SYN == 0 && (below || segment.has(seen::SACK_WITHIN_SECOND));
         self.note(pool, |rare| {
             rare.sack_blocks = rare.sack_blocks.saturating_add(segment.sack_blocks.into());
             rare.duplicates_reported = rare.duplicates_reported.saturating_add(duplicate.into());
@@ -265,6 +341,19 @@ impl TcpSide {
     #[must_use]
     pub fn segment_min(&self) -> Option<u16> {
         (self.segment_max > 0).then(|| u16::MAX - self.segment_min)
+    }
+
+    /// The most bytes under way, if anything was acknowledged: what nobody answers where the probe
+    /// sees it is not under way for that.
+    #[must_use]
+    pub fn in_flight_max(&self) -> Option<u32> {
+        (self.marks & mark::ACKNOWLEDGED != 0).then_some(self.in_flight_max)
+    }
+
+    /// Bytes that were sent before the first of them was acknowledged, likewise.
+    #[must_use]
+    pub fn in_flight_initial(&self) -> Option<u32> {
+        (self.marks & mark::ACKNOWLEDGED != 0).then_some(self.in_flight_initial)
     }
 
     /// Round trips of its data.

@@ -1,5 +1,6 @@
 //! The analysis of TCP against conversations with known truth.
 
+mod edges;
 mod gaps;
 
 use super::anomaly::CLASSES;
@@ -7,7 +8,7 @@ use super::conversation::{Conversation, Faults, Frames, Judges, MS, Random, Read
 use super::{Anomalies, Class, Rare, RarePool, Tcp, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
-use wire::tcp::flag::{ACK, FIN, SYN};
+use wire::tcp::flag::{ACK, FIN, RST, SYN};
 
 /// Classes as they are (rows) and as they were judged, of packets that are out of sequence.
 type Confusion = [[u64; CLASSES]; CLASSES];

@@ -33,6 +33,8 @@ enum Event {
 #[derive(Debug, Default)]
 struct Truth {
     came: BTreeSet<u32>,
+    /// Whether a packet of the client came.
+    has_begun: bool,
     first: Option<u32>,
     highest: u32,
     acknowledged: u32,
@@ -45,6 +47,11 @@ impl Truth {
     fn take(&mut self, event: Event) {
         match event {
             Event::Data(from, units) => {
+                if !self.has_begun && from >= self.acknowledged {
+                    // What was acknowledged before, or is yet to be, was under way when all began.
+                    (self.first, self.acknowledged) = (Some(from), 0);
+                }
+                self.has_begun = true;
                 let again = (from..from + units).filter(|unit| self.came.contains(unit));
                 let again = again.count() as u32;
                 self.counts.unique_bytes += u64::from((units - again) * UNIT);
@@ -82,6 +89,7 @@ fn records(base: u32, has_syn: bool, events: &[Event]) -> Vec<(Counts, Counts, u
     let (mut payload, mut ended) = (0, Vec::new());
     if has_syn {
         truth.take(Event::Acknowledgement(0));
+        truth.has_begun = true;
         let syn = segment(base.wrapping_sub(1), 0, SYN, 0, 1000);
         tcp.count(0, 0, &syn, &mut pool);
         let answer = segment(49, base, SYN | ACK, 0, 1000);
