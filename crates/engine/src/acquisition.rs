@@ -81,6 +81,8 @@ struct Acquiring<'a> {
     writer: BufferWriter,
     acquisition: Acquisition,
     live: bool,
+    /// Whether others read the same packets: who reads the buffer says when to stop.
+    shared: bool,
     options: &'a Options,
     number: usize,
 }
@@ -112,6 +114,7 @@ pub(crate) fn run(
             writer,
             acquisition,
             live,
+            shared: same_packets,
             options,
             number,
         });
@@ -180,7 +183,8 @@ impl Acquiring<'_> {
         let mut due = Instant::now();
         let (mut rounds, mut stopping) = (0u32, false);
         loop {
-            if !stopping && (self.options.stop.is_requested() || self.writer.is_stopped()) {
+            let asked = self.options.stop.is_requested() && !self.shared;
+            if !stopping && (asked || self.writer.is_stopped()) {
                 stopping = true;
                 self.port.stop();
                 if !self.live {

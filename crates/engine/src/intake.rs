@@ -446,6 +446,11 @@ impl Intake {
         self.clock.now_ms()
     }
 
+    /// Packets read so far.
+    pub(crate) const fn received(&self) -> u64 {
+        self.books.received.packets
+    }
+
     /// The link types met that flowatch does not read, as libpcap numbers them.
     #[must_use]
     pub fn unknown_links(&self) -> &[u16] {

@@ -23,6 +23,7 @@ pub mod schedule;
 mod sending;
 pub mod steer;
 mod thread;
+mod together;
 mod wiring;
 
 pub use acquisition::{Acquisition, AcquisitionReport, When};

@@ -50,6 +50,7 @@ fn work(
     let mut intake = Intake::new(&options.meter, options.decapsulate);
     let mut counting = Counting::default();
     let mut receiver = Receiver {
+        together: None,
         port,
         live,
         stop: &options.stop,

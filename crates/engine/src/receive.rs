@@ -7,6 +7,7 @@ use crate::options::{Seat, Stop};
 use crate::pace::Pace;
 use crate::progress::{Progress, QueueProgress};
 use crate::report::QueueReport;
+use crate::together::Attendance;
 use port::{Burst, Port, PortError, Received};
 
 /// Bursts between two looks at the clock of the progress, where packets come fast.
@@ -39,6 +40,17 @@ pub(crate) trait Handler {
     /// Now and then: progress, and records that wait.
     fn now_and_then(&mut self, intake: &Intake);
 
+    /// Nothing behind so many packets is to be counted.
+    fn end_behind(&mut self, packets: u64) {
+        let _ = packets;
+    }
+
+    /// Whether all that is to be counted is.
+    fn has_ended(&self, intake: &Intake) -> bool {
+        let _ = intake;
+        false
+    }
+
     /// The books so far.
     fn books(&self, intake: &Intake) -> Books {
         intake.books()
@@ -53,6 +65,8 @@ pub(crate) struct Receiver<'a> {
     pub(crate) progress: &'a Progress,
     /// Where this thread's figures go, if its packets are counted by it.
     pub(crate) place: Option<&'a QueueProgress>,
+    /// Those that read the same packets.
+    pub(crate) together: Option<Attendance<'a>>,
 }
 
 /// What a port told besides packets.
@@ -76,10 +90,18 @@ impl Receiver<'_> {
         loop {
             if !stopping && self.stop.is_requested() {
                 stopping = true;
-                self.port.stop();
-                if !self.live {
-                    break;
+                if let Some(together) = &mut self.together {
+                    handler.end_behind(together.stop_behind(intake.received()));
+                } else {
+                    self.port.stop();
+                    if !self.live {
+                        break;
+                    }
                 }
+            }
+            if handler.has_ended(intake) {
+                self.port.stop();
+                break;
             }
             match handler.receive(intake, &mut *self.port).await {
                 Ok(Received::Burst(())) => {
@@ -107,6 +129,9 @@ impl Receiver<'_> {
                 self.stop.look_at_clock();
                 self.publish(intake, handler);
             }
+        }
+        if let Some(together) = &mut self.together {
+            together.end(intake.received());
         }
         told
     }

@@ -12,6 +12,7 @@ use crate::receive::{Handler, Receiver};
 use crate::report::{Report, Worked};
 use crate::steer::Steer;
 use crate::thread::{join, start};
+use crate::together::Together;
 use flow::{Batch, InFrames, Meter};
 use port::{Burst, Port};
 use std::thread;
@@ -34,6 +35,7 @@ pub(crate) fn run(
     };
     let ports = input.ports.len();
     let overhearings = Overhearing::of_all(options, ports, shares == 1)?;
+    let together = (shares > 1).then(|| Together::new(shares));
     thread::scope(|scope| {
         let mut threads = Vec::new();
         let tables = meters.into_iter().zip(overhearings);
@@ -42,6 +44,7 @@ pub(crate) fn run(
             let work = Work {
                 number,
                 shares,
+                together: together.as_ref(),
                 overhearing,
                 live: input.live,
                 options,
@@ -61,6 +64,7 @@ struct Work<'a> {
     number: usize,
     /// Into how many shares the flows are divided, of which this thread keeps its own.
     shares: usize,
+    together: Option<&'a Together>,
     overhearing: Overhearing,
     live: bool,
     options: &'a Options,
@@ -86,6 +90,7 @@ impl Work<'_> {
             batch: Batch::default(),
             share: Batch::default(),
             place,
+            end: u64::MAX,
         };
         let mut receiver = Receiver {
             port,
@@ -93,6 +98,7 @@ impl Work<'_> {
             stop: &self.options.stop,
             progress: self.progress,
             place: place.filter(|_| counts_packets),
+            together: self.together.map(Together::attend),
         };
         let mut told = alone(receiver.run(&mut intake, &mut counting, pace));
         told.faults.extend(seat.fault.clone());
@@ -128,11 +134,22 @@ struct Counting<'a> {
     /// The packets of the batch that are this thread's, where threads share an input.
     share: Batch,
     place: Option<&'a QueueProgress>,
+    /// Packets to be read, its own or not.
+    end: u64,
 }
 
 impl Handler for Counting<'_> {
     async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
         self.batch.clear();
+        let left = self.end.saturating_sub(intake.received());
+        let count = burst
+            .frames
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let burst = &Burst {
+            frames: &burst.frames[..count],
+            ..*burst
+        };
         intake.read(burst, &mut self.batch);
         let payloads = InFrames(burst.frames);
         self.overhearing.listen(&self.batch, 0, &payloads);
@@ -168,6 +185,14 @@ impl Handler for Counting<'_> {
             self.meter.advance_idle(intake.tick(), &mut self.records);
         }
         self.meter.flush(&mut self.records);
+    }
+
+    fn end_behind(&mut self, packets: u64) {
+        self.end = packets;
+    }
+
+    fn has_ended(&self, intake: &Intake) -> bool {
+        intake.received() >= self.end
     }
 
     fn now_and_then(&mut self, intake: &Intake) {

@@ -66,6 +66,7 @@ impl Sender<'_> {
             overflow: Count::default(),
         };
         let mut receiver = Receiver {
+            together: None,
             port: self.port,
             live: self.live,
             stop: &self.options.stop,

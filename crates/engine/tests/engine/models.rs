@@ -2,9 +2,9 @@
 //! books, whatever the number of threads.
 
 use crate::runs;
-use engine::{Books, Model, Options};
+use engine::{Books, Model, Options, Stop};
 use flow::{MeterOptions, Record, Timeouts};
-use port::Port;
+use port::{Burst, Counters, MemoryPort, Port, PortError, Received};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -34,6 +34,59 @@ fn run(
     let same_packets = ports.len() > 1;
     let ran = runs::run(&options, ports, same_packets, false);
     (ran.records, ran.report.books)
+}
+
+/// A port that has the run stopped when it has handed over so many bursts.
+struct Stopping {
+    port: MemoryPort,
+    bursts: usize,
+    stop: Stop,
+}
+
+impl Port for Stopping {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        match self.bursts.checked_sub(1) {
+            Some(left) => self.bursts = left,
+            None => self.stop.request(),
+        }
+        self.port.receive()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.port.counters()
+    }
+
+    fn name(&self) -> &str {
+        self.port.name()
+    }
+}
+
+#[test]
+fn threads_that_share_an_input_stop_behind_the_same_packet() {
+    let packets: Vec<(u8, i64)> = (0..300_000)
+        .map(|at| ((at % 251) as u8, 1_700_000_000_000_000_000 + at * 1000))
+        .collect();
+    let memory = runs::memory(&packets);
+    for bursts in [0, 1, 40, 300] {
+        let options = Options::default();
+        let stopping = |bursts| Stopping {
+            port: memory.clone(),
+            bursts,
+            stop: options.stop.clone(),
+        };
+        let ports = [bursts, usize::MAX, usize::MAX].map(|bursts| Box::new(stopping(bursts)) as _);
+        let ran = runs::run(&options, ports.into(), true, false);
+        let read = ran.report.books.received.packets as usize;
+        assert!(read > 0, "{bursts} bursts");
+        let (records, books) = run(
+            &packets[..read],
+            Model::RunToCompletion,
+            1,
+            1,
+            Timeouts::default(),
+        );
+        assert_eq!((ran.records, ran.report.books), (records, books));
+    }
 }
 
 proptest! {
