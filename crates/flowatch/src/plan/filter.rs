@@ -27,14 +27,24 @@ pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<Str
             "'{file}' is a file, and no filter: give each file its own -r, as in -r {file}"
         ));
     }
-    if let Source::Files(inputs) = source
-        && let Some(word) = asks_the_kernel(&expression)
-        && let Some(input) = inputs.iter().find(|input| !tells_direction(input))
-    {
-        return Err(format!(
-            "filter '{expression}': {word} matches packets of interfaces alone; {input} does not tell it, and nothing \
-             would match"
-        ));
+    if let Some(word) = asks_the_kernel(&expression) {
+        match source {
+            Source::Live(_) => {
+                return Err(format!(
+                    "filter '{expression}': {word} is known to the kernel alone, and flowatch filters what is in the \
+                     frames; tell them apart by address, as in 'ether src 02:00:00:00:00:01', or read what tcpdump \
+                     lets through: tcpdump -i eth0 -w - {word} | flowatch watch -r -"
+                ));
+            }
+            Source::Files(inputs) => {
+                if let Some(input) = inputs.iter().find(|input| !tells_direction(input)) {
+                    return Err(format!(
+                        "filter '{expression}': {word} is not known of packets of {input}, and nothing would match; \
+                         captures of Linux' cooked links (tcpdump -i any) tell it"
+                    ));
+                }
+            }
+        }
     }
     Ok(Some(expression))
 }

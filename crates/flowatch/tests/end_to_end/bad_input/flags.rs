@@ -38,7 +38,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 
 #[test]
 fn flags_that_contradict_each_other_are_told_apart() {
-    const CASES: [(&str, &[&str]); 40] = [
+    const CASES: [(&str, &[&str]); 41] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
@@ -127,13 +127,17 @@ fn flags_that_contradict_each_other_are_told_apart() {
         ),
         (
             "-r EXAMPLE inbound",
-            &[
-                "inbound matches packets of interfaces alone",
-                "example.pcap",
-            ],
+            &["inbound is not known of packets of", "example.pcap"],
         ),
-        ("-r EXAMPLE tcp and not outbound", &["outbound matches"]),
-        ("-r EXAMPLE ifindex 3", &["ifindex matches"]),
+        (
+            "-r EXAMPLE tcp and not outbound",
+            &["outbound is not known"],
+        ),
+        ("-r EXAMPLE ifindex 3", &["ifindex is not known"]),
+        (
+            "-i lo udp and inbound",
+            &["inbound is known to the kernel alone", "tcpdump -i"],
+        ),
         (
             "-r EXAMPLE EXAMPLE EXAMPLE",
             &["is a file, and no filter", "its own -r", "-r /"],
