@@ -73,6 +73,29 @@ fn a_sorted_buffer_gives_the_same_flows() {
     }
 }
 
+/// However long the buffer holds: packets of a slow link that lie in it together are sorted only with
+/// those that come about the same time.
+#[test]
+fn sorting_ends_no_flow_that_goes_on() {
+    let packets: Vec<(u8, i64)> = (0..60_000)
+        .map(|at| {
+            (
+                (at % 100) as u8,
+                1_700_000_000_000_000_000 + at * 10_000_000,
+            )
+        })
+        .collect();
+    let memory = runs::memory(&packets);
+    let run = |sort_bytes| {
+        let port = vec![Box::new(memory.clone()) as Box<dyn Port>];
+        let options = options(Model::RunToCompletion, sort_bytes, When::Polled);
+        runs::run(&options, port, false, false)
+    };
+    let (plain, sorted) = (run(0), run(16 << 20));
+    assert_eq!(sorted.records.len(), plain.records.len());
+    assert_eq!(sorted.report.books, plain.report.books);
+}
+
 /// A link that hands its frames over as fast as they are taken, each burst with one time.
 struct Flood {
     frames: MemoryPort,

@@ -46,7 +46,8 @@ pub(crate) struct EngineArguments {
     pub(crate) acquisition: Option<When>,
 
     /// Sort the buffer by flow within so many bytes, or what there is of them, before it is
-    /// processed: the state of a flow is touched while it is in the cache.
+    /// processed: the state of a flow is touched while it is in the cache. Packets of more than
+    /// 0.1 s are not sorted together; flows may end so much before their idle time-out.
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "buffer", help_heading = "Acquisition")]
     pub(crate) sort_buffer: Option<u64>,
 }

@@ -56,17 +56,21 @@ pub(super) struct Order {
     places: Vec<Place>,
 }
 
+/// Frames are sorted among those of so much time: what comes late by that cannot end many flows early.
+const SPAN_NS: u64 = 100_000_000;
+
 /// Frames ahead of the one at hand whose headers are asked for.
 const AHEAD: usize = 16;
 /// Behind the ports of TCP and UDP in a plain frame of IPv4.
 const PORTS_END: usize = 38;
 
 impl Order {
-    /// Orders the frames of `blocks`.
+    /// Orders the frames of `blocks`, those of each [`SPAN_NS`] among themselves.
     pub(super) fn sort(&mut self, blocks: &[Block]) {
         self.keys.clear();
         self.places.clear();
         let mut arrival = 0u32;
+        let (mut span, mut begun_ns) = (0, None);
         for (block, place) in blocks.iter().zip(0u32..) {
             for index in 0..block.frames.len() {
                 if index + AHEAD < block.frames.len() {
@@ -75,7 +79,16 @@ impl Order {
                     hw::prefetch::ahead(ahead, 0);
                     hw::prefetch::ahead(ahead, PORTS_END);
                 }
-                let hash = flow_hash(block.link, &block.frame(index));
+                let arrived = block.frame(index);
+                // The clock may go back, too.
+                let passed_ns = arrived
+                    .time_ns
+                    .abs_diff(*begun_ns.get_or_insert(arrived.time_ns));
+                if passed_ns > SPAN_NS {
+                    self.keys[span..].sort_unstable_by_key(|&(key, _)| key);
+                    (span, begun_ns) = (self.keys.len(), Some(arrived.time_ns));
+                }
+                let hash = flow_hash(block.link, &arrived);
                 let frame = index as u32;
                 let place = Place {
                     block: place,
@@ -86,7 +99,7 @@ impl Order {
                 arrival = arrival.wrapping_add(1);
             }
         }
-        self.keys.sort_unstable_by_key(|&(key, _)| key);
+        self.keys[span..].sort_unstable_by_key(|&(key, _)| key);
         self.places
             .extend(self.keys.iter().map(|&(_, place)| place));
     }
