@@ -17,6 +17,8 @@ use std::time::Instant;
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) exporter: Box<dyn Exporter>,
+    /// Whether it is standard output, whose reader may leave when it has seen enough, as `head` does.
+    pub(crate) is_standard: bool,
 }
 
 /// What a collector does with records.
@@ -52,12 +54,25 @@ pub(crate) struct Collected {
     pub(crate) top: Vec<Record>,
     /// Faults of outputs.
     pub(crate) faults: Vec<String>,
-    /// Whether a reader of an output has gone.
+    /// Whether the reader of standard output has gone.
     pub(crate) reader_gone: bool,
     /// Each output.
     pub(crate) outputs: Vec<Written>,
     /// Records of one flow from two queues that became one.
     pub(crate) merged: u64,
+}
+
+impl Collected {
+    /// Charges records that found the way to the outputs full to the one that it led to, if there was
+    /// but one: how many are left.
+    pub(crate) fn charge(&mut self, records_lost: u64) -> u64 {
+        let [output] = &mut self.outputs[..] else {
+            return records_lost;
+        };
+        output.lost += records_lost;
+        output.too_slow += records_lost;
+        0
+    }
 }
 
 /// Where records go.

@@ -11,7 +11,7 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
-use export::{ExportError, ExportOptions};
+use export::{ExportError, ExportOptions, Target};
 use flow::Meter;
 use port::af_packet::{self, Wait};
 use port::{Limit, Port, PortError, SnapLengths};
@@ -102,11 +102,12 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         duration: plan.duration,
     };
     let ran = run.carry_out(input, meters, collector, reporter);
-    let (report, collected) = match (ran.report, ran.collected) {
+    let (report, mut collected) = match (ran.report, ran.collected) {
         (Ok(Ok(report)), Ok(collected)) => (report, collected),
         (Ok(Err(error)), _) => return failed(&error.to_string()),
         _ => return failed("a thread panicked: please report this"),
     };
+    let records_lost = collected.charge(ran.records_lost);
     for fault in report
         .faults
         .iter()
@@ -115,10 +116,10 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     {
         complain(fault);
     }
-    if let Err(error) = say(&plan, &report, &collected, ran.records_lost) {
+    if let Err(error) = say(&plan, &report, &collected, records_lost) {
         return failed(&error.to_string());
     }
-    exit_code(&plan, &report, &collected, ran.records_lost)
+    exit_code(&plan, &report, &collected, records_lost)
 }
 
 /// What the threads of a run have alike.
@@ -327,6 +328,7 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             Ok(Output {
                 name: spec.to_string(),
                 exporter: export::open(spec, &schema, &options)?,
+                is_standard: spec.target == Target::StandardOutput,
             })
         })
         .collect()

@@ -81,7 +81,7 @@ impl Writer {
         let lost = exporter.lost();
         if let Err(error) = result {
             let text = error.to_string();
-            if error.is_broken_pipe() {
+            if error.is_broken_pipe() && self.output.is_standard {
                 self.reader_gone = true;
             } else if !self.faults.contains(&text) {
                 if let Ok(mut told) = self.watched.told.lock() {
@@ -260,6 +260,7 @@ mod tests {
         let output = Output {
             name: "slow".to_owned(),
             exporter,
+            is_standard: false,
         };
         let (_records, returned) = engine::channel(1, false);
         let writer = Writer::new(output, &watched);

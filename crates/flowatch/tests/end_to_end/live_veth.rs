@@ -304,6 +304,8 @@ fn records_that_an_output_is_too_slow_for_are_in_the_lines_of_progress() {
     let summary = Summary::balanced(&outcome);
     let lost = summary.number("/records_lost");
     assert!((told.get()..=FLOOD).contains(&lost), "{lost}: {outcome:?}");
+    assert_eq!(summary.number("/outputs/0/lost"), lost, "{outcome:?}");
+    assert!(summary.number("/outputs/0/too_slow") > 0, "{outcome:?}");
 }
 
 #[test]

@@ -214,6 +214,29 @@ fn bytes_in(path: &Path) -> u64 {
     entries.map(|entry| bytes_in(&entry.path())).sum()
 }
 
+/// Who closes standard output has seen enough; who leaves a pipe that was asked for by name has not.
+#[test]
+fn a_pipe_whose_reader_leaves_loses_records_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = named_pipe(directory.path());
+    let mut command = watch(&format!("-q --summary json -o json:{} -r", pipe.display()));
+    let running = Running::start(command.arg(&captures::busy().path));
+    let mut reader = BufReader::new(fs::File::open(&pipe).unwrap());
+    reader.read_line(&mut String::new()).unwrap();
+    drop(reader);
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("nobody reads it any more"),
+        "{outcome:?}"
+    );
+    let summary = Summary::balanced(&outcome);
+    let [written, lost] = ["written", "lost"].map(|it| summary.number(&format!("/outputs/0/{it}")));
+    assert!(lost > 0, "{outcome:?}");
+    assert_eq!(written + lost, summary.number("/flows"));
+    assert_eq!(lost, summary.number("/records_lost"));
+}
+
 /// Of a file nothing is lost, however slow a reader is: the other output is complete first.
 #[test]
 fn a_slow_reader_of_one_output_loses_nothing_of_a_capture() {
