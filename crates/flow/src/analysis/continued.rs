@@ -304,6 +304,7 @@ mod tests {
             query: Some("A.example".into()),
             query_type: Some(1),
             response_code: Some(0),
+            answers: Some(1),
             responses: 1,
             half: half(7, 0, 4000),
             ..DnsRecord::default()

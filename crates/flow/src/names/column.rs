@@ -225,13 +225,13 @@ columns! {
             = |r| text(r.dns.as_ref().map(|d| &d.query));
         "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
             = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
-        "dnsResponseCode" Number "" [] "" "Response code of the response to that question (where no query was seen, of the flow's first response), with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN."
+        "dnsResponseCode" Number "" [] "" "Response code of the response to that question (where no query was seen, of the flow's first response), with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN. Empty where the record with these bits may be in a part of the response that could not be read."
             = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
         "dnsAnswerCount" Number "records" [] "" "Answers in that response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1); 0 of an update (RFC 2136)."
             = |r| number(r.dns.as_ref().and_then(|d| d.answers));
-        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two; of more than 32, or than fit into 320 bytes, the first ones, marked in namesCut."
+        "dnsAnswerAddresses" Text "" [] "" "IPv4 and IPv6 addresses among these answers (A, RFC 1035 section 3.4.1; AAAA, RFC 3596 section 2.2), a comma between two; of more than 32, or than fit into 320 bytes or were captured, the first ones, marked in namesCut."
             = |r| text(r.dns.as_ref().map(|d| &d.addresses));
-        "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers (RFC 1035 section 4.1.3)."
+        "dnsTtlMinimumSeconds" Number "seconds" [] "" "The least time to live of these answers (RFC 1035 section 4.1.3); empty where one could not be read."
             = |r| number(r.dns.as_ref().and_then(|d| d.ttl_s));
         "dnsLatencySeconds" Real "seconds" [] "" "From the flow's first query, which may be in the record before, to that response."
             = |r| seconds(r.dns.as_ref().and_then(|d| d.latency_ns));

@@ -68,31 +68,50 @@ impl Reader {
         let Some(message) = rest.get(..length) else {
             return Verdict::More;
         };
-        if length >= Header::LENGTH && !self.read_dns(cut, state, segment, message) {
+        if length >= Header::LENGTH && !self.read_dns(cut, state, segment, message, false) {
             return Verdict::Close;
         }
         Verdict::Used(2 + length)
     }
 
-    /// Reads a message; false where it is none.
+    /// Reads a message, perhaps one whose end was not captured; false where it is none.
     pub(super) fn read_dns(
         &mut self,
         cut: &mut Cut,
         state: &mut DnsState,
         segment: &Segment<'_>,
         bytes: &[u8],
+        is_cut: bool,
     ) -> bool {
         let Some(header) = Header::read(bytes) else {
+            if is_cut && bytes.len() < Header::LENGTH {
+                cut.add(Cut::SNAP_LENGTH);
+            }
             return false;
         };
         // Where it is: it is more than a kilobyte.
         if header.is_response {
-            if let Some(message) = &Message::read(bytes) {
-                self.note_dns_response(cut, state, segment, message);
+            match &Message::read(bytes) {
+                Some(message) => {
+                    if is_cut && !message.whole {
+                        cut.add(Cut::SNAP_LENGTH);
+                    }
+                    self.note_dns_response(cut, state, segment, message);
+                }
+                // Its question was not captured: it may still be told to be the answer, by its id.
+                None if is_cut => {
+                    cut.add(Cut::SNAP_LENGTH);
+                    self.note_dns_response(cut, state, segment, &Message::of_header(header));
+                }
+                None => {}
             }
         } else {
             if state.queries == 0 {
-                self.note_first_query(cut, state, segment, header.id, &Message::read(bytes));
+                let message = &Message::read(bytes);
+                if is_cut && message.is_none() {
+                    cut.add(Cut::SNAP_LENGTH);
+                }
+                self.note_first_query(cut, state, segment, header.id, message);
             }
             state.queries = state.queries.saturating_add(1);
         }
@@ -171,7 +190,8 @@ impl Reader {
                 state.has_latency = true;
             }
             self.note_question(cut, state, message);
-            state.response_code = message.response_code;
+            state.has_code = message.response_code.is_some();
+            state.response_code = message.response_code.unwrap_or(0);
             // Of an update the second count is that of its prerequisites (RFC 2136 section 2.2).
             let is_update = message.header.opcode == OPCODE_UPDATE;
             state.answers = if is_update {
@@ -262,7 +282,7 @@ impl Reader {
             half: (answered != (state.queries > 0)).then_some(half),
             query: self.texts.take(state.query),
             query_type: state.has_query.then_some(state.query_type),
-            response_code: answered.then_some(state.response_code),
+            response_code: state.has_code.then_some(state.response_code),
             answers: answered.then_some(state.answers),
             addresses: self.texts.take(state.addresses),
             ttl_s: state.has_ttl.then_some(state.ttl_s),

@@ -204,9 +204,11 @@ impl Reader {
     fn datagram(&self, segment: &Segment<'_>) -> Datagram {
         let payload = segment.payload;
         if dns::is_port(segment.source_port, segment.destination_port) {
+            let header = wire::app::dns::Header::LENGTH;
+            let is_cut = payload.len() < header && segment.payload_length as usize >= header;
             match wire::app::dns::Header::read(payload) {
-                Some(_) => Datagram::Dns,
-                None => Datagram::Unknown,
+                None if !is_cut => Datagram::Unknown,
+                _ => Datagram::Dns,
             }
         } else if wire::app::quic::begins(payload) || negotiates(segment) {
             Datagram::Quic
@@ -249,7 +251,8 @@ impl Reader {
         }
         match state {
             State::Dns(dns) => {
-                self.read_dns(&mut common.cut, dns, segment, segment.payload);
+                let is_cut = segment.payload.len() < segment.payload_length as usize;
+                self.read_dns(&mut common.cut, dns, segment, segment.payload, is_cut);
                 true
             }
             State::Quic(quic) => self.read_quic(&mut common.cut, quic, segment),

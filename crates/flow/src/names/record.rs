@@ -129,9 +129,10 @@ pub struct DnsRecord {
     pub query: Option<NameText>,
     /// Its type.
     pub query_type: Option<u16>,
-    /// Response code of the response to it (with the bits of EDNS).
+    /// Response code of the response to it (with the bits of EDNS); none where the capture may lack
+    /// these bits.
     pub response_code: Option<u16>,
-    /// Answers in that response.
+    /// Answers in that response; none where it was not seen.
     pub answers: Option<u16>,
     /// Addresses in that response, a comma between two.
     pub addresses: Option<NameText>,
@@ -150,7 +151,7 @@ pub struct DnsRecord {
 impl DnsRecord {
     /// The query without an answer, if that is what there is.
     pub(crate) fn open_query(&self) -> Option<DnsHalf> {
-        self.half.filter(|_| self.response_code.is_none())
+        self.half.filter(|_| self.answers.is_none())
     }
 
     /// Takes the time from a query in an earlier record to the response here, if it is the answer.
@@ -160,7 +161,7 @@ impl DnsRecord {
         };
         let is_same = |here: &NameText, before: &NameText| here.eq_ignore_ascii_case(before);
         let is_answer = self.queries == 0
-            && self.response_code.is_some()
+            && self.answers.is_some()
             && query.id == response.id
             && query.asked_by == response.asked_by
             && (self.query_type.is_none() || self.query_type == before.query_type)

@@ -111,9 +111,9 @@ pub struct Message {
     pub header: Header,
     name: Name,
     question: Option<u16>,
-    /// Response code with the bits of EDNS.
-    pub response_code: u16,
-    /// The least time to live of the answers that were read.
+    /// Response code with the bits of EDNS; nothing where what could not be read may hold these bits.
+    pub response_code: Option<u16>,
+    /// The least time to live of the answers; nothing where there are none, or not all could be read.
     pub ttl_s: Option<u32>,
     addresses: [IpAddr; ADDRESSES_MAX],
     addresses_count: usize,
@@ -128,42 +128,49 @@ impl Message {
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let header = Header::read(bytes)?;
-        let mut message = Self {
-            header,
-            name: Name::EMPTY,
-            question: None,
-            response_code: u16::from(header.response_code),
-            ttl_s: None,
-            addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
-            addresses_count: 0,
-            has_more_addresses: false,
-            whole: false,
-        };
+        let mut message = Self::of_header(header);
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
         if header.counts[0] > 0 {
             read_name(bytes, &mut reader, &mut message.name)?;
             message.question = Some(reader.u16()?);
             reader.u16()?;
         }
-        message.whole = message.records(&mut reader).is_some();
+        message.records(&mut reader);
         Some(message)
     }
 
-    fn records(&mut self, reader: &mut Reader<'_>) -> Option<()> {
-        let [questions, answers, authorities, additional] = self.header.counts;
-        for _ in 1..questions.min(RECORDS_MAX) {
-            skip_name(reader)?;
-            reader.u32()?;
+    /// What the header alone tells.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_header(header: Header) -> Self {
+        Self {
+            header,
+            name: Name::EMPTY,
+            question: None,
+            response_code: (header.counts[3] == 0).then_some(u16::from(header.response_code)),
+            ttl_s: None,
+            addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
+            addresses_count: 0,
+            has_more_addresses: false,
+            whole: false,
         }
-        let records = u32::from(answers) + u32::from(authorities) + u32::from(additional);
-        for index in 0..records.min(u32::from(RECORDS_MAX)) {
-            skip_name(reader)?;
-            let kind = reader.u16()?;
-            reader.u16()?;
-            let ttl = reader.u32()?;
-            let content = reader.vector16()?;
-            if index < u32::from(answers) {
-                self.ttl_s = Some(self.ttl_s.map_or(ttl, |least| least.min(ttl)));
+    }
+
+    /// Reads the records, as far as they are there.
+    fn records(&mut self, reader: &mut Reader<'_>) {
+        let [questions, records @ ..] = self.header.counts;
+        if skip_questions(reader, questions).is_none() {
+            return;
+        }
+        let [answers, authorities, additional] = records.map(u32::from);
+        let records = answers + authorities + additional;
+        let mut least = u32::MAX;
+        let mut read = 0;
+        while read < records.min(u32::from(RECORDS_MAX))
+            && let Some((kind, ttl, content)) = record(reader)
+        {
+            if read < answers {
+                least = least.min(ttl);
                 let address = match kind {
                     record_type::A => <[u8; 4]>::try_from(content)
                         .ok()
@@ -178,10 +185,16 @@ impl Message {
                 }
             } else if kind == record_type::OPT {
                 // Upper bits of the response code (RFC 6891 section 6.1.3).
-                self.response_code |= ((ttl >> 24) as u16) << 4;
+                let low = u16::from(self.header.response_code);
+                self.response_code = Some(((ttl >> 24) as u16) << 4 | low);
             }
+            read += 1;
         }
-        (records <= u32::from(RECORDS_MAX)).then_some(())
+        self.whole = read == records;
+        self.ttl_s = (answers > 0 && read >= answers).then_some(least);
+        if self.whole && self.response_code.is_none() {
+            self.response_code = Some(u16::from(self.header.response_code));
+        }
     }
 
     fn keep_address(&mut self, address: IpAddr) {
@@ -205,6 +218,24 @@ impl Message {
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses[..self.addresses_count]
     }
+}
+
+/// Passes over the questions behind the first one.
+fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
+    for _ in 1..questions.min(RECORDS_MAX) {
+        skip_name(reader)?;
+        reader.u32()?;
+    }
+    Some(())
+}
+
+/// Type, time to live and content of the next record (RFC 1035 section 4.1.3).
+#[inline]
+fn record<'a>(reader: &mut Reader<'a>) -> Option<(u16, u32, &'a [u8])> {
+    skip_name(reader)?;
+    let kind = reader.u16()?;
+    reader.u16()?;
+    Some((kind, reader.u32()?, reader.vector16()?))
 }
 
 /// Passes over a name.
@@ -299,9 +330,37 @@ mod tests {
         assert!(message.whole && message.header.is_response);
         let (name, kind) = message.question().unwrap();
         assert_eq!((name.as_str(), kind), ("www.example.com", 1));
-        assert_eq!(message.response_code, 0x10 | 3);
+        assert_eq!(message.response_code, Some(0x10 | 3));
         assert_eq!(message.ttl_s, Some(60));
         assert_eq!(message.addresses(), ["1.2.3.4".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn what_a_missing_end_may_change_is_not_told() {
+        let bytes = response();
+        // Without the last byte: EDNS, whose record is eleven bytes, then of the second answer.
+        let edns = bytes.len() - 11;
+        for (there, code, ttl_s) in [
+            (bytes.len() - 1, None, Some(60)),
+            (edns, None, Some(60)),
+            (edns - 1, None, None),
+        ] {
+            let message = Message::read(&bytes[..there]).unwrap();
+            assert!(!message.whole && message.question().is_some());
+            assert_eq!((message.response_code, message.ttl_s), (code, ttl_s));
+        }
+        // No EDNS can follow where no additional record does.
+        let mut plain = bytes[..edns - 1].to_vec();
+        plain[11] = 0;
+        let message = Message::read(&plain).unwrap();
+        assert_eq!((message.response_code, message.ttl_s), (Some(3), None));
+        // It came, and the record behind it did not.
+        let mut more = bytes;
+        more[11] = 2;
+        let message = Message::read(&more).unwrap();
+        assert_eq!((message.whole, message.response_code), (false, Some(0x13)));
+        let header = Header::read(&more).unwrap();
+        assert_eq!(Message::of_header(header).response_code, None);
     }
 
     #[test]

@@ -220,3 +220,79 @@ fn all_addresses_of_a_response_are_told_and_remembered() {
     let resolved = names.take(&mut opened, &web).resolved;
     assert_eq!(resolved.map(|it| it.name), Some("many.example".into()));
 }
+
+/// What a flow to a resolver tells of a query and the answer to it, of which so many bytes of each
+/// were captured.
+fn dns_cut_told(query: &[u8], response: &[u8], there: usize) -> NamesRecord {
+    let mut names = names();
+    let resolver = key(17, 53);
+    let mut flow = Progress::default();
+    for (direction, message) in (0..).zip([query, response]) {
+        let time = 1_000_000 * i64::from(direction);
+        let captured = &message[..message.len().min(there)];
+        let mut packet = segment(&resolver, time, direction, 0, captured);
+        packet.payload_length = message.len() as u32;
+        names.observe(&mut flow, &packet, || resolver);
+    }
+    let record = names.take(&mut flow, &resolver);
+    check_nothing_is_held(&names);
+    record
+}
+
+#[test]
+fn of_a_dns_response_that_the_snap_length_cut_only_what_is_sure_is_told() {
+    let query = dns_of(false, 3, "many.example", 1);
+    let mut response = dns_with_addresses(1, 3);
+    let plain = response.len();
+    // EDNS, whose record has the upper bits of BADVERS.
+    response[11] = 1;
+    response.extend([0, 0, 41, 16, 0, 1, 0, 0, 0, 0, 0]);
+    let whole = dns_cut_told(&query, &response, usize::MAX);
+    assert_eq!(whole.cut, Cut::default());
+    let whole = whole.dns.unwrap();
+    assert_eq!((whole.response_code, whole.ttl_s), (Some(16), Some(60)));
+    for (there, addresses, ttl_s) in [
+        (
+            plain + 10,
+            Some("253.253.253.0,253.253.253.1,253.253.253.2"),
+            Some(60),
+        ),
+        (plain - 1, Some("253.253.253.0,253.253.253.1"), None),
+        (query.len(), None, None),
+        // Part of the question.
+        (20, None, None),
+        (12, None, None),
+    ] {
+        let record = dns_cut_told(&query, &response, there);
+        assert_eq!(record.cut, Cut::SNAP_LENGTH, "{there}");
+        let dns = record.dns.unwrap();
+        assert_eq!((dns.queries, dns.responses), (1, 1), "{there}");
+        assert_eq!(dns.query.is_some(), there > 20);
+        assert_eq!(dns.addresses.as_deref(), addresses);
+        assert_eq!((dns.response_code, dns.ttl_s), (None, ttl_s), "{there}");
+        assert_eq!((dns.answers, dns.latency_ns), (Some(3), Some(1_000_000)));
+    }
+    // Where no additional record follows, the header has all of the code.
+    response.truncate(plain);
+    (response[3], response[11]) = (3, 0);
+    let record = dns_cut_told(&query, &response, 20);
+    assert_eq!(record.dns.unwrap().response_code, Some(3));
+    let record = dns_cut_told(&query, &response, 11);
+    assert_eq!((record.dns, record.cut), (None, Cut::SNAP_LENGTH));
+}
+
+/// A first fragment has no more bytes than were captured of it.
+#[test]
+fn a_dns_response_in_fragments_is_not_cut_by_the_snap_length() {
+    let mut names = names();
+    let resolver = key(17, 53);
+    let response = dns_with_addresses(1, 3);
+    let packet = segment(&resolver, 0, 1, 0, &response[..response.len() - 8]);
+    let mut flow = Progress::default();
+    names.observe(&mut flow, &packet, || resolver);
+    let record = names.take(&mut flow, &resolver);
+    assert_eq!(record.cut, Cut::default());
+    let dns = record.dns.unwrap();
+    assert_eq!((dns.response_code, dns.ttl_s), (Some(0), None));
+    assert_eq!((dns.answers, dns.responses), (Some(3), 1));
+}
