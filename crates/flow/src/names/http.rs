@@ -167,7 +167,7 @@ impl Reader {
             content_type: self.texts.take(state.content_type),
             requests: state.requests,
             responses: state.responses,
-            first_byte_ns: state.has_first_byte.then_some(state.time.span()),
+            first_byte_ns: state.time.known_span().filter(|_| state.has_first_byte),
         }))
     }
 }

@@ -346,7 +346,7 @@ impl Names {
         }
         while let Some(evicted) = self.reader.assemblies.next_evicted() {
             if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
-                self.reader.read_evicted(flow, &evicted, segment.time_ns);
+                self.reader.read_evicted(flow, &evicted);
             }
         }
         let Some(flow) = self.flows.get_mut(handle) else {

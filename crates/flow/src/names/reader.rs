@@ -9,6 +9,7 @@ use super::state::{
     Common, DnsState, Flow, Messages, Protocol, QuicState, RtpState, State, TcpState, TlsState,
     side,
 };
+use super::tcp_stream::nothing;
 use super::text_pool::{Text, TextPool};
 use super::told::Told;
 use super::{Applications, NamesLimits, Segment, TCP_TRIES, UDP_TRIES, dns};
@@ -185,7 +186,10 @@ impl Reader {
         let given_up = tcp.protocol == Protocol::Unknown && common.packets >= TCP_TRIES;
         if given_up {
             for direction in 0..2 {
-                self.drop_assembly(common, tcp, segment, direction);
+                if self.has_gap(tcp, direction) {
+                    common.cut.add(Cut::GAP);
+                }
+                self.drop_assembly(common, tcp, direction);
             }
         }
         !closed && !given_up
@@ -273,11 +277,10 @@ impl Reader {
         match state {
             State::Unknown => {}
             State::Tcp(tcp) => {
-                let end = nothing_at(0);
                 for direction in 0..2 {
                     if tcp.sides[direction].assembly != 0 {
                         common.cut.add(Cut::GAP);
-                        self.drop_assembly(common, tcp, &end, direction);
+                        self.drop_assembly(common, tcp, direction);
                     }
                 }
                 record.tls = self.tls_record(&tcp.tls);
@@ -344,10 +347,7 @@ impl Reader {
             };
             let there = stream.contiguous().len();
             let bytes = stream.lend();
-            let segment = Segment {
-                direction,
-                ..nothing_at(0)
-            };
+            let segment = nothing(direction);
             self.read_cut_hello(&mut common.cut, &mut hello, &segment, &bytes[..there]);
             if let Some(stream) = self.assemblies.get_mut(side.assembly, direction) {
                 stream.take_back(bytes);
@@ -372,7 +372,7 @@ impl Reader {
     }
 
     /// Reads what was in a flow's buffer that had to make room for another's.
-    pub(super) fn read_evicted(&mut self, flow: &mut Flow, evicted: &Evicted, time_ns: i64) {
+    pub(super) fn read_evicted(&mut self, flow: &mut Flow, evicted: &Evicted) {
         let Flow { common, state } = flow;
         common.cut.add(Cut::ASSEMBLY);
         match state {
@@ -381,10 +381,7 @@ impl Reader {
                 if let Some(side) = tcp.sides.get_mut(usize::from(direction)) {
                     side.forget_place();
                 }
-                let segment = Segment {
-                    direction,
-                    ..nothing_at(time_ns)
-                };
+                let segment = nothing(direction);
                 self.read_what_there_is(common, tcp, &segment, &evicted.bytes);
             }
             State::Quic(quic) => {
@@ -417,21 +414,6 @@ impl Reader {
 /// Whether a datagram is Version Negotiation, which a server sends in answer to a client.
 fn negotiates(segment: &Segment<'_>) -> bool {
     segment.direction == 1 && wire::app::quic::negotiates(segment.payload)
-}
-
-/// A segment of TCP that brings nothing.
-fn nothing_at(time_ns: i64) -> Segment<'static> {
-    Segment {
-        time_ns,
-        direction: 0,
-        protocol: ip_protocol::TCP,
-        tcp_flags: 0,
-        sequence: 0,
-        source_port: 0,
-        destination_port: 0,
-        payload: &[],
-        payload_length: 0,
-    }
 }
 
 /// The addresses of the client and the server.

@@ -12,6 +12,9 @@ use wire::tcp::flag;
 pub(super) struct Nanoseconds([u8; 8]);
 
 impl Nanoseconds {
+    /// A time that is not known, in nanoseconds: no packet's.
+    pub(super) const UNKNOWN: i64 = i64::MIN;
+
     pub(super) const fn new(nanoseconds: i64) -> Self {
         Self(nanoseconds.to_ne_bytes())
     }
@@ -20,9 +23,17 @@ impl Nanoseconds {
         i64::from_ne_bytes(self.0)
     }
 
-    /// From this time to `later`; nothing where the clock went back.
+    /// From this time to `later`; nothing where the clock went back, not known where this time is not.
     pub(super) fn until(self, later: i64) -> Self {
-        Self::new(later.saturating_sub(self.get()).max(0))
+        match self.get() {
+            Self::UNKNOWN => self,
+            time => Self::new(later.saturating_sub(time).max(0)),
+        }
+    }
+
+    /// A span from a time that may not be known.
+    pub(super) fn known_span(self) -> Option<u64> {
+        (self.get() != Self::UNKNOWN).then(|| self.span())
     }
 
     /// A span, which is never less than nothing.

@@ -7,9 +7,10 @@ use super::Segment;
 use super::assembly::TCP_PIECES_MAX;
 use super::reader::Reader;
 use super::record::Cut;
-use super::state::{Common, DnsState, HttpState, Messages, Protocol, TcpState, side};
+use super::state::{Common, DnsState, HttpState, Messages, Nanoseconds, Protocol, TcpState, side};
 use std::ops::ControlFlow;
 use wire::app::{http, tls};
+use wire::ip_protocol;
 
 /// Packets for which a gap is waited out before it is given up.
 const WAIT_PACKETS: u8 = 24;
@@ -105,7 +106,7 @@ impl Reader {
         sequence: u32,
     ) {
         let direction = usize::from(segment.direction & 1);
-        self.drop_assembly(common, tcp, segment, direction);
+        self.drop_assembly(common, tcp, direction);
         let side = &mut tcp.sides[direction];
         if side.is(side::CLOSED) {
             return;
@@ -222,10 +223,11 @@ impl Reader {
             common.cut.add(Cut::ASSEMBLY);
             self.resynchronise(common, tcp, segment, sequence);
         } else if !whole || side.waited > WAIT_PACKETS {
-            if !whole {
-                common.cut.add(Cut::SNAP_LENGTH);
-            }
-            self.drop_assembly(common, tcp, segment, direction);
+            common.cut.add(match whole {
+                true => Cut::GAP,
+                false => Cut::SNAP_LENGTH,
+            });
+            self.drop_assembly(common, tcp, direction);
             tcp.sides[direction].expected = sequence.wrapping_add(segment.payload_length);
         }
     }
@@ -276,28 +278,32 @@ impl Reader {
         }
     }
 
-    /// Reads what there is of a stream that will not become whole, and lets its buffer go.
+    /// Reads what there is of a stream that will not become whole, and lets its buffer go. The packet
+    /// at hand says nothing of when it came.
     pub(super) fn drop_assembly(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
         direction: usize,
     ) {
         let handle = tcp.sides[direction].assembly;
         if let Some(stream) = self.assemblies.get_mut(handle, direction as u8) {
             let there = stream.contiguous().len();
             let bytes = stream.lend();
-            let segment = Segment {
-                direction: direction as u8,
-                ..*segment
-            };
             if there > 0 {
+                let segment = nothing(direction as u8);
                 self.read_what_there_is(common, tcp, &segment, &bytes[..there]);
             }
         }
         self.assemblies
             .release(&mut tcp.sides[direction].assembly, direction as u8);
+    }
+
+    /// Whether bytes are missing before some that wait in a direction.
+    pub(super) fn has_gap(&mut self, tcp: &TcpState, direction: usize) -> bool {
+        let handle = tcp.sides[direction].assembly;
+        let stream = self.assemblies.get_mut(handle, direction as u8);
+        stream.is_some_and(|stream| !stream.is_only(stream.contiguous().len() as u32))
     }
 
     /// Shows the next bytes of a stream to whoever reads it.
@@ -409,6 +415,21 @@ impl Reader {
             }
             _ => {}
         }
+    }
+}
+
+/// A segment that brings nothing, at no time that is known.
+pub(super) fn nothing(direction: u8) -> Segment<'static> {
+    Segment {
+        time_ns: Nanoseconds::UNKNOWN,
+        direction,
+        protocol: ip_protocol::TCP,
+        tcp_flags: 0,
+        sequence: 0,
+        source_port: 0,
+        destination_port: 0,
+        payload: &[],
+        payload_length: 0,
     }
 }
 

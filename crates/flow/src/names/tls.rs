@@ -234,7 +234,10 @@ impl Reader {
             version: has_server_hello.then_some(state.version),
             cipher: has_server_hello.then_some(state.cipher),
             resumed: is_known.then_some(state.marks.has(mark::RESUMED)),
-            setup_ns: state.marks.has(mark::SETUP).then_some(state.time.span()),
+            setup_ns: state
+                .time
+                .known_span()
+                .filter(|_| state.marks.has(mark::SETUP)),
             subject: self.texts.take(state.subject),
             issuer: self.texts.take(state.issuer),
             ..self.hello_record(&state.hello, state.marks)

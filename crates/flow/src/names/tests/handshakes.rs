@@ -255,3 +255,39 @@ fn half_a_handshake_that_does_not_go_on_is_let_go() {
     assert_eq!(talk.progress, Progress::default());
     check_nothing_is_held(&talk.names);
 }
+
+#[test]
+fn a_gap_in_a_hello_that_is_given_up_is_told_and_gives_no_set_up_time() {
+    let hello = client_hello("gap.example", 1500);
+    let end = 1 + hello.len() as u32;
+    // The second half is missing, then the first.
+    for (from, to, name) in [(0, 800, Some("gap.example")), (800, hello.len(), None)] {
+        let mut talk = Talk::new(443);
+        talk.syn(0, 0);
+        talk.syn(1, 0);
+        talk.say(0, 1 + from as u32, &hello[from..to]);
+        talk.say(1, 1, &server_hello(true));
+        let data = record(23, &[0; 40]);
+        for at in (end..).step_by(data.len()).take(60) {
+            talk.say(0, at, &data);
+        }
+        assert_eq!(talk.names.reader.assemblies.taken(), 0);
+        let record = talk.end();
+        assert_eq!(record.cut, Cut::GAP);
+        assert_eq!(name_of(&record), name);
+        let tls = record.tls.unwrap();
+        assert_eq!((tls.version, tls.setup_ns), (Some(0x0304), None));
+    }
+}
+
+#[test]
+fn a_gap_in_a_stream_that_nothing_is_known_of_is_told() {
+    let mut talk = Talk::new(9);
+    talk.syn(0, 0);
+    // The first byte is missing, and the other side goes on.
+    talk.say(0, 2, b"....");
+    for at in (1..).step_by(4).take(usize::from(TCP_TRIES)) {
+        talk.say(1, at, b"....");
+    }
+    assert_eq!(talk.end().cut, Cut::GAP);
+}

@@ -296,3 +296,49 @@ fn a_dns_response_in_fragments_is_not_cut_by_the_snap_length() {
     assert_eq!((dns.response_code, dns.ttl_s), (Some(0), None));
     assert_eq!((dns.answers, dns.responses), (Some(3), 1));
 }
+
+#[test]
+fn a_gap_in_a_request_that_is_given_up_is_told_and_gives_no_time() {
+    let request = b"POST /up HTTP/1.1\r\nHost: h.example\r\nCookie: a";
+    // The end of the head is missing, then all of it.
+    for (there, requests) in [(request.len(), 1), (0, 0)] {
+        let mut talk = Talk::new(80);
+        talk.syn(0, 0);
+        if there > 0 {
+            talk.say(0, 1, &request[..there]);
+        }
+        for at in (500..).step_by(8).take(30) {
+            talk.say(0, at, b"bodypart");
+        }
+        talk.say(1, 1, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let record = talk.end();
+        assert_eq!(record.cut, Cut::GAP);
+        let http = record.http.unwrap();
+        assert_eq!((http.requests, http.responses), (requests, 1));
+        assert_eq!(http.host.is_some(), there > 0);
+        assert_eq!(http.first_byte_ns, None);
+    }
+}
+
+#[test]
+fn a_request_that_has_made_room_gives_no_time() {
+    let limits = NamesLimits {
+        assemblies_max: 1,
+        ..NamesLimits::default()
+    };
+    let mut names = Names::new(4, &limits, Arc::default(), 1).unwrap();
+    let web = key(6, 80);
+    let [mut one, mut other] = [Progress::default(); 2];
+    let half = b"GET / HTTP/1.1\r\nHost: h.example\r\n";
+    names.observe(&mut one, &segment(&web, 1, 0, 1, half), || web);
+    names.observe(&mut other, &segment(&web, 1000, 0, 1, half), || web);
+    let packet = segment(&web, 2000, 1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
+    names.observe(&mut one, &packet, || web);
+    let record = names.take(&mut one, &web);
+    assert_eq!(record.cut, Cut::ASSEMBLY);
+    let http = record.http.unwrap();
+    assert_eq!(http.host.as_deref(), Some("h.example"));
+    assert_eq!((http.responses, http.first_byte_ns), (1, None));
+    let _ = names.take(&mut other, &web);
+    check_nothing_is_held(&names);
+}
