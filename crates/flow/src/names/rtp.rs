@@ -10,8 +10,8 @@ use wire::app::rtp::{Rtp, clock_rate, is_rtcp};
 /// session that is expected; of strangers more is asked.
 const RUN: u8 = 5;
 
-/// Jump of the sequence number after which a packet counts as out of order, not as wrapped
-/// (RFC 3550 appendix A.1).
+/// The longest jump of the sequence number, to either side: a packet beyond is none of the source, or
+/// it begins to count anew (RFC 3550 appendix A.1).
 const DROPOUT_MAX: u16 = 3000;
 
 /// Datagrams of a flow within which a source that loses packets may show a run: a source that goes
@@ -56,6 +56,10 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
             side.run += 1;
         } else if !is_late {
             side.run = 1;
+            if clock_rate(side.payload_type) != clock_rate(rtp.payload_type) {
+                side.jitter_16 = Nanoseconds::default();
+                side.is_timed = false;
+            }
             side.payload_type = rtp.payload_type;
         }
         count(side, &rtp, segment.time_ns);
@@ -69,8 +73,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
 pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
     state.sides.each_ref().map(|side| {
         (side.run >= RUN).then(|| {
-            let expected = u64::from(side.highest) - u64::from(side.first) + 1;
-            let lost = expected.saturating_sub(u64::from(side.packets));
+            let lost = expected(side).saturating_sub(u64::from(side.packets));
             Box::new(RtpRecord {
                 ssrc: side.ssrc,
                 payload_type: side.payload_type,
@@ -99,6 +102,11 @@ const fn is_late(ahead: u16) -> bool {
     ahead == 0 || ahead > u16::MAX - DROPOUT_MAX
 }
 
+/// Packets that the sequence numbers say were sent.
+fn expected(side: &RtpSide) -> u64 {
+    u64::from(side.before) + u64::from(side.highest) - u64::from(side.first) + 1
+}
+
 /// Begins the count with a packet.
 fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     *side = RtpSide {
@@ -109,6 +117,7 @@ fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
         timestamp: rtp.timestamp,
         arrival: Nanoseconds::new(time_ns),
         payload_type: rtp.payload_type,
+        is_timed: true,
         rtcp: side.rtcp,
         run: 1,
         ..RtpSide::default()
@@ -117,14 +126,23 @@ fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
 
 /// Counts a packet of the source (RFC 3550 appendices A.1, A.3 and A.8).
 fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
-    side.packets = side.packets.saturating_add(1);
     let ahead = rtp.sequence.wrapping_sub(side.highest as u16);
-    if is_late(ahead) {
-        side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
-    } else {
+    if (1..=DROPOUT_MAX).contains(&ahead) {
         side.highest = side.highest.saturating_add(u32::from(ahead));
+    } else if is_late(ahead) {
+        side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
+    } else if !begins_anew(side, rtp.sequence) {
+        return;
     }
-    if let Some(rate) = clock_rate(side.payload_type) {
+    side.packets = side.packets.saturating_add(1);
+    // Time stamps of another clock say nothing of this one's.
+    let rate = clock_rate(side.payload_type);
+    let is_timed = rtp.payload_type == side.payload_type || clock_rate(rtp.payload_type) == rate;
+    let was_timed = std::mem::replace(&mut side.is_timed, is_timed);
+    if let Some(rate) = rate
+        && is_timed
+        && was_timed
+    {
         // Difference of transit times, in nanoseconds; what the time stamps say is kept in 64 bits.
         let arrived = time_ns.saturating_sub(side.arrival.get());
         let ticks = i64::from(rtp.timestamp.wrapping_sub(side.timestamp).cast_signed());
@@ -139,6 +157,23 @@ fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     side.arrival = Nanoseconds::new(time_ns);
 }
 
+/// Whether the source counts anew from a number far off: the second of two in a row. What is expected
+/// and was lost up to there stays.
+fn begins_anew(side: &mut RtpSide, sequence: u16) -> bool {
+    if side.awaited != Some(sequence) {
+        side.awaited = Some(sequence.wrapping_add(1));
+        return false;
+    }
+    side.before = u32::try_from(expected(side)).unwrap_or(u32::MAX);
+    side.first = sequence.wrapping_sub(1);
+    side.highest = u32::from(side.first) + 1;
+    // The first of the two.
+    side.packets = side.packets.saturating_add(1);
+    side.awaited = None;
+    side.is_timed = false;
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,15 +184,24 @@ mod tests {
 
     /// What is told of PCMU, by arrival and number of 20 ms.
     fn told(packets: &[(i64, u32)]) -> Option<Box<RtpRecord>> {
+        let packets: Vec<_> = packets
+            .iter()
+            .map(|&(time_ns, number)| (time_ns, number, 0, number.wrapping_mul(160)))
+            .collect();
+        told_of(&packets)
+    }
+
+    /// The same by arrival, number, payload type and time stamp.
+    fn told_of(packets: &[(i64, u32, u8, u32)]) -> Option<Box<RtpRecord>> {
         let mut state = RtpState::default();
-        for (at, &(time_ns, number)) in packets.iter().enumerate() {
+        for (at, &(time_ns, number, payload_type, timestamp)) in packets.iter().enumerate() {
             let mut payload = if number == STUN {
                 vec![0, 1]
             } else {
-                vec![0x80, 0]
+                vec![0x80, payload_type]
             };
             payload.extend((number as u16).to_be_bytes());
-            payload.extend(number.wrapping_mul(160).to_be_bytes());
+            payload.extend(timestamp.to_be_bytes());
             payload.extend([1, 2, 3, 4]);
             let segment = Segment {
                 time_ns,
@@ -226,6 +270,83 @@ mod tests {
             let packets: Vec<_> = (0..50).map(|at| (0, at * step)).collect();
             assert_eq!(told(&packets), None, "{step}");
         }
+    }
+
+    /// What is told of a stream of such numbers, each 20 ms later: packets, lost, out of order, jitter.
+    fn restarted(numbers: &[std::ops::Range<u32>]) -> (u32, u32, u32, f64) {
+        let packets: Vec<_> = (0..)
+            .step_by(20_000_000)
+            .zip(numbers.iter().cloned().flatten())
+            .collect();
+        let told = told(&packets).unwrap();
+        let jitter = told.jitter_ns.unwrap();
+        (told.packets, told.lost, told.out_of_order, jitter)
+    }
+
+    #[test]
+    fn a_source_that_counts_anew_has_lost_nothing() {
+        for (one, other) in [
+            (1000, 10_000),
+            (1000, 40_000),
+            (1000, 62_000),
+            (30_000, 65_535),
+        ] {
+            let told = restarted(&[one..one + 100, other..other + 100]);
+            assert_eq!(told, (200, 0, 0, 0.0), "{one} to {other}");
+            let told = restarted(&[other..other + 100, one..one + 100]);
+            assert_eq!(told, (200, 0, 0, 0.0), "{other} to {one}");
+        }
+        // What was lost on either side stays lost.
+        let gaps = [1000..1100, 1102..1150, 40_000..40_050, 40_051..40_100];
+        assert_eq!(restarted(&gaps).1, 3);
+        let thrice = [1000..1100, 1101..1110, 20_000..20_100, 5..10, 12..20];
+        assert_eq!(restarted(&thrice).1, 3);
+        // One of the old numbers comes between.
+        let told = restarted(&[1000..1100, 40_000..40_001, 1100..1101, 40_001..40_100]);
+        assert_eq!((told.0, told.1), (201, 0));
+    }
+
+    #[test]
+    fn a_packet_far_off_is_none_of_the_source() {
+        let stray = [
+            1000..1100,
+            40_000..40_001,
+            1100..1200,
+            20_000..20_001,
+            1200..1210,
+        ];
+        let told = restarted(&stray);
+        assert_eq!((told.0, told.1, told.2), (210, 0, 0));
+        // As far as it may be lost.
+        let told = restarted(&[1000..1100, 4099..4110]);
+        assert_eq!((told.0, told.1), (111, 2999));
+    }
+
+    #[test]
+    fn time_stamps_of_another_clock_are_left_out_of_the_jitter() {
+        // PCMU, ten of another type with as many ticks each, and PCMU again.
+        for (other, ticks) in [(111, 960), (101, 160), (34, 1800), (13, 160)] {
+            let mut timestamp = 0;
+            let packets: Vec<_> = (0..60_u32)
+                .map(|at| {
+                    let is_other = (20..30).contains(&at);
+                    timestamp += if is_other { ticks } else { 160 };
+                    let payload_type = if is_other { other } else { 0 };
+                    (i64::from(at) * 20_000_000, at, payload_type, timestamp)
+                })
+                .collect();
+            let told = told_of(&packets).unwrap();
+            assert_eq!((told.packets, told.payload_type), (60, 0));
+            assert_eq!(told.jitter_ns, Some(0.0), "{other}");
+        }
+        // A type before it is known to be RTP.
+        let packets: Vec<_> = (0..60_u32)
+            .map(|at| match at {
+                0..3 => (i64::from(at) * 20_000_000, at, 34, at * 900),
+                _ => (i64::from(at) * 20_000_000, at, 8, at * 160),
+            })
+            .collect();
+        assert_eq!(told_of(&packets).unwrap().jitter_ns, Some(0.0));
     }
 
     /// The same by RFC 3550 section 6.4.1, without rounding.

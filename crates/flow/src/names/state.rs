@@ -472,13 +472,19 @@ pub(super) struct RtpSide {
     /// Jitter, times 16.
     pub(super) jitter_16: Nanoseconds,
     pub(super) arrival: Nanoseconds,
-    /// The first sequence number.
+    /// Packets that were expected before the source counted anew.
+    pub(super) before: u32,
+    /// Behind a number far off, the next one, with which it would count anew from there.
+    pub(super) awaited: Option<u16>,
+    /// The first sequence number since then.
     pub(super) first: u16,
     pub(super) out_of_order: u16,
     pub(super) rtcp: u16,
     pub(super) payload_type: u8,
     /// Consecutive packets so far, up to the number that makes it RTP.
     pub(super) run: u8,
+    /// Whether the packet before has a time stamp to compare the next one's with.
+    pub(super) is_timed: bool,
 }
 
 /// RTP in both directions.
