@@ -25,6 +25,8 @@ impl Reader {
         match http::begins_by_line(bytes) {
             Begins::Request => match http::request(bytes) {
                 Head::Partial => Verdict::More,
+                // What is wrong may be seen before the line ends.
+                Head::Bad if http::is_half_line(bytes) => Verdict::More,
                 Head::Bad => {
                     self.read_closed_head(cut, state, segment, bytes, true);
                     Verdict::Used(bytes.len())
@@ -81,6 +83,8 @@ impl Reader {
             self.note_request(cut, state, segment, &head);
         } else if let Head::Whole(head) = http::response(&closed) {
             self.note_response(cut, state, &head);
+        } else if let Some(line) = http::request_line(&closed) {
+            self.note_request(cut, state, segment, &line);
         }
         self.joined = closed;
     }
@@ -120,7 +124,7 @@ impl Reader {
     }
 
     fn note_target(&mut self, cut: &mut Cut, state: &mut HttpState, head: &http::Request<'_>) {
-        let target = head.target.as_bytes();
+        let target = head.target;
         let kept = &target[..target.len().min(TARGET_MAX)];
         if kept.len() < target.len() {
             cut.add(Cut::TEXT);

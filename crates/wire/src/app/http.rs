@@ -1,5 +1,8 @@
 //! Heads of HTTP/1 messages (RFC 9112), read by `httparse`.
 
+#[cfg(test)]
+mod tests;
+
 use core::mem::MaybeUninit;
 use core::num::NonZeroU8;
 use httparse::Status;
@@ -103,6 +106,9 @@ impl Method {
 
 /// What begins a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
+
+/// Bytes of a version (RFC 9112 section 2.3).
+const VERSION_LENGTH: usize = RESPONSE.len() + 1;
 
 /// Whether a byte may be in a token, which a method is (RFC 9110 section 5.6.2).
 #[inline(always)]
@@ -235,8 +241,8 @@ pub struct Request<'a> {
     pub method: Method,
     /// The same as it was sent.
     pub method_name: &'a str,
-    /// Target.
-    pub target: &'a str,
+    /// Target; [`request_line`] takes any bytes for one.
+    pub target: &'a [u8],
     /// Host field; without one, the host of a target in absolute form.
     pub host: Option<&'a [u8]>,
     /// User-Agent field.
@@ -289,11 +295,8 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
         None if method_name.len() <= METHOD_MAX => Method::OTHER,
         None => return Head::Bad,
     };
-    let host = field(request.headers, "host").or_else(|| {
-        let (_, rest) = target.split_once("://")?;
-        let authority = rest.split('/').next()?;
-        Some(authority.as_bytes())
-    });
+    let target = target.as_bytes();
+    let host = field(request.headers, "host").or_else(|| authority(target));
     Head::Whole(Request {
         method,
         method_name,
@@ -304,6 +307,53 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
         body: body(request.headers).unwrap_or(Body::Length(0)),
         length,
     })
+}
+
+/// The host of a target in absolute form (RFC 9112 section 3.2.2).
+fn authority(target: &[u8]) -> Option<&[u8]> {
+    let at = target.windows(3).position(|it| it == b"://")?;
+    target[at + 3..].split(|byte| *byte == b'/').next()
+}
+
+/// Reads the first line of a request alone, whose target may be what no target is (RFC 9112 section 3):
+/// bytes that are not UTF-8, spaces.
+#[must_use]
+pub fn request_line(bytes: &[u8]) -> Option<Request<'_>> {
+    let bytes = after_empty_lines(bytes);
+    let feed = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = bytes[..feed].trim_ascii_end();
+    let (before, version) = line.split_at_checked(line.len().checked_sub(VERSION_LENGTH)?)?;
+    let is_version = version.starts_with(RESPONSE) && version[RESPONSE.len()].is_ascii_digit();
+    let method_end = before.iter().position(|byte| !is_token(*byte))?;
+    let (method_name, target) = before.split_at(method_end);
+    let (target, method_name) = (
+        target.strip_prefix(b" ")?,
+        core::str::from_utf8(method_name).ok()?,
+    );
+    let target = target.strip_suffix(b" ")?.trim_ascii();
+    let method = match Method::of(bytes) {
+        Some(method) => method,
+        None if (1..=METHOD_MAX).contains(&method_name.len()) => Method::OTHER,
+        None => return None,
+    };
+    (is_version && !target.is_empty()).then_some(Request {
+        method,
+        method_name,
+        target,
+        host: authority(target),
+        user_agent: None,
+        body: Body::Unknown,
+        length: feed + 1,
+    })
+}
+
+/// Whether the first line of a request may be going on behind these bytes, all of them text.
+#[must_use]
+pub fn is_half_line(bytes: &[u8]) -> bool {
+    let line = after_empty_lines(bytes);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    line.len() <= METHOD_MAX + TARGET_MAX + VERSION_LENGTH
+        && line.iter().all(|byte| *byte >= b' ' && *byte != 0x7f)
 }
 
 /// The lines of a head that are there whole, closed as if no more followed, or, where its fields
@@ -365,173 +415,4 @@ fn body(fields: &[httparse::Header<'_>]) -> Option<Body> {
     }
     let length = core::str::from_utf8(field(fields, "content-length")?).ok()?;
     Some(length.trim().parse().map_or(Body::Unknown, Body::Length))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn heads_are_read() {
-        let bytes =
-            b"POST /a HTTP/1.1\r\nHOST: b.c\r\nUser-Agent: d\r\nContent-Length: 3\r\n\r\nxyz";
-        let Head::Whole(head) = request(bytes) else {
-            panic!("no head");
-        };
-        assert_eq!((head.method.name(), head.target), ("POST", "/a"));
-        assert_eq!(head.host, Some(&b"b.c"[..]));
-        assert_eq!(head.user_agent, Some(&b"d"[..]));
-        assert_eq!(head.body, Body::Length(3));
-        assert_eq!(&bytes[head.length..], b"xyz");
-        assert_eq!(request(&bytes[..40]), Head::Partial);
-        let mut closed = Vec::new();
-        close_head(&bytes[..40], false, &mut closed);
-        assert!(matches!(request(&closed), Head::Whole(head) if head.host == Some(b"b.c")));
-        close_head(
-            b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n",
-            true,
-            &mut closed,
-        );
-        assert!(matches!(request(&closed), Head::Whole(head) if head.target == "/"));
-        close_head(b"GET", false, &mut closed);
-        assert_eq!(request(&closed), Head::Partial);
-        let Head::Whole(head) = request(b"GET http://h:1/x HTTP/1.0\r\n\r\n") else {
-            panic!("no head");
-        };
-        assert_eq!(head.host, Some(&b"h:1"[..]));
-        assert_eq!(request(b"GET /\r\n\r\n"), Head::Bad);
-        let bytes =
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let Head::Whole(head) = response(bytes) else {
-            panic!("no head");
-        };
-        assert_eq!((head.status, head.body), (200, Body::Unknown));
-        assert_eq!(head.content_type, Some(&b"text/html"[..]));
-        let Head::Whole(head) = response(b"HTTP/1.1 304 X\r\nContent-Length: 9\r\n\r\n") else {
-            panic!("no head");
-        };
-        assert_eq!(head.body, Body::Length(0));
-    }
-
-    #[test]
-    fn a_beginning_is_told() {
-        assert_eq!(begins(b"GET / "), Begins::Request);
-        assert_eq!(begins(b"HTTP/1.0 2"), Begins::Response);
-        assert_eq!(begins(b"HT"), Begins::Perhaps);
-        assert_eq!(begins(b"GETS"), Begins::No);
-        assert_eq!(begins(&[0x16, 3]), Begins::No);
-        for first in 0..=255 {
-            assert!(methods(first).len() <= 8, "{first}");
-            for method in methods(first) {
-                let request = format!("{method} / HTTP/1.1\r\n\r\n");
-                assert_eq!(begins(method.as_bytes()), Begins::Perhaps);
-                assert_eq!(begins(request.as_bytes()), Begins::Request);
-                let Head::Whole(head) = super::request(request.as_bytes()) else {
-                    panic!("{method}");
-                };
-                assert_eq!(head.method.name(), *method);
-                assert_eq!(head.method_name, *method);
-            }
-        }
-    }
-
-    #[test]
-    fn a_method_is_any_token() {
-        for method in ["BREW", "x-my.Method", "A"] {
-            let bytes = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
-            assert_eq!(
-                begins_by_line(bytes.as_bytes()),
-                Begins::Request,
-                "{method}"
-            );
-            assert_eq!(begins(bytes.as_bytes()), Begins::No, "{method}");
-            let Head::Whole(head) = request(bytes.as_bytes()) else {
-                panic!("{method}");
-            };
-            assert_eq!((head.method, head.method_name), (Method::OTHER, method));
-            assert_eq!((head.method.name(), head.target), ("", "/x"));
-            // By the whole of the first line alone.
-            let version = method.len() + " /x HTTP/1.".len();
-            assert_eq!(
-                begins_by_line(&bytes.as_bytes()[..version]),
-                Begins::Request
-            );
-            assert_eq!(begins_by_line(&bytes.as_bytes()[..version - 1]), Begins::No);
-        }
-        let long = "M".repeat(METHOD_MAX);
-        let far = "a".repeat(TARGET_MAX);
-        for (line, begun) in [
-            (format!("{long} / HTTP/1.1\r\n\r\n"), Begins::Request),
-            (format!("{long}M / HTTP/1.1\r\n\r\n"), Begins::No),
-            (format!("BREW {far} HTTP/1.1\r\n\r\n"), Begins::Request),
-            (format!("BREW {far}a HTTP/1.1\r\n\r\n"), Begins::No),
-            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Begins::No),
-            ("DESCRIBE rtsp://a/ RTSP/1.0\r\n\r\n".into(), Begins::No),
-            ("EHLO a\r\n".into(), Begins::No),
-            ("BREW  HTTP/1.1\r\n\r\n".into(), Begins::No),
-            (" / HTTP/1.1\r\n\r\n".into(), Begins::No),
-            ("1A / HTTP/1.1\r\n\r\n".into(), Begins::No),
-        ] {
-            assert_eq!(begins_by_line(line.as_bytes()), begun, "{line}");
-            let is_head = matches!(request(line.as_bytes()), Head::Whole(_));
-            assert!(is_head || begun == Begins::No, "{line}");
-        }
-        let bytes = format!("{long}M / HTTP/1.1\r\n\r\n");
-        assert_eq!(request(bytes.as_bytes()), Head::Bad);
-    }
-
-    #[test]
-    fn empty_lines_before_a_request_are_ignored() {
-        for lines in ["\r\n", "\r\n\r\n"] {
-            for method in ["GET", "BREW"] {
-                let bytes = format!("{lines}{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
-                assert_eq!(begins_by_line(bytes.as_bytes()), Begins::Request);
-                let Head::Whole(head) = request(bytes.as_bytes()) else {
-                    panic!("no head");
-                };
-                assert_eq!((head.method_name, head.length), (method, bytes.len()));
-                let mut closed = Vec::new();
-                close_head(bytes.as_bytes(), true, &mut closed);
-                assert!(matches!(request(&closed), Head::Whole(head) if head.target == "/x"));
-            }
-            assert_eq!(begins_by_line(lines.as_bytes()), Begins::No);
-            assert_eq!(
-                begins_by_line(format!("{lines}GE").as_bytes()),
-                Begins::Perhaps
-            );
-            assert_eq!(
-                begins(format!("{lines}HTTP/1.1 200 OK").as_bytes()),
-                Begins::No
-            );
-        }
-        assert_eq!(begins_by_line(b"\r\n\r\n\r\nGET / HTTP/1.1"), Begins::No);
-    }
-
-    /// Of payload that is no text, so little is looked at further.
-    #[test]
-    fn random_bytes_seldom_look_like_a_method() {
-        let mut state = 1_u64;
-        let looked_at = (0..100_000)
-            .filter(|_| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                may_begin(&state.to_be_bytes())
-            })
-            .count();
-        assert!(looked_at < 1000, "{looked_at}");
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_it_panic(bytes in "(\r\n){0,3}[GETPOSHTTP/1. \r\n:a0]{0,80}") {
-            let bytes = bytes.as_bytes();
-            let _ = (request(bytes), response(bytes));
-            for cut in 1..=bytes.len() {
-                // What is passed over by its first bytes begins nothing.
-                prop_assert!(may_begin(&bytes[..cut]) || begins_by_line(bytes) == Begins::No);
-            }
-        }
-    }
 }

@@ -54,6 +54,32 @@ fn a_request_with_any_method_is_told() {
 }
 
 #[test]
+fn a_request_whose_target_is_none_is_told_by_its_first_line() {
+    for (target, told) in [
+        (&b"/\xe9t\xe9"[..], "/\u{fffd}t\u{fffd}"),
+        (b"/a b.html", "/a b.html"),
+        ("/\u{e9}".as_bytes(), "/\u{e9}"),
+    ] {
+        let request = [b"GET ", target, b" HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
+        for piece in [1, 4, 8, 17, 1000] {
+            let mut talk = Talk::new(80);
+            talk.syn(0, 0);
+            for (at, bytes) in (1..).step_by(piece).zip(request.chunks(piece)) {
+                talk.say(0, at, bytes);
+            }
+            talk.say(1, 1, b"HTTP/1.1 400 Bad\r\n\r\n");
+            let record = talk.end();
+            assert_eq!(record.cut, Cut::default(), "{told} {piece}");
+            let http = record.http.unwrap();
+            assert_eq!((http.requests, http.responses), (1, 1));
+            assert_eq!(http.method.as_deref(), Some("GET"));
+            assert_eq!(http.target.as_deref(), Some(told), "{piece}");
+            assert!(http.first_byte_ns.is_some());
+        }
+    }
+}
+
+#[test]
 fn empty_lines_before_a_request_hide_nothing() {
     let request = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nok";
     for lines in ["\r\n", "\r\n\r\n"] {
