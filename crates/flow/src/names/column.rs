@@ -257,7 +257,7 @@ columns! {
             = |r| number(r.http.as_ref().map(|h| h.requests));
         "httpResponseCount" Number "messages" [] "http_res_cnt" "HTTP/1 responses in the flow."
             = |r| number(r.http.as_ref().map(|h| h.responses));
-        "httpFirstByteSeconds" Real "seconds" [] "" "From the packet that completes the first request's head to the first byte of the first response."
+        "httpFirstByteSeconds" Real "seconds" [] "" "From the packet that completes the first request's head to the first byte of the first response; empty where that response came before."
             = |r| seconds(r.http.as_ref().and_then(|h| h.first_byte_ns));
     }
     [Rtp, ReverseRtp] {

@@ -37,8 +37,12 @@ impl Reader {
                 }
             },
             Begins::Response => {
-                if !state.has_first_byte && state.requests > 0 {
-                    state.time = state.time.until(segment.time_ns);
+                if !state.has_first_byte {
+                    // One before any request answers none that was seen.
+                    state.time = match state.requests {
+                        0 => Nanoseconds::new(Nanoseconds::UNKNOWN),
+                        _ => state.time.until(segment.time_ns),
+                    };
                     state.has_first_byte = true;
                 }
                 match http::response(bytes) {
@@ -113,7 +117,9 @@ impl Reader {
         head: &http::Request<'_>,
     ) {
         if state.requests == 0 {
-            state.time = Nanoseconds::new(segment.time_ns);
+            if !state.has_first_byte {
+                state.time = Nanoseconds::new(segment.time_ns);
+            }
             state.method = Some(head.method);
             state.host = self.keep(cut, head.host.unwrap_or_default());
             self.note_target(cut, state, head);

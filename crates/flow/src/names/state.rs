@@ -352,7 +352,8 @@ pub(super) struct HttpState {
     pub(super) content_type: Text,
     pub(super) requests: u32,
     pub(super) responses: u32,
-    /// Time of the first request, then, with `has_first_byte`, how long the response took.
+    /// Time of the first request, then, with `has_first_byte`, how long the first response took: not
+    /// known where it came before.
     pub(super) time: Nanoseconds,
     pub(super) status: u16,
     pub(super) has_first_byte: bool,

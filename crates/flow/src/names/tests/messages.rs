@@ -368,3 +368,21 @@ fn a_request_that_has_made_room_gives_no_time() {
     let _ = names.take(&mut other, &web);
     check_nothing_is_held(&names);
 }
+
+#[test]
+fn a_response_before_any_request_has_no_time_nor_has_the_next() {
+    let early = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    // Whole, and with its end behind the request.
+    for there in [early.len(), 20] {
+        let mut talk = Talk::new(80);
+        talk.say(1, 1, &early[..there]);
+        talk.say(0, 1, b"GET / HTTP/1.1\r\n\r\n");
+        if there < early.len() {
+            talk.say(1, 1 + there as u32, &early[there..]);
+        }
+        talk.say(1, 1 + early.len() as u32, b"HTTP/1.1 404 No\r\n\r\n");
+        let http = talk.end().http.unwrap();
+        assert_eq!((http.requests, http.responses), (1, 2));
+        assert_eq!((http.status, http.first_byte_ns), (Some(200), None));
+    }
+}
