@@ -18,6 +18,10 @@ const WAIT_PACKETS: u8 = 24;
 /// The furthest that a gap is jumped without resynchronising, in bytes.
 const GAP_MAX: u32 = 1 << 20;
 
+/// The furthest that a segment can be behind another of its connection (RFC 7323 section 2.3): one
+/// further behind is of another connection of the same ports.
+const BEHIND_MAX: u32 = 1 << 30;
+
 /// What a reader says of the bytes that it was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -57,11 +61,12 @@ impl Reader {
             let behind = ahead.wrapping_neg();
             if behind >= length {
                 // Without a SYN the first packet seen need not be the stream's first.
-                if !side.is(side::FROM_SYN)
+                let is_earlier = !side.is(side::FROM_SYN)
                     && tcp.protocol == Protocol::Unknown
-                    && begins_something(segment.payload)
-                {
+                    && begins_something(segment.payload);
+                if is_earlier || behind > BEHIND_MAX {
                     side.expected = sequence;
+                    side.skip = 0;
                     self.read_in_order(common, tcp, segment, segment.payload, length);
                 }
                 return;

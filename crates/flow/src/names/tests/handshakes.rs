@@ -291,3 +291,27 @@ fn a_gap_in_a_stream_that_nothing_is_known_of_is_told() {
     }
     assert_eq!(talk.end().cut, Cut::GAP);
 }
+
+/// As of a balancer that looks whether its server is there, and later a client of the same ports.
+#[test]
+fn a_connection_that_begins_far_behind_the_one_before_is_read() {
+    for behind in [(1 << 30) + 10_000, 1_294_967_296, 0x7fff_0000] {
+        let mut talk = Talk::new(443);
+        talk.syn(0, 0);
+        talk.syn(1, 0);
+        let [client, server] = [1_u32, 1].map(|it| it.wrapping_sub(behind));
+        talk.say(0, client, &client_hello("behind.example", 300));
+        talk.say(1, server, &server_hello(true));
+        let record = talk.end();
+        assert_eq!(name_of(&record), Some("behind.example"), "{behind}");
+        assert_eq!(record.cut, Cut::default());
+        assert_eq!(record.tls.unwrap().version, Some(0x0304));
+    }
+    let request = b"GET / HTTP/1.1\r\n\r\n";
+    let mut talk = Talk::new(80);
+    talk.say(0, 1, request);
+    talk.say(0, 1_u32.wrapping_sub(1_294_967_296), request);
+    // What is sent again is not.
+    talk.say(0, 1_u32.wrapping_sub(1_294_967_296), request);
+    assert_eq!(talk.end().http.unwrap().requests, 2);
+}
