@@ -225,7 +225,7 @@ columns! {
             = |r| text(r.dns.as_ref().map(|d| &d.query));
         "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
             = |r| number(r.dns.as_ref().and_then(|d| d.query_type));
-        "dnsResponseCode" Number "" [] "" "Response code of the response to that question (where no query was seen, of the flow's first response), with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN. Empty where the record with these bits may be in a part of the response that could not be read."
+        "dnsResponseCode" Number "" [] "" "Response code of the response to that question (where no query was seen, of the flow's first response), with the upper bits of EDNS (RFC 1035 section 4.1.1, RFC 6891 section 6.1.3); 0 is NOERROR, 3 NXDOMAIN. Without these bits where their record is in a part of the response that was not captured."
             = |r| number(r.dns.as_ref().and_then(|d| d.response_code));
         "dnsAnswerCount" Number "records" [] "" "Answers in that response, as its header counts them (ANCOUNT, RFC 1035 section 4.1.1); 0 of an update (RFC 2136)."
             = |r| number(r.dns.as_ref().and_then(|d| d.answers));

@@ -190,8 +190,7 @@ impl Reader {
                 state.has_latency = true;
             }
             self.note_question(cut, state, message);
-            state.has_code = message.response_code.is_some();
-            state.response_code = message.response_code.unwrap_or(0);
+            state.response_code = message.response_code;
             // Of an update the second count is that of its prerequisites (RFC 2136 section 2.2).
             let is_update = message.header.opcode == OPCODE_UPDATE;
             state.answers = if is_update {
@@ -282,7 +281,7 @@ impl Reader {
             half: (answered != (state.queries > 0)).then_some(half),
             query: self.texts.take(state.query),
             query_type: state.has_query.then_some(state.query_type),
-            response_code: state.has_code.then_some(state.response_code),
+            response_code: answered.then_some(state.response_code),
             answers: answered.then_some(state.answers),
             addresses: self.texts.take(state.addresses),
             ttl_s: state.has_ttl.then_some(state.ttl_s),

@@ -382,7 +382,6 @@ pub(super) struct DnsState {
     pub(super) has_query: bool,
     /// Whether the answer to it was seen.
     pub(super) is_answered: bool,
-    pub(super) has_code: bool,
     pub(super) has_ttl: bool,
     pub(super) has_latency: bool,
 }

@@ -111,8 +111,8 @@ pub struct Message {
     pub header: Header,
     name: Name,
     question: Option<u16>,
-    /// Response code with the bits of EDNS; nothing where what could not be read may hold these bits.
-    pub response_code: Option<u16>,
+    /// Response code with the bits of EDNS, if their record could be read.
+    pub response_code: u16,
     /// The least time to live of the answers; nothing where there are none, or not all could be read.
     pub ttl_s: Option<u32>,
     addresses: [IpAddr; ADDRESSES_MAX],
@@ -147,7 +147,7 @@ impl Message {
             header,
             name: Name::EMPTY,
             question: None,
-            response_code: (header.counts[3] == 0).then_some(u16::from(header.response_code)),
+            response_code: u16::from(header.response_code),
             ttl_s: None,
             addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
             addresses_count: 0,
@@ -185,16 +185,12 @@ impl Message {
                 }
             } else if kind == record_type::OPT {
                 // Upper bits of the response code (RFC 6891 section 6.1.3).
-                let low = u16::from(self.header.response_code);
-                self.response_code = Some(((ttl >> 24) as u16) << 4 | low);
+                self.response_code |= ((ttl >> 24) as u16) << 4;
             }
             read += 1;
         }
         self.whole = read == records;
         self.ttl_s = (answers > 0 && read >= answers).then_some(least);
-        if self.whole && self.response_code.is_none() {
-            self.response_code = Some(u16::from(self.header.response_code));
-        }
     }
 
     fn keep_address(&mut self, address: IpAddr) {
@@ -330,37 +326,32 @@ mod tests {
         assert!(message.whole && message.header.is_response);
         let (name, kind) = message.question().unwrap();
         assert_eq!((name.as_str(), kind), ("www.example.com", 1));
-        assert_eq!(message.response_code, Some(0x10 | 3));
+        assert_eq!(message.response_code, 0x10 | 3);
         assert_eq!(message.ttl_s, Some(60));
         assert_eq!(message.addresses(), ["1.2.3.4".parse::<IpAddr>().unwrap()]);
     }
 
     #[test]
-    fn what_a_missing_end_may_change_is_not_told() {
+    fn of_a_message_without_its_end_what_is_there_is_told() {
         let bytes = response();
         // Without the last byte: EDNS, whose record is eleven bytes, then of the second answer.
         let edns = bytes.len() - 11;
-        for (there, code, ttl_s) in [
-            (bytes.len() - 1, None, Some(60)),
-            (edns, None, Some(60)),
-            (edns - 1, None, None),
+        for (there, ttl_s) in [
+            (bytes.len() - 1, Some(60)),
+            (edns, Some(60)),
+            (edns - 1, None),
         ] {
             let message = Message::read(&bytes[..there]).unwrap();
             assert!(!message.whole && message.question().is_some());
-            assert_eq!((message.response_code, message.ttl_s), (code, ttl_s));
+            assert_eq!((message.response_code, message.ttl_s), (3, ttl_s));
         }
-        // No EDNS can follow where no additional record does.
-        let mut plain = bytes[..edns - 1].to_vec();
-        plain[11] = 0;
-        let message = Message::read(&plain).unwrap();
-        assert_eq!((message.response_code, message.ttl_s), (Some(3), None));
-        // It came, and the record behind it did not.
+        // EDNS came, and the record behind it did not.
         let mut more = bytes;
         more[11] = 2;
         let message = Message::read(&more).unwrap();
-        assert_eq!((message.whole, message.response_code), (false, Some(0x13)));
+        assert_eq!((message.whole, message.response_code), (false, 0x13));
         let header = Header::read(&more).unwrap();
-        assert_eq!(Message::of_header(header).response_code, None);
+        assert_eq!(Message::of_header(header).response_code, 3);
     }
 
     #[test]
