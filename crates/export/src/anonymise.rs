@@ -6,6 +6,7 @@
 
 mod cache;
 mod crypto_pan;
+mod flow_ids;
 mod host;
 mod labels;
 
@@ -15,6 +16,7 @@ use cache::Cache;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::names::{NameText, NamesRecord};
 use flow::{FlowDefinition, Record, RecordBatch};
+use flow_ids::FlowIds;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -32,6 +34,7 @@ pub struct Anonymiser {
     cache: Cache,
     /// Which addresses are part of a key: the source, the destination.
     in_key: [bool; 2],
+    flow_ids: FlowIds,
 }
 
 #[derive(Clone, Debug)]
@@ -132,11 +135,25 @@ impl Anonymiser {
     }
 
     fn new(how: How) -> Self {
+        let key = match &how {
+            How::CryptoPan(cipher) => cipher.derived(*b"ids of flows    "),
+            How::Truncate { .. } => 0,
+        };
         Self {
+            flow_ids: FlowIds::new(key),
             how,
             cache: Cache::default(),
             in_key: [true; 2],
         }
+    }
+
+    /// Truncation has no key: ids of flows are enciphered by this one.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        if matches!(self.how, How::Truncate { .. }) {
+            self.flow_ids = FlowIds::new(seed.into());
+        }
+        self
     }
 
     /// For records of these flows: an address that is no part of their keys stays absent. Without
@@ -210,12 +227,14 @@ impl Anonymiser {
         self.key(&mut record.key);
     }
 
-    /// Replaces all addresses of a batch: those of keys, and names that are addresses.
+    /// Replaces all addresses of a batch: those of keys, and names that are addresses; and the ids of
+    /// flows, which would tell them to who tries.
     pub fn batch(&mut self, batch: &mut RecordBatch) {
         for record in &mut batch.records {
             self.record(record);
         }
         for analysis in &mut batch.analyses {
+            analysis.flow_id = self.flow_ids.id(analysis.flow_id);
             if let Some(names) = &mut analysis.names {
                 self.names(names);
             }

@@ -161,7 +161,7 @@ impl Plan {
             .unwrap_or_default();
         check_cores(&cores).map_err(|error| error.to_string())?;
         let meter = meter(&arguments, &source)?;
-        let flow = meter.flow;
+        let (flow, seed) = (meter.flow, meter.seed);
         community_id(&arguments, flow)?;
         let level = engine::level(&arguments)?;
         let receivers = receivers(&source, queues);
@@ -197,7 +197,7 @@ impl Plan {
             },
             outputs,
             rotation: arguments.rotate,
-            anonymiser: anonymiser.map(|it| it.of_flows(flow)),
+            anonymiser: anonymiser.map(|it| it.of_flows(flow).with_seed(seed)),
             sort: arguments.sort,
             community_id: arguments.community_id,
             summary: arguments.summary,

@@ -82,6 +82,13 @@ impl CryptoPan {
         Ok(Self::new(&key))
     }
 
+    /// A key for something else than addresses, which `label` names.
+    pub(super) fn derived(&self, label: [u8; 16]) -> u128 {
+        let mut block = Block::from((u128::from_be_bytes(label) ^ self.padding).to_be_bytes());
+        self.cipher.encrypt_block(&mut block);
+        u128::from_be_bytes(block.into())
+    }
+
     /// What stands for an IPv4 address.
     #[must_use]
     pub fn ipv4(&self, address: u32) -> u32 {

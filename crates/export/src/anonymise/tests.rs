@@ -193,3 +193,27 @@ pub(super) fn check(mut replaced: impl FnMut(&str) -> Option<String>, cases: &[(
         );
     }
 }
+
+#[test]
+fn ids_of_flows_are_linked_by_who_has_the_key_alone() {
+    let ids = |mut anonymiser: Anonymiser, ids: &[u64]| -> Vec<u64> {
+        let mut batch = RecordBatch::default();
+        batch
+            .analyses
+            .extend(ids.iter().map(|&flow_id| flow::Analysis {
+                flow_id,
+                ..flow::Analysis::default()
+            }));
+        anonymiser.batch(&mut batch);
+        batch.analyses.iter().map(|it| it.flow_id).collect()
+    };
+    let theirs = [77, 78, 77];
+    let keyed = |byte| ids(Anonymiser::crypto_pan(&[byte; KEY_BYTES]), &theirs);
+    let seeded = |seed| ids(truncated().with_seed(seed), &theirs);
+    for ours in [keyed(7), keyed(8), seeded(1), seeded(2)] {
+        assert_eq!((ours[0], ours[0] == ours[1]), (ours[2], false));
+        assert!(ours.iter().all(|id| *id >> 53 == 0 && !theirs.contains(id)));
+    }
+    assert_eq!((keyed(7), seeded(1)), (keyed(7), seeded(1)));
+    assert!(keyed(7) != keyed(8) && seeded(1) != seeded(2));
+}
