@@ -23,7 +23,7 @@ use measure::{Measure, Sums};
 use ring::Ring;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds of an interval unless the target says otherwise.
 const STEP_S: u32 = 60;
@@ -47,6 +47,8 @@ pub(crate) struct Rrd {
     step_s: i64,
     rings: Vec<Ring>,
     files: Vec<SeriesFile>,
+    /// Until when earlier runs had written the files, seconds since the Unix epoch.
+    earlier: Option<i64>,
     histograms: Histograms,
     /// Records that are in the series.
     taken: u64,
@@ -74,7 +76,8 @@ impl Rrd {
             .into_iter()
             .map(|series| SeriesFile::open(directory, series, step_s))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
+        let earlier = files.iter().filter_map(SeriesFile::last_update).max();
+        let mut rrd = Self {
             directory: directory.clone(),
             step_s,
             rings: ARCHIVES
@@ -82,13 +85,25 @@ impl Rrd {
                 .map(|&(steps, rows)| Ring::new(i64::from(steps), rows))
                 .collect(),
             files,
+            earlier: None,
             histograms: Histograms::new(step_s * HISTOGRAM_STEPS),
             taken: 0,
             written: 0,
             lost: 0,
             late_in_a_row: 0,
             saved: Instant::now(),
-        })
+        };
+        rrd.go_on_from(earlier);
+        Ok(rrd)
+    }
+
+    /// Leaves room for the rows that earlier runs had written until then.
+    fn go_on_from(&mut self, earlier: Option<i64>) {
+        self.earlier = earlier;
+        let slot = earlier.map(|end_s| end_s.div_euclid(self.step_s) - 1);
+        for ring in &mut self.rings {
+            ring.go_on_from(slot);
+        }
     }
 
     /// The interval of a time.
@@ -99,15 +114,11 @@ impl Rrd {
     /// Takes a record in; false if it is older than the series keep.
     fn take(&mut self, batch: &RecordBatch, row: usize, record: &Record) -> bool {
         let end = self.slot(record.end_ns);
-        let [finest, ..] = &*self.rings else {
-            return false;
-        };
-        if finest.is_too_old(end) {
+        if self.is_too_old(end) {
             self.late_in_a_row += 1;
-            if self.late_in_a_row < LATE_IN_A_ROW {
+            if self.late_in_a_row < LATE_IN_A_ROW || !self.set_back(end) {
                 return false;
             }
-            self.rings.iter_mut().for_each(Ring::clear);
         }
         self.late_in_a_row = 0;
         let connection = Connection::of(batch, row, record);
@@ -119,6 +130,28 @@ impl Rrd {
         opened.add(Measure::FlowsStarted, 1.0);
         self.add(start, &opened);
         self.spread(&Sums::of_life(&connection), record, start, end);
+        true
+    }
+
+    /// Whether an interval is older than the series keep.
+    fn is_too_old(&self, slot: i64) -> bool {
+        self.rings.first().is_some_and(|it| it.is_too_old(slot))
+    }
+
+    /// Forgets the times of a clock that was ahead, if that makes room for an interval. What earlier
+    /// runs had written stays, unless now is too old for it.
+    fn set_back(&mut self, slot: i64) -> bool {
+        let (_, rows) = ARCHIVES[0];
+        let kept_s = self.step_s.saturating_mul(rows as i64);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_s = now.map_or(0, |now| now.as_secs().cast_signed());
+        let earlier = self.earlier.filter(|end_s| end_s - kept_s <= now_s);
+        let end_s = slot.saturating_add(1).saturating_mul(self.step_s);
+        if earlier.is_some_and(|earlier| end_s <= earlier - kept_s) {
+            return false;
+        }
+        self.rings.iter_mut().for_each(Ring::clear);
+        self.go_on_from(earlier);
         true
     }
 
@@ -155,9 +188,13 @@ impl Rrd {
             return Ok(());
         }
         directory::make_again(&self.directory);
+        let newest = self.rings.first().and_then(Ring::newest);
+        let ours = newest.map(|newest| newest.saturating_add(1).saturating_mul(self.step_s));
+        // A run with older packets adds to what there is, and does not cut it off.
+        let last_update = ours.max(self.earlier).unwrap_or(0);
         let mut result = Ok(());
         for file in &self.files {
-            let bytes = file.bytes(&self.rings);
+            let bytes = file.bytes(&self.rings, last_update);
             result = result.and(write_whole(&file.path, &bytes));
         }
         if result.is_ok() {

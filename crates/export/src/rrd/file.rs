@@ -83,6 +83,11 @@ impl SeriesFile {
         Ok(file)
     }
 
+    /// Until when an earlier run had written it, seconds since the Unix epoch.
+    pub(super) fn last_update(&self) -> Option<i64> {
+        self.before.as_ref().map(|before| before.last_update)
+    }
+
     fn width(&self) -> usize {
         self.series.sources.len()
     }
@@ -137,13 +142,8 @@ impl SeriesFile {
         bytes
     }
 
-    /// The whole file.
-    pub(super) fn bytes(&self, rings: &[Ring]) -> Vec<u8> {
-        let newest = rings.first().and_then(Ring::newest);
-        let ours = newest.map(|newest| newest.saturating_add(1).saturating_mul(self.step_s));
-        let before = self.before.as_ref().map(|before| before.last_update);
-        // The file ends where this run does, also where the last one had a clock that was ahead.
-        let last_update = ours.or(before).unwrap_or(0);
+    /// The whole file, which ends at a time in seconds since the Unix epoch.
+    pub(super) fn bytes(&self, rings: &[Ring], last_update: i64) -> Vec<u8> {
         let mut bytes = self.definitions();
         word(&mut bytes, last_update.cast_unsigned());
         word(&mut bytes, 0);
@@ -299,13 +299,10 @@ mod tests {
         count(&mut first, 1000, 60.0);
         count(&mut first, 1002, 120.0);
         let file = rates(directory.path());
-        write_whole(&file.path, &file.bytes(&first)).unwrap();
+        write_whole(&file.path, &file.bytes(&first, 1003 * 60)).unwrap();
 
         let file = rates(directory.path());
-        assert_eq!(
-            file.before.as_ref().map(|it| it.last_update),
-            Some(1003 * 60)
-        );
+        assert_eq!(file.last_update(), Some(1003 * 60));
         let packets = |file: &SeriesFile, number| file.before(0, number, 0);
         assert_eq!(packets(&file, 1000), 1.0);
         assert_eq!(packets(&file, 1001), 0.0);
@@ -315,13 +312,13 @@ mod tests {
         let mut second = rings();
         count(&mut second, 1002, 60.0);
         count(&mut second, 1004, 60.0);
-        write_whole(&file.path, &file.bytes(&second)).unwrap();
+        write_whole(&file.path, &file.bytes(&second, 1005 * 60)).unwrap();
         let file = rates(directory.path());
         assert_eq!(packets(&file, 1000), 1.0);
         assert_eq!(packets(&file, 1002), 3.0);
         assert_eq!(packets(&file, 1003), 0.0);
         assert_eq!(packets(&file, 1004), 1.0);
-        assert_eq!(file.bytes(&rings()).len(), file.bytes(&second).len());
+        assert_eq!(file.bytes(&rings(), 0).len(), file.bytes(&second, 0).len());
     }
 
     #[test]
@@ -340,7 +337,7 @@ mod tests {
             step_s: 10,
             before: None,
         };
-        write_whole(&path, &other.bytes(&rings())).unwrap();
+        write_whole(&path, &other.bytes(&rings(), 0)).unwrap();
         assert!(SeriesFile::open(directory.path(), series, 60).is_err());
         assert!(SeriesFile::open(directory.path(), series, 10).is_ok());
     }

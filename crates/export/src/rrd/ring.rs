@@ -10,6 +10,8 @@ pub(super) struct Ring {
     rows: Vec<Option<(i64, Sums)>>,
     /// The newest interval, in rows.
     newest: Option<i64>,
+    /// That of an earlier run, whose rows take room too.
+    earlier: Option<i64>,
     /// The oldest one that was ever added to.
     oldest: Option<i64>,
 }
@@ -20,8 +22,14 @@ impl Ring {
             steps,
             rows: vec![None; rows],
             newest: None,
+            earlier: None,
             oldest: None,
         }
+    }
+
+    /// Leaves room for the rows of an earlier run that came as far as to this interval of the series.
+    pub(super) fn go_on_from(&mut self, slot: Option<i64>) {
+        self.earlier = slot.map(|slot| slot.div_euclid(self.steps));
     }
 
     /// Rows that it has.
@@ -29,6 +37,7 @@ impl Ring {
         self.rows.len()
     }
 
+    /// Forgets its own rows.
     pub(super) fn clear(&mut self) {
         self.rows.fill(None);
         self.newest = None;
@@ -47,7 +56,7 @@ impl Ring {
 
     /// Whether an interval of the series is older than all rows.
     pub(super) fn is_too_old(&self, slot: i64) -> bool {
-        self.newest.is_some_and(|newest| {
+        self.newest.max(self.earlier).is_some_and(|newest| {
             slot.div_euclid(self.steps) <= newest.saturating_sub(self.rows.len() as i64)
         })
     }
