@@ -143,7 +143,7 @@ impl Csv {
         let (names, analysis_runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(Run::has_texts);
         let cells: usize = analysis_runs.iter().map(|run| run.cells.len()).sum();
         Ok(Self {
-            lines: Lines::open(place, header.as_bytes())?,
+            lines: Lines::open_or_await_room(place, header.as_bytes())?,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             chosen: measure::chosen(schema),

@@ -46,18 +46,39 @@ pub(crate) struct Lines {
     torn: usize,
     /// The reader has gone.
     closed: bool,
+    /// The only file there is has not begun, because the disk was full when it was opened.
+    unbegun: bool,
 }
 
 impl Lines {
     /// Opens what can be opened at once. `header` is a line, or nothing.
     pub(crate) fn open(place: Place, header: &[u8]) -> Result<Self, ExportError> {
-        place.check()?;
-        let mut lines = Self::new(place, header);
-        if !lines.place.rotates() {
-            lines.slot = Slot::ALWAYS;
-            lines.open_file()?;
+        let (lines, begun) = Self::make(place, header)?;
+        begun.map(|()| lines)
+    }
+
+    /// As [`Self::open`], but where the disk is full already there may be room later: until then
+    /// records are lost.
+    pub(crate) fn open_or_await_room(place: Place, header: &[u8]) -> Result<Self, ExportError> {
+        let (mut lines, begun) = Self::make(place, header)?;
+        match begun {
+            Err(ExportError::DiskFull { .. }) => lines.unbegun = true,
+            begun => begun?,
         }
         Ok(lines)
+    }
+
+    /// Makes the file that can be made at once, and tells whether it was begun.
+    fn make(place: Place, header: &[u8]) -> Result<(Self, Result<(), ExportError>), ExportError> {
+        place.check()?;
+        let mut lines = Self::new(place, header);
+        if lines.place.rotates() {
+            return Ok((lines, Ok(())));
+        }
+        lines.slot = Slot::ALWAYS;
+        let (output, names) = lines.place.create(lines.slot.stamp())?;
+        let begun = lines.begin(output, names);
+        Ok((lines, begun))
     }
 
     fn new(place: Place, header: &[u8]) -> Self {
@@ -75,6 +96,7 @@ impl Lines {
             in_file: 0,
             torn: 0,
             closed: false,
+            unbegun: false,
         }
     }
 
@@ -127,7 +149,8 @@ impl Lines {
         let result = if self.waiting > 0 {
             self.write_waiting()
         } else {
-            self.output.as_mut().map_or(Ok(()), Output::sync)
+            let begun = self.begin_late();
+            begun.and(self.output.as_mut().map_or(Ok(()), Output::sync))
         };
         found.and(result)
     }
@@ -177,7 +200,20 @@ impl Lines {
     }
 
     fn open_file(&mut self) -> Result<(), ExportError> {
-        let (mut output, names) = self.place.create(self.slot.stamp())?;
+        let (output, names) = self.place.create(self.slot.stamp())?;
+        self.begin(output, names)
+    }
+
+    /// Begins the only file, where it has not begun and there is nothing to write into it.
+    fn begin_late(&mut self) -> Result<(), ExportError> {
+        if self.unbegun && self.waiting == 0 {
+            self.open_file()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn begin(&mut self, mut output: Output, names: Option<Names>) -> Result<(), ExportError> {
         let (taken, result) = output.write(&self.header);
         if let Err(fault) = result {
             // A file without its first line is of no use.
@@ -195,6 +231,7 @@ impl Lines {
         self.block_bytes = self.place.block_bytes(output.taken());
         self.output = Some(output);
         self.names = names;
+        self.unbegun = false;
         Ok(())
     }
 
@@ -315,7 +352,8 @@ impl Lines {
 
     /// Writes what waits, for the last time: what cannot be written now is lost.
     pub(crate) fn finish(&mut self) -> Result<(), ExportError> {
-        let result = self.end_file();
+        let begun = self.begin_late();
+        let result = begun.and(self.end_file());
         self.lose_all();
         result
     }
@@ -441,6 +479,37 @@ mod tests {
                 // What waited for room goes out, and what comes then.
                 assert!(written_into(room, 10_000).1 >= 6);
             }
+        }
+    }
+
+    /// Whatever room there was when it was opened: the header is whole and the first line.
+    #[test]
+    fn a_header_that_found_no_room_comes_before_any_line() {
+        const HEADER: &[u8] = b"header\n";
+        for room in 0..HEADER.len() {
+            let disk = LimitedDisk::default();
+            disk.give(room);
+            let place = || Place::Disk(disk.clone());
+            assert!(Lines::open(place(), HEADER).is_err());
+            let mut lines = Lines::open_or_await_room(place(), HEADER).unwrap();
+            lines.text.slice(b"one\n");
+            lines.end_line().unwrap();
+            for _ in 0..2 {
+                assert!(matches!(lines.flush(), Err(ExportError::DiskFull { .. })));
+            }
+            assert_eq!(disk.bytes(), b"");
+            disk.give(100);
+            lines.flush().unwrap();
+            assert_eq!(disk.bytes(), HEADER);
+            lines.text.slice(b"two\n");
+            lines.end_line().unwrap();
+            lines.finish().unwrap();
+            assert_eq!(disk.bytes(), b"header\ntwo\n");
+            assert_eq!((lines.written(), lines.lost()), (1, 1));
+
+            disk.take(100 + room - HEADER.len() - b"two\n".len());
+            let mut lines = Lines::open_or_await_room(place(), HEADER).unwrap();
+            assert!(matches!(lines.finish(), Err(ExportError::DiskFull { .. })));
         }
     }
 
