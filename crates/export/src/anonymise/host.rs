@@ -2,7 +2,7 @@
 //! certificate's name has one.
 
 use super::{Anonymiser, each_part};
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::borrow::Cow;
 
 impl Anonymiser {
@@ -21,12 +21,17 @@ impl Anonymiser {
     }
 
     /// Replaces the host in the target of a request: that of the absolute form and of the authority
-    /// form (RFC 9112 sections 3.2.2 and 3.2.3). A path has none. `None` where there is nothing to
+    /// form (RFC 9112 sections 3.2.2 and 3.2.3). A path has none. In a text that is no more than a
+    /// host, a slash may be part of a reverse name (RFC 2317). `None` where there is nothing to
     /// replace.
     pub fn target(&mut self, target: &str) -> Option<String> {
         let (before, rest) = target.split_at(authority_at(target));
-        let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
-        let (authority, behind) = rest.split_at(end);
+        let end = rest.find(BEHIND_AUTHORITY).unwrap_or(rest.len());
+        let reverse = match before {
+            "" => reverse_name_end(rest, end),
+            _ => None,
+        };
+        let (authority, behind) = rest.split_at(reverse.unwrap_or(end));
         let ours = self.name(authority)?;
         Some([before, &ours, behind].concat())
     }
@@ -88,6 +93,32 @@ impl Anonymiser {
     }
 }
 
+/// What ends an authority (RFC 3986 section 3.2), and what browsers take for a slash.
+const BEHIND_AUTHORITY: [char; 4] = ['/', '?', '#', '\\'];
+
+/// Where a reverse name ends that has a slash at `slash`, as ranges have (RFC 2317). What stands
+/// before the slash is no whole address.
+fn reverse_name_end(text: &str, slash: usize) -> Option<usize> {
+    let (front, rest) = text.split_at(slash);
+    if front.is_empty() || !rest.starts_with('/') {
+        return None;
+    }
+    let is_octets = front.split('.').all(|label| label.parse::<u8>().is_ok());
+    let is_address = ipv4(front).is_some() && (!is_octets || front.parse::<Ipv4Addr>().is_ok());
+    if is_address {
+        return None;
+    }
+    let behind = rest.match_indices(BEHIND_AUTHORITY).skip(1);
+    let ends = behind.map(|(at, _)| slash + at).chain([text.len()]);
+    ends.into_iter().find(|&end| {
+        let host = text.get(..end).unwrap_or_default();
+        let (host, _port) = host.rsplit_once(':').unwrap_or((host, ""));
+        let host = percent_decoded(host).to_ascii_lowercase();
+        let name = host.strip_suffix('.').unwrap_or(&host);
+        name.ends_with(".in-addr.arpa") || name.ends_with(".ip6.arpa")
+    })
+}
+
 /// Where the authority of a request's target begins: behind the scheme and its slashes, if there
 /// is one.
 fn authority_at(target: &str) -> usize {
@@ -126,7 +157,7 @@ fn ipv6_begun(text: &str) -> Option<u128> {
 /// The IPv4 address that a host is to readers that take every spelling, as `inet_aton` and the host
 /// parser of URLs (WHATWG) do: up to four numbers, decimal, octal behind `0` or hexadecimal behind
 /// `0x`, of which the last fills all bytes that are left; a dot may end it.
-fn ipv4(host: &str) -> Option<core::net::Ipv4Addr> {
+fn ipv4(host: &str) -> Option<Ipv4Addr> {
     let stem = host.strip_suffix('.').unwrap_or(host);
     let mut before: u32 = 0;
     // Bits that are left for the numbers to come.

@@ -104,6 +104,52 @@ fn addresses_that_a_limit_cut_are_replaced() {
     );
 }
 
+/// In the place of a host as in the query of DNS, whatever stands behind it.
+#[test]
+fn a_reverse_name_with_a_slash_is_whole() {
+    let names = [
+        ("64/27.0.0.10.in-addr.arpa", "0/27.0.0.10.in-addr.arpa"),
+        ("64/26.1.0.10.IN-ADDR.ARPA.", "0/26.1.0.10.IN-ADDR.ARPA."),
+        ("70.64/27.0.0.10.in-addr.arpa", "0.0/27.0.0.10.in-addr.arpa"),
+        ("x/y.80.0.0.10.in-addr.arpa", "x/y.0.0.0.10.in-addr.arpa"),
+        (
+            "a/b.1.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+            "a/b.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+        ),
+    ];
+    check(|text| truncated().name(text), &names);
+    check(|text| truncated().target(text), &names);
+    let mut cipher = Anonymiser::crypto_pan(&[7; 32]);
+    for (name, _) in names {
+        let ours = cipher.name(name);
+        assert!(ours.as_deref().is_some_and(|ours| ours != name));
+        assert_eq!(cipher.target(name), ours);
+    }
+    check(
+        |text| truncated().target(text),
+        &[
+            (
+                "u@64/27.0.0.10.in-addr.arpa:80/64/27",
+                "u@0/27.0.0.10.in-addr.arpa:80/64/27",
+            ),
+            // A path, behind a host that is a whole address.
+            (
+                "10.0.0.80/27.0.0.10.in-addr.arpa",
+                "10.0.0.0/27.0.0.10.in-addr.arpa",
+            ),
+            (
+                "0x0a000050/27.0.0.10.in-addr.arpa",
+                "10.0.0.0/27.0.0.10.in-addr.arpa",
+            ),
+            ("/27.0.0.10.in-addr.arpa", "/27.0.0.10.in-addr.arpa"),
+            (
+                "http://example.com/27.0.0.10.in-addr.arpa",
+                "http://example.com/27.0.0.10.in-addr.arpa",
+            ),
+        ],
+    );
+}
+
 #[test]
 fn the_host_of_a_target_is_replaced_and_its_path_left() {
     check(
