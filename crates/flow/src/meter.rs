@@ -72,8 +72,8 @@ fn has_intervals(entry: &Entry) -> bool {
 }
 
 /// The exact mean of what a flow's packets have shown of a value, in the unit of its statistics; NaN of
-/// nothing. That of gaps: the packets of other flows between the first and the last of this one, shared
-/// among its gaps. Of times: from the first to the latest, which is their sum.
+/// nothing. That of gaps: the other packets between the first and the last of this one, shared among its
+/// gaps. Of times: from the first to the latest, which is their sum.
 fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
     let [there, back] = entry.packets();
     let packets = there + back;

@@ -10,8 +10,8 @@ pub enum Value {
     Size,
     /// Time since the flow's previous packet: nanoseconds within, seconds in reports.
     InterArrivalTime,
-    /// The interleaving gap of the FloWatcher paper: packets of other flows between two consecutive
-    /// packets of the flow.
+    /// The interleaving gap of the FloWatcher paper: packets between two consecutive packets of the
+    /// flow, of other flows or of none. Those that a filter left out had no number.
     Gap,
 }
 
@@ -63,8 +63,8 @@ impl Value {
             Self::Size => "the length on the wire of the flow's packets (whole frames)",
             Self::InterArrivalTime => "the time between two consecutive packets of the flow",
             Self::Gap => {
-                "the interleaving gap: packets of other flows between two consecutive packets of \
-                 the flow"
+                "the interleaving gap: packets of other flows or of none (ARP and the like), without \
+                 those that a filter left out, between two consecutive packets of the flow"
             }
         }
     }
