@@ -3,16 +3,17 @@
 //! ```text
 //! offset in the payload  0        2                   10                  18
 //!                        | mark   | sequence number   | time sent         |
-//!                        | F10Ah  | 64 bits           | ns since 1970, or |
-//!                        |        |                   | absent            |
+//!                        | F10Ah  | 64 bits           | ns since 1970     |
+//!                        | F10Bh  | 64 bits           | absent            |
 //! ```
-//! Both numbers are in network byte order. 18 bytes are what a UDP packet in IPv4 has in the
+//! The mark says whether there is a time: what stands in its place may be random. Both numbers are in network byte order. 18 bytes are what a UDP packet in IPv4 has in the
 //! smallest Ethernet frame.
 
 use crate::checksum::Sum;
 
-/// What probes begin with.
-const MARK: u16 = 0xf10a;
+/// What probes with a time stamp begin with, and those without.
+const TIMED_MARK: u16 = 0xf10a;
+const MARK: u16 = 0xf10b;
 
 /// Bytes of a probe without a time stamp, and with one.
 const SEQUENCE_BYTES: usize = 10;
@@ -37,18 +38,19 @@ impl Probe {
 
     /// Reads the probe at the start of a payload, if there is one.
     ///
-    /// The mark is 16 bits: of other traffic with random payload, one packet in 65,536 has it.
+    /// The mark is 16 bits: of other traffic with random payload, one packet in 32,768 has one.
     #[inline]
     #[must_use]
     pub fn read(payload: &[u8]) -> Option<Self> {
         let (mark, rest) = payload.split_first_chunk::<2>()?;
-        if u16::from_be_bytes(*mark) != MARK {
-            return None;
-        }
+        let timed = match u16::from_be_bytes(*mark) {
+            TIMED_MARK => true,
+            MARK => false,
+            _ => return None,
+        };
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
-        let time_ns = rest
-            .first_chunk::<8>()
-            .map_or(0, |time| i64::from_be_bytes(*time));
+        let time = rest.first_chunk::<8>().filter(|_| timed);
+        let time_ns = time.map_or(0, |time| i64::from_be_bytes(*time));
         Some(Self {
             sequence: u64::from_be_bytes(*sequence),
             time_ns,
@@ -58,9 +60,10 @@ impl Probe {
     /// Writes it over zeroes at the start of a payload that has room; what that adds to the checksum.
     #[inline]
     pub(crate) fn write(self, payload: &mut [u8], timed: bool) -> Sum {
-        payload[..2].copy_from_slice(&MARK.to_be_bytes());
+        let mark = if timed { TIMED_MARK } else { MARK };
+        payload[..2].copy_from_slice(&mark.to_be_bytes());
         payload[2..SEQUENCE_BYTES].copy_from_slice(&self.sequence.to_be_bytes());
-        let sum = Sum::default().word(MARK).quad(self.sequence);
+        let sum = Sum::default().word(mark).quad(self.sequence);
         if !timed {
             return sum;
         }
@@ -95,6 +98,19 @@ mod tests {
             })
         );
         assert_eq!(Probe::read(&short[..9]), None);
+        // A time stamp that a limit cut.
+        assert_eq!(Probe::read(&payload[..17]), Probe::read(&short));
         assert_eq!(Probe::read(&[0; 18]), None);
+    }
+
+    #[test]
+    fn random_payload_behind_a_number_is_no_time() {
+        let probe = Probe {
+            sequence: 7,
+            time_ns: 0,
+        };
+        let mut payload = [0x5a; 40];
+        probe.write(&mut payload, false);
+        assert_eq!(Probe::read(&payload), Some(probe));
     }
 }

@@ -166,9 +166,7 @@ proptest! {
             if probe > 0 {
                 let read = read.unwrap();
                 prop_assert_eq!(read.sequence, number as u64);
-                if probe > 1 {
-                    prop_assert_eq!(read.time_ns, 77);
-                }
+                prop_assert_eq!(read.time_ns, if probe > 1 { 77 } else { 0 });
             } else if !random.payload {
                 prop_assert_eq!(read, None);
                 prop_assert!(frame[payload..].iter().all(|&byte| byte == 0));

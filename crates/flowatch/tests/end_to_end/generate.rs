@@ -241,6 +241,19 @@ fn sequence_numbers_of_a_capture_tell_what_is_missing() {
     );
 }
 
+#[test]
+fn random_payload_behind_a_sequence_number_tells_no_latency() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("a.pcap");
+    let flags = "--flows 5 --count 100 --sequence --random payload --size 128 -q -w";
+    run(generate(flags).arg(&capture)).quiet_success();
+    let mut command = generate("--receive --summary json -r");
+    let said = summary(&run(command.arg(&capture)));
+    assert_eq!((said.number("/packets"), said.number("/lost")), (100, 0));
+    assert_eq!(said.number("/before_sent"), 0);
+    assert!(said.at("/latency").is_null());
+}
+
 /// Starts a command in a namespace; it is open when this returns.
 fn listen(namespace: &crate::namespace::Namespace, command: &Command) -> Running {
     let mut running = Running::start(&mut namespace.within(command));
