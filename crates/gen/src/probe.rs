@@ -6,7 +6,8 @@
 //!                        | F10Ah  | 64 bits           | ns since 1970     |
 //!                        | F10Bh  | 64 bits           | absent            |
 //! ```
-//! The mark says whether there is a time: what stands in its place may be random. Both numbers are in network byte order. 18 bytes are what a UDP packet in IPv4 has in the
+//! The mark says whether there is a time: what stands in its place may be random.
+//! Both numbers are in network byte order. 18 bytes are what a UDP packet in IPv4 has in the
 //! smallest Ethernet frame.
 
 use crate::checksum::Sum;
