@@ -4,19 +4,22 @@ mod device_hash;
 
 use crate::books::{Books, Count};
 use device_hash::{Identity, Reuse};
+use flow::batch::in_order;
 use flow::hash::FlowHash;
 use flow::{Batch, FlowDefinition, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
 use hw::prefetch;
 use port::{Burst, Frame};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::{Plain, Untagged, plain_ipv4};
+use wire::plain::{Plain, Untagged, plain_ipv4, plain_ipv4_of};
 use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// How many frames ahead a frame's headers are asked for.
 const AHEAD: usize = 8;
+
+/// Frames that are read between two looks at how many are left.
+const TOGETHER: usize = 4;
 
 /// Who numbers the packets, by which gaps are counted.
 #[derive(Debug, Default)]
@@ -44,18 +47,14 @@ impl Numbers {
 /// Asks for the headers of the next frames. They are in two lines where a frame does not begin with one;
 /// `DETAILS`: so are TCP's options as a rule, and the payload begins in the second.
 #[inline(always)]
-fn ask_for<const DETAILS: bool>(frames: &[Frame<'_>]) {
+fn ask_for<const DETAILS: bool>(frames: &[Frame<'_>; TOGETHER]) {
     const TCP_FLAGS: usize = 14 + 20 + 13;
     const LINE: usize = 64;
     let ask = |frame: &Frame<'_>| {
         prefetch::ahead(frame.bytes, 0);
         prefetch::ahead(frame.bytes, if DETAILS { LINE } else { TCP_FLAGS });
     };
-    // Most often so many are left, which is worth saying: there is no loop then.
-    match frames.first_chunk::<AHEAD>() {
-        Some(next) => next.iter().for_each(ask),
-        None => frames.iter().for_each(ask),
-    }
+    frames.iter().for_each(ask);
 }
 
 /// What is known of a packet before its headers are read.
@@ -210,8 +209,9 @@ impl Intake {
     ) {
         let frame = &burst.frames[index];
         received.add(frame.wire_length);
-        if REUSE {
-            self.note_hash(batch.len(), None);
+        if REUSE && let Some(reuse) = &mut self.reuse {
+            let is_plain = plain_ipv4(frame.bytes, frame.wire_length).is_some();
+            reuse.note(batch.len(), frame.rss_hash.filter(|_| is_plain));
         }
         self.clock.advance(frame.time_ns);
         self.read_any(burst.link, index, frame, first + index as u64, batch);
@@ -226,59 +226,89 @@ impl Intake {
         first: u64,
         batch: &mut Batch,
     ) -> Count {
-        let keys = self.keys.compact();
         let mut received = Count::default();
-        let mut truncated = 0;
         let mut begin = 0;
         while begin < burst.frames.len() {
-            let begun = batch.len();
-            let places = batch.places();
-            let count = places.keys.len().min(burst.frames.len() - begin);
-            let frames = &burst.frames[begin..begin + count];
-            let (table_keys, packets) = (&mut places.keys[..count], &mut places.packets[..count]);
-            let mut index = 0;
-            'run: for start in (0..count).step_by(AHEAD) {
-                let end = count.min(start + AHEAD);
-                ask_for::<DETAILS>(&frames[end..]);
-                while index < end {
-                    let frame = &frames[index];
-                    let Some(plain) = plain_ipv4(frame.bytes, frame.wire_length) else {
-                        break 'run;
-                    };
-                    let direction;
-                    (table_keys[index], direction) = keys.make_for::<BOTH_DIRECTIONS>(plain.key);
-                    packets[index] = Packet {
-                        tcp_flags: plain.tcp_flags,
-                        direction,
-                        ..packet_of(
-                            frame,
-                            first + (begin + index) as u64,
-                            self.clock.advance(frame.time_ns),
-                        )
-                    };
-                    if REUSE {
-                        self.note_hash(begun + index, frame.rss_hash);
-                    }
-                    if DETAILS {
-                        let segment = places.segments.push_mut(Segment::default());
-                        segment.frame = (begin + index) as u16;
-                        segment.read_plain(frame.bytes);
-                    }
-                    truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-                    received.bytes += u64::from(frame.wire_length);
-                    index += 1;
-                }
-            }
-            received.packets += index as u64;
-            batch.take_places(index);
-            begin += index;
-            if begin < burst.frames.len() {
+            begin += self.read_run::<REUSE, DETAILS, BOTH_DIRECTIONS>(
+                burst,
+                begin,
+                first,
+                batch,
+                &mut received,
+            );
+            let Some(frame) = burst.frames.get(begin) else {
+                break;
+            };
+            if !self.clock.moves_to(frame.time_ns) {
                 self.walk::<REUSE>(burst, begin, first, batch, &mut received);
                 begin += 1;
             }
         }
-        self.books.truncated += truncated;
         received
+    }
+
+    /// Reads the plain frames from `begin` on, [`TOGETHER`] at a time as long as the clock stands.
+    #[inline(always)]
+    fn read_run<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+        &mut self,
+        burst: &Burst<'_>,
+        begin: usize,
+        first: u64,
+        batch: &mut Batch,
+        received: &mut Count,
+    ) -> usize {
+        let mask = self.keys.compact().mask();
+        let tick = self.clock.tick();
+        let begun = batch.len();
+        let places = batch.places();
+        let (frames, _) = burst.frames[begin..].as_chunks::<TOGETHER>();
+        let (table_keys, _) = places.keys.as_chunks_mut::<TOGETHER>();
+        let (packets, _) = places.packets.as_chunks_mut::<TOGETHER>();
+        let mut bytes = 0;
+        let mut truncated = 0;
+        let mut read = 0;
+        'run: for (at, ((some, table_keys), packets)) in
+            frames.iter().zip(table_keys).zip(packets).enumerate()
+        {
+            if let Some(next) = frames.get(at + AHEAD / TOGETHER) {
+                ask_for::<DETAILS>(next);
+            }
+            let number = first + (begin + at * TOGETHER) as u64;
+            for (index, frame) in some.iter().enumerate() {
+                let plain = plain_ipv4_of(frame.bytes, frame.wire_length, mask);
+                let Some(plain) = plain.filter(|_| tick.contains(frame.time_ns)) else {
+                    read = at * TOGETHER + index;
+                    break 'run;
+                };
+                let (key, direction) = if BOTH_DIRECTIONS {
+                    in_order(plain.key)
+                } else {
+                    (plain.key, 0)
+                };
+                table_keys[index] = key;
+                packets[index] = Packet {
+                    tcp_flags: plain.tcp_flags,
+                    direction,
+                    ..packet_of(frame, number + index as u64, tick.clock_ms())
+                };
+                if REUSE && let Some(reuse) = &mut self.reuse {
+                    reuse.note(begun + at * TOGETHER + index, frame.rss_hash);
+                }
+                if DETAILS {
+                    let segment = places.segments.push_mut(Segment::default());
+                    segment.frame = (begin + at * TOGETHER + index) as u16;
+                    segment.read_plain(frame.bytes);
+                }
+                truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+                bytes += u64::from(frame.wire_length);
+            }
+            read = (at + 1) * TOGETHER;
+        }
+        batch.take_places(read);
+        self.books.truncated += truncated;
+        received.packets += read as u64;
+        received.bytes += bytes;
+        read
     }
 
     #[inline(always)]
@@ -292,13 +322,6 @@ impl Intake {
                 ..packet
             },
         );
-    }
-
-    #[inline(always)]
-    fn note_hash(&mut self, place: usize, hash: Option<NonZeroU32>) {
-        if let Some(reuse) = &mut self.reuse {
-            reuse.note(place, hash);
-        }
     }
 
     fn finish_burst(&mut self, burst: &Burst<'_>, received: Count) {
@@ -359,7 +382,7 @@ impl Intake {
         }
     }
 
-    /// Adds a frame that is plain but for a VLAN tag, in IPv6 or without ports; whether it is.
+    /// Adds a frame that is plain, be it with a VLAN tag, in IPv6 or without ports; whether it is.
     #[inline(always)]
     fn read_plain(
         &mut self,
@@ -370,9 +393,7 @@ impl Intake {
     ) -> bool {
         let untagged = Untagged::new(frame.bytes, frame.wire_length);
         let mut segment = Segment::default();
-        if untagged.tag != 0
-            && let Some(plain) = untagged.plain_ipv4()
-        {
+        if let Some(plain) = untagged.plain_ipv4() {
             self.push_plain(plain, packet, batch);
             if self.details {
                 segment.read_plain(untagged.frame);

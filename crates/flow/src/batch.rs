@@ -333,11 +333,11 @@ impl KeyMaker {
     /// device has not), with VLAN tags as part of the key or not. `seed` is secret.
     #[must_use]
     pub fn new(definition: FlowDefinition, vlan: bool, seed: u64) -> Self {
-        const SOURCE: u128 = 0xffff_ffff;
+        const MARK: u128 = 0xff;
+        const VLAN: u128 = 0xffff << 16;
+        const SOURCE: u128 = 0xffff_ffff << 32;
         const DESTINATION: u128 = SOURCE << 32;
-        const PORTS_AND_PROTOCOL: u128 = 0xff_ffff_ffff << 64;
-        const VLAN: u128 = 0xffff << 104;
-        const MARK: u128 = 0xff << 120;
+        const PORTS_AND_PROTOCOL: u128 = 0xffff_ffff << 96 | 0xff << 8;
         let fields = match definition {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional | FlowDefinition::Rss => {
                 SOURCE | DESTINATION | PORTS_AND_PROTOCOL
@@ -400,7 +400,7 @@ impl KeyMaker {
         match self.definition {
             FlowDefinition::FiveTuple | FlowDefinition::Rss => {}
             FlowDefinition::Bidirectional => {
-                // As in `order`, any order will do.
+                // As in `in_order`, any order will do.
                 let source = u128::from_le_bytes(key.source);
                 let destination = u128::from_le_bytes(key.destination);
                 let same = source == destination;
@@ -439,23 +439,18 @@ impl CompactKeyMaker {
     #[inline(always)]
     #[must_use]
     pub fn make(self, five_tuple: u128) -> (u128, u8) {
-        if self.both_directions {
-            self.make_for::<true>(five_tuple)
-        } else {
-            self.make_for::<false>(five_tuple)
-        }
-    }
-
-    /// The same where it is known whether both directions are [one flow](Self::both_directions).
-    #[inline(always)]
-    #[must_use]
-    pub fn make_for<const BOTH_DIRECTIONS: bool>(self, five_tuple: u128) -> (u128, u8) {
         let key = five_tuple & self.mask;
-        if BOTH_DIRECTIONS {
-            order(key)
+        if self.both_directions {
+            in_order(key)
         } else {
             (key, 0)
         }
+    }
+
+    /// The fields that count.
+    #[must_use]
+    pub const fn mask(self) -> u128 {
+        self.mask
     }
 
     /// Whether both directions are one flow.
@@ -465,15 +460,17 @@ impl CompactKeyMaker {
     }
 }
 
-/// Brings a compact key's endpoints into order; 1 where they were swapped.
+/// A compact key with its endpoints brought into order, and 1 where they were swapped for that.
 #[inline(always)]
-fn order(key: u128) -> (u128, u8) {
-    let (addresses, ports) = (key as u64, (key >> 64) as u32);
-    let (addresses_back, ports_back) = (addresses.rotate_left(32), ports.rotate_left(16));
+#[must_use]
+pub fn in_order(key: u128) -> (u128, u8) {
     // Which order it is does not matter, but that it is one: words are compared as they stand. No
     // processor could learn which way the packets of a link go.
-    let swapped =
-        (addresses > addresses_back) | (addresses == addresses_back) & (ports > ports_back);
+    let (source, destination) = ((key >> 32) as u32, (key >> 64) as u32);
+    let ports = (key >> 96) as u32;
+    let there = u64::from(source) << 32 | u64::from(ports);
+    let back = u64::from(destination) << 32 | u64::from(ports.rotate_left(16));
+    let swapped = there > back;
     (
         select_unpredictable(swapped, reversed(key), key),
         u8::from(swapped),
@@ -483,10 +480,11 @@ fn order(key: u128) -> (u128, u8) {
 /// A compact key with its endpoints swapped: that of the other direction.
 #[inline(always)]
 pub(crate) fn reversed(key: u128) -> u128 {
-    let (addresses, rest) = (key as u64, (key >> 64) as u64);
-    let ports = (rest as u32).rotate_left(16);
-    let rest = rest & !u64::from(u32::MAX) | u64::from(ports);
-    u128::from(addresses.rotate_left(32)) | u128::from(rest) << 64
+    let (low, high) = (key as u64, (key >> 64) as u64);
+    let ports = ((high >> 32) as u32).rotate_left(16);
+    let low_back = low & u64::from(u32::MAX) | high << 32;
+    let high_back = low >> 32 | u64::from(ports) << 32;
+    u128::from(low_back) | u128::from(high_back) << 64
 }
 
 /// A flow key as three words: what a table keeps of a wide key, and what is digested.

@@ -52,11 +52,31 @@ impl PacketClock {
     /// The time after a packet stamped `time_ns` (nanoseconds since the Unix epoch).
     #[inline]
     pub fn advance(&mut self, time_ns: i64) -> u32 {
-        let ahead = time_ns.wrapping_sub(self.tick_start_ns);
-        if !(0..TICK_NS).contains(&ahead) {
+        if !self.tick().contains(time_ns) {
             self.step(time_ns);
         }
         self.now_ms
+    }
+
+    /// Whether a packet stamped `time_ns` moves the clock into its millisecond. Not where that is the
+    /// clock's already, or behind it.
+    #[inline]
+    pub fn moves_to(&mut self, time_ns: i64) -> bool {
+        if self.tick().contains(time_ns) {
+            return false;
+        }
+        self.step(time_ns);
+        self.tick().contains(time_ns)
+    }
+
+    /// The millisecond at which the clock stands.
+    #[inline]
+    #[must_use]
+    pub const fn tick(&self) -> Tick {
+        Tick {
+            clock_ms: self.now_ms,
+            start_ns: self.tick_start_ns,
+        }
     }
 
     /// The time now.
@@ -101,6 +121,29 @@ impl PacketClock {
             self.steps_back += u64::from(lag_ns > self.lag_ns + STEP_NS);
             self.lag_ns = lag_ns;
         }
+    }
+}
+
+/// A millisecond of the [`PacketClock`].
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    clock_ms: u32,
+    start_ns: i64,
+}
+
+impl Tick {
+    /// What the clock says in it.
+    #[must_use]
+    pub const fn clock_ms(self) -> u32 {
+        self.clock_ms
+    }
+
+    /// Whether a packet stamped `time_ns` leaves the clock in it.
+    #[inline]
+    #[must_use]
+    pub const fn contains(self, time_ns: i64) -> bool {
+        let ahead = time_ns.wrapping_sub(self.start_ns);
+        ahead.cast_unsigned() < TICK_NS.cast_unsigned()
     }
 }
 

@@ -43,7 +43,7 @@ fn messages() -> [u128; 4] {
 #[test]
 fn murmur3_equals_the_python_package_mmh3() {
     // mmh3 5.3.1, mmh3.hash(message, 0, signed=False).
-    let expected = [0x8134_cdf8, 0x1915_73dd, 0x49cc_00ac, 0x6ed7_bc48];
+    let expected = [0x8134_cdf8, 0x1915_73dd, 0x49cc_00ac, 0xc749_c6bb];
     assert_eq!(
         messages().map(|message| hash32(HashKind::Murmur3, message)),
         expected
@@ -57,7 +57,7 @@ fn spooky_equals_the_python_package_spookyhash() {
         0xc646_1a80_843a_61b8,
         0x3402_25d6_331f_2651,
         0xbdca_72db_22fd_98b2,
-        0x88df_da56_3c41_e268,
+        0x3553_3866_0875_ec8e,
     ];
     assert_eq!(
         messages().map(|message| of(HashKind::Spooky).hash_one(message)),

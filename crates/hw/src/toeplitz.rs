@@ -40,7 +40,7 @@ impl Toeplitz {
         }
     }
 
-    /// The hash of each key's first 12 bytes (little-endian order of the number); `false` where the
+    /// The hash of each key's last 12 bytes (little-endian order of the number); `false` where the
     /// processor lacks the instructions, and nothing was done.
     ///
     /// # Panics
@@ -102,7 +102,7 @@ mod x86 {
                 // SAFETY: four keys are 64 readable bytes; the load asks for no alignment.
                 unsafe { _mm512_loadu_si512(keys[4 * at..4 * at + 4].as_ptr().cast()) }
             };
-            let [first, second, third, _] =
+            let [_, first, second, third] =
                 columns([quarter(0), quarter(1), quarter(2), quarter(3)]);
             sum_of_products(matrices, &[first, second, third])
         });
@@ -274,8 +274,8 @@ mod tests {
                     .zip(&inputs)
                     .map(|(padded, input)| {
                         let mut bytes = [0; 16];
-                        bytes[..NARROW].copy_from_slice(&padded[..NARROW]);
-                        bytes[NARROW..].copy_from_slice(&input[NARROW..16]);
+                        bytes[..16 - NARROW].copy_from_slice(&input[NARROW..16]);
+                        bytes[16 - NARROW..].copy_from_slice(&padded[..NARROW]);
                         u128::from_le_bytes(bytes)
                     })
                     .collect();

@@ -27,19 +27,20 @@ impl FlowKey {
     /// Set in a VLAN field that holds a tag.
     pub const VLAN_PRESENT: u16 = 0x1000;
 
-    /// Byte 15 of a compact key: tells it from all zeroes and from the digest of a wide key.
+    /// Byte 0 of a compact key: tells it from all zeroes and from the digest of a wide key.
     pub(crate) const COMPACT_MARK: u8 = 0x04;
 
-    /// Byte 15 of a compact key that is a hash alone.
+    /// Byte 0 of a compact key that is a hash alone.
     const HASH_MARK: u8 = 0x02;
 
-    /// Set in byte 15 of every digest that stands for a wide key in a table (see `flow`).
-    pub const WIDE_MARK: u128 = 1 << 127;
+    /// Set in byte 0 of every digest that stands for a wide key in a table (see `flow`).
+    pub const WIDE_MARK: u128 = 1 << 7;
 
     /// The key in 16 bytes, where that is all of it: IPv4 with at most one VLAN tag.
     ///
-    /// Bytes 0..4 source, 4..8 destination, 8..10 source port, 10..12 destination port (all in
-    /// network byte order), 12 protocol, 13..15 VLAN, 15 a mark; never zero.
+    /// Byte 0 a mark, 1 protocol, 2..4 VLAN, 4..8 source, 8..12 destination, 12..14 source port,
+    /// 14..16 destination port (all in network byte order); never zero. So they stand in a packet
+    /// whose header has no options, from its time to live on, with the checksum in place of the tag.
     #[inline]
     #[must_use]
     pub const fn compact(&self) -> Option<u128> {
@@ -48,27 +49,41 @@ impl FlowKey {
         }
         let [s0, s1, s2, s3, ..] = self.source;
         let [d0, d1, d2, d3, ..] = self.destination;
-        let source = u32::from_le_bytes([s0, s1, s2, s3]) as u64;
-        let destination = u32::from_le_bytes([d0, d1, d2, d3]) as u64;
-        let ports = self.source_port.swap_bytes() as u64
-            | (self.destination_port.swap_bytes() as u64) << 16;
-        let rest = (self.protocol as u64) << 32 | (Self::COMPACT_MARK as u64) << 56;
-        let addresses = source | destination << 32;
-        Some(addresses as u128 | ((ports | rest) as u128) << 64 | Self::compact_vlan(self.vlan[0]))
+        let [v0, v1] = self.vlan[0].to_be_bytes();
+        let [p0, p1] = self.source_port.to_be_bytes();
+        let [q0, q1] = self.destination_port.to_be_bytes();
+        Some(u128::from_le_bytes([
+            Self::COMPACT_MARK,
+            self.protocol,
+            v0,
+            v1,
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3,
+            p0,
+            p1,
+            q0,
+            q1,
+        ]))
     }
 
     /// The part of a compact key that is its VLAN tag.
     #[inline(always)]
     pub(crate) const fn compact_vlan(tag: u16) -> u128 {
-        (tag.swap_bytes() as u128) << 104
+        (tag.swap_bytes() as u128) << 16
     }
 
-    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 0..4, as an
+    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 4..8, as an
     /// address would stand there.
     #[inline(always)]
     #[must_use]
     pub const fn compact_hash(hash: u32) -> u128 {
-        hash.swap_bytes() as u128 | (Self::HASH_MARK as u128) << 120
+        (hash.swap_bytes() as u128) << 32 | Self::HASH_MARK as u128
     }
 
     /// The hash of a flow that is known by nothing else: its version is 0.
@@ -86,17 +101,17 @@ impl FlowKey {
     #[inline]
     #[must_use]
     pub const fn from_compact(compact: u128) -> Self {
-        let (addresses, rest) = (compact as u64, (compact >> 64) as u64);
+        let (low, high) = (compact as u64, (compact >> 64) as u64);
         // Whole words, so that who reads them at once need not wait for their parts.
         Self {
             // The mark of a 5-tuple is its version; that of a hash has no bit of it.
-            version: (rest >> 56) as u8 & Self::COMPACT_MARK,
-            protocol: (rest >> 32) as u8,
-            source: (addresses as u32 as u128).to_le_bytes(),
-            destination: ((addresses >> 32) as u128).to_le_bytes(),
-            source_port: (rest as u16).swap_bytes(),
-            destination_port: ((rest >> 16) as u16).swap_bytes(),
-            vlan: [((rest >> 40) as u16).swap_bytes(), 0],
+            version: low as u8 & Self::COMPACT_MARK,
+            protocol: (low >> 8) as u8,
+            source: ((low >> 32) as u128).to_le_bytes(),
+            destination: (high as u32 as u128).to_le_bytes(),
+            source_port: ((high >> 32) as u16).swap_bytes(),
+            destination_port: ((high >> 48) as u16).swap_bytes(),
+            vlan: [((low >> 16) as u16).swap_bytes(), 0],
         }
     }
 

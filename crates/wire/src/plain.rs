@@ -33,17 +33,17 @@ const HEADERS_IPV4: usize = 34;
 
 /// Offsets within an Ethernet frame with an IPv4 header without options.
 mod field {
-    /// EtherType, IPv4 version and header length, type of service.
     pub(super) const ETHER_TYPE: usize = 12;
     /// Where a VLAN tag would be.
     pub(super) const VLAN: usize = 14;
-    /// The IPv4 header.
+    /// The IPv4 header: version and length.
     pub(super) const IPV4: usize = 14;
     pub(super) const TOTAL_LENGTH: usize = 16;
-    /// Flags and fragment offset, time to live, protocol.
+    /// Flags and fragment offset.
     pub(super) const FRAGMENT: usize = 20;
-    pub(super) const ADDRESSES: usize = 26;
-    pub(super) const PORTS: usize = 34;
+    pub(super) const TIME_TO_LIVE: usize = 22;
+    pub(super) const PROTOCOL: usize = 23;
+    pub(super) const DESTINATION: usize = 30;
     pub(super) const UDP_LENGTH: usize = 38;
     pub(super) const TCP_DATA_OFFSET: usize = 46;
     pub(super) const TCP_FLAGS: usize = 47;
@@ -69,16 +69,12 @@ const IPV4_LENGTH: u32 = Ipv4::LENGTH as u32;
 const IPV6_LENGTH: u32 = Ipv6::LENGTH as u32;
 const TCP_LENGTH: u32 = Tcp::LENGTH as u32;
 const UDP_LENGTH: u32 = Udp::LENGTH as u32;
-/// EtherType of IPv4, version 4 and a header of five words, as they stand in the frame.
-const START: u32 = u32::from_le_bytes([0x08, 0x00, 0x45, 0]);
-/// The bits of those, without the type of service behind them.
-const START_MASK: u32 = u32::from_le_bytes([0xff, 0xff, 0xff, 0]);
-/// More fragments and the fragment's offset, with time to live and protocol behind them.
-const FRAGMENT_MASK: u32 = u32::from_le_bytes([0x3f, 0xff, 0, 0]);
-/// Where the protocol is in those four bytes.
-const PROTOCOL_SHIFT: u32 = 24;
-/// TCP as wide as it is compared.
-const TCP: u32 = ip_protocol::TCP as u32;
+/// Version 4 and a header of five words.
+const VERSION_AND_LENGTH: u8 = 0x45;
+/// More fragments and the fragment's offset, the first byte the lowest.
+const FRAGMENT: u16 = u16::from_le_bytes([0x3f, 0xff]);
+/// Of eight bytes from the time to live on, what is part of a key: not the header's checksum.
+const PROTOCOL_AND_SOURCE: u64 = !0xffff_00ff;
 
 /// What is asked of a protocol's header.
 #[derive(Clone, Copy)]
@@ -86,7 +82,7 @@ struct Transport {
     /// Its length at least; more than any length field can say where it is neither TCP nor UDP.
     least: u32,
     /// The bits that are flags of the byte where TCP has them.
-    flags: u32,
+    flags: u8,
 }
 
 /// By protocol.
@@ -110,36 +106,42 @@ static TRANSPORTS: [Transport; 256] = {
 /// fault (unless it is asked for the innermost packet, and the frame is a tunnel's). `None` says
 /// nothing about the frame.
 ///
-/// Everything is computed first and judged once, and TCP and UDP differ by selected values: they
-/// come in no order that a processor could learn, so a branch between them costs more than it saves.
+/// TCP and UDP differ by selected values: they come in no order that a processor could learn, so a
+/// branch between them costs more than it saves.
 #[inline]
 #[must_use]
 pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
+    plain_ipv4_of(frame, wire_length, !0)
+}
+
+/// [`plain_ipv4`] of which the key keeps the fields of `mask` alone, besides its mark.
+#[inline(always)]
+#[must_use]
+pub fn plain_ipv4_of(frame: &[u8], wire_length: u32, mask: u128) -> Option<Plain> {
     let headers = frame.first_chunk::<HEADERS>()?;
 
-    let start = little_endian::<{ field::ETHER_TYPE }, _>(headers);
-    let fragment_to_protocol = little_endian::<{ field::FRAGMENT }, _>(headers);
-    let protocol = fragment_to_protocol >> PROTOCOL_SHIFT;
-    let is_tcp = protocol == TCP;
-    // Zero where all of it is as it must be.
-    let different = start << u8::BITS ^ START << u8::BITS | fragment_to_protocol & FRAGMENT_MASK;
+    let fragment = u16::from_le_bytes(bytes_at::<{ field::FRAGMENT }, 2, _>(headers));
+    if !has_ipv4(headers) || fragment & FRAGMENT != 0 {
+        return None;
+    }
+    let protocol = byte::<{ field::PROTOCOL }, _>(headers);
+    let is_tcp = protocol == ip_protocol::TCP;
 
     let total = u32::from(u16_at::<{ field::TOTAL_LENGTH }, _>(headers));
     let tcp_length = u32::from(byte::<{ field::TCP_DATA_OFFSET }, _>(headers) >> 4) * 4;
     let udp_length = u32::from(u16_at::<{ field::UDP_LENGTH }, _>(headers));
     let transport = select_unpredictable(is_tcp, tcp_length, udp_length);
-    let known = &TRANSPORTS[usize::from(protocol as u8)];
-    if different != 0
-        || transport < known.least
+    let known = &TRANSPORTS[usize::from(protocol)];
+    let flags = byte::<{ field::TCP_FLAGS }, _>(headers) & known.flags;
+    if transport < known.least
         || total < IPV4_LENGTH + transport
         || wire_length < ETHERNET_LENGTH + total
     {
         return None;
     }
-    let flags = byte::<{ field::TCP_FLAGS }, _>(headers);
     Some(Plain {
-        key: compact_key(headers, protocol),
-        tcp_flags: (u32::from(flags) & known.flags) as u8,
+        key: compact_key(headers, mask),
+        tcp_flags: flags,
     })
 }
 
@@ -271,7 +273,7 @@ pub struct Portless {
 #[must_use]
 pub fn portless_ipv4(frame: &[u8], wire_length: u32) -> Option<Portless> {
     let headers = frame.first_chunk::<HEADERS_IPV4>()?;
-    if little_endian::<{ field::ETHER_TYPE }, _>(headers) & START_MASK != START {
+    if !has_ipv4(headers) {
         return None;
     }
     let packet = Packet::new(frame, wire_length as usize);
@@ -288,24 +290,39 @@ pub fn portless_ipv4(frame: &[u8], wire_length: u32) -> Option<Portless> {
     let fits =
         payload <= rest.length() && offset + payload <= Ipv4::MAX_TOTAL_LENGTH - Ipv4::LENGTH;
     fits.then(|| Portless {
-        key: compact_addresses(headers, u32::from(protocol)),
+        key: compact_addresses(headers),
         is_fragment: offset > 0,
     })
 }
 
-/// [`FlowKey::compact`] of the frame: addresses and ports stand in the frame in the key's order.
+/// Whether IPv4 without options follows the Ethernet header.
+#[inline(always)]
+fn has_ipv4<const N: usize>(headers: &[u8; N]) -> bool {
+    u16_at::<{ field::ETHER_TYPE }, N>(headers) == ether_type::IPV4
+        && byte::<{ field::IPV4 }, N>(headers) == VERSION_AND_LENGTH
+}
+
+/// [`FlowKey::compact`] of the frame, whose fields stand in the key's order.
 #[inline]
-fn compact_key(headers: &[u8; HEADERS], protocol: u32) -> u128 {
-    let ports = little_endian::<{ field::PORTS }, _>(headers);
-    compact_addresses(headers, protocol) | u128::from(ports) << 64
+fn compact_key(headers: &[u8; HEADERS], mask: u128) -> u128 {
+    let to_ports = u64::from_le_bytes(bytes_at::<{ field::DESTINATION }, 8, _>(headers));
+    let rest = to_ports & (mask >> 64) as u64;
+    key_to_source(headers, mask as u64) | u128::from(rest) << 64
 }
 
 /// The same without ports.
 #[inline]
-fn compact_addresses<const N: usize>(headers: &[u8; N], protocol: u32) -> u128 {
-    let addresses = u64::from_le_bytes(bytes_at::<{ field::ADDRESSES }, 8, _>(headers));
-    let mark = u32::from_be_bytes([FlowKey::COMPACT_MARK, 0, 0, 0]);
-    u128::from(addresses) | u128::from(protocol | mark) << 96
+fn compact_addresses(headers: &[u8; HEADERS_IPV4]) -> u128 {
+    let destination = little_endian::<{ field::DESTINATION }, _>(headers);
+    key_to_source(headers, !0) | u128::from(destination) << 64
+}
+
+/// The first half of a compact key: up to the source address.
+#[inline]
+fn key_to_source<const N: usize>(headers: &[u8; N], mask: u64) -> u128 {
+    let to_source = u64::from_le_bytes(bytes_at::<{ field::TIME_TO_LIVE }, 8, N>(headers));
+    let fields = to_source & (PROTOCOL_AND_SOURCE & mask);
+    u128::from(fields | u64::from(FlowKey::COMPACT_MARK))
 }
 
 /// Four bytes, the first the lowest: as an x86 processor loads them, so that nothing is swapped.

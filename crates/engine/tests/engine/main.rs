@@ -4,6 +4,7 @@
 mod acquisition;
 mod faults;
 mod gap;
+mod intake;
 mod models;
 mod overhearing;
 mod packet_level;

@@ -14,16 +14,12 @@ pub(super) fn hash(key: u128) -> u32 {
 }
 
 /// Source, destination, ports (source in the upper half), and protocol above the VLAN field: the
-/// fields of a table key as numbers. The mark in byte 15 is left out.
+/// fields of a table key as numbers. The mark in byte 0 is left out.
 #[inline(always)]
 pub(super) fn fields(key: u128) -> [u32; 4] {
     let [source, destination, ports] =
-        [0, 32, 64].map(|shift| ((key >> shift) as u32).swap_bytes());
-    let rest = ((key >> 96) as u32).swap_bytes();
-    [
-        source,
-        destination,
-        ports,
-        rest >> 24 << 16 | rest >> 8 & 0xffff,
-    ]
+        [32, 64, 96].map(|shift| ((key >> shift) as u32).swap_bytes());
+    let [_, protocol, vlan @ ..] = (key as u32).to_le_bytes();
+    let protocol_and_vlan = u32::from(protocol) << 16 | u32::from(u16::from_be_bytes(vlan));
+    [source, destination, ports, protocol_and_vlan]
 }

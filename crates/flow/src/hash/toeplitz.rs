@@ -1,11 +1,11 @@
-//! The hash of receive-side scaling over table keys: addresses and ports lie there in RSS's order.
+//! The hash of receive-side scaling over table keys: addresses and ports end them in RSS's order.
 
 use wire::FlowKey;
 use wire::toeplitz::{
     Input, MAX_INPUT, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz, ipv4_input, ipv6_input,
 };
 
-/// Bytes of a table key that the hash covers: two IPv4 addresses and two ports.
+/// Bytes at the end of a table key that the hash covers: two IPv4 addresses and two ports.
 const INPUT: usize = hw::toeplitz::NARROW;
 
 /// Wide keys that are hashed together.
@@ -56,7 +56,7 @@ impl KeyToeplitz {
 
     fn hash_by_tables(&self, keys: &[u128], hashes: &mut [u32]) {
         super::each(keys, hashes, |key| {
-            self.tables.hash(&key.to_le_bytes()[..INPUT])
+            self.tables.hash(&key.to_le_bytes()[16 - INPUT..])
         });
     }
 
