@@ -133,6 +133,7 @@ impl Expiry {
             sign: if self.active { 1 << 15 } else { 0 },
             looked_at,
             opening,
+            looks: leaps || self.reopens,
         }
     }
 
@@ -242,6 +243,7 @@ pub struct Watch {
     /// TCP control bits that are looked at, and what they are where a connection is opened.
     looked_at: u8,
     opening: u8,
+    looks: bool,
 }
 
 impl Watch {
@@ -252,7 +254,7 @@ impl Watch {
         let before_active = self.tick.wrapping_sub(entry.active_tick());
         silence_ms > self.silence_ms_min
             || !before_active & self.sign != 0
-            || packet.tcp_flags & self.looked_at == self.opening
+            || self.looks && packet.tcp_flags & self.looked_at == self.opening
     }
 }
 

@@ -36,8 +36,8 @@ pub const RECORDS: usize = 1024;
 /// How many flows are asked for together while as many before them are ended.
 const TOGETHER: usize = 8;
 
-/// Packets that are counted together while what statistics keep of those before them comes near: a
-/// quarter of a burst, within these, where that comes from memory.
+/// Packets that are counted together while what statistics keep of those before them comes near: the
+/// most of these where it comes from a cache, a quarter of a burst within them where from memory.
 const GROUP: RangeInclusive<usize> = 16..=64;
 
 /// How long finished records of a link wait for others to be handed on with.
@@ -478,7 +478,7 @@ impl Meter {
         let level = self.table.level();
         let group = match (self.statistics.is_empty(), &self.analyser) {
             (true, None) => batch.len(),
-            (false, None) if level == CacheLevel::First => *GROUP.start(),
+            (false, None) if level == CacheLevel::First => *GROUP.end(),
             _ => (batch.len() / 4).clamp(*GROUP.start(), *GROUP.end()),
         };
         let (mut start, mut before) = (start, start..start);

@@ -1,5 +1,5 @@
-//! Where the flows of a burst are looked for in the bucket table, and when that is asked for: a group of
-//! tag lines, then a group of entries, by turns, some packets ahead of those that are counted meanwhile.
+//! Where the flows of a burst are looked for in the bucket table, and when that is asked for: tag lines
+//! first, then entries, a step of them at a time, some packets ahead of those that are counted meanwhile.
 //!
 //! Of few flows, most is in some cache, and is asked for into the first level, few packets ahead. Of
 //! many flows it comes from memory, and is asked for into the second level, which has more lines under
@@ -17,10 +17,9 @@ pub(crate) const MANY_FLOWS: usize = 100_000;
 
 /// How what a burst needs is asked for, in packets.
 struct Pace {
-    /// Packets that are counted between two requests.
+    /// Packets that are counted between two requests, and whose tag lines or entries are asked for
+    /// together.
     step: usize,
-    /// Packets whose tag lines, or whose entries, are asked for together.
-    group: usize,
     /// How far ahead of the packet at hand entries are asked for, at most.
     entries_ahead: usize,
     /// The same of tag lines.
@@ -29,16 +28,13 @@ struct Pace {
 
 const fn pace(level: CacheLevel) -> Pace {
     match level {
-        // Tag lines and entries by turns: there would be too many of them under way.
         CacheLevel::First => Pace {
-            step: 8,
-            group: 16,
+            step: 32,
             entries_ahead: 32,
             lines_ahead: 64,
         },
         CacheLevel::Second => Pace {
             step: 16,
-            group: 16,
             entries_ahead: 96,
             lines_ahead: 192,
         },
@@ -158,14 +154,8 @@ impl Staged {
             entries.prefetch_each(CacheLevel::First, &self.slots[at.min(end)..end]);
         }
         let pace = pace(level);
-        let by_turns = pace.group > pace.step;
-        let turn_of_entries = at % pace.group < pace.step;
-        if !by_turns || turn_of_entries {
-            self.locate(level, at + pace.entries_ahead, batch, lines, entries, wide);
-        }
-        if !by_turns || !turn_of_entries {
-            self.ask(level, at + pace.lines_ahead, lines);
-        }
+        self.locate(level, at + pace.entries_ahead, batch, lines, entries, wide);
+        self.ask(level, at + pace.lines_ahead, lines);
     }
 
     /// Finds where the flows of the packets up to `end` most likely are, as far as that was not done,
@@ -181,7 +171,7 @@ impl Staged {
         wide: &WideKeys,
     ) {
         while self.located < end.min(self.packets) {
-            let group = self.located..(self.located + pace(level).group).min(self.packets);
+            let group = self.located..(self.located + step(level)).min(self.packets);
             self.located = group.end;
             let slots = &mut self.slots[group.clone()];
             let (buckets, tags) = (&self.buckets[group.clone()], &self.tags[group.clone()]);
