@@ -161,7 +161,7 @@ pub static COLUMNS: &[Definition] = &[
         unit: "bytes",
         presence: Presence::Always,
         empty: "",
-        definition: "Bytes of the flow's whole frames as they were on the wire (link-layer header included, frame check sequence not), both directions together.",
+        definition: "Bytes of the flow's whole frames as they were on the wire (link-layer header included; frame check sequence not, unless the capture has it), both directions together.",
         field: Field::Bytes,
     },
     Definition {
