@@ -6,6 +6,7 @@ pub(crate) mod lab;
 
 pub(crate) mod generate;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::EngineArguments;
 use lab::LabCommand;
@@ -51,7 +52,8 @@ pub(crate) enum Command {
 pub(crate) struct WatchArguments {
     /// Interface to watch: `eth0`, or `eth0@2` for its queue 2 alone; `dpdk:0000:3b:00.0` or
     /// `dpdk:net_memif0,role=client` for a device of DPDK. May be repeated.
-    #[arg(short = 'i', long = "interface", value_name = "SOURCE")]
+    #[arg(short = 'i', long = "interface", value_name = "SOURCE",
+        value_parser = NonEmptyStringValueParser::new())]
     pub(crate) interfaces: Vec<String>,
 
     /// Capture to read (pcap or pcapng, plain, gzip or zstd); `-` is standard input. May be

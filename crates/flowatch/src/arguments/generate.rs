@@ -1,6 +1,7 @@
 //! The flags of `gen`. Nothing is decided here; see `generate::plan`.
 
 use super::{Cores, SummaryArgument, cores, count};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub(crate) struct GenArguments {
     /// Where frames go: an interface (`eth0`), a device of DPDK (`dpdk:0000:3b:00.0`,
     /// `dpdk:net_memif0,role=client`), or `null:`, which forgets them. With --receive: where they come
     /// from.
-    #[arg(short = 'i', long = "interface", value_name = "SINK")]
+    #[arg(short = 'i', long = "interface", value_name = "SINK",
+        value_parser = NonEmptyStringValueParser::new())]
     pub(crate) interface: Option<String>,
 
     /// Arguments of DPDK's environment abstraction layer, as in testpmd: `-- --no-huge -m 512`.

@@ -4,6 +4,7 @@ use super::{assert_fails, file};
 use crate::captures;
 use crate::command::{run, watch};
 use std::fs;
+use std::process::Command;
 
 /// A cooked capture tells which way its packets went.
 #[test]
@@ -34,6 +35,10 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
     assert_fails(&bad, 2, &["nosuch0: no such interface; there are: ", "lo"]);
     let bad = run(&mut watch("--summary none -i any"));
     assert_fails(&bad, 2, &["any: name the interfaces, each with its own -i"]);
+    for command in ["watch", "gen"] {
+        let bad = run(Command::new(env!("CARGO_BIN_EXE_flowatch")).args([command, "-i", ""]));
+        assert_fails(&bad, 2, &["'--interface <", "but none was supplied"]);
+    }
 }
 
 #[test]
