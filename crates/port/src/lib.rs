@@ -24,7 +24,7 @@ pub mod wrapper;
 #[cfg(target_os = "linux")]
 pub use af_packet::{AfPacket, AfPacketSender};
 pub use fault::{Fault, FaultLog, Faults, Faulty};
-pub use file::{CaptureFile, CaptureFiles, Input};
+pub use file::{CaptureFile, CaptureFiles, Input, missing_right};
 pub use filter::Filtered;
 pub use frame::{
     Burst, COUNTED_MAX, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,

@@ -81,3 +81,33 @@ fn a_missing_right_is_77_and_the_line_grants_it() {
         &["no permission to read it", "sudo chmod a+r", &name],
     );
 }
+
+/// The file may be read by everybody, but nobody comes to it.
+#[test]
+fn of_a_directory_that_may_not_be_entered_the_line_opens_the_directory() {
+    let example = fs::read(captures::example()).unwrap();
+    let (directory, path) = file("open.pcap", &example);
+    let open = directory.path().join("open");
+    fs::create_dir(&open).unwrap();
+    let closed = open.join("closed");
+    fs::create_dir_all(closed.join("in")).unwrap();
+    fs::rename(&path, closed.join("in/a.pcap")).unwrap();
+    std::os::unix::fs::symlink("open/closed/in", directory.path().join("link")).unwrap();
+    for (place, mode) in [(directory.path(), 0o755), (&open, 0o755), (&closed, 0o700)] {
+        fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let line = format!(
+        "no permission to enter the directory {0}; run as its owner, or: sudo chmod a+x '{0}'",
+        closed.display()
+    );
+    let direct = closed.join("in/a.pcap");
+    for path in [direct, directory.path().join("link/a.pcap")] {
+        let (_program, mut command) = as_nobody("--summary none -r");
+        let outcome = run(command.arg(&path));
+        assert_fails(&outcome, 77, &[&path.display().to_string(), &line]);
+    }
+    // What it says helps.
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o711)).unwrap();
+    let (_program, mut command) = as_nobody("--summary none -r");
+    run(command.arg(closed.join("in/a.pcap"))).quiet_success();
+}

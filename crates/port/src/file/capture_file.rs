@@ -3,6 +3,7 @@
 use super::block_buffer::{BlockBuffer, Filled};
 use super::decompress::{Compression, Decompressed};
 use super::fault::Fault;
+use super::missing_right::missing_right;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 use super::source::{Input, Source};
@@ -56,7 +57,7 @@ impl CaptureFile {
     /// [`PortError::Permission`] where it may not be read, else [`PortError::Failed`].
     pub fn open(input: &Input) -> Result<Self, PortError> {
         let name = input.to_string();
-        let source = input.open().map_err(|error| cannot_open(&name, &error))?;
+        let source = input.open().map_err(|error| cannot_open(input, &error))?;
         let wait = !source.is_pipe();
         let mut file = Self::new(name, source);
         if wait {
@@ -284,7 +285,7 @@ impl CaptureFile {
     fn cannot_begin(&self, error: &io::Error) -> PortError {
         let name = &self.name;
         match self.buffer.reader().compression() {
-            Compression::None => cannot_open(name, error),
+            Compression::None => cannot_read(name, error),
             kind => PortError::Failed(format!(
                 "{name}: the {} data are damaged from the start: {error}",
                 kind.name()
@@ -294,11 +295,21 @@ impl CaptureFile {
 }
 
 /// Why an input could not be opened, and what to do.
-fn cannot_open(name: &str, error: &io::Error) -> PortError {
+fn cannot_open(input: &Input, error: &io::Error) -> PortError {
+    match (input, error.kind()) {
+        (Input::Path(path), io::ErrorKind::PermissionDenied) => {
+            PortError::Permission(format!("{input}: {}", missing_right(path)))
+        }
+        _ => cannot_read(&input.to_string(), error),
+    }
+}
+
+/// Why an input could not be read from its beginning.
+fn cannot_read(name: &str, error: &io::Error) -> PortError {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => PortError::Permission(format!(
-            "{name}: no permission to read it; run as its owner, or: sudo chmod a+r '{name}'"
-        )),
+        io::ErrorKind::PermissionDenied => {
+            PortError::Permission(format!("{name}: no permission to read it"))
+        }
         io::ErrorKind::NotFound => {
             PortError::Failed(format!("{name}: no such file; check the path"))
         }
@@ -342,7 +353,8 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_told_apart_and_ends_with_the_line_that_grants_it() {
-        let error = cannot_open("a.pcap", &io::ErrorKind::PermissionDenied.into());
+        let input = Input::Path("a.pcap".into());
+        let error = cannot_open(&input, &io::ErrorKind::PermissionDenied.into());
         assert!(matches!(error, PortError::Permission(_)));
         assert_eq!(
             error.to_string(),

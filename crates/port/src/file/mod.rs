@@ -18,6 +18,7 @@ mod decompress;
 mod fault;
 mod gzip_stream;
 mod limits;
+mod missing_right;
 mod pcap;
 mod pcapng;
 #[cfg(test)]
@@ -32,5 +33,6 @@ mod walk;
 mod zstd_stream;
 
 pub use capture_file::CaptureFile;
+pub use missing_right::missing_right;
 pub use sequence::CaptureFiles;
 pub use source::Input;
