@@ -70,6 +70,12 @@ pub enum AnonymiseError {
         /// The file.
         path: String,
     },
+    /// Not allowed to read the key file.
+    #[error("key file {path}: no permission to read it; run as its owner, or name another")]
+    Permission {
+        /// The file.
+        path: String,
+    },
     /// The key file cannot be read.
     #[error("key file {path}: {source}; name a file that can be read, with a key of 32 bytes")]
     KeyFile {
@@ -305,6 +311,7 @@ fn read_key(path: &Path) -> Result<CryptoPan, AnonymiseError> {
             let path = path.display().to_string();
             match source.kind() {
                 ErrorKind::NotFound => AnonymiseError::NoKeyFile { path },
+                ErrorKind::PermissionDenied => AnonymiseError::Permission { path },
                 _ => AnonymiseError::KeyFile { path, source },
             }
         })?;

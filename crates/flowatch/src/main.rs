@@ -31,7 +31,11 @@ fn main() -> ExitCode {
     let result = match usage::arguments().command {
         Command::Watch(arguments) => match plan::Plan::new(*arguments) {
             Ok(plan) => return watch::run(plan),
-            Err(message) => Err(anyhow::anyhow!(message)),
+            Err(plan::Refusal::MissingRight(message)) => {
+                watch::complain(&message);
+                return ExitCode::from(watch::EXIT_PERMISSION);
+            }
+            Err(plan::Refusal::Failed(message)) => Err(anyhow::anyhow!(message)),
         },
         Command::Gen(arguments) => return generate::run(&arguments),
         Command::Lab { command } => match laboratory::run(command) {

@@ -1,8 +1,12 @@
 //! From the flags as typed to a plan that can be carried out: contradictions found, defaults
 //! decided, nothing opened yet.
 
+mod applications;
 mod engine;
 mod filter;
+mod refusal;
+
+pub(crate) use refusal::Refusal;
 
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
@@ -12,17 +16,15 @@ use crate::files;
 use crate::interfaces;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
-use export::{Anonymiser, Format, Rotation, Spec, Target};
-use flow::names::Applications;
+use applications::applications;
+use export::{AnonymiseError, Anonymiser, Format, Rotation, Spec, Target};
 use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use hw::schedule::Schedule;
 use port::Input;
-use std::fmt::Display;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 use wire::Decapsulate;
 
@@ -44,38 +46,6 @@ const FLOWS_MAX: u64 = 64_000_000;
 
 /// The most time that a flow that has ended stays in the table.
 const GARBAGE_PERIOD_MAX: Duration = Duration::from_secs(10);
-
-/// The most bytes of a table of applications: more is another file.
-const APPLICATIONS_BYTES_MAX: u64 = 64 << 20;
-
-/// The table of applications, with the user's lines in it.
-fn applications(
-    arguments: &WatchArguments,
-    statistics: &Selection,
-) -> Result<Option<Arc<Applications>>, String> {
-    let Some(path) = &arguments.applications else {
-        return Ok(None);
-    };
-    if !statistics
-        .analysis
-        .is_some_and(flow::Level::has_applications)
-    {
-        return Err("--applications needs --statistics app or full".to_owned());
-    }
-    let fault = |error: &dyn Display| format!("--applications {}: {error}", path.display());
-    let mut text = String::new();
-    File::open(path)
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => fault(&"no such file; check the path"),
-            _ => fault(&error),
-        })?
-        .take(APPLICATIONS_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| fault(&error))?;
-    let mut table = Applications::default();
-    table.extend(&text).map_err(|error| fault(&error))?;
-    Ok(Some(Arc::new(table)))
-}
 
 /// What to read.
 #[derive(Debug)]
@@ -135,8 +105,8 @@ impl Plan {
     /// Decides.
     ///
     /// # Errors
-    /// One line that says which flags contradict each other, or what is wrong in one.
-    pub(crate) fn new(arguments: WatchArguments) -> Result<Self, String> {
+    /// Which flags contradict each other, or what is wrong in one.
+    pub(crate) fn new(arguments: WatchArguments) -> Result<Self, Refusal> {
         let source = source(&arguments)?;
         let dpdk = DpdkPlan::new(&source, &arguments)?;
         let live = matches!(source, Source::Live(_));
@@ -324,7 +294,7 @@ fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Res
 }
 
 /// What is kept of each flow, and where.
-fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, String> {
+fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, Refusal> {
     let timeouts = timeouts(arguments);
     let seed = arguments.seed.map_or_else(random_seed, Ok)?;
     let statistics = Selection::parse(
@@ -407,7 +377,7 @@ fn is_read_once(input: &Input) -> bool {
     }
 }
 
-fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, String> {
+fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, Refusal> {
     let Some(spec) = &arguments.anonymise else {
         return Ok(None);
     };
@@ -418,7 +388,13 @@ fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, String> 
                 .into(),
         );
     }
-    let anonymiser = Anonymiser::open(spec).map_err(|error| format!("--anonymise: {error}"))?;
+    let anonymiser = Anonymiser::open(spec).map_err(|error| {
+        let message = format!("--anonymise: {error}");
+        match error {
+            AnonymiseError::Permission { .. } => Refusal::MissingRight(message),
+            _ => Refusal::Failed(message),
+        }
+    })?;
     Ok(Some(anonymiser))
 }
 

@@ -82,6 +82,34 @@ fn a_missing_right_is_77_and_the_line_grants_it() {
     );
 }
 
+#[test]
+fn a_missing_right_to_what_a_flag_names_is_77_too() {
+    let (directory, path) = file("secret", b"none");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let name = path.display().to_string();
+    for (flags, words) in [
+        (
+            format!("--anonymise crypto-pan={name}"),
+            [
+                "--anonymise: key file",
+                "no permission to read it; run as its owner",
+            ],
+        ),
+        (
+            format!("--statistics app --applications {name}"),
+            [
+                "--applications",
+                "no permission to read it; run as its owner, or: sudo chmod a+r",
+            ],
+        ),
+    ] {
+        let (_program, mut command) = as_nobody(&format!("--summary none {flags} -r -"));
+        let outcome = run(command.stdin(fs::File::open(captures::example()).unwrap()));
+        assert_fails(&outcome, 77, &[&name, words[0], words[1]]);
+    }
+}
+
 /// The file may be read by everybody, but nobody comes to it.
 #[test]
 fn of_a_directory_that_may_not_be_entered_the_line_opens_the_directory() {
