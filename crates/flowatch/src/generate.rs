@@ -10,6 +10,7 @@ mod ticker;
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::signals;
+use crate::snap_lengths;
 use crate::standard_output;
 use crate::units;
 use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, complain};
@@ -20,7 +21,7 @@ use generator::{
     Traffic, Truth, WhenFull, WhenLate, send,
 };
 use plan::{Content, ReplayPlan, SendPlan, Sink, Task};
-use port::{CaptureFiles, PortError, Transmit};
+use port::{CaptureFiles, Port, PortError, Transmit};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -172,6 +173,7 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
             units::count(recording.cut())
         ));
     }
+    snap_lengths::complain(&files.counters().snap_lengths);
     let (link, packets) = (recording.link(), recording.len() as u64);
     let (start_ns, is_faulty) = (recording.first_ns(), !recording.faults().is_empty());
     let options = ReplayOptions {

@@ -15,6 +15,7 @@ mod progress;
 mod reporter;
 mod screen;
 mod signals;
+mod snap_lengths;
 mod standard_output;
 mod summary;
 mod summary_text;

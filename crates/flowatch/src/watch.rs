@@ -7,6 +7,7 @@ use crate::dpdk;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
 use crate::signals;
+use crate::snap_lengths;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
@@ -14,7 +15,7 @@ use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
 use export::{ExportError, ExportOptions, Target};
 use flow::Meter;
 use port::af_packet::{self, Wait};
-use port::{Limit, Port, PortError, SnapLengths};
+use port::{Limit, Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -341,7 +342,7 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -
             "link type {link} is not read: its packets are counted, without flows"
         ));
     }
-    complain_of_snap_lengths(&report.books.snap_lengths);
+    snap_lengths::complain(&report.books.snap_lengths);
     let cpu = hw::time::process_cpu();
     let text = match plan.summary {
         SummaryArgument::None => return Ok(()),
@@ -366,23 +367,6 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -
         return Ok(());
     }
     standard_output::print(text)
-}
-
-/// Nothing is lost by what a header says wrongly: it is told, and no reason to have failed.
-fn complain_of_snap_lengths(odd: &SnapLengths) {
-    if odd.absurd > 0 {
-        complain(&format!(
-            "snap lengths in headers that no packet can have: {}, the largest {} bytes; they are taken for no limit, \
-             packets are read by their own lengths",
-            odd.absurd, odd.absurd_max
-        ));
-    }
-    if odd.exceeded > 0 {
-        complain(&format!(
-            "packets longer than the snap length in their header: {}; they are read whole",
-            odd.exceeded
-        ));
-    }
 }
 
 fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {

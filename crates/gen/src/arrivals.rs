@@ -15,6 +15,7 @@ pub struct Arrivals {
     packets: u64,
     bytes: u64,
     other: u64,
+    cut: u64,
     before_sent: u64,
 }
 
@@ -28,6 +29,7 @@ impl Arrivals {
             packets: 0,
             bytes: 0,
             other: 0,
+            cut: 0,
             before_sent: 0,
         }
     }
@@ -44,6 +46,7 @@ impl Arrivals {
             Segment::read(link, frame.bytes).and_then(|segment| Probe::read(segment.payload));
         let Some(probe) = probe else {
             self.other += 1;
+            self.cut += u64::from(frame.bytes.len() < frame.wire_length as usize);
             return;
         };
         self.packets += 1;
@@ -85,6 +88,12 @@ impl Arrivals {
     #[must_use]
     pub fn other(&self) -> u64 {
         self.other
+    }
+
+    /// Of these, packets of which a snap length has cut the end: they may have had a number.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// Packets that came before they were sent: the two clocks differ.

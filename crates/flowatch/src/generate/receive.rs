@@ -7,6 +7,7 @@ use super::{Failure, ends, say};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::signals;
+use crate::snap_lengths;
 use crate::units;
 use crate::watch::{EXIT_FAILED, EXIT_LOSS, complain};
 use engine::Stop;
@@ -88,6 +89,14 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
     let elapsed = started.elapsed();
     let counters = port.counters();
     let counts = arrivals.sequence();
+    if arrivals.cut() > 0 {
+        complain(&format!(
+            "{}: the snap length has cut {} of the packets without a number; they may have had one",
+            port.name(),
+            units::count(arrivals.cut())
+        ));
+    }
+    snap_lengths::complain(&counters.snap_lengths);
     match arguments.summary {
         SummaryArgument::None => {}
         SummaryArgument::Json => {

@@ -242,6 +242,43 @@ fn sequence_numbers_of_a_capture_tell_what_is_missing() {
 }
 
 #[test]
+fn what_the_snap_length_did_to_a_capture_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("a.pcap");
+    run(generate("--flows 10 --count 100 --sequence -q -w").arg(&capture)).quiet_success();
+    let mut bytes = fs::read(&capture).unwrap();
+    // A snap length that the packets, of 60 bytes, are longer than.
+    bytes[16..20].copy_from_slice(&50u32.to_le_bytes());
+    fs::write(&capture, &bytes).unwrap();
+    let longer = "packets longer than the snap length in their header: 100";
+    let receive = "--receive --summary json -r";
+    let replay = "-i null: --summary none --replay";
+    for flags in [receive, replay] {
+        let outcome = run(generate(flags).arg(&capture));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert!(outcome.stderr.contains(longer), "{}", outcome.stderr);
+    }
+    // Each cut behind the mark in front of its number.
+    let frames: Vec<_> = bytes[24..].chunks(16 + 60).collect();
+    let mut cut = bytes[..24].to_vec();
+    for frame in frames {
+        cut.extend_from_slice(&frame[..8]);
+        cut.extend_from_slice(&44u32.to_le_bytes());
+        cut.extend_from_slice(&frame[12..16 + 44]);
+    }
+    fs::write(&capture, cut).unwrap();
+    let outcome = run(generate(receive).arg(&capture));
+    assert_eq!(summary(&outcome).number("/other"), 100);
+    assert!(
+        outcome.stderr.contains(
+            "the snap length has cut 100 of the packets without a number; they may have had one"
+        ),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn random_payload_behind_a_sequence_number_tells_no_latency() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("a.pcap");
