@@ -245,7 +245,9 @@ impl Analyser {
                 }
             }
             if let Some(names) = &mut names
-                && volume.names.wants(segment.payload_length)
+                && volume
+                    .names
+                    .wants(segment.payload_length, segment.tcp_flags)
             {
                 let segment = names::Segment::of(packet.time_ns, side, segment, || {
                     payloads.payload(batch, segment)

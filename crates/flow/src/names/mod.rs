@@ -11,6 +11,7 @@ mod column;
 mod dns;
 mod http;
 mod limits;
+mod opening;
 mod overhearer;
 mod quic;
 mod reader;
@@ -163,12 +164,12 @@ impl Progress {
         self.0 as u32
     }
 
-    /// Whether a packet of the flow with so many bytes of payload is to be shown to
-    /// [`Names::observe`], which would do nothing otherwise.
+    /// Whether a packet of the flow with so many bytes of payload and such TCP control bits is to be
+    /// shown to [`Names::observe`], which would do nothing otherwise.
     #[inline(always)]
     #[must_use]
-    pub const fn wants(self, payload_length: u32) -> bool {
-        let quiet = if payload_length > 0 {
+    pub const fn wants(self, payload_length: u32, tcp_flags: u8) -> bool {
+        let quiet = if payload_length | (tcp_flags & flag::SYN) as u32 > 0 {
             stage::QUIET
         } else {
             stage::TRIED
@@ -253,7 +254,7 @@ impl Names {
         segment: &Segment<'_>,
         key: impl Fn() -> FlowKey,
     ) {
-        if !progress.wants(segment.payload_length) {
+        if !progress.wants(segment.payload_length, segment.tcp_flags) {
             return;
         }
         // Each has a copy, so that a segment that is passed over need not lie in memory.
@@ -309,7 +310,7 @@ impl Names {
             stage::NEW => flow.common = begun,
             stage::SYN => {
                 let mut tcp = TcpState::default();
-                tcp.sides[0].begin(number);
+                tcp.begin(0, number);
                 flow.state = State::Tcp(tcp);
             }
             _ => flow.common.packets = number as u8,

@@ -172,10 +172,7 @@ impl Reader {
         let syn = segment.tcp_flags & flag::SYN != 0;
         let sequence = segment.sequence.wrapping_add(u32::from(syn));
         if syn {
-            let side = &mut tcp.sides[usize::from(segment.direction & 1)];
-            if !side.is(side::KNOWN) {
-                side.begin(sequence);
-            }
+            self.open_stream(common, tcp, segment, sequence);
         }
         if segment.payload_length == 0 {
             return true;

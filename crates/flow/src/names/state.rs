@@ -185,6 +185,8 @@ pub(super) mod side {
     pub(in crate::names) const CLOSED: u8 = 4;
     /// The first bytes have been compared with the table of applications.
     pub(in crate::names) const COMPARED: u8 = 8;
+    /// It is of another connection than the one before on the same ports, and no TLS was read of it yet.
+    pub(in crate::names) const ANOTHER: u8 = 16;
 }
 
 /// One direction of a TCP stream.
@@ -221,6 +223,18 @@ impl Side {
         self.marks &= !(side::KNOWN | side::FROM_SYN);
     }
 
+    /// It is of another connection from now on.
+    pub(super) const fn leave_connection(&mut self) {
+        self.marks = self.marks & !(side::COMPARED | side::CLOSED) | side::ANOTHER;
+    }
+
+    /// Whether it is of another connection than what was known of its TLS; once.
+    pub(super) const fn take_another(&mut self) -> bool {
+        let is_another = self.is(side::ANOTHER);
+        self.marks &= !side::ANOTHER;
+        is_another
+    }
+
     /// Notes the sequence number behind a SYN.
     pub(super) const fn begin(&mut self, expected: u32) {
         self.expected = expected;
@@ -235,6 +249,8 @@ pub(super) struct TcpState {
     pub(super) sides: [Side; 2],
     /// What the next bytes are read as: beside the sides, since every packet asks for both.
     pub(super) protocol: Protocol,
+    /// A digest of the sequence number behind the SYN of each side.
+    pub(super) starts: [u8; 2],
     pub(super) tls: TlsState,
     pub(super) messages: Messages,
 }

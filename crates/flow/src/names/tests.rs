@@ -1,5 +1,6 @@
 //! Streams and datagrams made by hand: what comes out of them, in any order and under any limit.
 
+mod connections;
 mod handshakes;
 mod quic;
 
@@ -88,8 +89,12 @@ impl Talk {
     }
 
     fn syn(&mut self, direction: u8, sequence: u32) {
+        self.flag(flag::SYN, direction, sequence);
+    }
+
+    fn flag(&mut self, tcp_flags: u8, direction: u8, sequence: u32) {
         let mut packet = segment(&self.key, self.time_ns, direction, sequence, &[]);
-        packet.tcp_flags = flag::SYN;
+        packet.tcp_flags = tcp_flags;
         self.names.observe(&mut self.progress, &packet, || self.key);
     }
 
@@ -186,7 +191,7 @@ fn a_handshake_is_told_with_its_set_up_time() {
     let at = 100 + hello.len() as u32;
     talk.say(0, at, &record(20, &[1]));
     talk.say(0, at + 6, &record(23, &[0; 40]));
-    assert!(!talk.progress.wants(1000), "a packet more costs a look");
+    assert!(!talk.progress.wants(1000, 0), "a packet more costs a look");
     let record = talk.end();
     let tls = record.tls.as_deref().unwrap();
     assert_eq!(tls.server_name.as_deref(), Some("www.youtube.com"));
@@ -375,11 +380,11 @@ fn datagrams_that_tell_nothing_need_no_state() {
     assert_eq!(names.flows.left(), 0);
     names.observe(&mut stranger, &segment(&strange, 0, 0, 0, &[]), || strange);
     for _ in 0..UDP_TRIES {
-        assert!(stranger.wants(1));
+        assert!(stranger.wants(1, 0));
         let packet = segment(&strange, 0, 0, 0, &[0x17; 40]);
         names.observe(&mut stranger, &packet, || strange);
     }
-    assert!(!stranger.wants(1));
+    assert!(!stranger.wants(1, 0));
     assert!(!names.take(&mut stranger, &strange).cut.holds(Cut::STATES));
     // What tells something finds no place.
     let mut lost = Progress::default();

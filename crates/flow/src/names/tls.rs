@@ -28,6 +28,13 @@ impl Reader {
         if common.packets >= PACKETS_MAX {
             return Verdict::Close;
         }
+        let direction = usize::from(segment.direction & 1);
+        if tcp.sides[direction].take_another()
+            && !tcp.tls.marks.has(mark::SERVER_HELLO)
+            && direction == usize::from(tcp.tls.marks.client())
+        {
+            self.forget_unanswered_hello(tcp);
+        }
         let state = &mut tcp.tls;
         let from_client = segment.direction & 1 == state.marks.client();
         let verdict = if state.marks.has(mark::CLIENT_HELLO) && from_client {
