@@ -65,10 +65,18 @@ impl Reader {
             return Verdict::More;
         };
         let length = usize::from(u16::from_be_bytes(length));
-        let Some(message) = rest.get(..length) else {
-            return Verdict::More;
+        // What was not captured of it does not come.
+        let is_captured = segment.payload.len() == segment.payload_length as usize;
+        let message = match rest.get(..length) {
+            Some(message) => message,
+            None if is_captured => return Verdict::More,
+            None => rest,
         };
-        if length >= Header::LENGTH && !self.read_dns(cut, state, segment, message, false) {
+        let is_cut = message.len() < length;
+        let is_read =
+            length < Header::LENGTH || self.read_dns(cut, state, segment, message, is_cut);
+        let has_header = !is_cut || message.len() >= Header::LENGTH;
+        if has_header && !is_read {
             return Verdict::Close;
         }
         Verdict::Used(2 + length)

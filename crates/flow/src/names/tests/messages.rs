@@ -307,6 +307,43 @@ fn of_a_dns_response_that_the_snap_length_cut_what_is_there_is_told() {
     assert_eq!((record.dns, record.cut), (None, Cut::SNAP_LENGTH));
 }
 
+/// As over UDP; in one segment, and in two of which the second is cut.
+#[test]
+fn a_dns_response_over_tcp_that_the_snap_length_cut_counts() {
+    let query = dns_of(false, 3, "many.example", 1);
+    let response = dns_with_addresses(1, 3);
+    let framed = |message: &[u8]| [&(message.len() as u16).to_be_bytes()[..], message].concat();
+    let [asked, answered] = [framed(&query), framed(&response)];
+    for (there, first, addresses) in [
+        (response.len() - 1, 0, Some("253.253.253.0,253.253.253.1")),
+        (response.len() - 1, 2, Some("253.253.253.0,253.253.253.1")),
+        (response.len() - 1, 30, Some("253.253.253.0,253.253.253.1")),
+        (query.len(), 0, None),
+        (12, 0, None),
+        (12, 2, None),
+    ] {
+        let mut talk = Talk::new(53);
+        talk.connect(0, 0);
+        talk.say(0, 1, &asked);
+        // Twice the same, and then another that is whole: the place in the stream is known.
+        for at in [0, answered.len()] {
+            let start = 1 + at as u32;
+            talk.say(1, start, &answered[..first]);
+            let captured = &answered[first..2 + there];
+            let mut packet = segment(&talk.key, 9_000_000, 1, start + first as u32, captured);
+            packet.payload_length = (answered.len() - first) as u32;
+            talk.names.observe(&mut talk.progress, &packet, || talk.key);
+        }
+        talk.say(1, 1 + 2 * answered.len() as u32, &answered);
+        let record = talk.end();
+        assert_eq!(record.cut, Cut::SNAP_LENGTH, "{there} {first}");
+        let dns = record.dns.unwrap();
+        assert_eq!((dns.queries, dns.responses), (1, 3), "{there} {first}");
+        assert_eq!(dns.addresses.as_deref(), addresses);
+        assert_eq!((dns.answers, dns.ttl_s), (Some(3), None));
+    }
+}
+
 /// A first fragment has no more bytes than were captured of it.
 #[test]
 fn a_dns_response_in_fragments_is_not_cut_by_the_snap_length() {
