@@ -269,7 +269,7 @@ columns! {
             = |r, side| rtp(r, side).map_or(NameValue::None, |p| NameValue::Text(p.codec()));
         "rtpPacketCount", "reverseRtpPacketCount" Number "packets" "RTP packets of this source, those before it was known to be RTP among them."
             = |r, side| number(rtp(r, side).map(|p| p.packets));
-        "rtpLostCount", "reverseRtpLostCount" Number "packets" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1 and appendix A.3): from the first packet counted to the highest number, less the packets counted, copies among them; at least 0. Numbers between the end and the beginning of a source that counts anew are not among them."
+        "rtpLostCount", "reverseRtpLostCount" Number "packets" "Packets that the sequence numbers say should have come and did not (RFC 3550 section 6.4.1 and appendix A.3): from the first packet counted to the highest number, less the packets counted, copies among them, and those that the first one overtook not; at least 0. Numbers between the end and the beginning of a source that counts anew are not among them."
             = |r, side| number(rtp(r, side).map(|p| p.lost));
         "rtpOutOfOrderCount", "reverseRtpOutOfOrderCount" Number "packets" "Packets that came after one with a later sequence number, up to 65535."
             = |r, side| number(rtp(r, side).map(|p| p.out_of_order));

@@ -131,6 +131,12 @@ fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
         side.highest = side.highest.saturating_add(u32::from(ahead));
     } else if is_late(ahead) {
         side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
+        let behind = u32::from(ahead.wrapping_neg());
+        if behind > side.highest - u32::from(side.first) {
+            // Overtaken by the first that was seen: none that is expected from there on, in whose place
+            // one could be lost.
+            side.before = side.before.saturating_add(1);
+        }
     } else if !begins_anew(side, rtp.sequence) {
         return;
     }
@@ -250,6 +256,10 @@ mod tests {
         assert_eq!(counts(&[7, 9, 8, 12]), Some([54, 2, 1]));
         // Each twice: copies hide what is lost (RFC 3550 appendix A.3).
         assert_eq!(counts(&[7, 7, 8, 8, 10, 10, 11, 11]), Some([58, 0, 0]));
+        // What the first one overtook stands for none that is lost.
+        assert_eq!(counts(&[8, 7, 9, 11]), Some([54, 1, 1]));
+        assert_eq!(counts(&[10, 7, 9, 11, 13]), Some([55, 1, 2]));
+        assert_eq!(counts(&[0x1_0001, 0xffff, 0x1_0003]), Some([53, 1, 1]));
         // Another stream goes before.
         assert_eq!(counts(&[20_000, 20_001, 7, 8]), Some([50, 0, 0]));
     }
@@ -304,6 +314,9 @@ mod tests {
         // One of the old numbers comes between.
         let told = restarted(&[1000..1100, 40_000..40_001, 1100..1101, 40_001..40_100]);
         assert_eq!((told.0, told.1), (201, 0));
+        // What was overtaken where it begins anew, and one that is lost.
+        let anew = [1000..1100, 40_000..40_010, 39_998..40_000, 40_011..40_020];
+        assert_eq!(restarted(&anew).1, 1);
     }
 
     #[test]

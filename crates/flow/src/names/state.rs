@@ -488,7 +488,8 @@ pub(super) struct RtpSide {
     /// Jitter, times 16.
     pub(super) jitter_16: Nanoseconds,
     pub(super) arrival: Nanoseconds,
-    /// Packets that were expected before the source counted anew.
+    /// Packets that were expected before the source counted anew, and such as came behind the first
+    /// although they were sent before it.
     pub(super) before: u32,
     /// Behind a number far off, the next one, with which it would count anew from there.
     pub(super) awaited: Option<u16>,
