@@ -7,7 +7,7 @@ use wire::app::rtp::{HEADER, Rtp, clock_rate, codec, is_rtcp};
 
 fuzz_target!(|datagram: &[u8]| {
     let rtcp = is_rtcp(datagram);
-    if let Some(rtp) = Rtp::plausible(datagram) {
+    if let Some(rtp) = Rtp::plausible(datagram, datagram.len()) {
         assert!(datagram.len() >= HEADER && rtp.payload_type < 128);
         assert!(!rtcp, "both RTP and RTCP");
         let _ = (codec(rtp.payload_type), clock_rate(rtp.payload_type));

@@ -213,7 +213,9 @@ impl Reader {
             }
         } else if wire::app::quic::begins(payload) || negotiates(segment) {
             Datagram::Quic
-        } else if Rtp::plausible(payload).is_some() || wire::app::rtp::is_rtcp(payload) {
+        } else if Rtp::plausible(payload, segment.payload_length as usize).is_some()
+            || wire::app::rtp::is_rtcp(payload)
+        {
             Datagram::Rtp
         } else {
             let class = self.applications.by_bytes(payload);

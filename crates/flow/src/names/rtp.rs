@@ -36,7 +36,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
         side.rtcp = side.rtcp.saturating_add(1);
         return true;
     }
-    let Some(rtp) = Rtp::plausible(segment.payload) else {
+    let Some(rtp) = Rtp::plausible(segment.payload, segment.payload_length as usize) else {
         return confirmed;
     };
     if side.run < RUN {
@@ -262,6 +262,32 @@ mod tests {
         assert_eq!(counts(&[0x1_0001, 0xffff, 0x1_0003]), Some([53, 1, 1]));
         // Another stream goes before.
         assert_eq!(counts(&[20_000, 20_001, 7, 8]), Some([50, 0, 0]));
+    }
+
+    /// Of 200 bytes as many as a snap length leaves; an extension of 10 words begins behind 12.
+    #[test]
+    fn a_header_that_the_snap_length_cut_is_read() {
+        for captured in [12, 13, 16, 18, 56, 200] {
+            let mut state = RtpState::default();
+            for number in 0..20_u16 {
+                let mut payload = vec![0x90, 0];
+                payload.extend(number.to_be_bytes());
+                payload.extend((u32::from(number) * 160).to_be_bytes());
+                payload.extend([1, 2, 3, 4, 0xbe, 0xde, 0, 10]);
+                payload.resize(200, 0);
+                let segment = Segment {
+                    protocol: 17,
+                    time_ns: i64::from(number) * 20_000_000,
+                    payload: &payload[..captured],
+                    payload_length: 200,
+                    ..super::super::tcp_stream::nothing(0)
+                };
+                assert!(read(&mut state, 1 + number as u8, &segment), "{captured}");
+            }
+            let [side, _] = records(&state);
+            let told = side.map(|it| (it.packets, it.lost));
+            assert_eq!(told, Some((20, 0)), "{captured}");
+        }
     }
 
     #[test]

@@ -20,12 +20,15 @@ pub struct Rtp {
 /// Bytes of the fixed header.
 pub const HEADER: usize = 12;
 
+/// Bytes of an extension before its content (RFC 3550 section 5.3.1).
+const EXTENSION_HEADER: usize = 4;
+
 impl Rtp {
-    /// Reads a datagram that could be RTP: version 2, a payload type that RTP has, and as many
-    /// bytes as sources and extension ask for. A plausible stranger is not RTP yet: only several
-    /// in sequence are.
+    /// Reads what was captured of a datagram of `length` bytes that could be RTP: version 2, a payload
+    /// type that RTP has, and as many bytes as sources and extension ask for. A plausible stranger is
+    /// not RTP yet: only several in sequence are.
     #[must_use]
-    pub fn plausible(datagram: &[u8]) -> Option<Self> {
+    pub fn plausible(datagram: &[u8], length: usize) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let first = reader.u8()?;
         if first >> 6 != 2 {
@@ -41,13 +44,16 @@ impl Rtp {
         let sequence = reader.u16()?;
         let timestamp = reader.u32()?;
         let ssrc = reader.u32()?;
-        reader.take(usize::from(first & 0x0f) * 4)?;
+        let mut end = HEADER + usize::from(first & 0x0f) * 4;
         if first & 0x10 != 0 {
-            reader.u16()?;
-            let words = reader.u16()?;
-            reader.take(usize::from(words) * 4)?;
+            // How long it is may not have been captured.
+            let words = match datagram.get(end + 2..end + 4) {
+                Some(&[high, low]) => u16::from_be_bytes([high, low]),
+                _ => 0,
+            };
+            end += EXTENSION_HEADER + usize::from(words) * 4;
         }
-        Some(Self {
+        (end <= length).then_some(Self {
             payload_type,
             marker: second & 0x80 != 0,
             sequence,
@@ -136,28 +142,44 @@ mod tests {
             0x80, 0xcd, 0, 1, 0x67, 0xdb, 0x91, 0x1f, 0x80, 0xc9, 0, 1, 0x1c, 0xff, 0xb7, 0x3f,
         ];
         assert!(is_rtcp(&datagram));
-        assert_eq!(Rtp::plausible(&datagram), None);
+        assert_eq!(Rtp::plausible(&datagram, datagram.len()), None);
     }
 
     #[test]
     fn a_header_is_read_and_a_lying_one_is_not() {
         let mut packet = [0u8; 20];
         packet[..12].copy_from_slice(&[0x80, 0x88, 1, 2, 0, 0, 0, 9, 1, 2, 3, 4]);
-        let rtp = Rtp::plausible(&packet).unwrap();
+        let rtp = Rtp::plausible(&packet, 20).unwrap();
         assert_eq!((rtp.payload_type, rtp.marker, rtp.sequence), (8, true, 258));
         assert_eq!((rtp.timestamp, rtp.ssrc), (9, 0x0102_0304));
         for reserved in [72, 76, 192, 200, 205, 223] {
             packet[1] = reserved;
-            assert_eq!(Rtp::plausible(&packet), None, "{reserved}");
+            assert_eq!(Rtp::plausible(&packet, 20), None, "{reserved}");
         }
         packet[1] = 77;
-        assert!(Rtp::plausible(&packet).is_some());
+        assert!(Rtp::plausible(&packet, 20).is_some());
         packet[0] = 0x83; // three contributing sources do not fit
-        assert_eq!(Rtp::plausible(&packet), None);
+        assert_eq!(Rtp::plausible(&packet, 20), None);
         packet[0] = 0x40;
-        assert_eq!(Rtp::plausible(&packet), None);
+        assert_eq!(Rtp::plausible(&packet, 20), None);
         packet[..2].copy_from_slice(&[0x80, 0xc8]); // RTCP's sender report
-        assert_eq!(Rtp::plausible(&packet), None);
+        assert_eq!(Rtp::plausible(&packet, 20), None);
+    }
+
+    #[test]
+    fn a_header_that_was_not_captured_whole_is_held_against_the_length_on_the_wire() {
+        let mut packet = [0u8; 40];
+        // Two sources, and an extension of three words.
+        packet[..12].copy_from_slice(&[0x92, 0x60, 1, 2, 0, 0, 0, 9, 1, 2, 3, 4]);
+        packet[20..24].copy_from_slice(&[0xbe, 0xde, 0, 3]);
+        for captured in 0..=packet.len() {
+            let told = Rtp::plausible(&packet[..captured], packet.len());
+            assert_eq!(told.is_some(), captured >= HEADER, "{captured}");
+            // What is known to lie is none.
+            let lies = Rtp::plausible(&packet[..captured], 35);
+            assert_eq!(lies.is_some(), (HEADER..24).contains(&captured));
+            assert_eq!(Rtp::plausible(&packet[..captured], 23), None);
+        }
     }
 
     #[test]
