@@ -8,11 +8,16 @@ mod samples;
 use export::{ExportError, ExportOptions, Exporter};
 use flow::{FlowDefinition, Record};
 use samples::{LEAP_DAY, batch, dns, schema};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 const STEP_S: i64 = 60;
 const SECOND_NS: i64 = 1_000_000_000;
+
+/// Noon of the day of the samples, seconds since the Unix epoch: where rows of all archives begin.
+const NOON_S: i64 = LEAP_DAY / SECOND_NS / 14_400 * 14_400;
 
 /// Rows of the finest archive.
 const ROWS: usize = 1440;
@@ -56,6 +61,133 @@ fn read(directory: &Path) -> (i64, f64) {
     let known = rates.filter(|rate| !rate.is_nan());
     let packets: f64 = known.map(|rate| rate * STEP_S as f64).sum();
     (i64::from_le_bytes(word(live)), packets.round())
+}
+
+/// A flow of one packet in each of `minutes` after noon, and another in every third.
+fn uneven_flows(minutes: std::ops::Range<i64>) -> Vec<Record> {
+    let mut flows = flows(NOON_S * SECOND_NS, minutes.clone());
+    for third in minutes.filter(|minute| minute % 3 == 0) {
+        flows.extend(crate::flows(NOON_S * SECOND_NS, third..third + 1));
+    }
+    flows
+}
+
+/// What rrdtool says, in lines without the space around them.
+fn rrdtool(arguments: &[&str]) -> Vec<String> {
+    let output = Command::new("rrdtool").args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+/// The rows of an archive, by the times of their ends: rates of the packets.
+fn rows(file: &str, seconds: i64, minutes: i64) -> BTreeMap<i64, f64> {
+    let [resolution, start, end] =
+        [seconds, NOON_S, NOON_S + minutes * 60 - 1].map(|number| number.to_string());
+    let lines = rrdtool(&[
+        "fetch",
+        file,
+        "AVERAGE",
+        "-r",
+        &resolution,
+        "-s",
+        &start,
+        "-e",
+        &end,
+    ]);
+    let row = |line: &String| {
+        let (time, values) = line.split_once(": ")?;
+        let value = values.split_whitespace().next()?;
+        Some((
+            time.parse().ok()?,
+            value.replace("-nan", "nan").parse().ok()?,
+        ))
+    };
+    lines.iter().filter_map(row).collect()
+}
+
+/// What is kept of the rows that are open: of each archive, the first data source's sum, and how many
+/// of its intervals are unknown.
+fn open_rows(file: &str) -> Vec<(f64, u64)> {
+    let lines = rrdtool(&["info", file]);
+    let of = |archive: usize, what: &str| {
+        let label = format!("rra[{archive}].cdp_prep[0].{what} = ");
+        let value = lines
+            .iter()
+            .find_map(|line| line.strip_prefix(&label))
+            .unwrap();
+        value
+            .replace('"', "")
+            .replace("-nan", "nan")
+            .replace("NaN", "nan")
+    };
+    let of_archive = |archive| {
+        let value = of(archive, "value").parse().unwrap();
+        (value, of(archive, "unknown_datapoints").parse().unwrap())
+    };
+    (0..3).map(of_archive).collect()
+}
+
+fn is_near(one: f64, other: f64) -> bool {
+    (one.is_nan() && other.is_nan()) || (one - other).abs() < 1e-6
+}
+
+/// Against rrdtool, which is told what the finest archive has, interval after interval.
+#[test]
+fn rows_that_several_runs_fill_are_those_of_rrdtool() {
+    for (runs, minutes) in [
+        (&[0..20, 20..50][..], 50),
+        // In one interval together.
+        (&[0..20, 19..50], 50),
+        // Nothing known between: of the row a third, more than half.
+        (&[0..20, 24..50], 50),
+        (&[0..20, 29..50], 50),
+        // Three in a row; one that is older; rows of four hours.
+        (&[0..20, 20..22, 22..50], 50),
+        (&[0..20, 5..18, 20..50], 50),
+        (&[0..100, 100..130, 130..260], 260),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        for minutes in runs {
+            let flows = uneven_flows(minutes.clone());
+            assert_eq!(run(directory.path(), &flows), (flows.len() as u64, 0));
+        }
+        let file = directory.path().join("rates.rrd").display().to_string();
+        let reference = directory.path().join("reference.rrd").display().to_string();
+        let mut create = vec!["create", &reference, "--step", "60"];
+        let start = NOON_S.to_string();
+        create.extend(["--start", &start, "DS:packets:GAUGE:120:U:U"]);
+        create.extend(["RRA:AVERAGE:0.5:1:1440", "RRA:AVERAGE:0.5:15:672"]);
+        create.push("RRA:AVERAGE:0.5:240:2190");
+        rrdtool(&create);
+        for (time, value) in rows(&file, 60, minutes) {
+            if time > NOON_S && time <= NOON_S + minutes * 60 {
+                let value = if value.is_nan() {
+                    "U".to_owned()
+                } else {
+                    value.to_string()
+                };
+                rrdtool(&["update", &reference, &format!("{time}:{value}")]);
+            }
+        }
+        for seconds in [60, 900, 14_400] {
+            let [ours, theirs] = [&file, &reference].map(|file| rows(file, seconds, minutes));
+            assert_eq!(ours.len(), theirs.len());
+            for (time, value) in theirs {
+                let our = ours[&time];
+                assert!(
+                    is_near(our, value),
+                    "{runs:?}, {seconds} s, {time}: {our}, not {value}"
+                );
+            }
+        }
+        let [ours, theirs] = [&file, &reference].map(|file| open_rows(file));
+        for (our, their) in ours.iter().zip(&theirs) {
+            let is_equal = is_near(our.0, their.0) && our.1 == their.1;
+            assert!(is_equal, "{runs:?}: {ours:?}, not {theirs:?}");
+        }
+    }
 }
 
 #[test]

@@ -6,11 +6,12 @@
 //! that end tell of the past), and rewrites a file's rows one update at a time.
 
 use super::ARCHIVES;
-use super::measure::Series;
+use super::measure::{Kind, Series};
 use super::ring::Ring;
 use crate::error::ExportError;
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const COOKIE: &[u8; 4] = b"RRD\0";
@@ -18,6 +19,10 @@ const VERSION: &[u8; 5] = b"0003\0";
 
 /// By this number rrdtool knows that doubles are as it reads them.
 const FLOAT_COOKIE: f64 = 8.642_135e130;
+
+/// The share of a row that is known at least, where it is not unknown (rrdtool's xff is that of its
+/// unknown part, at most; half is both).
+const KNOWN_LEAST: f64 = 0.5;
 
 /// Bytes of the parts of a header.
 const STATIC_HEADER: usize = 128;
@@ -135,8 +140,7 @@ impl SeriesFile {
             pad(&mut bytes, start + 24);
             word(&mut bytes, rows as u64);
             word(&mut bytes, u64::from(steps));
-            // A row of which half is unknown is unknown.
-            double(&mut bytes, 0.5);
+            double(&mut bytes, KNOWN_LEAST);
             pad(&mut bytes, start + ARCHIVE);
         }
         bytes
@@ -157,11 +161,16 @@ impl SeriesFile {
             pad(&mut bytes, start + SOURCE_STATE);
         }
         for (steps, _) in ARCHIVES {
-            for _ in self.series.sources {
+            let begun = self.begun(last_update, steps.into());
+            for source in 0..self.width() {
                 let start = bytes.len();
-                double(&mut bytes, f64::NAN);
-                let begun = last_update.div_euclid(self.step_s).rem_euclid(steps.into());
-                word(&mut bytes, begun.unsigned_abs());
+                let values = begun.clone().map(|slot| self.value(rings, 0, slot, source));
+                let known = Known::of(values);
+                double(
+                    &mut bytes,
+                    if known.count > 0 { known.sum } else { f64::NAN },
+                );
+                word(&mut bytes, known.unknown);
                 pad(&mut bytes, start + ARCHIVE_STATE);
             }
         }
@@ -172,27 +181,69 @@ impl SeriesFile {
         for (archive, ring) in rings.iter().enumerate() {
             let end = last_row(last_update, self.step_s * ring.steps);
             for number in (0..ring.len() as i64).rev().map(|back| end - back) {
-                self.row(&mut bytes, archive, ring, number);
+                self.row(&mut bytes, rings, archive, number);
             }
         }
         bytes
     }
 
-    fn row(&self, bytes: &mut Vec<u8>, archive: usize, ring: &Ring, number: i64) {
+    fn row(&self, bytes: &mut Vec<u8>, rings: &[Ring], archive: usize, number: i64) {
+        for source in 0..self.width() {
+            double(bytes, self.value(rings, archive, number, source));
+        }
+    }
+
+    /// What stands in the file for a row.
+    fn value(&self, rings: &[Ring], archive: usize, number: i64, source: usize) -> f64 {
+        let Some((ring, (_, kind))) = rings.get(archive).zip(self.series.sources.get(source))
+        else {
+            return f64::NAN;
+        };
         let seconds = (self.step_s * ring.steps) as f64;
-        let sums = ring.row(number);
         // Between the first and the last record an interval without any had no traffic.
-        let silent = ring
-            .oldest()
-            .is_some_and(|oldest| number > oldest && ring.newest() >= Some(number));
-        for (source, (_, kind)) in self.series.sources.iter().enumerate() {
-            let now = match sums {
-                Some(sums) => kind.value(sums, seconds),
-                None if silent => kind.value(&super::Sums::default(), seconds),
-                None => f64::NAN,
-            };
-            let then = self.before(archive, number, source);
-            double(bytes, kind.join(then, now));
+        let now = match ring.row(number) {
+            Some(sums) => kind.value(sums, seconds),
+            None if ring.covers(number) => kind.value(&super::Sums::default(), seconds),
+            None => f64::NAN,
+        };
+        let begun = match &self.before {
+            Some(before) => self.begun(before.last_update, ring.steps),
+            None => 0..0,
+        };
+        if !begun.is_empty() && begun.start == number * ring.steps {
+            let slots = begun.start..begun.start + ring.steps;
+            return self.go_on(rings, slots, source, *kind, now);
+        }
+        kind.join(self.before(archive, number, source), now)
+    }
+
+    /// The intervals of the row that is open at a time.
+    fn begun(&self, last_update: i64, steps: i64) -> Range<i64> {
+        let end = last_update.div_euclid(self.step_s);
+        end - end.rem_euclid(steps)..end
+    }
+
+    /// The value of a row of several intervals that an earlier run left open: the average of those that
+    /// either knows. As rrdtool has it, a rate is unknown where more than half of them are.
+    fn go_on(&self, rings: &[Ring], slots: Range<i64>, source: usize, kind: Kind, now: f64) -> f64 {
+        let steps = (slots.end - slots.start) as f64;
+        let then = Known::of(slots.clone().map(|slot| self.before(0, slot, source)));
+        let is_added = |&slot: &i64| {
+            rings.first().is_some_and(|ring| ring.covers(slot))
+                && self.before(0, slot, source).is_nan()
+        };
+        let added = slots.filter(is_added).count() as f64;
+        let known = then.count as f64 + added;
+        match kind {
+            _ if then.count == 0 => now,
+            Kind::Rate(..) if known < steps * KNOWN_LEAST => f64::NAN,
+            Kind::Rate(..) if now.is_nan() => then.sum / known,
+            Kind::Rate(..) => (then.sum + now * steps) / known,
+            Kind::Mean(..) if now.is_nan() => then.sum / known,
+            Kind::Mean(..) => {
+                let added = added.max(1.0);
+                (then.sum + now * added) / (then.count as f64 + added)
+            }
         }
     }
 
@@ -242,6 +293,29 @@ impl SeriesFile {
         Some(Before {
             last_update: word(definitions.len())?.cast_signed(),
             values: ordered,
+        })
+    }
+}
+
+/// What is known of some intervals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    sum: f64,
+    /// Of so many.
+    count: u64,
+    unknown: u64,
+}
+
+impl Known {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        values.fold(Self::default(), |mut known, value| {
+            if value.is_nan() {
+                known.unknown += 1;
+            } else {
+                known.sum += value;
+                known.count += 1;
+            }
+            known
         })
     }
 }

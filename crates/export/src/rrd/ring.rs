@@ -49,9 +49,10 @@ impl Ring {
         self.newest
     }
 
-    /// The oldest row's number.
-    pub(super) const fn oldest(&self) -> Option<i64> {
-        self.oldest
+    /// Whether a row lies between the first one and the last one that were ever added to.
+    pub(super) fn covers(&self, number: i64) -> bool {
+        self.oldest.is_some_and(|oldest| oldest <= number)
+            && self.newest.is_some_and(|newest| number <= newest)
     }
 
     /// Whether an interval of the series is older than all rows.
