@@ -127,7 +127,7 @@ fn connection(table: &mut impl Table) {
         ),
         |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
     );
-    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, in this record of the flow or one before, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong), 2 a gap given up (late bytes count as retransmitted, and perhaps as missed), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection (counting began anew there), 16 TCP options cut off by the snap length (what they would have told is empty, and so are windows where it is not known whether they are scaled)."), |it, _| flow(it, |tcp| number(tcp.limits())));
+    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, in this record of the flow or one before, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong; after a record in which it was so while they are among those that are kept), 2 a gap given up (late bytes count as retransmitted, and perhaps as missed), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection (counting began anew there), 16 TCP options cut off by the snap length (what they would have told is empty, and so are windows where it is not known whether they are scaled)."), |it, _| flow(it, |tcp| number(tcp.limits())));
     flags(table);
 }
 

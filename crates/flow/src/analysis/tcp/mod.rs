@@ -297,6 +297,12 @@ impl Tcp {
     pub(crate) fn next_record(&mut self, pool: &mut RarePool) {
         for side in &mut self.sides {
             side.next_rare(pool);
+            // What was not kept is missing still, but segments that shared a place once they are gone; a
+            // place for what is rare may be free again.
+            let over = match side.sent.has_shared() {
+                true => limit::RARE,
+                false => limit::RARE | limit::SEGMENTS,
+            };
             *side = TcpSide {
                 next: side.next,
                 acknowledged: side.acknowledged,
@@ -315,8 +321,7 @@ impl Tcp {
                 stamp: side.stamp,
                 last_stamp: side.last_stamp,
                 segment_size: side.segment_size,
-                // What was not kept is missing still; a place for what is rare may be free again.
-                limits: side.limits & !limit::RARE,
+                limits: side.limits & !over,
                 ..TcpSide::default()
             };
         }

@@ -60,6 +60,8 @@ pub(super) struct SentList {
     length: u8,
     /// How many of the oldest were acknowledged.
     acknowledged: u8,
+    /// The last of so many of the oldest is several that share a place; none where it is 0.
+    shared: u8,
     segments: [Segment; SENT],
 }
 
@@ -96,7 +98,22 @@ impl SentList {
     /// Begins anew: the first segment begins at `edge` or behind a gap that does.
     pub(super) fn begin(&mut self, edge: u32) {
         self.edge = edge;
-        (self.head, self.length, self.acknowledged) = (0, 0, 0);
+        (self.head, self.length, self.acknowledged, self.shared) = (0, 0, 0, 0);
+    }
+
+    /// Whether segments share a place: what is told of one of them may be another's.
+    pub(super) const fn has_shared(&self) -> bool {
+        self.shared > 0
+    }
+
+    /// Lets the oldest go.
+    #[inline(always)]
+    fn pop(&mut self) {
+        self.edge = self.get(0).end;
+        self.head = self.head.wrapping_add(1) & MASK;
+        self.length -= 1;
+        self.acknowledged -= 1;
+        self.shared = self.shared.saturating_sub(1);
     }
 
     /// Whether there is none.
@@ -110,12 +127,10 @@ impl SentList {
         if usize::from(self.length) == SENT {
             if self.acknowledged == 0 {
                 *self.at(self.length - 1) = Segment::new(end, time_ns, identification);
+                self.shared = self.length;
                 return false;
             }
-            self.edge = self.get(0).end;
-            self.head = self.head.wrapping_add(1) & MASK;
-            self.length -= 1;
-            self.acknowledged -= 1;
+            self.pop();
         }
         *self.at(self.length) = Segment::new(end, time_ns, identification);
         self.length += 1;
@@ -192,10 +207,7 @@ impl SentList {
             if self.acknowledged == 0 || place == 0 {
                 return false;
             }
-            self.edge = self.get(0).end;
-            self.head = self.head.wrapping_add(1) & MASK;
-            self.length -= 1;
-            self.acknowledged -= 1;
+            self.pop();
             return self.insert(end, now_ns, identification, again, acknowledged);
         }
         for index in (place..self.length).rev() {
@@ -208,6 +220,9 @@ impl SentList {
         }
         *self.at(place) = segment;
         self.length += 1;
+        if place < self.shared {
+            self.shared += 1;
+        }
         if place < self.acknowledged || acknowledged {
             self.acknowledged += 1;
         }
@@ -296,5 +311,27 @@ mod tests {
         assert_eq!(list.acknowledge(200, 100), Some(81));
         assert!(list.push(210, 300, 0));
         assert_eq!(list.find(5, 400).map(|known| known.at_least), Some(true));
+    }
+
+    #[test]
+    fn a_shared_place_is_known_until_it_is_let_go() {
+        let mut list = SentList::default();
+        for number in 0..SENT as u32 {
+            assert!(list.push(10 * number + 10, 0, 0));
+            assert!(!list.has_shared());
+        }
+        assert!(!list.push(90, 0, 0) && list.has_shared());
+        // One of those before is let go, and one is put between them.
+        list.acknowledge(15, 0);
+        assert!(list.insert(15, 0, 0, false, false) && list.has_shared());
+        list.acknowledge(90, 0);
+        for number in 0..SENT as u32 {
+            assert!(list.has_shared(), "{number}");
+            assert!(list.push(100 + 10 * number, 0, 0));
+        }
+        assert!(!list.has_shared());
+        assert!(!list.push(1000, 0, 0));
+        list.begin(0);
+        assert!(!list.has_shared());
     }
 }

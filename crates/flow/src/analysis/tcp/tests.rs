@@ -369,6 +369,30 @@ fn a_gap_that_is_open_between_two_records_is_filled_or_missed_in_the_second() {
     }
 }
 
+/// More segments under way than are kept mark the record, and the next while it has them.
+#[test]
+fn segments_that_shared_a_place_are_told_until_they_are_gone() {
+    let (mut tcp, mut pool) = count([]);
+    let mut next = 1;
+    let mut send = |tcp: &mut Tcp, pool: &mut RarePool, segments: u32| {
+        for _ in 0..segments {
+            tcp.count(0, 0, &segment(next, 1, ACK, 100, 1000), pool);
+            next += 100;
+        }
+        tcp.count(1, MS, &segment(1, next, ACK, 0, 1000), pool);
+    };
+    send(&mut tcp, &mut pool, 12);
+    assert_eq!(tcp.limits(), limit::SEGMENTS);
+    // The last ones could still come again.
+    tcp.next_record(&mut pool);
+    assert_eq!(tcp.limits(), limit::SEGMENTS);
+    send(&mut tcp, &mut pool, 8);
+    assert_eq!(tcp.limits(), limit::SEGMENTS);
+    tcp.next_record(&mut pool);
+    send(&mut tcp, &mut pool, 8);
+    assert_eq!(tcp.limits(), 0);
+}
+
 #[test]
 fn another_connection_on_the_same_ports_begins_anew() {
     let mut pool = RarePool::new(2).unwrap();
