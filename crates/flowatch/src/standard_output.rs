@@ -12,7 +12,12 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let written = output.write_all(text.as_ref());
     match written.and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe || signals::is_hung_up() => Ok(()),
-        result => result
-            .map_err(|error| io::Error::new(error.kind(), format!("standard output: {error}"))),
+        result => result.map_err(|error| {
+            let what = match error.kind() {
+                ErrorKind::StorageFull => "no space left on the device; make room".to_owned(),
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("standard output: {what}"))
+        }),
     }
 }

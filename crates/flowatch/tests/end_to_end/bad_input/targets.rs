@@ -114,7 +114,7 @@ fn what_cannot_be_said_is_a_failure() {
             outcome,
             (
                 Some(2),
-                "flowatch: standard output: No space left on device (os error 28)\n".to_owned()
+                "flowatch: standard output: no space left on the device; make room\n".to_owned()
             ),
             "{arguments:?}"
         );
