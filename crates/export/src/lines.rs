@@ -137,7 +137,11 @@ impl Lines {
             .as_ref()
             .is_some_and(|output| self.place.is_full(output.taken()))
         {
-            return result.and(self.end_file());
+            let result = result.and(self.end_file());
+            if self.waiting == 0 {
+                self.slot = self.place.slot_behind_full(&self.slot);
+            }
+            return result;
         }
         result
     }

@@ -126,6 +126,9 @@ impl Parquet {
         };
         let full = full && result.is_ok();
         let broken = matches!(&result, Err(fault) if fault.is_broken_pipe());
+        if full && let Some(rotation) = &self.rotation {
+            self.slot = self.slot.behind_full(rotation);
+        }
         if full || broken {
             return result.and(self.end_file());
         }

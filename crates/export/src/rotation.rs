@@ -1,7 +1,7 @@
 //! When one file ends and the next begins, and what they are called.
 //!
-//! Time is that of the records (when their flows ended), so a capture gives the same files each
-//! time it is read. It only moves forward, but for a clock that steps back by more than
+//! Time is that of the records (when their flows ended), so a capture gives files of the same names
+//! each time it is read. It only moves forward, but for a clock that steps back by more than
 //! a day and stays there.
 
 use crate::error::ExportError;
@@ -168,6 +168,15 @@ impl Slot {
             stamp: begin,
             late: 0,
             latest: 0,
+        }
+    }
+
+    /// What goes into the file behind one that is full: where no period gives it its name, its first
+    /// record does.
+    pub(crate) fn behind_full(&self, rotation: &Rotation) -> Self {
+        match rotation.period {
+            Some(_) => *self,
+            None => Self::default(),
         }
     }
 

@@ -116,6 +116,34 @@ fn files_follow_each_other_by_size() {
 }
 
 #[test]
+fn a_file_behind_a_full_one_is_named_after_its_first_record() {
+    for spec in ["csv:{}/a.csv", "parquet:{}/a.parquet"] {
+        let directory = tempfile::tempdir().unwrap();
+        let spec = spec.replace("{}", directory.path().to_str().unwrap());
+        let options = ExportOptions {
+            rotation: Some("1kB".parse().unwrap()),
+            row_group_records: 1,
+            ..ExportOptions::default()
+        };
+        let schema = schema(FlowDefinition::FiveTuple);
+        let mut exporter = export::open(&spec.parse().unwrap(), &schema, &options).unwrap();
+        for second in [0, 300, 604] {
+            exporter.write(&batch(&[at(second); 50])).unwrap();
+        }
+        exporter.finish().unwrap();
+        assert_eq!((exporter.written(), exporter.lost()), (150, 0));
+        let names = names(directory.path());
+        for time in ["123456", "123956", "124500"] {
+            let start = format!("a-20240229T{time}Z");
+            assert!(
+                names.iter().any(|name| name.starts_with(&start)),
+                "{names:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_there_is_never_written_over() {
     let directory = tempfile::tempdir().unwrap();
     let spec = format!("json:{}/a.json", directory.path().display());

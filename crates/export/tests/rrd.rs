@@ -210,6 +210,19 @@ fn a_run_with_older_packets_keeps_what_an_earlier_run_wrote() {
 }
 
 #[test]
+fn a_directory_that_vanishes_is_made_anew_with_its_histograms() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rrd");
+    let mut exporter = open(&path);
+    exporter.write(&batch(&flows(LEAP_DAY, 0..10))).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    exporter.finish().unwrap();
+    assert_eq!((exporter.written(), exporter.lost()), (10, 0));
+    assert_eq!(read(&path).1, 10.0);
+    assert!(fs::read_dir(path.join("histograms")).unwrap().count() > 0);
+}
+
+#[test]
 fn what_is_too_old_for_an_earlier_run_is_lost_and_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

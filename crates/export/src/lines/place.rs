@@ -97,6 +97,14 @@ impl Place {
         }
     }
 
+    /// What goes into the file behind a full one of a slot.
+    pub(super) fn slot_behind_full(&self, slot: &Slot) -> Slot {
+        match self {
+            Self::Rotating { rotation, .. } => slot.behind_full(rotation),
+            _ => Slot::ALWAYS,
+        }
+    }
+
     /// Makes the directory again if it has vanished.
     pub(super) fn make_directory_again(&self) {
         match self {

@@ -144,6 +144,7 @@ impl Histograms {
         let step_ns = self.step_s * super::SECOND_NS;
         let [from, to] = [slot, slot.saturating_add(1)].map(|slot| slot.saturating_mul(step_ns));
         let all = directory.join("histograms");
+        directory::make_again(directory);
         directory::make(&all)?;
         let mut number = 1_u32;
         // Of an interval that was written before, what came later has a directory of its own.
