@@ -209,9 +209,13 @@ impl Intake {
     ) {
         let frame = &burst.frames[index];
         received.add(frame.wire_length);
-        if REUSE && let Some(reuse) = &mut self.reuse {
-            let is_plain = plain_ipv4(frame.bytes, frame.wire_length).is_some();
-            reuse.note(batch.len(), frame.rss_hash.filter(|_| is_plain));
+        if REUSE {
+            let is_plain = self.plain_first(burst.link)
+                && plain_ipv4(frame.bytes, frame.wire_length).is_some();
+            let hash = frame.rss_hash.filter(|_| is_plain);
+            if let Some(reuse) = &mut self.reuse {
+                reuse.note(batch.len(), hash);
+            }
         }
         self.clock.advance(frame.time_ns);
         self.read_any(burst.link, index, frame, first + index as u64, batch);

@@ -8,8 +8,8 @@ use flow::{FlowDefinition, MeterOptions};
 use port::{MemoryPort, Port};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
-use wire::LinkType;
 use wire::toeplitz::{MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
+use wire::{Decapsulate, LinkType};
 
 /// UDP over IPv4, between few hosts.
 fn frame(flow: u16) -> Vec<u8> {
@@ -157,6 +157,20 @@ fn a_hash_that_covers_other_fields_or_has_another_key_is_not_reused() {
         let ran = run(&options(definition, hash), memory(&packets, &MICROSOFT_KEY));
         assert_eq!(ran.report.books.hashes_reused, 0, "{definition:?} {hash}");
         assert_eq!(ran.records.len(), 500);
+    }
+}
+
+/// A device's hash is of the outermost packet, which may be a tunnel's.
+#[test]
+fn where_the_innermost_packet_counts_no_hash_is_reused() {
+    let packets: Vec<(u16, bool)> = (0..20_000).map(|number| (number % 500, true)).collect();
+    for (decapsulate, is_reused) in [(Decapsulate::No, true), (Decapsulate::Innermost, false)] {
+        let options = Options {
+            decapsulate,
+            ..options(FlowDefinition::FiveTuple, HashKind::Toeplitz)
+        };
+        let ran = run(&options, memory(&packets, &MICROSOFT_KEY));
+        assert_eq!(ran.report.books.hashes_reused > 0, is_reused);
     }
 }
 
