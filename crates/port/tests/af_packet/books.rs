@@ -22,6 +22,9 @@ fn tiny() -> Options {
 #[test]
 fn what_a_sleeping_reader_misses_is_counted_to_the_packet() {
     network::enter_cable();
+    // A cable has a queue for each core: frames of a thread that is moved can overtake each other.
+    let core = hw::cores::allowed()[0];
+    hw::cores::pin(core).unwrap();
     let mut port = AfPacket::open(&tiny()).unwrap();
     let sender = Sender::on("left");
     for number in 0..20_000 {
