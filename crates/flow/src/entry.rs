@@ -14,6 +14,7 @@
 
 use crate::batch::Packet;
 use hw::memory::Line;
+use std::num::NonZeroU32;
 
 /// One flow's line in a table.
 pub type Entry = Line<u64, 8>;
@@ -45,6 +46,11 @@ pub trait FlowEntry {
     fn close(&mut self);
     /// Counts a further packet, and keeps its number if `NUMBER`.
     fn count<const NUMBER: bool>(&mut self, packet: &Packet);
+    /// How much higher the number of `packet` is than the last one, which is kept: where their low 32
+    /// bits tell it, as of all packets but one in 2^32.
+    fn passed(&self, packet: &Packet) -> Option<NonZeroU32>;
+    /// [`FlowEntry::count`] of a packet of which [`FlowEntry::passed`] tells it, or where no number is kept.
+    fn count_near<const NUMBER: bool>(&mut self, packet: &Packet);
 }
 
 impl FlowEntry for Entry {
@@ -109,7 +115,24 @@ impl FlowEntry for Entry {
     }
 
     #[inline(always)]
+    fn passed(&self, packet: &Packet) -> Option<NonZeroU32> {
+        let (number, last) = (packet.number as u32, (self.0[7] >> 32) as u32);
+        if packet.number >> 32 != self.0[3] >> 48 || number < last {
+            return None;
+        }
+        NonZeroU32::new(number - last)
+    }
+
+    #[inline(always)]
     fn count<const NUMBER: bool>(&mut self, packet: &Packet) {
+        self.count_near::<NUMBER>(packet);
+        if NUMBER {
+            self.0[3] = (self.0[3] << 16 | packet.number << 16 >> 48).rotate_right(16);
+        }
+    }
+
+    #[inline(always)]
+    fn count_near<const NUMBER: bool>(&mut self, packet: &Packet) {
         let direction = usize::from(packet.direction & 1);
         let words = &mut self.0;
         words[2 + direction] += 1;
@@ -118,7 +141,6 @@ impl FlowEntry for Entry {
         words[6] = words[6].cast_signed().max(packet.time_ns).cast_unsigned();
         words[7] = u64::from(packet.clock_ms);
         if NUMBER {
-            words[3] = (words[3] << 16 | packet.number << 16 >> 48).rotate_right(16);
             words[7] |= packet.number << 32;
         }
     }

@@ -249,12 +249,19 @@ pub struct Watch {
 impl Watch {
     /// Whether that has to be looked at closely.
     #[inline(always)]
-    fn may_have_ended(self, entry: &Entry, packet: &Packet) -> bool {
+    pub(crate) fn may_have_ended(self, entry: &Entry, packet: &Packet) -> bool {
         let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
         let before_active = self.tick.wrapping_sub(entry.active_tick());
         silence_ms > self.silence_ms_min
             || !before_active & self.sign != 0
-            || self.looks && packet.tcp_flags & self.looked_at == self.opening
+            || self.looks && self.may_open(packet)
+    }
+
+    /// Whether the packet opens a connection, or is to be looked at in any case. (A call where it is
+    /// asked; otherwise the question would be part of every packet's instructions.)
+    #[inline(never)]
+    fn may_open(self, packet: &Packet) -> bool {
+        packet.tcp_flags & self.looked_at == self.opening
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::memory::{HugeSlice, Line, Zeroed};
 use crate::prefetch::{self, CacheLevel};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -73,6 +74,27 @@ pub struct Lines<T> {
     /// From one line to the next.
     row_bytes: usize,
     memory: Option<Arc<HugeSlice<AnyLine>>>,
+}
+
+/// A column of lines without its memory: nothing but what a loop needs at hand.
+pub struct View<'l, T> {
+    start: *mut T,
+    length: usize,
+    row_bytes: usize,
+    lines: PhantomData<&'l mut [T]>,
+}
+
+impl<T: Zeroed> View<'_, T> {
+    /// The line of this index, if there is one, to be changed.
+    #[inline(always)]
+    #[must_use]
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        let place = self
+            .start
+            .wrapping_byte_add(index.wrapping_mul(self.row_bytes));
+        // SAFETY: as for `Lines::get_mut`, of which this has the borrow.
+        (index < self.length).then(|| unsafe { &mut *place })
+    }
 }
 
 // SAFETY: a column owns its lines alone, as a Vec does; that the memory goes when the last of its
@@ -146,6 +168,17 @@ impl<T: Zeroed> Lines<T> {
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         // SAFETY: as for `get`, and the borrow is unique.
         (index < self.length).then(|| unsafe { &mut *self.place(index) })
+    }
+
+    /// The lines for a loop that changes many of them.
+    #[inline(always)]
+    pub fn view(&mut self) -> View<'_, T> {
+        View {
+            start: self.start,
+            length: self.length,
+            row_bytes: self.row_bytes,
+            lines: PhantomData,
+        }
     }
 
     /// Asks for a line that is needed soon; an index past the end asks for nothing useful.

@@ -19,10 +19,10 @@
 
 use super::hand::Hand;
 use super::staged::{self, Staged};
-use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open};
+use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open, silence_ns};
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
-use crate::expiry::Expiry;
+use crate::expiry::{Expiry, Watch};
 use crate::hash::FlowHash;
 use crate::record::EndReason;
 use hw::lines::Lines;
@@ -463,7 +463,19 @@ impl Bucket {
         let [earliest_ms, latest_ms] =
             [earliest, latest].map(|packet| packet.map_or(0, |packet| packet.clock_ms));
         let watch = expiry.watch(earliest_ms, latest_ms);
-        for at in start..end {
+        observed.slots[start..end].copy_from_slice(self.staged.slots(start..end));
+        let mut at = start;
+        loop {
+            at += self.count_likely::<NUMBERS, GAPS, INTER_ARRIVAL>(
+                &keys[at..],
+                &packets[at..],
+                at,
+                watch,
+                observed,
+            );
+            if at >= end {
+                return Step::Done;
+            }
             let (key, packet) = (keys[at], &packets[at]);
             let likely = self.staged.slot(at);
             let (slot, entry) = if self.holds(likely, key, batch, packet) {
@@ -487,6 +499,7 @@ impl Bucket {
                     self.wide.set(slot, batch, packet);
                     let entry = &mut self.entries[slot as usize];
                     open(entry, key, packet, at, slot, expiry, observed);
+                    at += 1;
                     continue;
                 }
             };
@@ -494,8 +507,53 @@ impl Bucket {
                 return Step::Ended { at, slot, reason };
             }
             count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
+            at += 1;
         }
-        Step::Done
+    }
+
+    /// Counts packets, those of the batch from `at` on, as long as they are such as nearly all: each in
+    /// the slot where its flow most likely is, with its whole key, not ended, and little past since its
+    /// last one; how many. What a loop over them needs stays in the processor's registers.
+    #[inline(always)]
+    fn count_likely<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
+        &mut self,
+        keys: &[u128],
+        packets: &[Packet],
+        at: usize,
+        watch: Watch,
+        observed: &mut Observed,
+    ) -> usize {
+        let mut entries = self.entries.view();
+        let slots = &observed.slots[at..];
+        let gaps = &mut observed.gaps[at..];
+        let inter_arrival_ns = &mut observed.inter_arrival_ns[at..];
+        let places = slots.len().min(gaps.len()).min(inter_arrival_ns.len());
+        let count = keys.len().min(packets.len()).min(places);
+        for at in 0..count {
+            let (key, packet) = (keys[at], &packets[at]);
+            let Some(entry) = entries.get_mut(slots[at] as usize) else {
+                return at;
+            };
+            if entry.key() != key
+                || key & FlowKey::WIDE_MARK != 0
+                || watch.may_have_ended(entry, packet)
+            {
+                return at;
+            }
+            if NUMBERS {
+                let Some(passed) = entry.passed(packet) else {
+                    return at;
+                };
+                if GAPS {
+                    gaps[at] = u64::from(passed.get() - 1);
+                }
+            }
+            if INTER_ARRIVAL {
+                inter_arrival_ns[at] = silence_ns(entry, packet);
+            }
+            entry.count_near::<NUMBERS>(packet);
+        }
+        count
     }
 }
 

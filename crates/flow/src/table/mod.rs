@@ -243,6 +243,13 @@ impl FromStr for TableKind {
     }
 }
 
+/// Nanoseconds since the last packet of the flow.
+#[inline(always)]
+fn silence_ns(entry: &Entry, packet: &Packet) -> u64 {
+    let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
+    silence_ns.max(0).cast_unsigned()
+}
+
 /// Counts a packet in its flow's entry and tells what was seen: gaps and inter-arrival times, where
 /// they are wanted.
 #[inline(always)]
@@ -255,8 +262,7 @@ fn count<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
 ) {
     const NUMBER: u64 = (1 << 48) - 1;
     if INTER_ARRIVAL {
-        let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
-        observed.inter_arrival_ns[at] = silence_ns.max(0).cast_unsigned();
+        observed.inter_arrival_ns[at] = silence_ns(entry, packet);
     }
     if GAPS {
         observed.gaps[at] = packet

@@ -11,6 +11,7 @@ use crate::entry::Entry;
 use hw::lines::Lines;
 use hw::prefetch::{self, CacheLevel};
 use hw::tags::{self, TagLine};
+use std::ops::Range;
 
 /// From so many flows on, most of what is kept of them is in no cache.
 pub(crate) const MANY_FLOWS: usize = 100_000;
@@ -96,6 +97,12 @@ impl Staged {
     #[inline(always)]
     pub(super) fn slot(&self, at: usize) -> u32 {
         self.slots[at]
+    }
+
+    /// The same of packets.
+    #[inline(always)]
+    pub(super) fn slots(&self, packets: Range<usize>) -> &[u32] {
+        &self.slots[packets]
     }
 
     /// The cache into which what is kept of flows is asked for.
