@@ -1,25 +1,26 @@
 //! From frames to the meter's batches: headers read, keys made and hashed, what has no flow counted.
 
 mod device_hash;
+mod run;
 
 use crate::books::{Books, Count};
 use device_hash::{Identity, Reuse};
-use flow::batch::in_order;
 use flow::hash::FlowHash;
 use flow::{Batch, FlowDefinition, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
-use hw::prefetch;
 use port::{Burst, Frame};
+use run::{PlainRun, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::{Plain, Untagged, plain_ipv4, plain_ipv4_of};
+use wire::plain::{Plain, Untagged, plain_ipv4};
 use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// How many frames ahead a frame's headers are asked for.
 const AHEAD: usize = 8;
 
-/// Frames that are read between two looks at how many are left.
-const TOGETHER: usize = 4;
+/// Plain frames in a row from which on it pays to read several by one instruction: where these find
+/// one that is not plain, they have done too much.
+const LONG_RUN: usize = 64;
 
 /// Who numbers the packets, by which gaps are counted.
 #[derive(Debug, Default)]
@@ -42,19 +43,6 @@ impl Numbers {
             }
         }
     }
-}
-
-/// Asks for the headers of the next frames. They are in two lines where a frame does not begin with one;
-/// `DETAILS`: so are TCP's options as a rule, and the payload begins in the second.
-#[inline(always)]
-fn ask_for<const DETAILS: bool>(frames: &[Frame<'_>; TOGETHER]) {
-    const TCP_FLAGS: usize = 14 + 20 + 13;
-    const LINE: usize = 64;
-    let ask = |frame: &Frame<'_>| {
-        prefetch::ahead(frame.bytes, 0);
-        prefetch::ahead(frame.bytes, if DETAILS { LINE } else { TCP_FLAGS });
-    };
-    frames.iter().for_each(ask);
 }
 
 /// What is known of a packet before its headers are read.
@@ -84,6 +72,8 @@ pub struct Intake {
     details: bool,
     clock: PacketClock,
     numbers: Numbers,
+    /// Whether [runs](PlainRun) of the last burst were.
+    runs_are_long: bool,
     /// What has no flow is counted here, and all that is not the table's to know.
     books: Books,
     unknown_links: Vec<u16>,
@@ -106,6 +96,7 @@ impl Intake {
             details: options.statistics.analysis.is_some(),
             clock: PacketClock::default(),
             numbers: Numbers::default(),
+            runs_are_long: true,
             books: Books::default(),
             unknown_links: Vec::new(),
             anchor: None,
@@ -232,7 +223,9 @@ impl Intake {
     ) -> Count {
         let mut received = Count::default();
         let mut begin = 0;
+        let mut runs = 0;
         while begin < burst.frames.len() {
+            runs += 1;
             begin += self.read_run::<REUSE, DETAILS, BOTH_DIRECTIONS>(
                 burst,
                 begin,
@@ -248,10 +241,11 @@ impl Intake {
                 begin += 1;
             }
         }
+        self.runs_are_long = runs <= 1 + burst.frames.len() / LONG_RUN;
         received
     }
 
-    /// Reads the plain frames from `begin` on, [`TOGETHER`] at a time as long as the clock stands.
+    /// Reads the plain frames from `begin` on, as long as the clock stands; how many.
     #[inline(always)]
     fn read_run<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
         &mut self,
@@ -261,58 +255,27 @@ impl Intake {
         batch: &mut Batch,
         received: &mut Count,
     ) -> usize {
-        let mask = self.keys.compact().mask();
-        let tick = self.clock.tick();
         let begun = batch.len();
-        let places = batch.places();
-        let (frames, _) = burst.frames[begin..].as_chunks::<TOGETHER>();
-        let (table_keys, _) = places.keys.as_chunks_mut::<TOGETHER>();
-        let (packets, _) = places.packets.as_chunks_mut::<TOGETHER>();
-        let mut bytes = 0;
-        let mut truncated = 0;
-        let mut read = 0;
-        'run: for (at, ((some, table_keys), packets)) in
-            frames.iter().zip(table_keys).zip(packets).enumerate()
-        {
-            if let Some(next) = frames.get(at + AHEAD / TOGETHER) {
-                ask_for::<DETAILS>(next);
-            }
-            let number = first + (begin + at * TOGETHER) as u64;
-            for (index, frame) in some.iter().enumerate() {
-                let plain = plain_ipv4_of(frame.bytes, frame.wire_length, mask);
-                let Some(plain) = plain.filter(|_| tick.contains(frame.time_ns)) else {
-                    read = at * TOGETHER + index;
-                    break 'run;
-                };
-                let (key, direction) = if BOTH_DIRECTIONS {
-                    in_order(plain.key)
-                } else {
-                    (plain.key, 0)
-                };
-                table_keys[index] = key;
-                packets[index] = Packet {
-                    tcp_flags: plain.tcp_flags,
-                    direction,
-                    ..packet_of(frame, number + index as u64, tick.clock_ms())
-                };
-                if REUSE && let Some(reuse) = &mut self.reuse {
-                    reuse.note(begun + at * TOGETHER + index, frame.rss_hash);
-                }
-                if DETAILS {
-                    let segment = places.segments.push_mut(Segment::default());
-                    segment.frame = (begin + at * TOGETHER + index) as u16;
-                    segment.read_plain(frame.bytes);
-                }
-                truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-                bytes += u64::from(frame.wire_length);
-            }
-            read = (at + 1) * TOGETHER;
-        }
-        batch.take_places(read);
+        let run = PlainRun::<REUSE, DETAILS>::new(
+            burst.frames,
+            begin,
+            first + begin as u64,
+            batch.places(),
+            self.reuse.as_mut().map(|reuse| (reuse, begun)),
+            self.clock.tick(),
+        );
+        let Tally {
+            packets,
+            bytes,
+            truncated,
+        } = run.read::<BOTH_DIRECTIONS>(self.keys.compact().mask(), self.runs_are_long);
+        batch.take_places(packets);
         self.books.truncated += truncated;
-        received.packets += read as u64;
-        received.bytes += bytes;
-        read
+        *received += Count {
+            packets: packets as u64,
+            bytes,
+        };
+        packets
     }
 
     #[inline(always)]

@@ -2,7 +2,6 @@
 
 use crate::names::Told;
 use crate::record::FlowDefinition;
-use core::hint::select_unpredictable;
 use hw::hash::KeyedHash;
 use wire::{FlowKey, Segment};
 
@@ -400,7 +399,7 @@ impl KeyMaker {
         match self.definition {
             FlowDefinition::FiveTuple | FlowDefinition::Rss => {}
             FlowDefinition::Bidirectional => {
-                // As in `in_order`, any order will do.
+                // As for compact keys, any order will do.
                 let source = u128::from_le_bytes(key.source);
                 let destination = u128::from_le_bytes(key.destination);
                 let same = source == destination;
@@ -441,7 +440,7 @@ impl CompactKeyMaker {
     pub fn make(self, five_tuple: u128) -> (u128, u8) {
         let key = five_tuple & self.mask;
         if self.both_directions {
-            in_order(key)
+            FlowKey::compact_in_order(key)
         } else {
             (key, 0)
         }
@@ -458,33 +457,6 @@ impl CompactKeyMaker {
     pub const fn both_directions(self) -> bool {
         self.both_directions
     }
-}
-
-/// A compact key with its endpoints brought into order, and 1 where they were swapped for that.
-#[inline(always)]
-#[must_use]
-pub fn in_order(key: u128) -> (u128, u8) {
-    // Which order it is does not matter, but that it is one: words are compared as they stand. No
-    // processor could learn which way the packets of a link go.
-    let (source, destination) = ((key >> 32) as u32, (key >> 64) as u32);
-    let ports = (key >> 96) as u32;
-    let there = u64::from(source) << 32 | u64::from(ports);
-    let back = u64::from(destination) << 32 | u64::from(ports.rotate_left(16));
-    let swapped = there > back;
-    (
-        select_unpredictable(swapped, reversed(key), key),
-        u8::from(swapped),
-    )
-}
-
-/// A compact key with its endpoints swapped: that of the other direction.
-#[inline(always)]
-pub(crate) fn reversed(key: u128) -> u128 {
-    let (low, high) = (key as u64, (key >> 64) as u64);
-    let ports = ((high >> 32) as u32).rotate_left(16);
-    let low_back = low & u64::from(u32::MAX) | high << 32;
-    let high_back = low >> 32 | u64::from(ports) << 32;
-    u128::from(low_back) | u128::from(high_back) << 64
 }
 
 /// A flow key as three words: what a table keeps of a wide key, and what is digested.

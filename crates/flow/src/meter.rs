@@ -5,7 +5,7 @@ mod options;
 pub use options::MeterOptions;
 
 use crate::analysis::Analyser;
-use crate::batch::{BURST, Batch, Kept, Payloads, reversed};
+use crate::batch::{BURST, Batch, Kept, Payloads};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::garbage::Garbage;
@@ -101,7 +101,11 @@ fn fill(record: &mut Record, slot: u32, entry: &Entry, opening: &Opening, table:
     let [start_ns, rest] = *opening;
     let initiator = (rest >> 16 & 1) as usize;
     let key = entry.key();
-    record.key = FlowKey::from_compact(if initiator == 1 { reversed(key) } else { key });
+    record.key = FlowKey::from_compact(if initiator == 1 {
+        FlowKey::compact_reversed(key)
+    } else {
+        key
+    });
     if key & FlowKey::WIDE_MARK != 0 {
         record.key = wide_key(slot, entry, initiator, table);
     }

@@ -9,6 +9,7 @@ pub mod crc32c;
 pub mod hash;
 pub mod lines;
 pub mod memory;
+pub mod plain_ipv4;
 pub mod prefetch;
 pub mod random;
 pub mod ring;

@@ -1,5 +1,6 @@
 //! Flow keys: the fields that packets of one flow share.
 
+use core::hint::select_unpredictable;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The widest flow key: addresses, ports, protocol and VLAN tags of one packet, in its direction.
@@ -113,6 +114,34 @@ impl FlowKey {
             destination_port: ((high >> 48) as u16).swap_bytes(),
             vlan: [((low >> 16) as u16).swap_bytes(), 0],
         }
+    }
+
+    /// A compact key with its endpoints brought into order, and 1 where they were swapped for that.
+    #[inline(always)]
+    #[must_use]
+    pub fn compact_in_order(key: u128) -> (u128, u8) {
+        // Which order it is does not matter, but that it is one: words are compared as they stand. No
+        // processor could learn which way the packets of a link go.
+        let (source, destination) = ((key >> 32) as u32, (key >> 64) as u32);
+        let ports = (key >> 96) as u32;
+        let there = u64::from(source) << 32 | u64::from(ports);
+        let back = u64::from(destination) << 32 | u64::from(ports.rotate_left(16));
+        let swapped = there > back;
+        (
+            select_unpredictable(swapped, Self::compact_reversed(key), key),
+            u8::from(swapped),
+        )
+    }
+
+    /// A compact key with its endpoints swapped: that of the other direction.
+    #[inline(always)]
+    #[must_use]
+    pub const fn compact_reversed(key: u128) -> u128 {
+        let (low, high) = (key as u64, (key >> 64) as u64);
+        let ports = ((high >> 32) as u32).rotate_left(16) as u64;
+        let low_back = low & u32::MAX as u64 | high << 32;
+        let high_back = low >> 32 | ports << 32;
+        low_back as u128 | (high_back as u128) << 64
     }
 
     /// The same flow seen from the other side.

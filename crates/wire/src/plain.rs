@@ -13,6 +13,9 @@ use crate::packet::Packet;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 use crate::vlan::{self, Vlan};
+use hw::plain_ipv4::{self, Keys};
+
+pub use hw::plain_ipv4::{Four, Instructions, Run, SWAPPED, Said, TOGETHER};
 
 /// What a plain frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub struct Plain {
 
 /// Bytes that are read at once: Ethernet, IPv4 and TCP headers without options. A frame of which
 /// fewer were captured is not plain, even where its UDP header would be there.
-const HEADERS: usize = 54;
+pub const HEADERS: usize = plain_ipv4::HEADERS;
 /// The same with an IPv6 header.
 const HEADERS_V6: usize = 74;
 /// Ethernet and IPv4 headers.
@@ -114,7 +117,7 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
     plain_ipv4_of(frame, wire_length, !0)
 }
 
-/// [`plain_ipv4`] of which the key keeps the fields of `mask` alone, besides its mark.
+/// [`plain_ipv4()`] of which the key keeps the fields of `mask` alone, besides its mark.
 #[inline(always)]
 #[must_use]
 pub fn plain_ipv4_of(frame: &[u8], wire_length: u32, mask: u128) -> Option<Plain> {
@@ -143,6 +146,21 @@ pub fn plain_ipv4_of(frame: &[u8], wire_length: u32, mask: u128) -> Option<Plain
         key: compact_key(headers, mask),
         tcp_flags: flags,
     })
+}
+
+/// [`plain_ipv4_of`] the frames of `run`, four at a time, up to the first that is not plain.
+/// `BOTH_DIRECTIONS`: brings the endpoints of keys [into order](FlowKey::compact_in_order).
+#[inline]
+pub fn plain_ipv4_run<'f, const BOTH_DIRECTIONS: bool>(
+    instructions: Instructions,
+    mask: u128,
+    run: &mut impl Run<'f>,
+) {
+    let keys = Keys {
+        mask: mask & (u128::MAX << 64 | u128::from(PROTOCOL_AND_SOURCE)),
+        mark: u128::from(FlowKey::COMPACT_MARK),
+    };
+    instructions.read::<BOTH_DIRECTIONS>(keys, run);
 }
 
 /// A frame without its VLAN tag: what is behind the tag stands as in a frame that begins so much later.

@@ -69,7 +69,7 @@ impl Identity {
 /// defined in software, and the device only spares making it: it is taken for plain packets alone,
 /// of which it is known what a device covers, only after a trial, and one a burst is made again
 /// and compared for as long as they are used.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Reuse {
     hashes: Box<[Option<NonZeroU32>; BURST]>,
     /// Keys of packets without a hash, and their places.

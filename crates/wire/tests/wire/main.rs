@@ -12,4 +12,5 @@ mod community_id;
 mod flows;
 mod malformed;
 mod mix;
+mod plain_run;
 mod properties;
