@@ -254,15 +254,15 @@ impl Watch {
         let before_active = self.tick.wrapping_sub(entry.active_tick());
         silence_ms > self.silence_ms_min
             || !before_active & self.sign != 0
-            || self.looks && self.may_open(packet)
+            || self.looks && is_looked_at(packet.tcp_flags, self.looked_at, self.opening)
     }
+}
 
-    /// Whether the packet opens a connection, or is to be looked at in any case. (A call where it is
-    /// asked; otherwise the question would be part of every packet's instructions.)
-    #[inline(never)]
-    fn may_open(self, packet: &Packet) -> bool {
-        packet.tcp_flags & self.looked_at == self.opening
-    }
+/// Whether control bits open a connection, or are to be looked at in any case. (A call where that is
+/// asked; otherwise the question would be part of every packet's instructions.)
+#[inline(never)]
+fn is_looked_at(tcp_flags: u8, looked_at: u8, opening: u8) -> bool {
+    tcp_flags & looked_at == opening
 }
 
 #[cfg(test)]

@@ -87,6 +87,16 @@ pub struct Bucket {
     scratch: Scratch,
 }
 
+/// Where a packet's flow is.
+enum Place {
+    /// In this slot.
+    Held(u32),
+    /// Nowhere so far; it gets this slot.
+    Free(u32),
+    /// Nowhere, and another one has to leave this slot first, for a reason.
+    Taken(u32, EndReason),
+}
+
 /// As many flows as are asked for, and slots can number.
 fn flows_within(flows_max: usize) -> usize {
     flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2)
@@ -473,41 +483,54 @@ impl Bucket {
                 watch,
                 observed,
             );
-            if at >= end {
-                return Step::Done;
-            }
-            let (key, packet) = (keys[at], &packets[at]);
-            let likely = self.staged.slot(at);
-            let (slot, entry) = if self.holds(likely, key, batch, packet) {
-                (likely, &mut self.entries[likely as usize])
-            } else {
-                let (home, tag) = (self.staged.bucket(at), self.staged.tag(at));
-                let fresh = self.fresh_slot(home, tag, likely);
-                let found = match fresh {
-                    Some(_) => None,
-                    None => self.find(batch, at),
-                };
-                if let Some(found) = found {
-                    (found, &mut self.entries[found as usize])
-                } else {
-                    let free =
-                        fresh.map_or_else(|| self.allocate(home, tag, packet.clock_ms, expiry), Ok);
-                    let slot = match free {
-                        Ok(slot) => slot,
-                        Err((slot, reason)) => return Step::Ended { at, slot, reason },
-                    };
-                    self.wide.set(slot, batch, packet);
-                    let entry = &mut self.entries[slot as usize];
-                    open(entry, key, packet, at, slot, expiry, observed);
-                    at += 1;
-                    continue;
+            // Where one flow begins, others often do.
+            let mut begins = true;
+            while begins {
+                if at >= end {
+                    return Step::Done;
                 }
-            };
-            if let Some(reason) = expiry.ended_before_by(watch, entry, packet) {
-                return Step::Ended { at, slot, reason };
+                let (key, packet) = (keys[at], &packets[at]);
+                let place = self.place(batch, at, expiry);
+                let slot = match place {
+                    Place::Held(slot) => slot,
+                    Place::Free(slot) => {
+                        self.wide.set(slot, batch, packet);
+                        let entry = &mut self.entries[slot as usize];
+                        open(entry, key, packet, at, slot, expiry, observed);
+                        at += 1;
+                        continue;
+                    }
+                    Place::Taken(slot, reason) => return Step::Ended { at, slot, reason },
+                };
+                let entry = &mut self.entries[slot as usize];
+                if let Some(reason) = expiry.ended_before_by(watch, entry, packet) {
+                    return Step::Ended { at, slot, reason };
+                }
+                count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
+                begins = false;
+                at += 1;
             }
-            count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
-            at += 1;
+        }
+    }
+
+    /// Where packet `at` is to be counted.
+    #[inline(always)]
+    fn place(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Place {
+        let (key, packet) = (batch.keys()[at], &batch.packets()[at]);
+        let (home, tag) = (self.staged.bucket(at), self.staged.tag(at));
+        let likely = self.staged.slot(at);
+        if self.holds(likely, key, batch, packet) {
+            return Place::Held(likely);
+        }
+        if let Some(slot) = self.fresh_slot(home, tag, likely) {
+            return Place::Free(slot);
+        }
+        if let Some(slot) = self.find(batch, at) {
+            return Place::Held(slot);
+        }
+        match self.allocate(home, tag, packet.clock_ms, expiry) {
+            Ok(slot) => Place::Free(slot),
+            Err((slot, reason)) => Place::Taken(slot, reason),
         }
     }
 
