@@ -17,14 +17,19 @@
 //! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
 //! few cache lines and pages however many there may be.
 
+mod count;
+mod growth;
+mod room;
+
 use super::hand::Hand;
-use super::staged::{self, Staged};
-use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys, count, open, silence_ns};
-use crate::batch::{BURST, Batch, Packet};
+use super::staged::Staged;
+use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys};
+use crate::batch::{Batch, Packet};
 use crate::entry::{Entry, FlowEntry};
-use crate::expiry::{Expiry, Watch};
+use crate::expiry::Expiry;
 use crate::hash::FlowHash;
 use crate::record::EndReason;
+use growth::Scratch;
 use hw::lines::Lines;
 use hw::memory::HugeSlice;
 use hw::prefetch::{self, CacheLevel};
@@ -42,9 +47,6 @@ const SENT_ON: usize = TAGS;
 /// A flow lives at most this many buckets from its own.
 const PROBES: u32 = 8;
 
-/// Flows among which the least recently seen makes room.
-const DRAWN: u32 = 4;
-
 /// Buckets ahead of the hand whose flows are asked for.
 const HAND_AHEAD: u32 = 4;
 
@@ -55,19 +57,12 @@ const SWEEP_AHEAD: u32 = 8;
 /// flows in their own bucket.
 const FLOWS_PER_BUCKET: usize = 20;
 
-/// Mean flows in a bucket above which the table grows. A bucket whose turn to be split has not come
-/// holds up to twice as many.
-const GROW_ABOVE: usize = 11;
-
 /// Buckets in the beginning: their entries are half a MiB.
 const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 256 };
 
 /// Buckets in the beginning of a table whose memory was taken at once: their tags are half a MiB,
 /// and 90,000 flows come before the first of them is split.
 const BUCKETS_POPULATED: u32 = 8192;
-
-/// The most buckets that are split before a burst; a burst of nothing but new flows needs 24.
-const SPLITS: usize = 32;
 
 /// The bucket table.
 pub struct Bucket {
@@ -87,42 +82,9 @@ pub struct Bucket {
     scratch: Scratch,
 }
 
-/// Where a packet's flow is.
-enum Place {
-    /// In this slot.
-    Held(u32),
-    /// Nowhere so far; it gets this slot.
-    Free(u32),
-    /// Nowhere, and another one has to leave this slot first, for a reason.
-    Taken(u32, EndReason),
-}
-
 /// As many flows as are asked for, and slots can number.
 fn flows_within(flows_max: usize) -> usize {
     flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2)
-}
-
-/// Flows that a split looks at.
-#[derive(Default)]
-struct Scratch {
-    slots: Vec<u32>,
-    keys: Vec<u128>,
-    hashes: Vec<u64>,
-}
-
-impl Scratch {
-    /// Leaves only the flows whose hashes are `wanted`.
-    fn keep(&mut self, wanted: impl Fn(u64) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.hashes.len().min(self.slots.len()) {
-            let (slot, hash) = (self.slots[at], self.hashes[at]);
-            self.slots[kept] = slot;
-            self.hashes[kept] = hash;
-            kept += usize::from(wanted(hash));
-        }
-        self.slots.truncate(kept);
-        self.hashes.truncate(kept);
-    }
 }
 
 impl Bucket {
@@ -208,375 +170,9 @@ impl Bucket {
         None
     }
 
-    /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
-    /// of its bucket was sent on, and there is room; most often where it was `likely` to be.
-    #[inline(always)]
-    fn fresh_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
-        let line = &mut self.tags[home as usize];
-        if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
-            return None;
-        }
-        let likely = (likely % LANES) as usize;
-        let lane = if line.0[likely] == 0 && likely != SENT_ON {
-            likely
-        } else {
-            tags::free_lane(line, tag)? as usize
-        };
-        line.0[lane] = tag;
-        self.hand.note_begun(home, lane as u32);
-        self.flows += 1;
-        Some(home * LANES + lane as u32)
-    }
-
-    /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room, and why.
-    #[inline]
-    fn allocate(
-        &mut self,
-        home: u32,
-        tag: u16,
-        clock_ms: u32,
-        expiry: &Expiry,
-    ) -> Result<u32, (u32, EndReason)> {
-        let mut ended = None;
-        if self.flows < self.flows_max {
-            if let Some(slot) = self.take_lane(home, tag) {
-                return Ok(slot);
-            }
-            ended = self.ended_near(home, clock_ms, expiry);
-        }
-        Err(ended.unwrap_or_else(|| (self.victim(home, tag, clock_ms), EndReason::LackOfResources)))
-    }
-
-    /// A flow that has ended in the buckets that may take flows of bucket `home`. (Such flows wait
-    /// for the sweep, and fill the buckets that it passes next more than others.)
-    #[cold]
-    fn ended_near(&self, home: u32, clock_ms: u32, expiry: &Expiry) -> Option<(u32, EndReason)> {
-        let mut bucket = home;
-        for _ in 0..PROBES {
-            for lane in Lanes(self.taken(bucket)) {
-                let slot = bucket * LANES + lane;
-                if let Some(reason) = expiry.ended(&self.entries[slot as usize], clock_ms) {
-                    return Some((slot, reason));
-                }
-            }
-            bucket = self.next(bucket);
-        }
-        None
-    }
-
-    /// Takes a free slot in bucket `home` or one of those that follow it.
-    #[inline]
-    fn take_lane(&mut self, home: u32, tag: u16) -> Option<u32> {
-        let mut bucket = home;
-        for probe in 0..PROBES {
-            if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
-                self.tags[bucket as usize].0[lane as usize] = tag;
-                self.hand.note_begun(bucket, lane);
-                self.flows += 1;
-                if probe > 0 {
-                    self.send_on(home, bucket);
-                }
-                return Some(bucket * LANES + lane);
-            }
-            bucket = self.next(bucket);
-        }
-        None
-    }
-
-    /// Frees a slot, of which nothing is known elsewhere.
-    #[inline(always)]
-    fn free_lane(&mut self, slot: u32) {
-        self.tags[(slot / LANES) as usize].0[(slot % LANES) as usize] = 0;
-        self.flows -= 1;
-        self.entries[slot as usize].close();
-    }
-
-    /// Counts that a flow of bucket `home` is no longer in `bucket`, among the flows sent on.
-    #[inline]
-    fn call_back(&mut self, home: u32, bucket: u32) {
-        let mut passed = home;
-        while passed != bucket {
-            self.tags[passed as usize].0[SENT_ON] -= 1;
-            passed = self.next(passed);
-        }
-    }
-
-    /// The same of a flow whose bucket has to be told by its key.
-    #[cold]
-    fn call_back_of(&mut self, key: u128, bucket: u32) {
-        let home = self.bucket_of(self.hash.hash_one(key));
-        self.call_back(home, bucket);
-    }
-
-    /// Splits the bucket whose turn it is: of its flows, those whose hash says so move to a new one.
-    ///
-    /// # Errors
-    /// A flow that would have to move and finds no room: it must be taken out first. (So many flows
-    /// of one bucket need hashes that collide by intent.)
-    fn split(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
-        let (new, grown) = (self.buckets, self.buckets + 1);
-        let old = new - (1 << new.ilog2());
-        let mut scratch = std::mem::take(&mut self.scratch);
-        self.flows_near(old, &mut scratch);
-        scratch.keep(|hash| tags::bucket_of(hash, grown) == new);
-        let result = match scratch.slots.first() {
-            Some(&slot) if scratch.slots.len() > self.room_near(new) => Err(slot),
-            _ => {
-                self.buckets = grown;
-                for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {
-                    // There is room for all of them.
-                    let Some(to) = self.take_lane(new, tags::tag_of(hash)) else {
-                        continue;
-                    };
-                    self.call_back(old, from / LANES);
-                    self.entries[to as usize] = self.entries[from as usize];
-                    self.free_lane(from);
-                    self.wide.relocate(from, to, &self.entries[to as usize]);
-                    moved(from, to);
-                }
-                Ok(())
-            }
-        };
-        self.scratch = scratch;
-        result
-    }
-
-    /// The flows of `bucket` and of those that took what it sent on, and their hashes.
-    fn flows_near(&self, mut bucket: u32, found: &mut Scratch) {
-        found.slots.clear();
-        found.keys.clear();
-        for _ in 0..PROBES {
-            let slots = Lanes(self.taken(bucket)).map(|lane| bucket * LANES + lane);
-            found.slots.extend(slots);
-            if self.tags[bucket as usize].0[SENT_ON] == 0 {
-                break;
-            }
-            bucket = self.next(bucket);
-        }
-        let keys = found.slots.iter();
-        found
-            .keys
-            .extend(keys.map(|&slot| self.entries[slot as usize].key()));
-        found.hashes.resize(found.keys.len(), 0);
-        self.hash.hash_burst(&found.keys, &mut found.hashes);
-    }
-
-    /// How many flows of `bucket` find room.
-    fn room_near(&self, mut bucket: u32) -> usize {
-        let mut room = 0;
-        for _ in 0..PROBES {
-            room += TAGS - self.taken(bucket).count_ones() as usize;
-            bucket = self.next(bucket);
-        }
-        room
-    }
-
-    /// Asks for the flows of the bucket that will be split next.
-    fn prefetch_split(&self) {
-        let next = self.buckets - (1 << self.buckets.ilog2());
-        self.prefetch_occupied(next);
-    }
-
-    #[cold]
-    fn send_on(&mut self, home: u32, to: u32) {
-        let mut bucket = home;
-        while bucket != to {
-            self.tags[bucket as usize].0[SENT_ON] += 1;
-            bucket = self.next(bucket);
-        }
-    }
-
-    /// The least recently seen of a few flows of the first bucket from `home` on that has any.
-    fn victim(&self, home: u32, tag: u16, clock_ms: u32) -> u32 {
-        let mut bucket = home;
-        while self.taken(bucket) == 0 {
-            bucket = self.next(bucket);
-        }
-        let mut best = (0, bucket * LANES);
-        for slot in self.drawn(bucket, tag) {
-            let age_ms = clock_ms.wrapping_sub(self.entries[slot as usize].last_clock_ms());
-            best = best.max((age_ms.saturating_add(1), slot));
-        }
-        best.1
-    }
-
     /// Buckets that may hold flows.
     fn buckets_in_use(&self) -> u32 {
         self.slots() / LANES
-    }
-
-    /// The flows of a bucket among which one leaves for a flow with `tag`.
-    #[inline(always)]
-    fn drawn(&self, bucket: u32, tag: u16) -> impl Iterator<Item = u32> + use<> {
-        let start = u32::from(tag >> 11);
-        let mut taken = self.taken(bucket).rotate_right(start);
-        (0..DRAWN).map_while(move |_| {
-            let lane = taken.trailing_zeros();
-            taken &= taken.wrapping_sub(1);
-            (lane < LANES).then_some(bucket * LANES + (lane + start) % LANES)
-        })
-    }
-
-    fn run<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
-        &mut self,
-        batch: &Batch,
-        packets: Range<usize>,
-        expiry: &Expiry,
-        observed: &mut Observed,
-    ) -> Step {
-        // A loop for each, in which the level is a constant.
-        match self.staged.level() {
-            level @ CacheLevel::First => {
-                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
-            }
-            level @ CacheLevel::Second => {
-                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn run_at<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
-        &mut self,
-        level: CacheLevel,
-        batch: &Batch,
-        packets: Range<usize>,
-        expiry: &Expiry,
-        observed: &mut Observed,
-    ) -> Step {
-        let mut start = packets.start;
-        while start < packets.end {
-            let end = packets.end.min(start + staged::step(level));
-            self.staged
-                .approach(level, start, batch, &self.tags, &self.entries, &self.wide);
-            let result =
-                self.run_step::<NUMBERS, GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
-            if result != Step::Done {
-                return result;
-            }
-            start = end;
-        }
-        Step::Done
-    }
-
-    #[inline(always)]
-    fn run_step<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
-        &mut self,
-        batch: &Batch,
-        Range { start, end }: Range<usize>,
-        expiry: &Expiry,
-        observed: &mut Observed,
-    ) -> Step {
-        let end = end.min(BURST);
-        let (keys, packets) = (&batch.keys()[..end], &batch.packets()[..end]);
-        let (earliest, latest) = (packets.get(start), packets.last());
-        let [earliest_ms, latest_ms] =
-            [earliest, latest].map(|packet| packet.map_or(0, |packet| packet.clock_ms));
-        let watch = expiry.watch(earliest_ms, latest_ms);
-        observed.slots[start..end].copy_from_slice(self.staged.slots(start..end));
-        let mut at = start;
-        loop {
-            at += self.count_likely::<NUMBERS, GAPS, INTER_ARRIVAL>(
-                &keys[at..],
-                &packets[at..],
-                at,
-                watch,
-                observed,
-            );
-            // Where one flow begins, others often do.
-            let mut begins = true;
-            while begins {
-                if at >= end {
-                    return Step::Done;
-                }
-                let (key, packet) = (keys[at], &packets[at]);
-                let place = self.place(batch, at, expiry);
-                let slot = match place {
-                    Place::Held(slot) => slot,
-                    Place::Free(slot) => {
-                        self.wide.set(slot, batch, packet);
-                        let entry = &mut self.entries[slot as usize];
-                        open(entry, key, packet, at, slot, expiry, observed);
-                        at += 1;
-                        continue;
-                    }
-                    Place::Taken(slot, reason) => return Step::Ended { at, slot, reason },
-                };
-                let entry = &mut self.entries[slot as usize];
-                if let Some(reason) = expiry.ended_before_by(watch, entry, packet) {
-                    return Step::Ended { at, slot, reason };
-                }
-                count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
-                begins = false;
-                at += 1;
-            }
-        }
-    }
-
-    /// Where packet `at` is to be counted.
-    #[inline(always)]
-    fn place(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Place {
-        let (key, packet) = (batch.keys()[at], &batch.packets()[at]);
-        let (home, tag) = (self.staged.bucket(at), self.staged.tag(at));
-        let likely = self.staged.slot(at);
-        if self.holds(likely, key, batch, packet) {
-            return Place::Held(likely);
-        }
-        if let Some(slot) = self.fresh_slot(home, tag, likely) {
-            return Place::Free(slot);
-        }
-        if let Some(slot) = self.find(batch, at) {
-            return Place::Held(slot);
-        }
-        match self.allocate(home, tag, packet.clock_ms, expiry) {
-            Ok(slot) => Place::Free(slot),
-            Err((slot, reason)) => Place::Taken(slot, reason),
-        }
-    }
-
-    /// Counts packets, those of the batch from `at` on, as long as they are such as nearly all: each in
-    /// the slot where its flow most likely is, with its whole key, not ended, and little past since its
-    /// last one; how many. What a loop over them needs stays in the processor's registers.
-    #[inline(always)]
-    fn count_likely<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
-        &mut self,
-        keys: &[u128],
-        packets: &[Packet],
-        at: usize,
-        watch: Watch,
-        observed: &mut Observed,
-    ) -> usize {
-        let mut entries = self.entries.view();
-        let slots = &observed.slots[at..];
-        let gaps = &mut observed.gaps[at..];
-        let inter_arrival_ns = &mut observed.inter_arrival_ns[at..];
-        let places = slots.len().min(gaps.len()).min(inter_arrival_ns.len());
-        let count = keys.len().min(packets.len()).min(places);
-        for at in 0..count {
-            let (key, packet) = (keys[at], &packets[at]);
-            let Some(entry) = entries.get_mut(slots[at] as usize) else {
-                return at;
-            };
-            if entry.key() != key
-                || key & FlowKey::WIDE_MARK != 0
-                || watch.may_have_ended(entry, packet)
-            {
-                return at;
-            }
-            if NUMBERS {
-                let Some(passed) = entry.passed(packet) else {
-                    return at;
-                };
-                if GAPS {
-                    gaps[at] = u64::from(passed.get() - 1);
-                }
-            }
-            if INTER_ARRIVAL {
-                inter_arrival_ns[at] = silence_ns(entry, packet);
-            }
-            entry.count_near::<NUMBERS>(packet);
-        }
-        count
     }
 }
 
@@ -662,15 +258,7 @@ impl Table for Bucket {
     }
 
     fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
-        for _ in 0..SPLITS {
-            if self.buckets == self.buckets_max || self.flows <= self.buckets as usize * GROW_ABOVE
-            {
-                break;
-            }
-            self.split(moved)?;
-            self.prefetch_split();
-        }
-        Ok(())
+        self.split_crowded(moved)
     }
 
     fn populate(&mut self) {

@@ -1,0 +1,147 @@
+//! Room for a flow that begins: a free slot near its bucket, or a flow that leaves one.
+
+use super::{Bucket, LANES, Lanes, PROBES, SENT_ON};
+use crate::entry::FlowEntry;
+use crate::expiry::Expiry;
+use crate::record::EndReason;
+use hw::tags;
+
+/// Flows among which the least recently seen makes room.
+const DRAWN: u32 = 4;
+
+impl Bucket {
+    /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
+    /// of its bucket was sent on, and there is room; most often where it was `likely` to be.
+    #[inline(always)]
+    pub(super) fn fresh_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
+        let line = &mut self.tags[home as usize];
+        if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
+            return None;
+        }
+        let likely = (likely % LANES) as usize;
+        let lane = if line.0[likely] == 0 && likely != SENT_ON {
+            likely
+        } else {
+            tags::free_lane(line, tag)? as usize
+        };
+        line.0[lane] = tag;
+        self.hand.note_begun(home, lane as u32);
+        self.flows += 1;
+        Some(home * LANES + lane as u32)
+    }
+
+    /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room, and why.
+    #[inline]
+    pub(super) fn allocate(
+        &mut self,
+        home: u32,
+        tag: u16,
+        clock_ms: u32,
+        expiry: &Expiry,
+    ) -> Result<u32, (u32, EndReason)> {
+        let mut ended = None;
+        if self.flows < self.flows_max {
+            if let Some(slot) = self.take_lane(home, tag) {
+                return Ok(slot);
+            }
+            ended = self.ended_near(home, clock_ms, expiry);
+        }
+        Err(ended.unwrap_or_else(|| (self.victim(home, tag, clock_ms), EndReason::LackOfResources)))
+    }
+
+    /// A flow that has ended in the buckets that may take flows of bucket `home`. (Such flows wait
+    /// for the sweep, and fill the buckets that it passes next more than others.)
+    #[cold]
+    fn ended_near(&self, home: u32, clock_ms: u32, expiry: &Expiry) -> Option<(u32, EndReason)> {
+        let mut bucket = home;
+        for _ in 0..PROBES {
+            for lane in Lanes(self.taken(bucket)) {
+                let slot = bucket * LANES + lane;
+                if let Some(reason) = expiry.ended(&self.entries[slot as usize], clock_ms) {
+                    return Some((slot, reason));
+                }
+            }
+            bucket = self.next(bucket);
+        }
+        None
+    }
+
+    /// Takes a free slot in bucket `home` or one of those that follow it.
+    #[inline]
+    pub(super) fn take_lane(&mut self, home: u32, tag: u16) -> Option<u32> {
+        let mut bucket = home;
+        for probe in 0..PROBES {
+            if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
+                self.tags[bucket as usize].0[lane as usize] = tag;
+                self.hand.note_begun(bucket, lane);
+                self.flows += 1;
+                if probe > 0 {
+                    self.send_on(home, bucket);
+                }
+                return Some(bucket * LANES + lane);
+            }
+            bucket = self.next(bucket);
+        }
+        None
+    }
+
+    /// Frees a slot, of which nothing is known elsewhere.
+    #[inline(always)]
+    pub(super) fn free_lane(&mut self, slot: u32) {
+        self.tags[(slot / LANES) as usize].0[(slot % LANES) as usize] = 0;
+        self.flows -= 1;
+        self.entries[slot as usize].close();
+    }
+
+    /// Counts that a flow of bucket `home` is no longer in `bucket`, among the flows sent on.
+    #[inline]
+    pub(super) fn call_back(&mut self, home: u32, bucket: u32) {
+        let mut passed = home;
+        while passed != bucket {
+            self.tags[passed as usize].0[SENT_ON] -= 1;
+            passed = self.next(passed);
+        }
+    }
+
+    /// The same of a flow whose bucket has to be told by its key.
+    #[cold]
+    pub(super) fn call_back_of(&mut self, key: u128, bucket: u32) {
+        let home = self.bucket_of(self.hash.hash_one(key));
+        self.call_back(home, bucket);
+    }
+
+    #[cold]
+    fn send_on(&mut self, home: u32, to: u32) {
+        let mut bucket = home;
+        while bucket != to {
+            self.tags[bucket as usize].0[SENT_ON] += 1;
+            bucket = self.next(bucket);
+        }
+    }
+
+    /// The least recently seen of a few flows of the first bucket from `home` on that has any.
+    fn victim(&self, home: u32, tag: u16, clock_ms: u32) -> u32 {
+        let mut bucket = home;
+        while self.taken(bucket) == 0 {
+            bucket = self.next(bucket);
+        }
+        let mut best = (0, bucket * LANES);
+        for slot in self.drawn(bucket, tag) {
+            let age_ms = clock_ms.wrapping_sub(self.entries[slot as usize].last_clock_ms());
+            best = best.max((age_ms.saturating_add(1), slot));
+        }
+        best.1
+    }
+
+    /// The flows of a bucket among which one leaves for a flow with `tag`.
+    #[inline(always)]
+    fn drawn(&self, bucket: u32, tag: u16) -> impl Iterator<Item = u32> + use<> {
+        let start = u32::from(tag >> 11);
+        let mut taken = self.taken(bucket).rotate_right(start);
+        (0..DRAWN).map_while(move |_| {
+            let lane = taken.trailing_zeros();
+            taken &= taken.wrapping_sub(1);
+            (lane < LANES).then_some(bucket * LANES + (lane + start) % LANES)
+        })
+    }
+}
