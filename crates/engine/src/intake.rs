@@ -12,11 +12,8 @@ use run::{PlainRun, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::{Plain, Untagged, plain_ipv4};
+use wire::plain::{Plain, TOGETHER, Untagged, plain_ipv4};
 use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment};
-
-/// How many frames ahead a frame's headers are asked for.
-const AHEAD: usize = 8;
 
 /// Plain frames in a row from which on it pays to read several by one instruction: where these find
 /// one that is not plain, they have done too much.
@@ -72,7 +69,7 @@ pub struct Intake {
     details: bool,
     clock: PacketClock,
     numbers: Numbers,
-    /// Whether [runs](PlainRun) of the last burst were.
+    /// Whether the [runs](PlainRun) of the last burst were [long](LONG_RUN).
     runs_are_long: bool,
     /// What has no flow is counted here, and all that is not the table's to know.
     books: Books,
@@ -225,7 +222,7 @@ impl Intake {
         let mut begin = 0;
         let mut runs = 0;
         while begin < burst.frames.len() {
-            runs += 1;
+            runs += usize::from(burst.frames.len() - begin >= TOGETHER);
             begin += self.read_run::<REUSE, DETAILS, BOTH_DIRECTIONS>(
                 burst,
                 begin,

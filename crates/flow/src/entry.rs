@@ -117,7 +117,7 @@ impl FlowEntry for Entry {
     #[inline(always)]
     fn passed(&self, packet: &Packet) -> Option<NonZeroU32> {
         let (number, last) = (packet.number as u32, (self.0[7] >> 32) as u32);
-        if packet.number >> 32 != self.0[3] >> 48 || number < last {
+        if packet.number << 16 >> 48 != self.0[3] >> 48 || number < last {
             return None;
         }
         NonZeroU32::new(number - last)

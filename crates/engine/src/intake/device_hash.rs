@@ -1,7 +1,7 @@
 //! What a device's hash for receive-side scaling is good for: flows that are known by it alone
 //! (`FlowDefinition::Rss`), and, where it is the hash that the table is to have, not making it again.
 
-use super::{AHEAD, Intake, packet_of};
+use super::{Intake, packet_of};
 use crate::books::Count;
 use flow::hash::{FlowHash, spread};
 use flow::{BURST, Batch, Packet, TableKey};
@@ -10,6 +10,9 @@ use port::{Burst, Frame};
 use std::num::NonZeroU32;
 use wire::plain::plain_ipv4;
 use wire::{FlowKey, LinkType};
+
+/// How many frames ahead the headers of one without a hash are asked for.
+const AHEAD: usize = 8;
 
 /// Hashes of the device that are compared with our own before any is trusted.
 const TRIAL: u64 = 4096;

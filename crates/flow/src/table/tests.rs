@@ -1,5 +1,7 @@
 //! Every table against a plain map.
 
+mod against_entries;
+
 use super::*;
 use crate::expiry::Timeouts;
 use crate::hash::{FlowHash, HashKind};
@@ -52,18 +54,12 @@ fn flow_key(number: u32) -> FlowKey {
     key
 }
 
-fn batch(numbers: &[u32], first_number: u64) -> Batch {
+/// A batch of packets of flows by their numbers.
+fn batch_of(packets: impl Iterator<Item = (u32, Packet)>) -> Batch {
     let maker = crate::KeyMaker::new(crate::FlowDefinition::FiveTuple, false, SEED);
     let mut batch = Batch::default();
-    for (index, &number) in numbers.iter().enumerate() {
-        let packet = Packet {
-            length: 60 + number % 100,
-            number: first_number + index as u64,
-            time_ns: (first_number + index as u64) as i64 * 1000,
-            clock_ms: 1,
-            ..Packet::default()
-        };
-        let mut key = flow_key(number);
+    for (flow, packet) in packets {
+        let mut key = flow_key(flow);
         match maker.from_key(&mut key).0 {
             crate::TableKey::Compact(key) => batch.push(key, packet),
             crate::TableKey::Wide(digest) => batch.push_wide(digest, &key, packet),
@@ -72,6 +68,20 @@ fn batch(numbers: &[u32], first_number: u64) -> Batch {
     let (keys, hashes) = batch.keys_and_hashes();
     FlowHash::new(HashKind::Keyed, SEED).hash_burst(keys, hashes);
     batch
+}
+
+fn batch(numbers: &[u32], first_number: u64) -> Batch {
+    batch_of(numbers.iter().enumerate().map(|(index, &flow)| {
+        let number = first_number + index as u64;
+        let packet = Packet {
+            length: 60 + flow % 100,
+            number,
+            time_ns: number as i64 * 1000,
+            clock_ms: 1,
+            ..Packet::default()
+        };
+        (flow, packet)
+    }))
 }
 
 /// Runs packets of the flows `numbers` through a table; flows that leave are summed.

@@ -88,15 +88,14 @@ impl Bucket {
                 watch,
                 observed,
             );
-            // Where one flow begins, others often do.
-            let mut begins = true;
-            while begins {
+            // Where one flow begins, others often do; so it is with keys that are wide.
+            let mut stays = true;
+            while stays {
                 if at >= end {
                     return Step::Done;
                 }
                 let (key, packet) = (keys[at], &packets[at]);
-                let place = self.place(batch, at, expiry);
-                let slot = match place {
+                let slot = match self.place(batch, at, expiry) {
                     Place::Held(slot) => slot,
                     Place::Free(slot) => {
                         self.wide.set(slot, batch, packet);
@@ -112,7 +111,7 @@ impl Bucket {
                     return Step::Ended { at, slot, reason };
                 }
                 count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
-                begins = false;
+                stays = key & FlowKey::WIDE_MARK != 0;
                 at += 1;
             }
         }
