@@ -9,6 +9,7 @@ mod crypto_pan;
 mod flow_ids;
 mod host;
 mod labels;
+mod parts;
 
 pub use crypto_pan::{CryptoPan, KEY_BYTES, KeyError};
 
@@ -257,15 +258,15 @@ impl Anonymiser {
         if let Some(dns) = &mut names.dns {
             replace(&mut dns.query, |name| self.name(name));
             replace(&mut dns.addresses, |list| {
-                each_part(list, &[','], |address| self.listed(address))
+                each_part(list, |it| it == ',', |address| self.listed(address))
             });
         }
         if let Some(http) = &mut names.http {
-            replace(&mut http.host, |host| self.target(host));
+            replace(&mut http.host, |host| self.only_host(host));
             replace(&mut http.target, |target| self.target(target));
         }
         if let Some(tls) = &mut names.tls {
-            replace(&mut tls.server_name, |name| self.target(name));
+            replace(&mut tls.server_name, |name| self.only_host(name));
             for names in [&mut tls.subject, &mut tls.issuer] {
                 replace(names, |names| self.distinguished_name(names));
             }
@@ -281,24 +282,24 @@ fn replace(text: &mut Option<NameText>, with: impl FnOnce(&str) -> Option<String
     }
 }
 
-/// Replaces parts of a text that has one of `separators` between two. `None` where there is nothing
-/// to replace.
+/// Replaces parts of a text that has one character that separates between two. `None` where there is
+/// nothing to replace.
 fn each_part(
     text: &str,
-    separators: &[char],
+    separates: impl FnMut(char) -> bool,
     mut with: impl FnMut(&str) -> Option<String>,
 ) -> Option<String> {
     let mut ours = String::with_capacity(text.len());
     let mut any = false;
-    for piece in text.split_inclusive(separators) {
-        let part = piece.strip_suffix(separators).unwrap_or(piece);
-        if let Some(part) = with(part) {
-            any = true;
-            ours.push_str(&part);
-        } else {
-            ours.push_str(part);
-        }
-        ours.push_str(piece.get(part.len()..).unwrap_or_default());
+    let mut done = 0;
+    let separators = text.match_indices(separates);
+    for (end, separator) in separators.chain([(text.len(), "")]) {
+        let part = &text[done..end];
+        let replaced = with(part);
+        any |= replaced.is_some();
+        ours.push_str(replaced.as_deref().unwrap_or(part));
+        ours.push_str(separator);
+        done = end + separator.len();
     }
     any.then_some(ours)
 }

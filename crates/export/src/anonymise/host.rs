@@ -1,14 +1,15 @@
 //! Hosts that are addresses, however they are spelled, and where a request's target or a
 //! certificate's name has one.
 
+use super::parts::words;
 use super::{Anonymiser, each_part};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::borrow::Cow;
 
 impl Anonymiser {
     /// Replaces what a name tells of an address: a name that is one in any spelling, with a port
-    /// behind it and with something in front of an `@`, and a name whose labels hold one. `None`
-    /// where there is nothing to replace.
+    /// behind it and with something in front of an `@`, a name whose labels hold one, and whatever
+    /// part of any other text reads as one. `None` where there is nothing to replace.
     pub fn name(&mut self, name: &str) -> Option<String> {
         // Names of hosts have neither, most of them.
         if !name
@@ -17,7 +18,26 @@ impl Anonymiser {
         {
             return None;
         }
-        each_part(name, &['@'], |part| self.host_and_port(part))
+        each_part(name, |it| it == '@', |part| self.hosts(part))
+    }
+
+    /// Replaces all that a text tells of addresses which is to be a host: what stands before or behind
+    /// it too, since no host has a path. `None` where there is nothing to replace.
+    pub(super) fn only_host(&mut self, text: &str) -> Option<String> {
+        let slash = text.find('/').unwrap_or(text.len());
+        if reverse_name_end(text, slash) == Some(text.len()) {
+            return self.name(text);
+        }
+        let mut is_first = true;
+        each_part(
+            text,
+            |it| "/?#".contains(it),
+            |part| {
+                // A number behind a slash is a number.
+                let may_be = std::mem::take(&mut is_first) || part.contains(['.', ':']);
+                may_be.then(|| self.name(part))?
+            },
+        )
     }
 
     /// Replaces the host in the target of a request: that of the absolute form and of the authority
@@ -32,15 +52,26 @@ impl Anonymiser {
             _ => None,
         };
         let (authority, behind) = rest.split_at(reverse.unwrap_or(end));
-        let ours = self.name(authority)?;
-        Some([before, &ours, behind].concat())
+        let ours = [self.parts(before), self.name(authority)];
+        let [scheme, host] = &ours;
+        let replaced = scheme.is_some() || host.is_some();
+        replaced.then(|| {
+            let scheme = scheme.as_deref().unwrap_or(before);
+            [scheme, host.as_deref().unwrap_or(authority), behind].concat()
+        })
     }
 
     /// Replaces the common names of a distinguished name (RFC 4514) that are addresses: devices
     /// certify themselves by their own. A plain number is none here. `None` where there is nothing
     /// to replace.
     pub(super) fn distinguished_name(&mut self, names: &str) -> Option<String> {
-        each_part(names, &[',', '+'], |attribute| {
+        let mut is_escaped = false;
+        let separates = |character| {
+            let separates = !is_escaped && ",+".contains(character);
+            is_escaped = character == '\\' && !is_escaped;
+            separates
+        };
+        each_part(names, separates, |attribute| {
             let (kind, value) = attribute.split_once('=')?;
             let may_be = kind.eq_ignore_ascii_case("cn") && value.contains(['.', ':']);
             let ours = may_be.then(|| self.name(value))??;
@@ -57,7 +88,33 @@ impl Anonymiser {
         }
     }
 
-    fn host_and_port(&mut self, text: &str) -> Option<String> {
+    /// Replaces a host, or each of several hosts and whatever stands between them.
+    fn hosts(&mut self, text: &str) -> Option<String> {
+        let words = words(text);
+        let is_address =
+            |word: &str| ipv6(word).is_some() || ipv4(&percent_decoded(word)).is_some();
+        // A number among words is a number.
+        let alone = words.len() == 1 || words.iter().all(|word| is_address(&text[word.clone()]));
+        let mut ours = String::new();
+        let mut any = false;
+        let mut done = 0;
+        for word in words {
+            let replaced = self.host_and_port(&text[word.clone()], alone);
+            any |= replaced.is_some();
+            ours.push_str(&text[done..word.start]);
+            ours.push_str(replaced.as_deref().unwrap_or(&text[word.clone()]));
+            done = word.end;
+        }
+        ours.push_str(&text[done..]);
+        any.then_some(ours)
+    }
+
+    fn host_and_port(&mut self, text: &str, alone: bool) -> Option<String> {
+        let whole = self.whole_host_and_port(text, alone);
+        whole.or_else(|| self.parts(text))
+    }
+
+    fn whole_host_and_port(&mut self, text: &str, alone: bool) -> Option<String> {
         if let Some(inner) = text.strip_prefix('[') {
             let end = inner.find(']').unwrap_or(inner.len());
             let (host, behind) = inner.split_at(end);
@@ -65,29 +122,42 @@ impl Anonymiser {
             let begun = || ipv6_begun(host).filter(|_| is_cut);
             let (address, zone) = ipv6(host).or_else(|| Some((begun()?, "")))?;
             let ours = Ipv6Addr::from(self.ipv6(address));
+            let (zone, behind) = (self.or_parts(None, zone), self.or_parts(None, behind));
             return Some(format!("[{ours}{zone}{behind}"));
         }
         if ipv6(text).is_none()
             && let Some((host, port)) = text.rsplit_once(':')
         {
-            let ours = self.host(host);
+            let ours = self.host(host, alone);
             // No port has a dot: what is no host and port may be something and a host.
-            let behind = self.host(port).filter(|_| port.contains('.'));
+            let behind = self.host(port, alone).filter(|_| port.contains('.'));
             return (ours.is_some() || behind.is_some()).then(|| {
-                let part = |ours: Option<String>, theirs: &str| ours.unwrap_or(theirs.to_owned());
-                format!("{}:{}", part(ours, host), part(behind, port))
+                let (ours, behind) = (self.or_parts(ours, host), self.or_parts(behind, port));
+                format!("{ours}:{behind}")
             });
         }
-        self.host(text)
+        self.host(text, alone)
     }
 
-    fn host(&mut self, host: &str) -> Option<String> {
+    /// What stands for a part of a text: where it is no host, what stands for the parts of it.
+    fn or_parts<'a>(&mut self, ours: Option<String>, theirs: &'a str) -> Cow<'a, str> {
+        let ours = ours.or_else(|| self.parts(theirs));
+        ours.map_or(Cow::Borrowed(theirs), Cow::Owned)
+    }
+
+    /// Replaces a host that is an address or has one in its labels; where it is not `alone`, one with
+    /// four numbers.
+    fn host(&mut self, host: &str, alone: bool) -> Option<String> {
         if let Some((address, zone)) = ipv6(host) {
+            let zone = self.or_parts(None, zone);
             return Some(format!("{}{zone}", Ipv6Addr::from(self.ipv6(address))));
         }
         let host = percent_decoded(host);
-        match ipv4(&host) {
+        let is_short = || host.trim_end_matches('.').matches('.').count() < 3;
+        match ipv4(&host).filter(|_| alone || !is_short()) {
             Some(address) => Some(self.address(address.into()).to_string()),
+            // No label has a colon.
+            None if host.contains(':') => None,
             None => self.labels(&host),
         }
     }
@@ -157,7 +227,7 @@ fn ipv6_begun(text: &str) -> Option<u128> {
 /// The IPv4 address that a host is to readers that take every spelling, as `inet_aton` and the host
 /// parser of URLs (WHATWG) do: up to four numbers, decimal, octal behind `0` or hexadecimal behind
 /// `0x`, of which the last fills all bytes that are left; a dot may end it.
-fn ipv4(host: &str) -> Option<Ipv4Addr> {
+pub(super) fn ipv4(host: &str) -> Option<Ipv4Addr> {
     let stem = host.strip_suffix('.').unwrap_or(host);
     let mut before: u32 = 0;
     // Bits that are left for the numbers to come.

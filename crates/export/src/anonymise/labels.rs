@@ -38,7 +38,22 @@ impl Anonymiser {
             None => labels.get_mut(..end)?,
         };
         let replaced = self.whole_addresses(rest);
-        (replaced || in_zone.is_some()).then(|| labels.join("."))
+        (replaced || in_zone.is_some()).then(|| self.joined(&labels))
+    }
+
+    /// The name of labels, of which parts of those that were not replaced may still be addresses.
+    fn joined(&mut self, labels: &[Label<'_>]) -> String {
+        let is_theirs = |label: &Label<'_>| matches!(label, Cow::Borrowed(_));
+        let runs = labels.chunk_by(|one, other| is_theirs(one) == is_theirs(other));
+        let texts = runs.map(|run| {
+            let text = run.join(".");
+            let ours = run
+                .first()
+                .is_some_and(is_theirs)
+                .then(|| self.parts(&text));
+            ours.flatten().unwrap_or(text)
+        });
+        texts.collect::<Vec<_>>().join(".")
     }
 
     /// Replaces the octets in front of `in-addr.arpa`, the last of which is the address's first.
@@ -157,7 +172,7 @@ impl Anonymiser {
 
     /// Outside of reverse zones nothing tells which end of an address comes first. What a
     /// truncation keeps of it may be the wrong end: both are cut.
-    const fn order_counts(&self) -> bool {
+    pub(super) const fn order_counts(&self) -> bool {
         matches!(self.how, How::Truncate { .. })
     }
 }

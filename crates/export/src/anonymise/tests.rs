@@ -71,7 +71,7 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
             age_ns: 1,
         }),
         tls: Some(Box::new(TlsRecord {
-            server_name: Some("2001:db8::7".into()),
+            server_name: Some("2001:db8::7/192.0.2.7".into()),
             subject: Some("C=DE,CN=192.0.2.7,O=192.0.2.8".into()),
             issuer: Some("CN=router+CN=[2001:db8::9],serialNumber=77".into()),
             ..TlsRecord::default()
@@ -82,7 +82,7 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
             ..DnsRecord::default()
         })),
         http: Some(Box::new(HttpRecord {
-            host: Some("example.com".into()),
+            host: Some("192.0.2.3,192.0.2.4/192.0.2.5 ".into()),
             target: Some("http://192.0.2.3:80/192.0.2.3".into()),
             user_agent: Some("192.0.2.3".into()),
             ..HttpRecord::default()
@@ -114,12 +114,12 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
     ];
     let expected = [
         "192.0.2.0",
-        "2001:db8::",
+        "2001:db8::/192.0.2.0",
         "C=DE,CN=192.0.2.0,O=192.0.2.8",
         "CN=router+CN=[2001:db8::],serialNumber=77",
         "0.2.0.192.in-addr.arpa",
         "192.0.2.0,198.51.100.0",
-        "example.com",
+        "192.0.2.0,192.0.2.0/192.0.2.0 ",
         "http://192.0.2.0:80/192.0.2.3",
         "192.0.2.3",
     ];
