@@ -163,7 +163,13 @@ impl Walk {
             let length = packet.length();
             let (header, rest) = match Extension::split(packet, protocol) {
                 Ok(split) => split,
-                Err(cut) => return self.cut(cut, Malformed::Ipv6ExtensionTruncated),
+                Err(cut) => {
+                    // What comes next is its first byte: with a whole capture it would be read.
+                    if let (Cut::Capture, Some(&next)) = (cut, packet.bytes().first()) {
+                        self.headers.key.protocol = next;
+                    }
+                    return self.cut(cut, Malformed::Ipv6ExtensionTruncated);
+                }
             };
             let is_fragment = protocol == ip_protocol::FRAGMENT;
             protocol = header.next_header();

@@ -363,6 +363,48 @@ fn ports_of_a_cut_header_are_read_where_they_were_captured() {
     }
 }
 
+/// The first byte of an extension header tells what follows it, and so does a part of the header.
+#[test]
+fn what_follows_a_cut_extension_header_is_read_where_it_was_captured() {
+    let chain = Frame::ethernet(0x86dd)
+        .ipv6(0, 36)
+        .bytes(&[60, 0, 1, 4, 0, 0, 0, 0])
+        .bytes(&[6, 0, 1, 4, 0, 0, 0, 0])
+        .bytes(&[0, 80, 0x1f, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x12])
+        .bytes(&[0; 6]);
+    // The second part of a datagram, authentication, and ICMPv6.
+    let fragment = Frame::ethernet(0x86dd)
+        .ipv6(44, 36)
+        .bytes(&[17, 0, 0, 8, 0, 0, 0, 1])
+        .bytes(&[0; 28]);
+    let authentication = Frame::ethernet(0x86dd)
+        .ipv6(51, 36)
+        .bytes(&[58, 4, 0, 0, 0, 0, 0, 1])
+        .bytes(&[0; 16])
+        .bytes(&[128; 12]);
+    for (frame, own, last, between) in [
+        (chain, 0, 6, Some(60)),
+        (fragment, 44, 17, None),
+        (authentication, 51, 58, None),
+    ] {
+        let length = u32::try_from(frame.0.len()).unwrap();
+        for captured in 0..=36 {
+            let cut = &frame.0[..IP + 40 + captured];
+            let headers = dissect(LinkType::Ethernet, cut, length, Decapsulate::No);
+            let expected = match (captured, between) {
+                (0, _) => own,
+                (1..=8, Some(between)) => between,
+                _ => last,
+            };
+            assert_eq!(headers.key.protocol, expected, "{own}: {captured}");
+            assert_eq!((headers.no_flow, headers.malformed), (None, None));
+            if captured < 8 {
+                assert!(headers.truncated, "{own}: {captured}");
+            }
+        }
+    }
+}
+
 /// A total length of 0 is what a sender writes that leaves segmentation to its device.
 #[test]
 fn an_ipv4_total_length_of_zero_is_no_fault() {
