@@ -6,8 +6,12 @@ use crate::watch::complain;
 use anyhow::Context;
 use export::ExportError;
 use lab::experiments::{self, Experiment, Extent};
+use lab::results::ResultsError;
 use lab::{report, results};
+use std::fmt;
 use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The page of a report, in the directory of the results.
@@ -18,10 +22,49 @@ const PAGE: &str = "report.html";
 /// # Errors
 /// What is wrong, in one line.
 pub(crate) fn run(command: LabCommand) -> anyhow::Result<ExitCode> {
-    match command {
+    let result = match command {
         LabCommand::List => list(),
         LabCommand::Run(arguments) => run_experiments(&arguments),
         LabCommand::Report(arguments) => write_report(&arguments),
+    };
+    match result {
+        Err(error) if error.is::<MissingRight>() => {
+            complain(&error.to_string());
+            Ok(ExitCode::from(crate::watch::EXIT_PERMISSION))
+        }
+        result => result,
+    }
+}
+
+/// A right that is missing, in one line.
+#[derive(Debug)]
+struct MissingRight(String);
+
+impl fmt::Display for MissingRight {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MissingRight {}
+
+/// Why a file or directory of the results cannot be written.
+fn not_written(path: &Path, error: io::Error) -> anyhow::Error {
+    match ExportError::from_io(&path.display().to_string(), error) {
+        error @ ExportError::Permission { .. } => MissingRight(format!("--output: {error}")).into(),
+        // Its text has the whole of it.
+        error => anyhow::anyhow!("--output: {error}"),
+    }
+}
+
+/// Why results cannot be read.
+fn not_read(error: ResultsError) -> anyhow::Error {
+    match error {
+        ResultsError::File { path, error } if error.kind() == ErrorKind::PermissionDenied => {
+            let right = port::missing_right(&path);
+            MissingRight(format!("--output: {}: {right}", path.display())).into()
+        }
+        error => error.into(),
     }
 }
 
@@ -37,10 +80,7 @@ fn list() -> anyhow::Result<ExitCode> {
 
 fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     let chosen = choose(&arguments.experiments)?;
-    fs::create_dir_all(&arguments.output)
-        .map_err(|error| ExportError::from_io(&arguments.output.display().to_string(), error))
-        // Its text has the whole of it.
-        .map_err(|error| anyhow::anyhow!("--output: {error}"))?;
+    fs::create_dir_all(&arguments.output).map_err(|error| not_written(&arguments.output, error))?;
     let command: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
@@ -57,7 +97,11 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
         complain(&format!("{of}: {}", experiment.title));
         match experiment.run(&extent, &mut |what| complain(&format!("{of}: {what}"))) {
             Ok(outcome) => {
-                let files = results::write(&arguments.output, &outcome)?;
+                let files =
+                    results::write(&arguments.output, &outcome).map_err(|error| match error {
+                        ResultsError::File { path, error } => not_written(&path, error),
+                        error => error.into(),
+                    })?;
                 for finding in &outcome.findings {
                     print(format!(
                         "{}: {} ({}) {}\n",
@@ -112,9 +156,9 @@ fn choose(names: &[String]) -> anyhow::Result<Vec<Experiment>> {
 }
 
 fn write_report(arguments: &LabReportArguments) -> anyhow::Result<ExitCode> {
-    let outcomes = results::read(&arguments.output)?;
+    let outcomes = results::read(&arguments.output).map_err(not_read)?;
     let path = arguments.output.join(PAGE);
-    fs::write(&path, report::html(&outcomes)?).with_context(|| path.display().to_string())?;
+    fs::write(&path, report::html(&outcomes)?).map_err(|error| not_written(&path, error))?;
     print(format!(
         "{}: {} experiments\n",
         path.display(),

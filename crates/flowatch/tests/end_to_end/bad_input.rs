@@ -17,7 +17,7 @@ const NOBODY: &str = "65534";
 
 /// The run must have failed so, with one line that holds all of `words` and no panic.
 #[track_caller]
-fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
+pub(crate) fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
     let stderr = &outcome.stderr;
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
     assert_eq!(stderr.lines().count(), 1, "not one line: {stderr:?}");
@@ -37,6 +37,11 @@ fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
 
 /// The command as somebody without rights runs it; it is copied to where everybody can read it.
 pub(crate) fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
+    command_as_nobody(&format!("watch {flags}"))
+}
+
+/// The same of any command.
+pub(crate) fn command_as_nobody(line: &str) -> (tempfile::TempDir, Command) {
     let directory = tempfile::tempdir().unwrap();
     let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     open(directory.path(), 0o755).unwrap();
@@ -48,10 +53,7 @@ pub(crate) fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
     assert!(install.arg(&program).status().unwrap().success());
     let mut command = Command::new("setpriv");
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
-    command
-        .arg(program)
-        .arg("watch")
-        .args(flags.split_whitespace());
+    command.arg(program).args(line.split_whitespace());
     (directory, command)
 }
 

@@ -1,8 +1,10 @@
 //! `flowatch lab`: an experiment runs, its files say where they come from, the page is whole, and
 //! wrong names are refused.
 
+use crate::bad_input::{assert_fails, command_as_nobody};
 use crate::command::run;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 fn lab(arguments: &[&str]) -> Command {
@@ -96,6 +98,44 @@ fn wrong_names_and_empty_directories_are_refused_in_a_line() {
         "{}",
         outcome.stderr
     );
+}
+
+/// Where the results go: not to be entered, not to be written in, not to be read from.
+#[test]
+fn a_missing_right_to_the_results_is_77() {
+    let results = tempfile::tempdir().unwrap();
+    let open = |mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(results.path(), mode).unwrap();
+    };
+    let output = results.path().to_str().unwrap();
+    for (mode, command, words) in [
+        (
+            0o700,
+            format!("lab run fig6a --output {output}/new"),
+            "permission denied",
+        ),
+        (
+            0o755,
+            format!("lab run fig6a --output {output}/new"),
+            "permission denied",
+        ),
+        (
+            0o700,
+            format!("lab report --output {output}"),
+            "no permission to enter",
+        ),
+    ] {
+        open(mode);
+        let (_program, mut command) = command_as_nobody(&command);
+        assert_fails(&run(&mut command), 77, &["--output: ", output, words]);
+    }
+    // The page, of results that may be read.
+    let made = run(&mut lab(&["run", "fig6a", "--output", output]));
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    open(0o755);
+    let (_program, mut command) = command_as_nobody(&format!("lab report --output {output}"));
+    assert_fails(&run(&mut command), 77, &["report.html: permission denied"]);
 }
 
 #[test]
