@@ -2,13 +2,14 @@
 
 use crate::arguments::Arguments;
 use crate::watch::{EXIT_FAILED, complain};
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
 
 /// The arguments of this process. What is wrong with them is said in one line, which ends it; so does
 /// a call for help, which has more lines.
 pub(crate) fn arguments() -> Arguments {
-    Arguments::try_parse().unwrap_or_else(|error| {
+    parse(std::env::args_os().collect()).unwrap_or_else(|error| {
         if !error.use_stderr()
             || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         {
@@ -17,6 +18,64 @@ pub(crate) fn arguments() -> Arguments {
         complain(&one_line(&error));
         std::process::exit(i32::from(EXIT_FAILED));
     })
+}
+
+/// Parses a command line. A negative number behind an option is its value, right or wrong: clap would
+/// look for an option of that name.
+fn parse(line: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let parsed = Arguments::try_parse_from(&line);
+    match parsed {
+        Err(error) if error.kind() == ErrorKind::UnknownArgument => {
+            let joined = joined(&line);
+            if joined == line {
+                return Err(error);
+            }
+            Arguments::try_parse_from(joined)
+        }
+        parsed => parsed,
+    }
+}
+
+/// A command line in which options and the negative numbers behind them are one: `--top=-1`, `-c-1`.
+fn joined(line: &[OsString]) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::with_capacity(line.len());
+    let mut has_options = true;
+    for argument in line {
+        let is_negative = argument.to_str().is_some_and(|text| {
+            let number = text.strip_prefix('-').unwrap_or_default();
+            number.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        });
+        match joined.last_mut() {
+            Some(option) if has_options && is_negative && takes_value(option) => {
+                if option.as_encoded_bytes().starts_with(b"--") {
+                    option.push("=");
+                }
+                option.push(argument);
+            }
+            _ => joined.push(argument.clone()),
+        }
+        has_options &= argument != "--";
+    }
+    joined
+}
+
+/// Whether an argument is an option of some command that has a value, which is still to come.
+fn takes_value(argument: &OsString) -> bool {
+    fn any(command: &clap::Command, argument: &str) -> bool {
+        let is_it = |option: &clap::Arg| {
+            let long = argument.strip_prefix("--");
+            let longs = option.get_long_and_visible_aliases().unwrap_or_default();
+            let short = option.get_short().map(|short| format!("-{short}"));
+            let is_named = long.is_some_and(|long| longs.contains(&long))
+                || short.as_deref() == Some(argument);
+            is_named && option.get_action().takes_values()
+        };
+        command.get_arguments().any(is_it)
+            || command.get_subcommands().any(|inner| any(inner, argument))
+    }
+    argument
+        .to_str()
+        .is_some_and(|argument| any(&Arguments::command(), argument))
 }
 
 /// What an error says without the usage behind it.
@@ -44,6 +103,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_follows_two_hyphens_is_left_alone() {
+        let line = ["flowatch", "watch", "-i", "x", "--", "--top", "-1"].map(OsString::from);
+        assert_eq!(joined(&line), line);
+    }
+
+    #[test]
     fn whatever_is_wrong_is_said_in_one_line() {
         for (command, expected) in [
             (
@@ -53,9 +118,31 @@ mod tests {
             ("flowatch watch --modle x", "tip: "),
             ("flowatch lab run", "required arguments were not provided: "),
             ("flowatch watch -i", "a value is required for '--interface"),
+            (
+                "flowatch watch --idle-timeout -1s -r x",
+                "invalid value '-1s' for '--idle-timeout <TIME>': expected number at 0; give a time as 15s",
+            ),
+            (
+                "flowatch watch -r x -c -1",
+                "invalid value '-1' for '--count <N>': a number of at least 1",
+            ),
+            (
+                "flowatch gen --burst -.5",
+                "invalid value '-.5' for '--burst <N>'",
+            ),
+            (
+                "flowatch lab run x --seed -1",
+                "invalid value '-1' for '--seed <N>'",
+            ),
+            // No value of theirs.
+            ("flowatch watch -q -1", "unexpected argument '-1' found"),
+            (
+                "flowatch watch --top 1 -1",
+                "unexpected argument '-1' found",
+            ),
             ("flowatch wach", "unrecognized subcommand 'wach'; tip: "),
         ] {
-            let error = Arguments::try_parse_from(command.split(' ')).err();
+            let error = parse(command.split(' ').map(OsString::from).collect()).err();
             let line = error.map(|error| one_line(&error)).unwrap_or_default();
             assert!(line.contains(expected), "{command}: {line}");
             for other in ["\n", "error: ", "Usage", "--help"] {
