@@ -99,6 +99,7 @@ impl Report {
         }
         sum.records += counters.records;
         sum.evicted += counters.evicted;
+        sum.was_full |= counters.was_full;
         sum.flows += counters.flows;
     }
 }

@@ -54,6 +54,9 @@ pub struct MeterCounters {
     pub records: u64,
     /// Records of flows that made room for others.
     pub evicted: u64,
+    /// Whether the table was ever full. Where it was not, flows were evicted since too many hashes
+    /// share a place.
+    pub was_full: bool,
     /// Flows in the table now.
     pub flows: u64,
 }
@@ -444,6 +447,7 @@ impl Meter {
         if self.leaving.is_empty() {
             return;
         }
+        self.counters.was_full = true;
         let leaving = std::mem::take(&mut self.leaving);
         self.end_flows(
             leaving.len(),

@@ -8,6 +8,7 @@ use crate::summary::{malformed, no_flow};
 use crate::top_text;
 use crate::units;
 use engine::{Level, QueueReport, Report};
+use flow::hash::HashKind;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
 use std::fmt::Write;
@@ -154,6 +155,7 @@ impl SummaryText<'_> {
                 "(parts of one flow from two queues)",
             )?;
         }
+        self.weak_hash(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
         if !self.plan.meter.table.is_exact() {
@@ -164,6 +166,19 @@ impl SummaryText<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Which hash let flows go for others while the table had room.
+    fn weak_hash(&self, text: &mut String) -> std::fmt::Result {
+        let (flows, hash) = (&self.report.flows, self.plan.meter.hash);
+        if flows.evicted == 0 || flows.was_full || hash == HashKind::Keyed {
+            return Ok(());
+        }
+        writeln!(
+            text,
+            "  Flows were evicted although no table was full: --hash {hash} gives too many of them one place\n  \
+             (--hash keyed does not)."
+        )
     }
 
     /// Whose packets gaps count, where there are several queues.

@@ -173,6 +173,7 @@ fn colliding_under_crc32c(kernel: &[u128], number: u32) -> Endpoints {
 #[test]
 fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret() {
     const FLOWS: u32 = 100_000;
+    const WEAK: &str = "although no table was full";
     let kernel = crc_kernel();
     assert_eq!(kernel.len(), 96 - 32);
     let directory = tempfile::tempdir().unwrap();
@@ -205,7 +206,26 @@ fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret()
         assert_eq!(weak.number("/evicted"), flows - 8 * 31, "{hash}");
         assert_eq!(weak.number("/flows"), flows, "{hash}");
         assert_eq!(weak.number("/books/in_flows"), flows, "{hash}");
+        let line = format!("{WEAK}: --hash {hash} gives");
+        assert!(text_of(hash, &capture).contains(&line), "{hash}");
+        assert!(!text_of("keyed", &capture).contains(WEAK), "{hash}");
     }
+    // A table that is full lets flows go whatever the hash.
+    let capture = directory.path().join("flood.pcap");
+    write_flows(&capture, (0..FLOWS).map(flow));
+    let text = text_of("crc32c --max-flows 1000", &capture);
+    assert!(
+        text.contains("flows evicted") && !text.contains(WEAK),
+        "{text}"
+    );
+}
+
+/// The summary for a person, of a table with this hash.
+fn text_of(hash: &str, capture: &Path) -> String {
+    let mut command = watch(&format!("--summary text --hash {hash} -r"));
+    let outcome = run(command.arg(capture));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    String::from_utf8_lossy(&outcome.stdout).into_owned() + &outcome.stderr
 }
 
 #[test]
