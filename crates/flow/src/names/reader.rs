@@ -214,7 +214,7 @@ impl Reader {
         } else if wire::app::quic::begins(payload) || negotiates(segment) {
             Datagram::Quic
         } else if Rtp::plausible(payload, segment.payload_length as usize).is_some()
-            || wire::app::rtp::is_rtcp(payload)
+            || wire::app::rtp::is_rtcp(payload, segment.payload_length as usize)
         {
             Datagram::Rtp
         } else {

@@ -32,7 +32,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> 
         return confirmed || packets < tries(goes_on);
     }
     let side = &mut state.sides[direction];
-    if is_rtcp(segment.payload) {
+    if is_rtcp(segment.payload, segment.payload_length as usize) {
         side.rtcp = side.rtcp.saturating_add(1);
         return true;
     }
@@ -287,6 +287,35 @@ mod tests {
             let [side, _] = records(&state);
             let told = side.map(|it| (it.packets, it.lost));
             assert_eq!(told, Some((20, 0)), "{captured}");
+        }
+    }
+
+    /// A receiver's report and the source's description, of which as much is there.
+    #[test]
+    fn reports_that_the_snap_length_cut_are_counted() {
+        let mut report = vec![0x81, 201, 0, 7];
+        report.resize(32, 0xee);
+        report.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
+        for (captured, length, expected) in [(44, 44, 1), (34, 44, 1), (33, 44, 0), (12, 32, 1)] {
+            let mut state = RtpState::default();
+            for number in 0..20_u8 {
+                let mut payload = vec![0x80, 0, 0, number, 0, 0, 0, number, 1, 2, 3, 4];
+                let mut payload_length = 12;
+                if number == 10 {
+                    payload = report[..captured].to_vec();
+                    payload_length = length;
+                }
+                let segment = Segment {
+                    protocol: 17,
+                    payload: &payload,
+                    payload_length,
+                    ..super::super::tcp_stream::nothing(0)
+                };
+                assert!(read(&mut state, number + 1, &segment), "{captured}");
+            }
+            let [side, _] = records(&state);
+            let told = side.map(|it| it.rtcp_packets);
+            assert_eq!(told, Some(expected), "{captured} of {length}");
         }
     }
 

@@ -63,29 +63,39 @@ impl Rtp {
     }
 }
 
-/// Whether a datagram is RTCP by its headers: a compound of packets of version 2 and known types
-/// whose lengths fill it, the first of them a report (RFC 3550 section 6.1 and appendix A.2), or a
-/// single feedback packet (RFC 5506).
+/// Whether what was captured of a datagram of `length` bytes is RTCP by its headers: a compound of
+/// packets of version 2 and known types whose lengths fill it, the first of them a report (RFC 3550
+/// section 6.1 and appendix A.2), or a single feedback packet (RFC 5506). Of one that was cut, the
+/// lengths that were captured must fill it, or versions and types of two packets at least be there:
+/// secure RTCP (RFC 3711) encrypts all behind the first.
 #[must_use]
-pub fn is_rtcp(datagram: &[u8]) -> bool {
-    let mut reader = Reader::new(datagram);
+pub fn is_rtcp(datagram: &[u8], length: usize) -> bool {
+    let length = length.max(datagram.len());
+    if !length.is_multiple_of(4) {
+        return false;
+    }
+    let mut begin = 0;
     let mut packets = 0;
-    while let Some([first, kind, high, low]) = reader.array() {
-        let words = usize::from(u16::from_be_bytes([high, low]));
+    while begin < length {
+        let rest = datagram.get(begin..).unwrap_or_default();
+        let &[first, kind, ..] = rest else {
+            return packets > 1;
+        };
         let first_kind = if packets == 0 { 200..=207 } else { 194..=213 };
-        if first >> 6 != 2 || !first_kind.contains(&kind) || words == 0 {
-            return false;
-        }
-        if reader.take(words * 4).is_none() {
+        if first >> 6 != 2 || !first_kind.contains(&kind) {
             return false;
         }
         packets += 1;
-        // Secure RTCP (RFC 3711) encrypts all behind the first header and adds an index and a tag.
-        if packets == 1 && reader.rest().len() >= 4 && reader.rest()[0] >> 6 != 2 {
+        let &[_, _, high, low, ..] = rest else {
+            return packets > 1;
+        };
+        let words = usize::from(u16::from_be_bytes([high, low]));
+        begin += 4 + words * 4;
+        if words == 0 || begin > length {
             return false;
         }
     }
-    packets > 0 && reader.is_empty()
+    packets > 0
 }
 
 /// Name of the codec of a static payload type (RFC 3551 section 6).
@@ -141,7 +151,7 @@ mod tests {
         let datagram = [
             0x80, 0xcd, 0, 1, 0x67, 0xdb, 0x91, 0x1f, 0x80, 0xc9, 0, 1, 0x1c, 0xff, 0xb7, 0x3f,
         ];
-        assert!(is_rtcp(&datagram));
+        assert!(is_rtcp(&datagram, datagram.len()));
         assert_eq!(Rtp::plausible(&datagram, datagram.len()), None);
     }
 
@@ -185,12 +195,44 @@ mod tests {
     #[test]
     fn a_compound_must_fill_its_datagram() {
         let mut compound = vec![0x80, 201, 0, 1, 1, 2, 3, 4];
-        assert!(is_rtcp(&compound));
+        assert!(is_rtcp(&compound, compound.len()));
         compound.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
-        assert!(is_rtcp(&compound));
+        assert!(is_rtcp(&compound, compound.len()));
         compound.push(0);
-        assert!(!is_rtcp(&compound));
-        assert!(!is_rtcp(&[0x80, 100, 0, 0]));
-        assert!(!is_rtcp(&[]));
+        assert!(!is_rtcp(&compound, compound.len()));
+        assert!(!is_rtcp(&[0x80, 100, 0, 0], 4));
+        assert!(!is_rtcp(&[], 0));
+    }
+
+    /// A sender's report with a block, a description of its source, and a farewell.
+    #[test]
+    fn a_compound_that_was_cut_is_known_by_two_headers() {
+        let mut compound = vec![0x81, 200, 0, 12];
+        compound.resize(52, 0xee);
+        compound.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
+        compound.extend([0x81, 203, 0, 1, 1, 2, 3, 4]);
+        let length = compound.len();
+        for captured in 0..=length {
+            let told = is_rtcp(&compound[..captured], length);
+            assert_eq!(told, captured >= 54, "{captured}");
+            // One packet that fills its datagram is whole.
+            let told = is_rtcp(&compound[..captured.min(52)], 52);
+            assert_eq!(told, captured >= 4, "{captured}");
+            // What the lengths do not fill is none.
+            for odd in [length - 1, length + 1] {
+                assert!(
+                    !is_rtcp(&compound[..captured.min(odd)], odd),
+                    "{captured} of {odd}"
+                );
+            }
+        }
+        // A length beyond the datagram.
+        assert!(!is_rtcp(&compound[..4], 48));
+        // Encrypted behind the first header.
+        for captured in 0..=length {
+            let mut secure = compound.clone();
+            secure[52] = 0x41;
+            assert!(!is_rtcp(&secure[..captured], length), "{captured}");
+        }
     }
 }
