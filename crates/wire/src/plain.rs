@@ -13,7 +13,7 @@ use crate::packet::Packet;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
 use crate::vlan::{self, Vlan};
-use hw::plain_ipv4::{self, Keys};
+use hw::plain_ipv4::Keys;
 
 pub use hw::plain_ipv4::{Four, Instructions, Run, SWAPPED, Said, TOGETHER};
 
@@ -28,7 +28,7 @@ pub struct Plain {
 
 /// Bytes that are read at once: Ethernet, IPv4 and TCP headers without options. A frame of which
 /// fewer were captured is not plain, even where its UDP header would be there.
-pub const HEADERS: usize = plain_ipv4::HEADERS;
+pub const HEADERS: usize = hw::plain_ipv4::HEADERS;
 /// The same with an IPv6 header.
 const HEADERS_V6: usize = 74;
 /// Ethernet and IPv4 headers.
