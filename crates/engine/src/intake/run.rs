@@ -114,7 +114,7 @@ impl<'r, 'f, const REUSE: bool, const DETAILS: bool> PlainRun<'r, 'f, REUSE, DET
         self.notes.tally.packets = before + count;
     }
 
-    /// The same by any processor.
+    /// [`PlainRun::read`] by any processor, one frame after the other.
     #[inline(always)]
     fn one_by_one<const BOTH_DIRECTIONS: bool>(&mut self, mask: u128) {
         let places = self.keys.iter_mut().zip(self.packets.iter_mut());
