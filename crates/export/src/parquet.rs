@@ -7,6 +7,7 @@ mod columns;
 mod dictionary;
 mod file;
 mod hybrid;
+mod numbering;
 mod plain;
 mod presence;
 mod taker;

@@ -7,8 +7,8 @@
 //! distinct ones. Differences of times are still written by the crate.
 
 use super::column::{Column, Packing, Values};
-use super::dictionary::Dictionary;
-use super::hybrid::{self, Run};
+use super::hybrid;
+use super::numbering::Numbering;
 use super::plain::Plain;
 use ::parquet::basic::{Compression, Encoding, PageType};
 use ::parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -42,11 +42,8 @@ const HEADER_BYTES: usize = 24;
 
 /// Writes columns, with room that is used again.
 pub(super) struct ChunkWriter {
-    dictionary: Dictionary,
-    /// Of each number the place of the first value that has it.
-    firsts: Vec<usize>,
     /// The numbers of the values of all pages.
-    runs: Vec<Run>,
+    numbering: Numbering,
     /// All pages, not compressed.
     bytes: Vec<u8>,
     compressor: snap::raw::Encoder,
@@ -56,9 +53,7 @@ pub(super) struct ChunkWriter {
 impl Default for ChunkWriter {
     fn default() -> Self {
         Self {
-            dictionary: Dictionary::default(),
-            firsts: Vec::new(),
-            runs: Vec::new(),
+            numbering: Numbering::default(),
             bytes: Vec::new(),
             compressor: snap::raw::Encoder::new(),
             compressed: Vec::new(),
@@ -70,8 +65,6 @@ impl Default for ChunkWriter {
 struct Part {
     rows: Range<usize>,
     values: Range<usize>,
-    /// The numbers of its values, if they have numbers.
-    runs: Range<usize>,
     /// Where it is in the bytes.
     bytes: Range<usize>,
 }
@@ -119,10 +112,10 @@ impl ChunkWriter {
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
         let mut parts = parts(column, records);
-        let numbered = column.packing == Packing::Dictionary && self.number(values, &mut parts);
+        let numbered = column.packing == Packing::Dictionary && self.number(values, &parts);
         self.bytes.clear();
         if numbered {
-            for &first in &self.firsts {
+            for &first in self.numbering.distinct.firsts() {
                 values.append(first, &mut self.bytes);
             }
         }
@@ -133,10 +126,10 @@ impl ChunkWriter {
                 present.write(&part.rows, &mut self.bytes);
             }
             if numbered {
-                let width = hybrid::width(self.firsts.len());
+                let width = hybrid::width(self.numbering.distinct.len());
                 self.bytes.push(width as u8);
-                let runs = self.runs.get(part.runs.clone()).unwrap_or_default();
-                hybrid::write(runs, width, &mut self.bytes);
+                let numbers = self.numbering.numbers.get(part.values.clone());
+                hybrid::write(numbers.unwrap_or_default(), width, &mut self.bytes);
             } else {
                 values.append_all(part.values.clone(), &mut self.bytes);
             }
@@ -145,7 +138,8 @@ impl ChunkWriter {
         let nulls = (records - values.count()) as u64;
         let unsigned = !descriptor.sort_order().is_signed();
         let statistics = if numbered {
-            values.statistics(self.firsts.iter().copied(), nulls, unsigned)
+            let firsts = self.numbering.distinct.firsts().iter();
+            values.statistics(firsts.copied(), nulls, unsigned)
         } else {
             values.statistics(0..values.count(), nulls, unsigned)
         };
@@ -159,48 +153,24 @@ impl ChunkWriter {
     }
 
     /// Numbers the values of all pages; false where that is not worth it.
-    fn number<P: Plain + ?Sized>(&mut self, values: &P, parts: &mut [Part]) -> bool {
-        self.dictionary.clear();
-        self.firsts.clear();
-        self.runs.clear();
-        let mut bytes = 0;
+    fn number<P: Plain + ?Sized>(&mut self, values: &P, parts: &[Part]) -> bool {
+        self.numbering.clear();
+        let (mut bytes, mut counted) = (0, 0);
         for part in parts {
-            let begin = self.runs.len();
-            let Range { start: mut at, end } = part.values;
-            while at < end {
-                let count = values.alike(at..end);
-                let number = values.number(at);
-                let found = number.and_then(|number| self.dictionary.small(number));
-                let found = found.or_else(|| {
-                    let firsts = &self.firsts;
-                    self.dictionary.number(values.hash(at), |number| {
-                        let first = firsts.get(number);
-                        first.is_some_and(|&first| values.same(first, at))
-                    })
-                });
-                let Some((number, new)) = found else {
-                    return false;
-                };
-                if new {
-                    self.firsts.push(at);
-                    bytes += values.bytes(at);
-                }
-                self.runs.push(Run {
-                    number,
-                    count: count as u32,
-                });
-                at += count;
+            if !values.number(part.values.clone(), &mut self.numbering) {
+                return false;
             }
-            part.runs = begin..self.runs.len();
-            let distinct = self.firsts.len();
-            if bytes > DICTIONARY_BYTES || (distinct > DISTINCT && 2 * distinct > end) {
+            let firsts = self.numbering.distinct.firsts();
+            let new = firsts.get(counted..).unwrap_or_default();
+            bytes += new.iter().map(|&at| values.bytes(at)).sum::<usize>();
+            counted = firsts.len();
+            if bytes > DICTIONARY_BYTES || (counted > DISTINCT && 2 * counted > part.values.end) {
                 return false;
             }
         }
-        let distinct = self.firsts.len();
-        let numbers = values.count() * hybrid::width(distinct) as usize / 8;
+        let numbers = values.count() * hybrid::width(counted) as usize / 8;
         // If they are like these, for strings differ in length.
-        let plain = values.count() * bytes / distinct.max(1);
+        let plain = values.count() * bytes / counted.max(1);
         HEADER_BYTES + bytes + numbers < plain
     }
 
@@ -229,7 +199,7 @@ impl ChunkWriter {
             Some(bytes) => {
                 let page = Page::DictionaryPage {
                     buf: self.page(bytes, compressed)?.into(),
-                    num_values: self.firsts.len() as u32,
+                    num_values: self.numbering.distinct.len() as u32,
                     encoding: Encoding::PLAIN_DICTIONARY,
                     is_sorted: false,
                 };
@@ -313,7 +283,6 @@ fn parts(column: &Column, records: usize) -> Vec<Part> {
             Part {
                 rows,
                 values: begin..values,
-                runs: 0..0,
                 bytes: 0..0,
             }
         })

@@ -1,6 +1,6 @@
 //! The values of one column on their way into a row group.
 
-use super::among::Among;
+use super::among::{Among, WORD};
 use super::presence::Presence;
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, Value};
@@ -38,32 +38,44 @@ pub(super) enum Values {
     Strings(Strings),
 }
 
-/// One string after the other, and where each ends.
-#[derive(Debug, Default)]
+/// One string after the other.
+#[derive(Debug)]
 pub(super) struct Strings {
     text: Text,
+    /// Where the first begins, and where each ends.
     ends: Vec<usize>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self {
+            text: Text::default(),
+            ends: vec![0],
+        }
+    }
 }
 
 impl Strings {
     pub(super) const fn len(&self) -> usize {
-        self.ends.len()
+        self.ends.len() - 1
     }
 
     /// String `at`.
     #[inline(always)]
     pub(super) fn get(&self, at: usize) -> &[u8] {
-        let end = self.ends.get(at).copied().unwrap_or(0);
-        let start = match at {
-            0 => 0,
-            _ => self.ends.get(at - 1).copied().unwrap_or(0),
-        };
+        let ends = self.ends.get(at..).and_then(|ends| ends.first_chunk());
+        let &[start, end] = ends.unwrap_or(&[0; 2]);
         self.text.as_bytes().get(start..end).unwrap_or_default()
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.truncate(1);
     }
 
     #[inline(always)]
     fn push(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
-        if self.ends.capacity() == 0 {
+        if self.ends.capacity() < ROOM {
             self.ends.reserve(ROOM);
             self.text = Text::with_capacity(ROOM * STRING_BYTES);
         }
@@ -109,33 +121,57 @@ impl Column {
 
     /// Values of the records of a batch.
     pub(super) fn push(&mut self, field: Field, records: &[Record], among: &mut Among) {
-        let absent = among.absent();
-        let value = |record| field.value(record);
-        // The type is chosen once, not for each value. Unsigned numbers stand in the signed types
-        // as their bits; the logical type says so.
+        // The field is known where each of these is compiled: none is asked for which it is.
+        macro_rules! by_field {
+            ($($known:ident)*) => {
+                match field {
+                    $(Field::$known => {
+                        self.push_field(records, among, |record| Field::$known.value(record));
+                    })*
+                    Field::CommunityId(_) => {
+                        self.push_field(records, among, |record| field.value(record));
+                    }
+                }
+            };
+        }
+        by_field!(
+            Start End Duration FlowHash IpVersion SourceIpv4 DestinationIpv4 SourceIpv6
+            DestinationIpv6 SourcePort DestinationPort Protocol OuterVlan InnerVlan Packets Bytes
+            ForwardPackets ReversePackets ForwardBytes ReverseBytes BiflowDirection TcpFlags
+            ReverseTcpFlags IcmpV4 IcmpV6 EndReasonNumber EndReasonWord PacketRate BitRate
+        );
+    }
+
+    #[inline(always)]
+    fn push_field<'a>(
+        &mut self,
+        records: &'a [Record],
+        among: &mut Among,
+        value: impl Fn(&'a Record) -> Value<'a>,
+    ) {
+        // Unsigned numbers stand in the signed types as their bits; the logical type says so.
         match &mut self.values {
-            Values::Int32(values) => take(values, records, absent, |record| match value(record) {
+            Values::Int32(values) => take(values, records, among, |record| match value(record) {
                 Value::Small(small) => Some(small.into()),
                 Value::Unsigned(number) => Some(number as i32),
                 _ => None,
             }),
-            Values::Int64(values) => take(values, records, absent, |record| match value(record) {
+            Values::Int64(values) => take(values, records, among, |record| match value(record) {
                 Value::Unsigned(number) => Some(number as i64),
                 Value::Time(time_ns) => Some(time_ns),
                 _ => None,
             }),
-            Values::Double(values) => take(values, records, absent, |record| match value(record) {
+            Values::Double(values) => take(values, records, among, |record| match value(record) {
                 Value::Float(value) if value.is_finite() => Some(value),
                 _ => None,
             }),
-            Values::Strings(strings) => {
-                for (place, record) in records.iter().enumerate() {
-                    match value(record) {
-                        Value::Absent => absent.push(place as u32),
-                        value => strings.push_value(value),
-                    }
+            Values::Strings(strings) => ask(records, among, |record| match value(record) {
+                Value::Absent => false,
+                value => {
+                    strings.push_value(value);
+                    true
                 }
-            }
+            }),
         }
         self.say(among);
     }
@@ -144,7 +180,7 @@ impl Column {
     pub(super) fn push_floats(&mut self, floats: &[f64], among: &mut Among) {
         if let Values::Double(values) = &mut self.values {
             let finite = |&value: &f64| Some(value).filter(|it| it.is_finite());
-            take(values, floats, among.absent(), finite);
+            take(values, floats, among, finite);
         }
         self.say(among);
     }
@@ -159,38 +195,38 @@ impl Column {
         times: &mut TimeText,
         value: impl Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
-        let absent = among.absent();
         // The kind is known where this is compiled into, so one of these is there.
         match (kind, &mut self.values) {
             (AnalysisKind::Number8 | AnalysisKind::Number16, Values::Int32(values)) => {
-                take(values, analyses, absent, |&it| match value(it) {
+                take(values, analyses, among, |&it| match value(it) {
                     AnalysisValue::Number(number) => Some(number as i32),
                     _ => None,
                 });
             }
             (AnalysisKind::Number | AnalysisKind::Time, Values::Int64(values)) => {
-                take(values, analyses, absent, |&it| match value(it) {
+                take(values, analyses, among, |&it| match value(it) {
                     AnalysisValue::Number(number) => Some(number as i64),
                     AnalysisValue::Time(time_ns) => Some(time_ns),
                     _ => None,
                 });
             }
             (AnalysisKind::Real, Values::Double(values)) => {
-                take(values, analyses, absent, |&it| match value(it) {
+                take(values, analyses, among, |&it| match value(it) {
                     AnalysisValue::Real(real) if real.is_finite() => Some(real),
                     AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
                     _ => None,
                 });
             }
             (AnalysisKind::Word | AnalysisKind::List, Values::Strings(strings)) => {
-                for (place, &analysis) in analyses.iter().enumerate() {
-                    match value(analysis) {
-                        AnalysisValue::None => absent.push(place as u32),
-                        value => strings.push(MEASURE_BYTES_MAX, |pen| {
+                ask(analyses, among, |&it| match value(it) {
+                    AnalysisValue::None => false,
+                    value => {
+                        strings.push(MEASURE_BYTES_MAX, |pen| {
                             measure::write(pen, times, value);
-                        }),
+                        });
+                        true
                     }
-                }
+                });
             }
             (kind, _) => debug_assert!(false, "{kind:?} does not fit its column"),
         }
@@ -204,12 +240,9 @@ impl Column {
         analyses: &[&Analysis],
         among: &mut Among,
     ) {
-        let absent = among.absent();
-        for (place, &analysis) in analyses.iter().enumerate() {
-            if !push_measured(&mut self.values, measure.value(analysis)) {
-                absent.push(place as u32);
-            }
-        }
+        ask(analyses, among, |&it| {
+            push_measured(&mut self.values, measure.value(it))
+        });
         self.say(among);
     }
 
@@ -235,10 +268,7 @@ impl Column {
             Values::Int32(values) => values.clear(),
             Values::Int64(values) => values.clear(),
             Values::Double(values) => values.clear(),
-            Values::Strings(strings) => {
-                strings.text.clear();
-                strings.ends.clear();
-            }
+            Values::Strings(strings) => strings.clear(),
         }
         if let Some(present) = &mut self.present {
             present.clear();
@@ -246,45 +276,57 @@ impl Column {
     }
 }
 
-/// Appends the values of those that have one, and says at which places of `items` there is none.
+/// Asks each of `items` whether it has a value, which is taken where it is asked.
+#[inline(always)]
+fn ask<'a, I>(items: &'a [I], among: &mut Among, mut has: impl FnMut(&'a I) -> bool) {
+    for (number, items) in items.chunks(WORD).enumerate() {
+        let bits = items.iter().enumerate().fold(0, |bits, (place, item)| {
+            bits | u64::from(has(item)) << place
+        });
+        among.note(number, items.len(), bits);
+    }
+}
+
+/// Appends the values of those of `items` that have one.
 #[inline(always)]
 fn take<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
     items: &'a [I],
-    absent: &mut Vec<u32>,
+    among: &mut Among,
     value: impl Fn(&'a I) -> Option<T>,
 ) {
     if values.capacity() == 0 {
         values.reserve(ROOM);
     }
-    let first = values.len();
-    // For each something, since most have a value: so there is room to be looked for but once.
-    values.extend(items.iter().enumerate().map(|(place, item)| {
-        value(item).unwrap_or_else(|| {
-            absent.push(place as u32);
-            T::default()
-        })
-    }));
-    if !absent.is_empty() {
-        leave_out(values, first, absent);
+    for (number, items) in items.chunks(WORD).enumerate() {
+        let begin = values.len();
+        let mut bits = 0;
+        // For each something, since most have a value: so there is room to be looked for but once.
+        values.extend(items.iter().enumerate().map(|(place, item)| {
+            let value = value(item);
+            bits |= u64::from(value.is_some()) << place;
+            value.unwrap_or_default()
+        }));
+        let count = bits.count_ones() as usize;
+        if count < items.len() {
+            let taken = values.get_mut(begin..).unwrap_or_default();
+            if count > 0 {
+                leave_out(taken, bits);
+            }
+            values.truncate(begin + count);
+        }
+        among.note(number, items.len(), bits);
     }
 }
 
-/// Takes values out that are none: they are at these places behind `first`.
+/// Moves values to the front, those whose bit is set.
 #[inline(never)]
-fn leave_out<T: Copy>(values: &mut Vec<T>, first: usize, absent: &[u32]) {
-    let taken = values.get_mut(first..).unwrap_or_default();
-    let mut kept = absent.first().map_or(taken.len(), |&place| place as usize);
-    for (next, &place) in (1..).zip(absent) {
-        let end = absent
-            .get(next)
-            .map_or(taken.len(), |&place| place as usize);
-        for from in place as usize + 1..end {
-            taken[kept] = taken[from];
-            kept += 1;
-        }
+fn leave_out<T: Copy>(values: &mut [T], bits: u64) {
+    let mut kept = 0;
+    for place in 0..values.len() {
+        values[kept] = values[place];
+        kept += (bits >> place & 1) as usize;
     }
-    values.truncate(first + kept);
 }
 
 /// Appends a value of applications; whether there was one.

@@ -154,7 +154,11 @@ impl Columns {
         for run in &mut self.names {
             taker.gather(|analysis| run.filling(analysis));
             for (measure, column) in &mut run.cells {
-                column.push_names(measure, &taker.analyses, taker.among);
+                if taker.among.is_empty() {
+                    column.push_none(taker.rows.len());
+                } else {
+                    column.push_names(measure, &taker.analyses, taker.among);
+                }
             }
         }
         self.records += records.len();

@@ -2,20 +2,20 @@
 
 /// Numbers values in the order in which they come first. The values themselves are kept by whoever
 /// asks, by these numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Dictionary {
-    /// By the hash of a value its number plus one, 0 where there is none; a power of two of them, at
-    /// most half of them taken.
-    places: Vec<u32>,
-    /// The hash of each value.
-    hashes: Vec<u64>,
-    /// By a small number its number plus one, 0 where there is none: most numbers are small, and
-    /// need no hash then.
-    small: Vec<u32>,
+    /// A power of two of them, at most half of them taken.
+    places: Vec<Known>,
+    taken: usize,
 }
 
-/// Numbers below this are small.
-const SMALL: usize = 512;
+/// A value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    hash: u32,
+    /// Its number plus one; 0 where there is none.
+    number: u32,
+}
 
 /// Places in the beginning.
 const PLACES: usize = 256;
@@ -24,79 +24,70 @@ const PLACES: usize = 256;
 /// whose hashes collide, and those are not worth a dictionary.
 const LOOKS: usize = 128;
 
-impl Dictionary {
-    pub(super) fn clear(&mut self) {
-        self.hashes.clear();
-        self.places.clear();
-        self.places.resize(PLACES, 0);
-        self.small.clear();
-        self.small.resize(SMALL, 0);
-    }
-
-    /// The number of this value, and whether that is new; none where the value is not small. The
-    /// values of one column are all given to this first, or none of them.
-    #[inline(always)]
-    pub(super) fn small(&mut self, value: u64) -> Option<(u32, bool)> {
-        let place = self.small.get_mut(usize::try_from(value).ok()?)?;
-        if *place > 0 {
-            return Some((*place - 1, false));
-        }
-        self.hashes.push(hash_number(value));
-        *place = self.hashes.len() as u32;
-        Some((*place - 1, true))
-    }
-
-    /// The number of a value with this hash, for which `is_it` tells whether it has a number, and
-    /// whether that is new; none where hashes collide too often.
-    #[inline(always)]
-    pub(super) fn number(
-        &mut self,
-        hash: u64,
-        is_it: impl Fn(usize) -> bool,
-    ) -> Option<(u32, bool)> {
-        let mask = self.places.len() - 1;
-        let mut at = first_place(hash, mask);
-        for _ in 0..LOOKS {
-            match self.places.get(at) {
-                Some(0) => return Some((self.add(hash, at), true)),
-                Some(&place) if is_it(place as usize - 1) => return Some((place - 1, false)),
-                _ => at = (at + 1) & mask,
-            }
-        }
-        None
-    }
-
-    #[inline(never)]
-    fn add(&mut self, hash: u64, at: usize) -> u32 {
-        self.hashes.push(hash);
-        let place = self.hashes.len() as u32;
-        if 2 * self.hashes.len() > self.places.len() {
-            self.grow();
-        } else if let Some(free) = self.places.get_mut(at) {
-            *free = place;
-        }
-        place - 1
-    }
-
-    /// Four times as many places, and all values in theirs.
-    fn grow(&mut self) {
-        let places = 4 * self.places.len();
-        self.places.clear();
-        self.places.resize(places, 0);
-        for (number, &hash) in self.hashes.iter().enumerate() {
-            let mut at = first_place(hash, places - 1);
-            while self.places[at] != 0 {
-                at = (at + 1) & (places - 1);
-            }
-            self.places[at] = number as u32 + 1;
+impl Default for Dictionary {
+    fn default() -> Self {
+        Self {
+            places: vec![Known::default(); PLACES],
+            taken: 0,
         }
     }
 }
 
-/// The place of a hash, whose upper bits are the good ones.
-#[inline(always)]
-const fn first_place(hash: u64, mask: usize) -> usize {
-    (hash >> 32) as usize & mask
+impl Dictionary {
+    pub(super) fn clear(&mut self) {
+        if self.taken > 0 {
+            self.places.truncate(PLACES);
+            self.places.fill(Known::default());
+            self.taken = 0;
+        }
+    }
+
+    /// The number of a value with this hash, for which `is_it` tells whether it has a number; a value
+    /// without one gets `next`. None where hashes collide too often.
+    #[inline(always)]
+    pub(super) fn number(
+        &mut self,
+        hash: u32,
+        next: u32,
+        is_it: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mask = self.places.len() - 1;
+        let mut at = hash as usize & mask;
+        for _ in 0..LOOKS {
+            let place = self.places.get_mut(at)?;
+            if place.number == 0 {
+                *place = Known {
+                    hash,
+                    number: next + 1,
+                };
+                self.taken += 1;
+                if 2 * self.taken > self.places.len() {
+                    self.grow();
+                }
+                return Some(next);
+            }
+            if place.hash == hash && is_it(place.number - 1) {
+                return Some(place.number - 1);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    /// Four times as many places, and all values in theirs.
+    #[cold]
+    fn grow(&mut self) {
+        let places = vec![Known::default(); 4 * self.places.len()];
+        let mask = places.len() - 1;
+        let before = std::mem::replace(&mut self.places, places);
+        for known in before.into_iter().filter(|it| it.number > 0) {
+            let mut at = known.hash as usize & mask;
+            while self.places[at].number > 0 {
+                at = (at + 1) & mask;
+            }
+            self.places[at] = known;
+        }
+    }
 }
 
 /// An odd number without a pattern (the golden ratio's fraction).
@@ -104,22 +95,69 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A hash of a number.
 #[inline(always)]
-pub(super) const fn hash_number(number: u64) -> u64 {
+pub(super) const fn hash_number(number: u64) -> u32 {
     let product = number as u128 * MIX as u128;
-    product as u64 ^ (product >> 64) as u64
+    let folded = product as u64 ^ (product >> 64) as u64;
+    (folded >> 32) as u32
 }
 
-/// A hash of bytes.
-#[inline(always)]
-pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let rest = rest
-        .iter()
-        .fold(bytes.len() as u64, |all, &byte| all << 8 | u64::from(byte));
-    let begin = hash_number(rest);
-    words.iter().fold(begin, |hash, &word| {
-        hash_number(hash.rotate_left(29) ^ u64::from_le_bytes(word))
-    })
+/// The first and the last eight bytes of a string, which for most say which it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    first: u64,
+    last: u64,
+    length: usize,
+}
+
+impl Ends {
+    pub(super) const NONE: Self = Self {
+        first: 0,
+        last: 0,
+        length: 0,
+    };
+
+    /// Bytes of a string that it holds all of.
+    const BYTES: usize = 16;
+
+    #[inline(always)]
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let (first, last) = match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(&first), Some(&last)) => (u64::from_le_bytes(first), u64::from_le_bytes(last)),
+            _ => {
+                let all = bytes
+                    .iter()
+                    .fold(0, |all, &byte| all << 8 | u64::from(byte));
+                (all, 0)
+            }
+        };
+        Self {
+            first,
+            last,
+            length: bytes.len(),
+        }
+    }
+
+    /// Whether strings with the same ends are the same; `rest` looks at all of their bytes.
+    #[inline(always)]
+    pub(super) fn decide(&self, rest: impl FnOnce() -> bool) -> bool {
+        self.length <= Self::BYTES || rest()
+    }
+
+    /// A hash of the string, whose bytes these are.
+    #[inline(always)]
+    pub(super) fn hash(&self, bytes: &[u8]) -> u32 {
+        let last = self.last.rotate_left(29) ^ self.length as u64;
+        if self.length <= Self::BYTES {
+            return hash_number(self.first ^ last);
+        }
+        let (words, _) = bytes.as_chunks();
+        let all = words.iter().fold(last, |hash, &word| {
+            (hash ^ u64::from_le_bytes(word))
+                .wrapping_mul(MIX)
+                .rotate_left(29)
+        });
+        hash_number(all)
+    }
 }
 
 #[cfg(test)]
@@ -129,33 +167,54 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_values_have_one_number_and_others_another(values in prop::collection::vec(0u64..1200, 0..3000), by_value: bool) {
+        fn equal_values_have_one_number_and_others_another(values in prop::collection::vec(0u64..1200, 0..3000)) {
             let mut dictionary = Dictionary::default();
-            dictionary.clear();
-            let mut known: Vec<u64> = Vec::new();
-            for value in values {
-                // Few hashes, so that values meet.
-                let hash = hash_number(value / 3);
-                let small = if by_value { dictionary.small(value) } else { None };
-                let found = small.or_else(|| dictionary.number(hash, |number| known[number] == value));
-                let (number, new) = found.unwrap();
-                if new {
-                    known.push(value);
+            for _ in 0..2 {
+                dictionary.clear();
+                let mut known: Vec<u64> = Vec::new();
+                for &value in &values {
+                    // Few hashes, so that values meet.
+                    let next = known.len() as u32;
+                    let is_it = |number| known[number as usize] == value;
+                    let number = dictionary.number(hash_number(value / 3), next, is_it).unwrap();
+                    if number == next {
+                        known.push(value);
+                    }
+                    prop_assert_eq!(known[number as usize], value);
                 }
-                prop_assert_eq!(known[number as usize], value);
+                let count = known.len();
+                known.sort_unstable();
+                known.dedup();
+                prop_assert_eq!(count, known.len());
             }
-            let count = known.len();
-            known.sort_unstable();
-            known.dedup();
-            prop_assert_eq!(count, known.len());
+        }
+
+        #[test]
+        fn ends_tell_short_strings_apart(one in prop::collection::vec(0u8..2, 0..20), other in prop::collection::vec(0u8..2, 0..20)) {
+            let ends = [Ends::of(&one), Ends::of(&other)];
+            let same = ends[0] == ends[1] && ends[0].decide(|| one == other);
+            prop_assert_eq!(same, one == other);
+        }
+    }
+
+    #[test]
+    fn every_byte_of_a_string_counts() {
+        for length in 1..80 {
+            let bytes = vec![b'a'; length];
+            let hash = Ends::of(&bytes).hash(&bytes);
+            for changed in 0..length {
+                let mut other = bytes.clone();
+                other[changed] = b'b';
+                assert_ne!(Ends::of(&other).hash(&other), hash, "{changed} of {length}");
+            }
         }
     }
 
     #[test]
     fn values_chosen_to_collide_are_given_up() {
         let mut dictionary = Dictionary::default();
-        dictionary.clear();
-        let numbered = (0..1000).take_while(|_| dictionary.number(7, |_| false).is_some());
+        let numbered =
+            (0..1000).take_while(|&next| dictionary.number(7, next, |_| false).is_some());
         assert_eq!(numbered.count(), LOOKS);
     }
 }

@@ -1,18 +1,11 @@
 //! The hybrid of runs and bits in which Parquet writes small numbers ("Run Length Encoding /
 //! Bit-Packing Hybrid").
 
-/// A number, and how often it comes in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) number: u32,
-    pub(super) count: u32,
-}
-
 /// Numbers that are packed together.
-const GROUP: usize = 8;
+pub(super) const GROUP: usize = 8;
 
-/// Groups whose number fits a byte with the bit that says that they are groups.
-const GROUPS: usize = 63;
+/// Bytes of groups of one number alone from which on a run of it is shorter.
+const ALIKE: usize = 4;
 
 /// Bits that the numbers below `count` take.
 pub(super) const fn width(count: usize) -> u32 {
@@ -39,90 +32,105 @@ fn varint(mut value: u64, page: &mut Vec<u8>) {
 }
 
 /// Appends numbers of `width` bits, at most 32.
-pub(super) fn write(runs: &[Run], width: u32, page: &mut Vec<u8>) {
-    let mut packer = Packer {
-        page,
-        width,
-        header_at: 0,
-        bits: 0,
-        used: 0,
-        count: 0,
-    };
-    for run in runs {
-        let count = run.count as usize;
-        if count < GROUP && width > 0 {
-            packer.pack(run.number, count);
-            continue;
-        }
-        // A run begins where a group ends.
-        let missing = packer.count.wrapping_neg() % GROUP;
-        if count >= missing + GROUP || width == 0 {
-            let missing = missing.min(count);
-            packer.pack(run.number, missing);
-            packer.end_groups();
-            run_header(count - missing, packer.page);
-            let bytes = width.div_ceil(8) as usize;
-            packer
-                .page
-                .extend_from_slice(&run.number.to_le_bytes()[..bytes]);
+pub(super) fn write(numbers: &[u32], width: u32, page: &mut Vec<u8>) {
+    let (groups, rest) = numbers.as_chunks();
+    // Groups from `waiting` on are not written yet.
+    let (mut waiting, mut at) = (0, 0);
+    while let Some(group) = groups.get(at) {
+        let alike = alike(&groups[at..]);
+        let ends = at + alike == groups.len();
+        // The rest belongs to a run that it continues.
+        let tail = if alike > 0 && ends && rest.iter().all(|it| *it == group[0]) {
+            rest.len()
         } else {
-            packer.pack(run.number, count);
+            0
+        };
+        if alike * width as usize >= ALIKE || (alike > 0 && width == 0) {
+            pack_groups(&groups[waiting..at], width, page);
+            run(group[0], alike * GROUP + tail, width, page);
+            at += alike;
+            waiting = at;
+            if tail > 0 {
+                return;
+            }
+        } else {
+            at += alike.max(1);
         }
     }
-    // What stands behind the last number of the last group is read by nobody.
-    packer.pack(0, packer.count.wrapping_neg() % GROUP);
-    packer.end_groups();
-}
-
-/// Packs numbers, in groups behind a header that is known when they end.
-struct Packer<'a> {
-    page: &'a mut Vec<u8>,
-    width: u32,
-    /// Where the header of the groups at hand is.
-    header_at: usize,
-    /// Bits that are no four bytes yet, and how many.
-    bits: u64,
-    used: u32,
-    /// Numbers behind the header; none without one.
-    count: usize,
-}
-
-impl Packer<'_> {
-    #[inline(always)]
-    fn pack(&mut self, number: u32, times: usize) {
-        for _ in 0..times {
-            if self.count == 0 {
-                self.header_at = self.page.len();
-                self.page.push(0);
-            }
-            self.bits |= u64::from(number) << self.used;
-            self.used += self.width;
-            if self.used >= u32::BITS {
-                self.page
-                    .extend_from_slice(&(self.bits as u32).to_le_bytes());
-                self.bits >>= u32::BITS;
-                self.used -= u32::BITS;
-            }
-            self.count += 1;
-            if self.count == GROUPS * GROUP {
-                self.end_groups();
-            }
+    pack_groups(&groups[waiting..], width, page);
+    match rest {
+        [] => {}
+        [first, others @ ..] if others.iter().all(|it| it == first) => {
+            run(*first, rest.len(), width, page);
+        }
+        _ => {
+            // What stands behind the last number of the last group is read by nobody.
+            let mut last = [0; GROUP];
+            last[..rest.len()].copy_from_slice(rest);
+            pack_groups(&[last], width, page);
         }
     }
+}
 
-    /// Ends the groups, which are whole.
-    fn end_groups(&mut self) {
-        if self.count == 0 {
-            return;
+/// How many groups are of one and the same number alone, from the first on.
+#[inline(always)]
+fn alike(groups: &[[u32; GROUP]]) -> usize {
+    let Some(first) = groups.first() else {
+        return 0;
+    };
+    let same = |group: &[u32; GROUP]| {
+        let differs = group.iter().fold(0, |all, it| all | (it ^ first[0]));
+        differs == 0
+    };
+    groups.iter().take_while(|group| same(group)).count()
+}
+
+/// A number that comes `count` times.
+fn run(number: u32, count: usize, width: u32, page: &mut Vec<u8>) {
+    run_header(count, page);
+    let bytes = width.div_ceil(8) as usize;
+    page.extend_from_slice(&number.to_le_bytes()[..bytes]);
+}
+
+/// Numbers in their bits, the first the lowest.
+fn pack_groups(groups: &[[u32; GROUP]], width: u32, page: &mut Vec<u8>) {
+    if groups.is_empty() {
+        return;
+    }
+    groups_header(groups.len(), page);
+    let begin = page.len();
+    page.resize(begin + groups.len() * width as usize, 0);
+    let room = &mut page[begin..];
+    // The width is known where a group is packed: so its shifts are.
+    macro_rules! by_width {
+        ($($bits:literal)*) => {
+            match width {
+                $($bits => pack::<$bits>(groups, room),)*
+                _ => debug_assert!(width == 0, "{width} bits"),
+            }
+        };
+    }
+    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+}
+
+/// Packs each group into as many bytes as a number has bits.
+fn pack<const WIDTH: usize>(groups: &[[u32; GROUP]], room: &mut [u8]) {
+    let (places, _) = room.as_chunks_mut::<WIDTH>();
+    for (group, place) in groups.iter().zip(places) {
+        let mut bits: u128 = 0;
+        let (mut used, mut at) = (0, 0);
+        for &number in group {
+            bits |= u128::from(number) << used;
+            used += WIDTH;
+            if used >= 64 {
+                place[at..at + 8].copy_from_slice(&(bits as u64).to_le_bytes());
+                bits >>= 64;
+                used -= 64;
+                at += 8;
+            }
         }
-        let bytes = self.used.div_ceil(8) as usize;
-        self.page
-            .extend_from_slice(&self.bits.to_le_bytes()[..bytes]);
-        (self.bits, self.used) = (0, 0);
-        if let Some(header) = self.page.get_mut(self.header_at) {
-            *header = (self.count / GROUP) as u8 * 2 + 1;
-        }
-        self.count = 0;
+        let rest = WIDTH - at;
+        place[at..].copy_from_slice(&(bits as u64).to_le_bytes()[..rest]);
     }
 }
 
@@ -168,20 +176,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_read_back(
-            width in 0u32..20, runs in prop::collection::vec((any::<u32>(), prop_oneof![1u32..4, 1u32..40]), 1..600)
+        fn numbers_read_back(
+            width in 0u32..=32, runs in prop::collection::vec((any::<u32>(), prop_oneof![1usize..4, 1usize..40]), 0..600)
         ) {
-            let runs: Vec<Run> = runs
+            let mask = 1u32.checked_shl(width).map_or(u32::MAX, |it| it - 1);
+            let numbers: Vec<u32> = runs
                 .iter()
-                .map(|&(number, count)| Run { number: number & ((1 << width) - 1), count })
-                .collect();
-            let expected: Vec<u32> = runs
-                .iter()
-                .flat_map(|run| std::iter::repeat_n(run.number, run.count as usize))
+                .flat_map(|&(number, count)| std::iter::repeat_n(number & mask, count))
                 .collect();
             let mut page = Vec::new();
-            write(&runs, width, &mut page);
-            prop_assert_eq!(read(&page, width, expected.len()), expected);
+            write(&numbers, width, &mut page);
+            prop_assert_eq!(read(&page, width, numbers.len()), numbers);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Values as Parquet has them in pages and statistics ("PLAIN").
 
 use super::column::Strings;
-use super::dictionary::{hash_bytes, hash_number};
+use super::numbering::Numbering;
 use ::parquet::data_type::ByteArray;
 use ::parquet::file::statistics::{Statistics, ValueStatistics};
 use std::ops::Range;
@@ -10,19 +10,9 @@ use std::ops::Range;
 pub(super) trait Plain {
     fn count(&self) -> usize;
 
-    /// Whether two of them are the same.
-    fn same(&self, one: usize, other: usize) -> bool;
-
-    /// How many of these, which are not none, are the same as the first, in a row from there.
-    fn alike(&self, range: Range<usize>) -> usize;
-
-    fn hash(&self, at: usize) -> u64;
-
-    /// The value, where it is a whole number: the same for no other.
-    #[inline(always)]
-    fn number(&self, _: usize) -> Option<u64> {
-        None
-    }
+    /// Numbers those in this range, which follows what was numbered before; false where that is not
+    /// worth it.
+    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool;
 
     /// Bytes of one.
     fn bytes(&self, at: usize) -> usize;
@@ -54,25 +44,8 @@ macro_rules! whole_numbers {
                 self.len()
             }
 
-            #[inline(always)]
-            fn same(&self, one: usize, other: usize) -> bool {
-                self[one] == self[other]
-            }
-
-            #[inline(always)]
-            fn alike(&self, range: Range<usize>) -> usize {
-                let values = &self[range];
-                values.iter().take_while(|&it| *it == values[0]).count()
-            }
-
-            #[inline(always)]
-            fn hash(&self, at: usize) -> u64 {
-                hash_number(self[at] as u64)
-            }
-
-            #[inline(always)]
-            fn number(&self, at: usize) -> Option<u64> {
-                Some(self[at] as u64)
+            fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
+                numbering.whole_numbers(self, range, |number| number as u64)
             }
 
             fn bytes(&self, _: usize) -> usize {
@@ -110,18 +83,8 @@ impl Plain for [f64] {
         self.len()
     }
 
-    fn same(&self, one: usize, other: usize) -> bool {
-        self[one].to_bits() == self[other].to_bits()
-    }
-
-    fn alike(&self, range: Range<usize>) -> usize {
-        let values = &self[range];
-        let first = values[0].to_bits();
-        values.iter().take_while(|it| it.to_bits() == first).count()
-    }
-
-    fn hash(&self, at: usize) -> u64 {
-        hash_number(self[at].to_bits())
+    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
+        numbering.whole_numbers(self, range, f64::to_bits)
     }
 
     fn bytes(&self, _: usize) -> usize {
@@ -164,19 +127,8 @@ impl Plain for Strings {
         self.len()
     }
 
-    #[inline(always)]
-    fn same(&self, one: usize, other: usize) -> bool {
-        self.get(one) == self.get(other)
-    }
-
-    fn alike(&self, range: Range<usize>) -> usize {
-        let first = self.get(range.start);
-        range.take_while(|&at| self.get(at) == first).count()
-    }
-
-    #[inline(always)]
-    fn hash(&self, at: usize) -> u64 {
-        hash_bytes(self.get(at))
+    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
+        numbering.strings(self, range)
     }
 
     fn bytes(&self, at: usize) -> usize {

@@ -29,17 +29,18 @@ impl Taker<'_> {
     #[inline(always)]
     pub(super) fn gather(&mut self, filling: impl Fn(&Analysis) -> Filling) {
         self.analyses.clear();
-        self.among.clear(self.rows.len());
-        for (at, row) in self.rows.clone().enumerate() {
-            let analysis = measure::analysis(&self.batch.analyses, row);
+        let analyses = self.batch.analyses.get(self.rows.clone());
+        let analyses = analyses.unwrap_or_default();
+        self.among.choose(self.rows.len(), |at| {
+            let analysis = measure::analysis(analyses, at);
             let found = match filling(analysis) {
-                Filling::Nothing => continue,
+                Filling::Nothing => return false,
                 Filling::Unseen => measure::unseen(),
                 Filling::Own => analysis,
             };
             self.analyses.push(found);
-            self.among.add(at);
-        }
+            true
+        });
     }
 }
 

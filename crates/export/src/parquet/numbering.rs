@@ -1,0 +1,176 @@
+//! The values of a column as the numbers of the distinct ones.
+
+use super::column::Strings;
+use super::dictionary::{Dictionary, Ends, hash_number};
+use super::hybrid::GROUP;
+use std::ops::Range;
+
+/// Numbers the values of one column after the other.
+#[derive(Debug, Default)]
+pub(super) struct Numbering {
+    /// The number of each value so far.
+    pub(super) numbers: Vec<u32>,
+    pub(super) distinct: Distinct,
+}
+
+/// The distinct values.
+#[derive(Debug)]
+pub(super) struct Distinct {
+    /// Of each number the place of the first value that has it.
+    firsts: Vec<usize>,
+    /// By a small value its number plus one, 0 where there is none: most are small, and need no hash
+    /// then.
+    small: Vec<u32>,
+    /// Whether there is one.
+    has_small: bool,
+    dictionary: Dictionary,
+    /// Of strings, by their numbers.
+    ends: Vec<Ends>,
+    /// Whether more hashes collided than values that nobody chose have.
+    collided: bool,
+}
+
+/// Values below this are small.
+const SMALL: usize = 512;
+
+impl Default for Distinct {
+    fn default() -> Self {
+        Self {
+            firsts: Vec::new(),
+            small: vec![0; SMALL],
+            has_small: false,
+            dictionary: Dictionary::default(),
+            ends: Vec::new(),
+            collided: false,
+        }
+    }
+}
+
+impl Numbering {
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        self.distinct.clear();
+    }
+
+    /// Numbers the values at these places, which follow those before; false where that is not worth
+    /// it, since their hashes collide.
+    #[inline(always)]
+    pub(super) fn whole_numbers<T: Copy + PartialEq>(
+        &mut self,
+        values: &[T],
+        range: Range<usize>,
+        number: impl Fn(T) -> u64,
+    ) -> bool {
+        let begin = range.start;
+        let (groups, rest) = values.get(range).unwrap_or_default().as_chunks::<GROUP>();
+        self.numbers.reserve(groups.len() * GROUP + rest.len());
+        let mut at = begin;
+        for group in groups {
+            let first = group[0];
+            let alike = group.iter().fold(true, |alike, it| alike & (*it == first));
+            let numbers = if alike {
+                [self.distinct.whole_number(values, at, &number); GROUP]
+            } else {
+                std::array::from_fn(|place| self.distinct.whole_number(values, at + place, &number))
+            };
+            self.numbers.extend_from_slice(&numbers);
+            at += GROUP;
+        }
+        for place in 0..rest.len() {
+            self.numbers
+                .push(self.distinct.whole_number(values, at + place, &number));
+        }
+        !self.distinct.collided
+    }
+
+    /// As [`Numbering::whole_numbers`].
+    pub(super) fn strings(&mut self, strings: &Strings, range: Range<usize>) -> bool {
+        self.numbers.reserve(range.len());
+        let (mut last, mut last_number) = (Ends::NONE, None);
+        let mut last_bytes: &[u8] = &[];
+        for at in range {
+            let bytes = strings.get(at);
+            let ends = Ends::of(bytes);
+            let number = match last_number {
+                Some(number) if ends == last && ends.decide(|| bytes == last_bytes) => number,
+                _ => self.distinct.string(strings, at, bytes, ends),
+            };
+            (last, last_number, last_bytes) = (ends, Some(number), bytes);
+            self.numbers.push(number);
+        }
+        !self.distinct.collided
+    }
+}
+
+impl Distinct {
+    fn clear(&mut self) {
+        self.firsts.clear();
+        self.ends.clear();
+        self.dictionary.clear();
+        self.collided = false;
+        if self.has_small {
+            self.small.fill(0);
+            self.has_small = false;
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// Of each the place of the first value that is it.
+    pub(super) fn firsts(&self) -> &[usize] {
+        &self.firsts
+    }
+
+    #[inline(always)]
+    fn whole_number<T: Copy>(&mut self, values: &[T], at: usize, number: impl Fn(T) -> u64) -> u32 {
+        let value = number(values[at]);
+        let next = self.firsts.len() as u32;
+        let small = usize::try_from(value).ok();
+        if let Some(place) = small.and_then(|it| self.small.get_mut(it)) {
+            if *place == 0 {
+                *place = next + 1;
+                self.has_small = true;
+                self.firsts.push(at);
+            }
+            return *place - 1;
+        }
+        let firsts = &self.firsts;
+        let is_it = |known: u32| {
+            let first = firsts.get(known as usize);
+            first.is_some_and(|&first| number(values[first]) == value)
+        };
+        let found = self.dictionary.number(hash_number(value), next, is_it);
+        self.taken(found, next, at)
+    }
+
+    #[inline(always)]
+    fn string(&mut self, strings: &Strings, at: usize, bytes: &[u8], ends: Ends) -> u32 {
+        let next = self.firsts.len() as u32;
+        let is_it = |known: u32| {
+            let known = known as usize;
+            let same = || {
+                let first = self.firsts.get(known);
+                first.is_some_and(|&first| strings.get(first) == bytes)
+            };
+            self.ends.get(known) == Some(&ends) && ends.decide(same)
+        };
+        let found = self.dictionary.number(ends.hash(bytes), next, is_it);
+        if found == Some(next) {
+            self.ends.push(ends);
+        }
+        self.taken(found, next, at)
+    }
+
+    /// The number that was found for the value at this place.
+    #[inline(always)]
+    fn taken(&mut self, found: Option<u32>, next: u32, at: usize) -> u32 {
+        match found {
+            Some(number) if number == next => self.firsts.push(at),
+            Some(_) => {}
+            None => self.collided = true,
+        }
+        found.unwrap_or_default()
+    }
+}
