@@ -10,6 +10,7 @@ mod hybrid;
 mod numbering;
 mod plain;
 mod presence;
+mod snappy;
 mod taker;
 
 use crate::directory;

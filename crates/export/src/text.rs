@@ -35,6 +35,14 @@ impl Text {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
+    /// The eight bytes from `at` on, with whatever stands behind the text; 0 if there are not so many.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        let from = self.bytes.get(at..).unwrap_or_default();
+        from.first_chunk()
+            .map_or(0, |&word| u64::from_le_bytes(word))
+    }
+
     /// Bytes of text so far.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -10,6 +10,8 @@ use super::column::{Column, Packing, Values};
 use super::hybrid;
 use super::numbering::Numbering;
 use super::plain::Plain;
+use super::presence::Levels;
+use super::snappy::{self, Snappy};
 use ::parquet::basic::{Compression, Encoding, PageType};
 use ::parquet::column::page::{CompressedPage, Page, PageWriter};
 use ::parquet::column::writer::{get_column_writer, get_typed_column_writer};
@@ -40,25 +42,19 @@ const DICTIONARY_BYTES: usize = 1 << 20;
 /// Bytes that a page takes besides what is in it.
 const HEADER_BYTES: usize = 24;
 
+/// Values that are numbered before that is asked again.
+const STEP: usize = 4 * 1024;
+
 /// Writes columns, with room that is used again.
+#[derive(Default)]
 pub(super) struct ChunkWriter {
     /// The numbers of the values of all pages.
     numbering: Numbering,
     /// All pages, not compressed.
     bytes: Vec<u8>,
-    compressor: snap::raw::Encoder,
-    compressed: Vec<u8>,
-}
-
-impl Default for ChunkWriter {
-    fn default() -> Self {
-        Self {
-            numbering: Numbering::default(),
-            bytes: Vec::new(),
-            compressor: snap::raw::Encoder::new(),
-            compressed: Vec::new(),
-        }
-    }
+    /// The levels of each page of the column before.
+    levels: Vec<Levels>,
+    snappy: Snappy,
 }
 
 /// A page.
@@ -112,7 +108,7 @@ impl ChunkWriter {
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
         let mut parts = parts(column, records);
-        let numbered = column.packing == Packing::Dictionary && self.number(values, &parts);
+        let numbered = column.packing == Packing::Dictionary && self.number(values);
         self.bytes.clear();
         if numbered {
             for &first in self.numbering.distinct.firsts() {
@@ -120,10 +116,11 @@ impl ChunkWriter {
             }
         }
         let dictionary = 0..self.bytes.len();
-        for part in &mut parts {
+        self.levels.resize_with(parts.len(), Levels::default);
+        for (part, levels) in parts.iter_mut().zip(&mut self.levels) {
             let begin = self.bytes.len();
             if let Some(present) = &column.present {
-                present.write(&part.rows, &mut self.bytes);
+                levels.append(present, &part.rows, &mut self.bytes);
             }
             if numbered {
                 let width = hybrid::width(self.numbering.distinct.len());
@@ -153,18 +150,19 @@ impl ChunkWriter {
     }
 
     /// Numbers the values of all pages; false where that is not worth it.
-    fn number<P: Plain + ?Sized>(&mut self, values: &P, parts: &[Part]) -> bool {
+    fn number<P: Plain + ?Sized>(&mut self, values: &P) -> bool {
         self.numbering.clear();
         let (mut bytes, mut counted) = (0, 0);
-        for part in parts {
-            if !values.number(part.values.clone(), &mut self.numbering) {
+        for begin in (0..values.count()).step_by(STEP) {
+            let end = values.count().min(begin + STEP);
+            if !values.number(begin..end, &mut self.numbering) {
                 return false;
             }
             let firsts = self.numbering.distinct.firsts();
             let new = firsts.get(counted..).unwrap_or_default();
             bytes += new.iter().map(|&at| values.bytes(at)).sum::<usize>();
             counted = firsts.len();
-            if bytes > DICTIONARY_BYTES || (counted > DISTINCT && 2 * counted > part.values.end) {
+            if bytes > DICTIONARY_BYTES || (counted > DISTINCT && 2 * counted > end) {
                 return false;
             }
         }
@@ -183,6 +181,12 @@ impl ChunkWriter {
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
         let compressed = self.bytes.len() >= COMPRESSED;
+        // The numbers of distinct values are packed already.
+        let (values_form, pages_form) = match &dictionary {
+            _ if !compressed => (Form::Plain, Form::Plain),
+            Some(_) => (Form::Compressed, Form::Literal),
+            None => (Form::Compressed, Form::Compressed),
+        };
         let begin = sink.bytes_written();
         let mut uncompressed_size = 0;
         let mut encodings = vec![Encoding::RLE];
@@ -198,7 +202,7 @@ impl ChunkWriter {
         let encoding = match &dictionary {
             Some(bytes) => {
                 let page = Page::DictionaryPage {
-                    buf: self.page(bytes, compressed)?.into(),
+                    buf: self.page(bytes, values_form)?.into(),
                     num_values: self.numbering.distinct.len() as u32,
                     encoding: Encoding::PLAIN_DICTIONARY,
                     is_sorted: false,
@@ -216,7 +220,7 @@ impl ChunkWriter {
         };
         for part in parts {
             let page = Page::DataPage {
-                buf: self.page(&part.bytes, compressed)?.into(),
+                buf: self.page(&part.bytes, pages_form)?.into(),
                 num_values: part.rows.len() as u32,
                 encoding,
                 def_level_encoding: Encoding::RLE,
@@ -251,21 +255,24 @@ impl ChunkWriter {
     }
 
     /// The bytes of a page as they stand in the file.
-    fn page(&mut self, bytes: &Range<usize>, compressed: bool) -> Result<Vec<u8>, ParquetError> {
+    fn page(&mut self, bytes: &Range<usize>, form: Form) -> Result<Vec<u8>, ParquetError> {
         let bytes = self.bytes.get(bytes.clone()).unwrap_or_default();
-        if !compressed {
-            return Ok(bytes.to_vec());
+        match form {
+            Form::Plain => Ok(bytes.to_vec()),
+            Form::Literal => Ok(snappy::literal(bytes)),
+            Form::Compressed => self.snappy.compress(bytes),
         }
-        let most = snap::raw::max_compress_len(bytes.len());
-        if self.compressed.len() < most {
-            self.compressed.resize(most, 0);
-        }
-        let length = self
-            .compressor
-            .compress(bytes, &mut self.compressed)
-            .map_err(|error| ParquetError::General(error.to_string()))?;
-        Ok(self.compressed[..length].to_vec())
     }
+}
+
+/// How the bytes of a page stand in the file.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As they are.
+    Plain,
+    /// As they are, in a column that is compressed.
+    Literal,
+    Compressed,
 }
 
 /// The pages of a column of so many records.

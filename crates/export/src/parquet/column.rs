@@ -1,6 +1,7 @@
 //! The values of one column on their way into a row group.
 
 use super::among::{Among, WORD};
+use super::dictionary::Ends;
 use super::presence::Presence;
 use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, Value};
@@ -8,6 +9,7 @@ use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
 use flow::analysis::{AnalysisKind, AnalysisValue};
 use flow::{Analysis, Record};
+use std::ops::Range;
 
 /// How the values of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +63,31 @@ impl Strings {
     }
 
     /// String `at`.
-    #[inline(always)]
     pub(super) fn get(&self, at: usize) -> &[u8] {
-        let ends = self.ends.get(at..).and_then(|ends| ends.first_chunk());
-        let &[start, end] = ends.unwrap_or(&[0; 2]);
-        self.text.as_bytes().get(start..end).unwrap_or_default()
+        let place = self.places(at..at + 1).next();
+        self.slice(&place.unwrap_or_default())
+    }
+
+    /// Where these strings are among all bytes.
+    #[inline(always)]
+    pub(super) fn places(&self, strings: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let ends = self.ends.get(strings.start..=strings.end);
+        let ends = ends.unwrap_or_default().array_windows();
+        ends.map(|&[start, end]| start..end)
+    }
+
+    /// The string in this place.
+    #[inline(always)]
+    pub(super) fn slice(&self, place: &Range<usize>) -> &[u8] {
+        self.text.as_bytes().get(place.clone()).unwrap_or_default()
+    }
+
+    /// The first and the last bytes of the string in this place.
+    #[inline(always)]
+    pub(super) fn ends(&self, place: &Range<usize>) -> Ends {
+        let last = place.end.wrapping_sub(size_of::<u64>());
+        let word = |at| self.text.word(at);
+        Ends::new(word(place.start), word(last), place.len())
     }
 
     fn clear(&mut self) {
@@ -300,33 +322,35 @@ fn take<'a, I, T: Copy + Default>(
     }
     for (number, items) in items.chunks(WORD).enumerate() {
         let begin = values.len();
-        let mut bits = 0;
         // For each something, since most have a value: so there is room to be looked for but once.
+        let mut bits = 0;
         values.extend(items.iter().enumerate().map(|(place, item)| {
             let value = value(item);
             bits |= u64::from(value.is_some()) << place;
             value.unwrap_or_default()
         }));
-        let count = bits.count_ones() as usize;
-        if count < items.len() {
-            let taken = values.get_mut(begin..).unwrap_or_default();
-            if count > 0 {
-                leave_out(taken, bits);
-            }
-            values.truncate(begin + count);
+        if (bits.count_ones() as usize) < items.len() {
+            leave_out(values, begin, bits);
         }
         among.note(number, items.len(), bits);
     }
 }
 
-/// Moves values to the front, those whose bit is set.
+/// Leaves those values out from `begin` on whose bit is not set.
 #[inline(never)]
-fn leave_out<T: Copy>(values: &mut [T], bits: u64) {
-    let mut kept = 0;
-    for place in 0..values.len() {
-        values[kept] = values[place];
-        kept += (bits >> place & 1) as usize;
+fn leave_out<T: Copy>(values: &mut Vec<T>, begin: usize, bits: u64) {
+    let taken = values.get_mut(begin..).unwrap_or_default();
+    let mut kept = bits.trailing_ones() as usize;
+    let mut left = bits & bits.wrapping_add(1);
+    while left != 0 {
+        let place = left.trailing_zeros() as usize;
+        if let Some(&value) = taken.get(place) {
+            taken[kept] = value;
+        }
+        kept += 1;
+        left &= left - 1;
     }
+    values.truncate(begin + kept);
 }
 
 /// Appends a value of applications; whether there was one.

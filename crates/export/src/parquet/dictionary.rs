@@ -74,10 +74,10 @@ impl Dictionary {
         None
     }
 
-    /// Four times as many places, and all values in theirs.
+    /// Twice as many places, and all values in theirs.
     #[cold]
     fn grow(&mut self) {
-        let places = vec![Known::default(); 4 * self.places.len()];
+        let places = vec![Known::default(); 2 * self.places.len()];
         let mask = places.len() - 1;
         let before = std::mem::replace(&mut self.places, places);
         for known in before.into_iter().filter(|it| it.number > 0) {
@@ -119,21 +119,22 @@ impl Ends {
     /// Bytes of a string that it holds all of.
     const BYTES: usize = 16;
 
+    /// Those of a string of so many bytes: `first` is where it begins, whatever follows it, and `last`
+    /// where it ends, whatever is before.
     #[inline(always)]
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let (first, last) = match (bytes.first_chunk(), bytes.last_chunk()) {
-            (Some(&first), Some(&last)) => (u64::from_le_bytes(first), u64::from_le_bytes(last)),
-            _ => {
-                let all = bytes
-                    .iter()
-                    .fold(0, |all, &byte| all << 8 | u64::from(byte));
-                (all, 0)
-            }
-        };
+    pub(super) const fn new(first: u64, last: u64, length: usize) -> Self {
+        const WORD: usize = size_of::<u64>();
+        if length >= WORD {
+            return Self {
+                first,
+                last,
+                length,
+            };
+        }
         Self {
-            first,
-            last,
-            length: bytes.len(),
+            first: first & ((1 << (8 * length)) - 1),
+            last: 0,
+            length,
         }
     }
 
@@ -165,6 +166,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The ends of a string amid others.
+    fn ends(bytes: &[u8]) -> Ends {
+        let all = [b"before..", bytes, b"behind.."].concat();
+        let word = |at: usize| u64::from_le_bytes(*all[at..].first_chunk().unwrap());
+        Ends::new(word(8), word(bytes.len()), bytes.len())
+    }
+
     proptest! {
         #[test]
         fn equal_values_have_one_number_and_others_another(values in prop::collection::vec(0u64..1200, 0..3000)) {
@@ -191,8 +199,8 @@ mod tests {
 
         #[test]
         fn ends_tell_short_strings_apart(one in prop::collection::vec(0u8..2, 0..20), other in prop::collection::vec(0u8..2, 0..20)) {
-            let ends = [Ends::of(&one), Ends::of(&other)];
-            let same = ends[0] == ends[1] && ends[0].decide(|| one == other);
+            let [one_ends, other_ends] = [ends(&one), ends(&other)];
+            let same = one_ends == other_ends && one_ends.decide(|| one == other);
             prop_assert_eq!(same, one == other);
         }
     }
@@ -201,11 +209,11 @@ mod tests {
     fn every_byte_of_a_string_counts() {
         for length in 1..80 {
             let bytes = vec![b'a'; length];
-            let hash = Ends::of(&bytes).hash(&bytes);
+            let hash = ends(&bytes).hash(&bytes);
             for changed in 0..length {
                 let mut other = bytes.clone();
                 other[changed] = b'b';
-                assert_ne!(Ends::of(&other).hash(&other), hash, "{changed} of {length}");
+                assert_ne!(ends(&other).hash(&other), hash, "{changed} of {length}");
             }
         }
     }

@@ -61,43 +61,44 @@ impl Numbering {
         range: Range<usize>,
         number: impl Fn(T) -> u64,
     ) -> bool {
-        let begin = range.start;
+        let mut at = range.start;
         let (groups, rest) = values.get(range).unwrap_or_default().as_chunks::<GROUP>();
         self.numbers.reserve(groups.len() * GROUP + rest.len());
-        let mut at = begin;
+        let mut find = |value: T, at| {
+            let is_it = |first: usize| values.get(first) == Some(&value);
+            self.distinct.whole_number(number(value), at, is_it)
+        };
         for group in groups {
             let first = group[0];
             let alike = group.iter().fold(true, |alike, it| alike & (*it == first));
             let numbers = if alike {
-                [self.distinct.whole_number(values, at, &number); GROUP]
+                [find(first, at); GROUP]
             } else {
-                std::array::from_fn(|place| self.distinct.whole_number(values, at + place, &number))
+                std::array::from_fn(|place| find(group[place], at + place))
             };
             self.numbers.extend_from_slice(&numbers);
             at += GROUP;
         }
-        for place in 0..rest.len() {
-            self.numbers
-                .push(self.distinct.whole_number(values, at + place, &number));
+        for (place, &value) in rest.iter().enumerate() {
+            self.numbers.push(find(value, at + place));
         }
         !self.distinct.collided
     }
 
     /// As [`Numbering::whole_numbers`].
     pub(super) fn strings(&mut self, strings: &Strings, range: Range<usize>) -> bool {
-        self.numbers.reserve(range.len());
-        let (mut last, mut last_number) = (Ends::NONE, None);
-        let mut last_bytes: &[u8] = &[];
-        for at in range {
-            let bytes = strings.get(at);
-            let ends = Ends::of(bytes);
-            let number = match last_number {
-                Some(number) if ends == last && ends.decide(|| bytes == last_bytes) => number,
-                _ => self.distinct.string(strings, at, bytes, ends),
+        let mut last = (Ends::NONE, 0..0, None);
+        let places = range.clone().zip(strings.places(range));
+        self.numbers.extend(places.map(|(at, place)| {
+            let ends = strings.ends(&place);
+            let is_last = || strings.slice(&place) == strings.slice(&last.1);
+            let number = match last.2 {
+                Some(number) if ends == last.0 && ends.decide(is_last) => number,
+                _ => self.distinct.string(strings, at, &place, ends),
             };
-            (last, last_number, last_bytes) = (ends, Some(number), bytes);
-            self.numbers.push(number);
-        }
+            last = (ends, place, Some(number));
+            number
+        }));
         !self.distinct.collided
     }
 }
@@ -123,9 +124,9 @@ impl Distinct {
         &self.firsts
     }
 
+    /// The number of a whole number at this place; `is_it` tells whether that at another is the same.
     #[inline(always)]
-    fn whole_number<T: Copy>(&mut self, values: &[T], at: usize, number: impl Fn(T) -> u64) -> u32 {
-        let value = number(values[at]);
+    fn whole_number(&mut self, value: u64, at: usize, is_it: impl Fn(usize) -> bool) -> u32 {
         let next = self.firsts.len() as u32;
         let small = usize::try_from(value).ok();
         if let Some(place) = small.and_then(|it| self.small.get_mut(it)) {
@@ -138,15 +139,17 @@ impl Distinct {
         }
         let firsts = &self.firsts;
         let is_it = |known: u32| {
-            let first = firsts.get(known as usize);
-            first.is_some_and(|&first| number(values[first]) == value)
+            firsts
+                .get(known as usize)
+                .is_some_and(|&first| is_it(first))
         };
         let found = self.dictionary.number(hash_number(value), next, is_it);
         self.taken(found, next, at)
     }
 
     #[inline(always)]
-    fn string(&mut self, strings: &Strings, at: usize, bytes: &[u8], ends: Ends) -> u32 {
+    fn string(&mut self, strings: &Strings, at: usize, place: &Range<usize>, ends: Ends) -> u32 {
+        let bytes = strings.slice(place);
         let next = self.firsts.len() as u32;
         let is_it = |known: u32| {
             let known = known as usize;

@@ -105,10 +105,10 @@ impl Plain for [f64] {
         nulls: u64,
         _: bool,
     ) -> Statistics {
+        // All are finite. A bound that is a zero is that of both zeroes (Parquet, "ColumnOrder").
         let values = among.map(|at| self[at]);
-        // A bound that is a zero is that of both zeroes (Parquet, "ColumnOrder").
-        let least = values.clone().min_by(f64::total_cmp);
-        let greatest = values.max_by(f64::total_cmp);
+        let least = values.clone().reduce(f64::min);
+        let greatest = values.reduce(f64::max);
         Statistics::new(
             least.map(|it| if it == 0.0 { -0.0 } else { it }),
             greatest.map(|it| if it == 0.0 { 0.0 } else { it }),
@@ -192,11 +192,13 @@ fn append_all<T: Copy, const N: usize>(
     bytes: impl Fn(T) -> [u8; N],
     page: &mut Vec<u8>,
 ) {
-    let begin = page.len();
-    page.resize(begin + N * numbers.len(), 0);
-    let (places, _) = page[begin..].as_chunks_mut::<N>();
-    for (place, &number) in places.iter_mut().zip(numbers) {
-        *place = bytes(number);
+    let (groups, rest) = numbers.as_chunks::<8>();
+    page.reserve(size_of_val(numbers));
+    for group in groups {
+        page.extend_from_slice(group.map(&bytes).as_flattened());
+    }
+    for &number in rest {
+        page.extend_from_slice(&bytes(number));
     }
 }
 

@@ -62,7 +62,7 @@ impl Presence {
 
     /// Appends the definition levels of `rows` (as in [`Presence::count`]) as a data page of version 1
     /// has them: their length in four bytes, then runs and groups of bits.
-    pub(super) fn write(&self, rows: &Range<usize>, page: &mut Vec<u8>) {
+    fn write(&self, rows: &Range<usize>, page: &mut Vec<u8>) {
         let begin = page.len();
         page.extend_from_slice(&[0; 4]);
         let bytes = self.bytes(rows);
@@ -87,6 +87,29 @@ impl Presence {
         self.bits
             .get(rows.start / IN_BYTE..rows.end.div_ceil(IN_BYTE))
             .unwrap_or_default()
+    }
+}
+
+/// The levels of a page as they were written, since most columns have those of the one before.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    records: usize,
+    bits: Vec<u8>,
+    written: Vec<u8>,
+}
+
+impl Levels {
+    /// Appends the levels of `rows`, as [`Presence::write`] has them.
+    pub(super) fn append(&mut self, presence: &Presence, rows: &Range<usize>, page: &mut Vec<u8>) {
+        let bits = presence.bytes(rows);
+        if self.records != rows.len() || self.bits != bits {
+            self.records = rows.len();
+            self.bits.clear();
+            self.bits.extend_from_slice(bits);
+            self.written.clear();
+            presence.write(rows, &mut self.written);
+        }
+        page.extend_from_slice(&self.written);
     }
 }
 

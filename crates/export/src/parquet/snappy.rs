@@ -1,0 +1,71 @@
+//! Pages as Snappy has them.
+
+use ::parquet::errors::ParquetError;
+
+/// Compresses pages, with room that is used again.
+pub(super) struct Snappy {
+    encoder: snap::raw::Encoder,
+    room: Vec<u8>,
+}
+
+impl Default for Snappy {
+    fn default() -> Self {
+        Self {
+            encoder: snap::raw::Encoder::new(),
+            room: Vec::new(),
+        }
+    }
+}
+
+impl Snappy {
+    /// The bytes, compressed.
+    pub(super) fn compress(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ParquetError> {
+        let most = snap::raw::max_compress_len(bytes.len());
+        if self.room.len() < most {
+            self.room.resize(most, 0);
+        }
+        let length = self
+            .encoder
+            .compress(bytes, &mut self.room)
+            .map_err(|error| ParquetError::General(error.to_string()))?;
+        Ok(self.room[..length].to_vec())
+    }
+}
+
+/// The bytes as they are, as a single literal: for those that hardly become shorter.
+pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
+    /// What says that the length of a literal less one follows in four bytes.
+    const FOUR_BYTES: u8 = 63 << 2;
+    const HEADER_MAX: usize = 10;
+    let mut page = Vec::with_capacity(HEADER_MAX + bytes.len());
+    let mut length = bytes.len() as u32;
+    while length >= 0x80 {
+        page.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    page.push(length as u8);
+    if let Some(last) = bytes.len().checked_sub(1) {
+        page.push(FOUR_BYTES);
+        page.extend_from_slice(&(last as u32).to_le_bytes());
+        page.extend_from_slice(bytes);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_read_back() {
+        let mut snappy = Snappy::default();
+        for length in [0, 1, 2, 60, 61, 127, 128, 300, 70_000, 1 << 20] {
+            let bytes: Vec<u8> = (0..length).map(|it: u32| (it % 251) as u8).collect();
+            let compressed = snappy.compress(&bytes).unwrap();
+            for page in [compressed, literal(&bytes)] {
+                let read = snap::raw::Decoder::new().decompress_vec(&page).unwrap();
+                assert_eq!(read, bytes, "{length}");
+            }
+        }
+    }
+}
