@@ -27,6 +27,21 @@ const fn octets() -> ([[u8; 4]; 256], [u8; 256]) {
     (texts, lengths)
 }
 
+/// An IPv4 address: its text, the first byte the lowest, with zeroes behind it; and its length.
+#[inline(always)]
+pub(crate) fn ipv4_text(address: [u8; 4]) -> (u128, usize) {
+    let (texts, lengths) = &OCTETS;
+    let mut text = 0;
+    let mut length = 0;
+    for octet in address.map(usize::from) {
+        text |= u128::from(u32::from_le_bytes(texts[octet])) << (8 * length);
+        length += usize::from(lengths[octet]);
+    }
+    // Without the last dot.
+    length -= 1;
+    (text & ((1 << (8 * length)) - 1), length)
+}
+
 impl Pen<'_> {
     /// Writes an octet in decimal.
     #[inline(always)]
@@ -159,7 +174,13 @@ mod tests {
     proptest! {
         #[test]
         fn ipv4_is_as_std_writes_it(address: [u8; 4]) {
-            prop_assert_eq!(ipv4(address), Ipv4Addr::from(address).to_string());
+            let expected = Ipv4Addr::from(address).to_string();
+            let (text, length) = ipv4_text(address);
+            let text = text.to_le_bytes();
+            let (kept, rest) = text.split_at(length);
+            prop_assert_eq!(kept, expected.as_bytes());
+            prop_assert!(rest.iter().all(|&byte| byte == 0));
+            prop_assert_eq!(ipv4(address), expected);
         }
 
         #[test]

@@ -93,6 +93,9 @@ impl ChunkWriter {
             Values::Double(values) => {
                 self.write_values(column, values.as_slice(), records, descriptor, sink)
             }
+            Values::Ipv4(addresses) => {
+                self.write_values(column, addresses, records, descriptor, sink)
+            }
             Values::Strings(strings) => {
                 self.write_values(column, strings, records, descriptor, sink)
             }

@@ -37,8 +37,14 @@ pub(super) enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Double(Vec<f64>),
+    Ipv4(Ipv4Addresses),
     Strings(Strings),
 }
+
+/// IPv4 addresses, which are strings in the file: their text is made when it is known which are
+/// distinct.
+#[derive(Debug, Default)]
+pub(super) struct Ipv4Addresses(pub(super) Vec<u32>);
 
 /// One string after the other.
 #[derive(Debug)]
@@ -109,7 +115,6 @@ impl Strings {
     #[inline(always)]
     fn push_value(&mut self, value: Value<'_>) {
         self.push(Pen::VALUE_BYTES_MAX, |pen| match value {
-            Value::Ipv4(address) => pen.ipv4(address),
             Value::Ipv6(address) => pen.ipv6(address),
             Value::Word(word) => pen.word(word),
             Value::CommunityId(id) => pen.slice(id.as_str().as_bytes()),
@@ -130,9 +135,8 @@ impl Column {
             Kind::Unsigned8 | Kind::Unsigned16 => Values::Int32(Vec::new()),
             Kind::Unsigned64 | Kind::DateTimeNanoseconds => Values::Int64(Vec::new()),
             Kind::Float64 => Values::Double(Vec::new()),
-            Kind::Ipv4Address | Kind::Ipv6Address | Kind::String => {
-                Values::Strings(Strings::default())
-            }
+            Kind::Ipv4Address => Values::Ipv4(Ipv4Addresses::default()),
+            Kind::Ipv6Address | Kind::String => Values::Strings(Strings::default()),
         };
         Self {
             values,
@@ -172,17 +176,28 @@ impl Column {
         value: impl Fn(&'a Record) -> Value<'a>,
     ) {
         // Unsigned numbers stand in the signed types as their bits; the logical type says so.
+        let all = self.present.is_none();
+        let int32 = |record| match value(record) {
+            Value::Small(small) => Some(small.into()),
+            Value::Unsigned(number) => Some(number as i32),
+            _ => None,
+        };
+        let int64 = |record| match value(record) {
+            Value::Unsigned(number) => Some(number as i64),
+            Value::Time(time_ns) => Some(time_ns),
+            _ => None,
+        };
         match &mut self.values {
-            Values::Int32(values) => take(values, records, among, |record| match value(record) {
-                Value::Small(small) => Some(small.into()),
-                Value::Unsigned(number) => Some(number as i32),
-                _ => None,
-            }),
-            Values::Int64(values) => take(values, records, among, |record| match value(record) {
-                Value::Unsigned(number) => Some(number as i64),
-                Value::Time(time_ns) => Some(time_ns),
-                _ => None,
-            }),
+            Values::Int32(values) if all => take_all(values, records, int32),
+            Values::Int64(values) if all => take_all(values, records, int64),
+            Values::Int32(values) => take(values, records, among, int32),
+            Values::Int64(values) => take(values, records, among, int64),
+            Values::Ipv4(Ipv4Addresses(values)) => {
+                take(values, records, among, |record| match value(record) {
+                    Value::Ipv4(address) => Some(u32::from_be_bytes(address)),
+                    _ => None,
+                });
+            }
             Values::Double(values) => take(values, records, among, |record| match value(record) {
                 Value::Float(value) if value.is_finite() => Some(value),
                 _ => None,
@@ -290,6 +305,7 @@ impl Column {
             Values::Int32(values) => values.clear(),
             Values::Int64(values) => values.clear(),
             Values::Double(values) => values.clear(),
+            Values::Ipv4(addresses) => addresses.0.clear(),
             Values::Strings(strings) => strings.clear(),
         }
         if let Some(present) = &mut self.present {
@@ -307,6 +323,23 @@ fn ask<'a, I>(items: &'a [I], among: &mut Among, mut has: impl FnMut(&'a I) -> b
         });
         among.note(number, items.len(), bits);
     }
+}
+
+/// Appends the values of `items`, which all have one.
+#[inline(always)]
+fn take_all<'a, I, T: Copy + Default>(
+    values: &mut Vec<T>,
+    items: &'a [I],
+    value: impl Fn(&'a I) -> Option<T>,
+) {
+    if values.capacity() == 0 {
+        values.reserve(ROOM);
+    }
+    values.extend(items.iter().map(|item| {
+        let value = value(item);
+        debug_assert!(value.is_some(), "a column that has all values lacks one");
+        value.unwrap_or_default()
+    }));
 }
 
 /// Appends the values of those of `items` that have one.

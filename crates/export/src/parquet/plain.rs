@@ -1,7 +1,8 @@
 //! Values as Parquet has them in pages and statistics ("PLAIN").
 
-use super::column::Strings;
+use super::column::{Ipv4Addresses, Strings};
 use super::numbering::Numbering;
+use crate::address_text::ipv4_text;
 use ::parquet::data_type::ByteArray;
 use ::parquet::file::statistics::{Statistics, ValueStatistics};
 use std::ops::Range;
@@ -116,6 +117,53 @@ impl Plain for [f64] {
             Some(nulls),
             false,
         )
+    }
+}
+
+impl Ipv4Addresses {
+    /// The text of one, the first byte the lowest, and its length.
+    #[inline(always)]
+    fn text(&self, at: usize) -> (u128, usize) {
+        ipv4_text(self.0[at].to_be_bytes())
+    }
+}
+
+impl Plain for Ipv4Addresses {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
+        numbering.whole_numbers(&self.0, range, u64::from)
+    }
+
+    fn bytes(&self, at: usize) -> usize {
+        size_of::<u32>() + self.text(at).1
+    }
+
+    fn append(&self, at: usize, page: &mut Vec<u8>) {
+        let (text, length) = self.text(at);
+        page.extend_from_slice(&(length as u32).to_le_bytes());
+        // A block of fixed size is copied without a call.
+        page.extend_from_slice(&text.to_le_bytes());
+        page.truncate(page.len() + length - size_of_val(&text));
+    }
+
+    fn statistics(
+        &self,
+        among: impl Iterator<Item = usize> + Clone,
+        nulls: u64,
+        _: bool,
+    ) -> Statistics {
+        // Texts are in the order of their bytes, the first the highest.
+        let texts = among.map(|at| self.text(at).0.swap_bytes());
+        let bound = |text: u128| {
+            let bytes = text.to_be_bytes();
+            let text = bytes.split(|&byte| byte == 0).next();
+            ByteArray::from(text.unwrap_or_default().to_vec())
+        };
+        let least = texts.clone().min().map(bound);
+        Statistics::new(least, texts.max().map(bound), None, Some(nulls), false)
     }
 }
 
