@@ -97,7 +97,7 @@ impl Default for ExportOptions {
         Self {
             community_id: false,
             community_id_seed: 0,
-            row_group_records: 128 * 1024,
+            row_group_records: 64 * 1024,
             file_records: 8 * 1024 * 1024,
             rotation: None,
             anonymised: false,

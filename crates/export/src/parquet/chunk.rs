@@ -2,9 +2,9 @@
 //! the footer says of them.
 //!
 //! The `parquet` crate has writers for this, but they take many times the instructions, since they
-//! must do for all types, nested ones too. Here a value that equals the one before it costs a
-//! comparison, whether a record has one is a bit, and the least and greatest are looked for among the
-//! distinct ones. Differences of times are still written by the crate.
+//! must do for all types, nested ones too. Here eight values that are alike are found so together,
+//! whether a record has one is a bit, and the least and greatest are looked for among the distinct
+//! ones. Differences of times are still written by the crate.
 
 use super::column::{Column, Packing, Values};
 use super::hybrid;

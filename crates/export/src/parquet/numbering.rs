@@ -52,10 +52,10 @@ impl Numbering {
         self.distinct.clear();
     }
 
-    /// Numbers the values at these places, which follow those before; false where that is not worth
-    /// it, since their hashes collide.
+    /// Numbers the values at these places, which follow those before, where `number` is the same for
+    /// no two of them; false where that is not worth it, since their hashes collide.
     #[inline(always)]
-    pub(super) fn whole_numbers<T: Copy + PartialEq>(
+    pub(super) fn whole_numbers<T: Copy>(
         &mut self,
         values: &[T],
         range: Range<usize>,
@@ -65,14 +65,15 @@ impl Numbering {
         let (groups, rest) = values.get(range).unwrap_or_default().as_chunks::<GROUP>();
         self.numbers.reserve(groups.len() * GROUP + rest.len());
         let mut find = |value: T, at| {
-            let is_it = |first: usize| values.get(first) == Some(&value);
-            self.distinct.whole_number(number(value), at, is_it)
+            let value = number(value);
+            let is_it = |first: usize| values.get(first).is_some_and(|&it| number(it) == value);
+            self.distinct.whole_number(value, at, is_it)
         };
         for group in groups {
-            let first = group[0];
-            let alike = group.iter().fold(true, |alike, it| alike & (*it == first));
-            let numbers = if alike {
-                [find(first, at); GROUP]
+            let first = number(group[0]);
+            let differs = group.iter().fold(0, |all, &it| all | (number(it) ^ first));
+            let numbers = if differs == 0 {
+                [find(group[0], at); GROUP]
             } else {
                 std::array::from_fn(|place| find(group[place], at + place))
             };
