@@ -4,6 +4,7 @@ mod among;
 mod chunk;
 mod column;
 mod columns;
+mod delta;
 mod dictionary;
 mod file;
 mod hybrid;

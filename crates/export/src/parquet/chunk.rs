@@ -4,9 +4,10 @@
 //! The `parquet` crate has writers for this, but they take many times the instructions, since they
 //! must do for all types, nested ones too. Here eight values that are alike are found so together,
 //! whether a record has one is a bit, and the least and greatest are looked for among the distinct
-//! ones. Differences of times are still written by the crate.
+//! ones.
 
 use super::column::{Column, Packing, Values};
+use super::delta::Differences;
 use super::hybrid;
 use super::numbering::Numbering;
 use super::plain::Plain;
@@ -14,11 +15,8 @@ use super::presence::Levels;
 use super::snappy::{self, Snappy};
 use ::parquet::basic::{Compression, Encoding, PageType};
 use ::parquet::column::page::{CompressedPage, Page, PageWriter};
-use ::parquet::column::writer::{get_column_writer, get_typed_column_writer};
-use ::parquet::data_type::Int64Type;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
-use ::parquet::file::properties::WriterPropertiesPtr;
 use ::parquet::file::statistics::Statistics;
 use ::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use ::parquet::schema::types::ColumnDescPtr;
@@ -72,17 +70,11 @@ impl ChunkWriter {
         column: &Column,
         records: usize,
         descriptor: &ColumnDescPtr,
-        properties: &WriterPropertiesPtr,
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
         match &column.values {
             Values::Int64(values) if column.packing == Packing::Delta => {
-                debug_assert!(column.present.is_none(), "all records have their times");
-                let pages = Box::new(SerializedPageWriter::new(sink));
-                let writer = get_column_writer(descriptor.clone(), properties.clone(), pages);
-                let mut writer = get_typed_column_writer::<Int64Type>(writer);
-                writer.write_batch(values, None, None)?;
-                Ok(writer.close()?.metadata)
+                self.write_values(column, &Differences(values), records, descriptor, sink)
             }
             Values::Int32(values) => {
                 self.write_values(column, values.as_slice(), records, descriptor, sink)
@@ -143,8 +135,10 @@ impl ChunkWriter {
         } else {
             values.statistics(0..values.count(), nulls, unsigned)
         };
+        let dictionary = numbered.then_some(dictionary);
         self.write_pages(
-            numbered.then_some(dictionary),
+            dictionary,
+            P::ENCODING,
             &parts,
             statistics,
             descriptor,
@@ -178,12 +172,14 @@ impl ChunkWriter {
     fn write_pages(
         &mut self,
         dictionary: Option<Range<usize>>,
+        plain: Encoding,
         parts: &[Part],
         statistics: Statistics,
         descriptor: &ColumnDescPtr,
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
-        let compressed = self.bytes.len() >= COMPRESSED;
+        // Differences are packed already.
+        let compressed = self.bytes.len() >= COMPRESSED && plain == Encoding::PLAIN;
         // The numbers of distinct values are packed already.
         let (values_form, pages_form) = match &dictionary {
             _ if !compressed => (Form::Plain, Form::Plain),
@@ -219,7 +215,7 @@ impl ChunkWriter {
                 });
                 Encoding::RLE_DICTIONARY
             }
-            None => Encoding::PLAIN,
+            None => plain,
         };
         for part in parts {
             let page = Page::DataPage {

@@ -8,14 +8,9 @@ use crate::ExportOptions;
 use crate::column::measure::{self, Measure, Run};
 use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, columns};
 use crate::time_text::TimeText;
-use ::parquet::basic::{
-    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical,
-};
+use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
-use ::parquet::file::properties::{
-    EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
-};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 use flow::analysis::{Chosen, describe};
 use flow::{FlowDefinition, RecordBatch, Schema};
@@ -37,8 +32,6 @@ pub(super) struct Columns {
     records: usize,
     writer: ChunkWriter,
     schema: SchemaDescPtr,
-    /// How the crate writes the columns that it writes.
-    properties: WriterPropertiesPtr,
     key_values: Vec<KeyValue>,
 }
 
@@ -73,16 +66,6 @@ impl Columns {
         let root = Type::group_type_builder("flow")
             .with_fields(types)
             .build()?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_writer_version(WriterVersion::PARQUET_1_0)
-            // A row group is what readers skip by these; indexes of pages would be longer than
-            // all other metadata.
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
-            .set_dictionary_enabled(false)
-            .set_encoding(Encoding::DELTA_BINARY_PACKED)
-            .build();
         let (names, of_flow): (Vec<_>, Vec<_>) = measures.into_iter().partition(Measure::is_name);
         let column = |measure: Measure| {
             let kind = measure.kind();
@@ -99,7 +82,6 @@ impl Columns {
             records: 0,
             writer: ChunkWriter::default(),
             schema: Arc::new(SchemaDescriptor::new(Arc::new(root))),
-            properties: Arc::new(properties),
             key_values: vec![
                 key_value("flowatch.schemaVersion", &SCHEMA_VERSION.to_string()),
                 key_value("flowatch.flow", flow_name(schema.flow)),
@@ -194,9 +176,7 @@ impl Columns {
             .chain(names.map(|(_, column)| column));
         let mut chunks = Vec::with_capacity(self.schema.num_columns());
         for (column, descriptor) in columns.zip(self.schema.columns()) {
-            let chunk =
-                self.writer
-                    .write(column, self.records, descriptor, &self.properties, sink)?;
+            let chunk = self.writer.write(column, self.records, descriptor, sink)?;
             chunks.push(chunk);
         }
         let bytes = chunks.iter().map(ColumnChunkMetaData::uncompressed_size);

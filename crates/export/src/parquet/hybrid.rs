@@ -23,7 +23,7 @@ pub(super) fn groups_header(groups: usize, page: &mut Vec<u8>) {
 }
 
 /// A number in groups of seven bits, the lowest first (ULEB128).
-fn varint(mut value: u64, page: &mut Vec<u8>) {
+pub(super) fn varint(mut value: u64, page: &mut Vec<u8>) {
     while value >= 0x80 {
         page.push(value as u8 | 0x80);
         value >>= 7;

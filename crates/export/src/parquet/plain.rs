@@ -3,12 +3,16 @@
 use super::column::{Ipv4Addresses, Strings};
 use super::numbering::Numbering;
 use crate::address_text::ipv4_text;
+use ::parquet::basic::Encoding;
 use ::parquet::data_type::ByteArray;
 use ::parquet::file::statistics::{Statistics, ValueStatistics};
 use std::ops::Range;
 
 /// Values of one type, by their places.
 pub(super) trait Plain {
+    /// How they stand in a page where they are not numbered.
+    const ENCODING: Encoding = Encoding::PLAIN;
+
     fn count(&self) -> usize;
 
     /// Numbers those in this range, which follows what was numbered before; false where that is not

@@ -1,0 +1,192 @@
+//! Numbers as differences from one to the next ("DELTA_BINARY_PACKED").
+
+use super::hybrid::varint;
+use super::numbering::Numbering;
+use super::plain::Plain;
+use ::parquet::basic::Encoding;
+use ::parquet::file::statistics::Statistics;
+use std::ops::Range;
+
+/// Numbers of which each is near the one before.
+pub(super) struct Differences<'a>(pub(super) &'a [i64]);
+
+/// Differences in a block, which has the least of them once.
+const BLOCK: usize = 128;
+
+/// Differences that are packed in one number of bits.
+const MINIBLOCK: usize = 32;
+
+const MINIBLOCKS: usize = BLOCK / MINIBLOCK;
+
+impl Plain for Differences<'_> {
+    const ENCODING: Encoding = Encoding::DELTA_BINARY_PACKED;
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
+        self.0.number(range, numbering)
+    }
+
+    fn bytes(&self, at: usize) -> usize {
+        self.0.bytes(at)
+    }
+
+    fn append(&self, at: usize, page: &mut Vec<u8>) {
+        self.0.append(at, page);
+    }
+
+    fn append_all(&self, range: Range<usize>, page: &mut Vec<u8>) {
+        write(&self.0[range], page);
+    }
+
+    fn statistics(
+        &self,
+        among: impl Iterator<Item = usize> + Clone,
+        nulls: u64,
+        unsigned: bool,
+    ) -> Statistics {
+        self.0.statistics(among, nulls, unsigned)
+    }
+}
+
+/// Appends numbers.
+fn write(numbers: &[i64], page: &mut Vec<u8>) {
+    let first = numbers.first().copied().unwrap_or_default();
+    varint(BLOCK as u64, page);
+    varint(MINIBLOCKS as u64, page);
+    varint(numbers.len() as u64, page);
+    varint(zigzag(first), page);
+    let behind = numbers.get(1..).unwrap_or_default();
+    let mut differences = [0; BLOCK];
+    for (before, these) in numbers.chunks(BLOCK).zip(behind.chunks(BLOCK)) {
+        let mut least = i64::MAX;
+        for ((difference, from), to) in differences.iter_mut().zip(before).zip(these) {
+            *difference = to.wrapping_sub(*from);
+            least = least.min(*difference);
+        }
+        // What stands behind the last is read by nobody.
+        for difference in &mut differences[these.len()..] {
+            *difference = least;
+        }
+        write_block(&differences, least, page);
+    }
+}
+
+fn write_block(differences: &[i64; BLOCK], least: i64, page: &mut Vec<u8>) {
+    varint(zigzag(least), page);
+    let above = differences.map(|difference| difference.wrapping_sub(least) as u64);
+    let (miniblocks, _) = above.as_chunks::<MINIBLOCK>();
+    let width = |miniblock: &[u64; MINIBLOCK]| {
+        let all = miniblock.iter().fold(0, |all, it| all | it);
+        u64::BITS - all.leading_zeros()
+    };
+    page.extend(miniblocks.iter().map(|miniblock| width(miniblock) as u8));
+    for miniblock in miniblocks {
+        pack(miniblock, width(miniblock), page);
+    }
+}
+
+/// Numbers in so many bits, the first the lowest.
+fn pack(numbers: &[u64; MINIBLOCK], width: u32, page: &mut Vec<u8>) {
+    // One more than the widest take.
+    let mut words = [0; MINIBLOCK + 1];
+    for (number, place) in numbers.iter().zip(0..) {
+        let bit: u32 = place * width;
+        let (word, shift) = (bit / u64::BITS, bit % u64::BITS);
+        if let Some([low, high]) = words.get_mut(word as usize..word as usize + 2) {
+            *low |= number << shift;
+            // Nothing goes over where nothing was shifted.
+            *high |= number >> 1 >> (u64::BITS - 1 - shift);
+        }
+    }
+    let bytes = words.map(u64::to_le_bytes);
+    let length = MINIBLOCK / 8 * width as usize;
+    page.extend_from_slice(&bytes.as_flattened()[..length]);
+}
+
+/// A number with its sign as the lowest bit.
+const fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::parquet::basic::Type as Physical;
+    use ::parquet::column::page::{Page, PageMetadata, PageReader};
+    use ::parquet::column::reader::ColumnReaderImpl;
+    use ::parquet::data_type::Int64Type;
+    use ::parquet::errors::ParquetError;
+    use ::parquet::schema::types::{ColumnDescriptor, ColumnPath, Type};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    /// A column of one page.
+    struct OnePage(Option<Page>);
+
+    impl Iterator for OnePage {
+        type Item = Result<Page, ParquetError>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            self.0.take().map(Ok)
+        }
+    }
+
+    impl PageReader for OnePage {
+        fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+            Ok(self.0.take())
+        }
+
+        fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+            Ok(None)
+        }
+
+        fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+            self.0 = None;
+            Ok(())
+        }
+    }
+
+    /// What the crate reads.
+    fn read(page: Vec<u8>, count: usize) -> Vec<i64> {
+        let column = Type::primitive_type_builder("column", Physical::INT64).build();
+        let descriptor = ColumnDescriptor::new(
+            Arc::new(column.unwrap()),
+            0,
+            0,
+            ColumnPath::new(vec!["column".to_owned()]),
+        );
+        let page = Page::DataPage {
+            buf: page.into(),
+            num_values: count as u32,
+            encoding: Encoding::DELTA_BINARY_PACKED,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        };
+        let pages = Box::new(OnePage(Some(page)));
+        let mut reader = ColumnReaderImpl::<Int64Type>::new(Arc::new(descriptor), pages);
+        let mut numbers = Vec::new();
+        reader
+            .read_records(count, None, None, &mut numbers)
+            .unwrap();
+        numbers
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_read_back(
+            numbers in prop_oneof![
+                prop::collection::vec(any::<i64>(), 1..300),
+                prop::collection::vec(-3i64..1000, 1..300),
+                prop::collection::vec(prop_oneof![Just(i64::MIN), Just(i64::MAX), Just(0)], 1..300),
+            ]
+        ) {
+            let mut page = Vec::new();
+            write(&numbers, &mut page);
+            prop_assert_eq!(read(page, numbers.len()), numbers);
+        }
+    }
+}
