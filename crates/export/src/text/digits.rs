@@ -1,0 +1,91 @@
+//! Decimal digits of whole numbers, looked up or divided side by side.
+
+/// 10^8: what fits eight digits is below it.
+pub(super) const EIGHT_DIGITS: u64 = 100_000_000;
+
+/// The character `0` in every byte.
+pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
+
+/// A number below 1000 in decimal.
+///
+/// Nine of ten numbers in a record are short: a look into eight kilobytes is their text.
+#[derive(Clone, Copy)]
+pub(super) struct Short {
+    /// Its digits, then a comma: the first stands in the lowest byte.
+    text: u32,
+    digits: u32,
+}
+
+impl Short {
+    pub(super) const COUNT: usize = 1000;
+
+    /// The bits of a number below that.
+    const MASK: u64 = 1023;
+
+    /// Bytes of its text, of which not all count.
+    pub(super) const BLOCK: usize = 4;
+
+    /// All of them, and behind them what no number asks for.
+    const ALL: [Self; Self::MASK as usize + 1] = {
+        let mut all = [Self { text: 0, digits: 0 }; Self::MASK as usize + 1];
+        let mut value = 0;
+        while value < Self::COUNT {
+            let number = value as u32;
+            let (hundreds, tens, ones) = (number / 100, number / 10 % 10, number % 10);
+            let text = hundreds | tens << 8 | ones << 16 | 0x2c30_3030;
+            let digits = 1 + (value >= 10) as u32 + (value >= 100) as u32;
+            all[value] = Self {
+                text: text >> (8 * (3 - digits)),
+                digits,
+            };
+            value += 1;
+        }
+        all
+    };
+
+    #[inline(always)]
+    pub(super) fn of(value: u64) -> Option<Self> {
+        (value < Self::COUNT as u64).then(|| Self::below_count(value))
+    }
+
+    /// That of a value below [`Short::COUNT`].
+    #[inline(always)]
+    pub(super) fn below_count(value: u64) -> Self {
+        static SHORT: [Short; Short::MASK as usize + 1] = Short::ALL;
+        SHORT[(value & Short::MASK) as usize]
+    }
+
+    /// Its digits, then a comma.
+    #[inline(always)]
+    pub(super) const fn text(self) -> [u8; Self::BLOCK] {
+        self.text.to_le_bytes()
+    }
+
+    /// Its digits, then `byte`.
+    #[inline(always)]
+    pub(super) const fn text_and(self, byte: u8) -> [u8; Self::BLOCK] {
+        let difference = (byte ^ b',') as u32;
+        (self.text ^ difference << (8 * self.digits)).to_le_bytes()
+    }
+
+    /// How many digits.
+    #[inline(always)]
+    pub(super) const fn digits(self) -> usize {
+        self.digits as usize
+    }
+}
+
+/// The eight decimal digits of `value`, which is below 10^8: the first in the lowest byte.
+///
+/// The halves, then quarters, then digits are divided side by side in one register; division is a
+/// multiplication by the reciprocal, exact for the range of each step.
+#[inline(always)]
+pub(crate) const fn eight_digits(value: u32) -> u64 {
+    let halves = (value / 10_000) as u64 | ((value % 10_000) as u64) << 32;
+    // x / 100 = x * 10486 >> 20 for x < 10^4 (and above).
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | (halves - 100 * hundreds) << 16;
+    // x / 10 = x * 103 >> 10 for x < 100 (and above).
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (quarters - 10 * tens) << 8
+}
