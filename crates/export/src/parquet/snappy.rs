@@ -1,5 +1,6 @@
 //! Pages as Snappy has them.
 
+use super::hybrid::varint;
 use ::parquet::errors::ParquetError;
 
 /// Compresses pages, with room that is used again.
@@ -38,12 +39,7 @@ pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
     const FOUR_BYTES: u8 = 63 << 2;
     const HEADER_MAX: usize = 10;
     let mut page = Vec::with_capacity(HEADER_MAX + bytes.len());
-    let mut length = bytes.len() as u32;
-    while length >= 0x80 {
-        page.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    page.push(length as u8);
+    varint(bytes.len() as u64, &mut page);
     if let Some(last) = bytes.len().checked_sub(1) {
         page.push(FOUR_BYTES);
         page.extend_from_slice(&(last as u32).to_le_bytes());
