@@ -9,6 +9,7 @@ mod ticker;
 
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
+use crate::own_time;
 use crate::signals;
 use crate::snap_lengths;
 use crate::standard_output;
@@ -274,7 +275,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         rate: rate.map(|rate| format!("({rate})")),
         intended_pps: rate.map(|rate| rate.packets_per_second(mean_length)),
         is_virtual: plan.options.time != Time::Wall,
-        cpu_seconds: hw::time::process_cpu().as_secs_f64(),
+        cpu_seconds: own_time::used().as_secs_f64(),
     };
     let text = match arguments.summary {
         SummaryArgument::None => None,

@@ -10,6 +10,7 @@ mod files;
 mod generate;
 mod interfaces;
 mod laboratory;
+mod own_time;
 mod plan;
 mod progress;
 mod reporter;
@@ -29,6 +30,7 @@ use clap::CommandFactory;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    own_time::begin();
     let result = match usage::arguments().command {
         Command::Watch(arguments) => match plan::Plan::new(*arguments) {
             Ok(plan) => return watch::run(plan),

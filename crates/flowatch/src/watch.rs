@@ -4,6 +4,7 @@
 use crate::arguments::SummaryArgument;
 use crate::collector::{Collected, Collector, CollectorOptions, Output, Watched};
 use crate::dpdk;
+use crate::own_time;
 use crate::plan::{Plan, Source};
 use crate::reporter::Reporter;
 use crate::signals;
@@ -343,7 +344,7 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -
         ));
     }
     snap_lengths::complain(&report.books.snap_lengths);
-    let cpu = hw::time::process_cpu();
+    let cpu = own_time::used();
     let text = match plan.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
