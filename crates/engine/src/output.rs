@@ -76,6 +76,8 @@ impl Records {
 }
 
 impl RecordSink for Records {
+    const COMPLETES: bool = true;
+
     fn take(&mut self, batch: &mut RecordBatch) {
         let fresh = self
             .empty
@@ -92,8 +94,7 @@ impl RecordSink for Records {
             })
         };
         if let Some((_, batch)) = failed {
-            self.lost
-                .fetch_add(batch.records.len() as u64, Ordering::Relaxed);
+            self.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
         }
     }
 }
@@ -128,7 +129,10 @@ impl Returned {
         patience: Duration,
     ) -> Result<Option<(usize, RecordBatch)>, RecvTimeoutError> {
         match self.full.recv_timeout(patience) {
-            Ok(batch) => Ok(Some(batch)),
+            Ok((worker, mut batch)) => {
+                batch.complete();
+                Ok(Some((worker, batch)))
+            }
             Err(RecvTimeoutError::Disconnected) => Ok(None),
             Err(RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout),
         }

@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod batch;
 pub mod clock;
+mod ended;
 pub mod entry;
 pub mod expiry;
 pub mod garbage;
@@ -18,6 +19,7 @@ pub mod view;
 pub use analysis::{Analysis, FIRST_PACKETS, Level};
 pub use batch::{BURST, Batch, InFrames, Kept, KeyMaker, Packet, Payloads, TableKey};
 pub use clock::PacketClock;
+pub use ended::EndedFlows;
 pub use expiry::Timeouts;
 pub use garbage::GarbageSchedule;
 pub use meter::{Meter, MeterCounters, MeterOptions, RecordSink};

@@ -6,10 +6,11 @@ pub use options::MeterOptions;
 
 use crate::analysis::Analyser;
 use crate::batch::{BURST, Batch, Kept, Payloads};
-use crate::entry::{Entry, FlowEntry};
+use crate::ended::{Opening, fill, has_intervals, mean_of, opening};
+use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::garbage::Garbage;
-use crate::record::{EndReason, Record, RecordBatch};
+use crate::record::{EndReason, FULL, Record, RecordBatch};
 use crate::statistic::{Statistic, Value};
 use crate::table::{
     Bucket, Combined, DoubleHash, LinkedList, MANY_FLOWS, NO_SLOT, NO_VALUE, Observed, Step, Table,
@@ -22,11 +23,13 @@ use hw::prefetch::{self, CacheLevel};
 use std::io;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
-use wire::FlowKey;
 
 /// Where records go: takes what a batch of records holds, and leaves it empty.
 pub trait RecordSink {
-    /// Takes the records out of `batch`.
+    /// Whether it [completes](RecordBatch::complete) batches itself, most often in another thread.
+    const COMPLETES: bool = false;
+
+    /// Takes the records out of `batch`, which is complete unless the sink completes it itself.
     fn take(&mut self, batch: &mut RecordBatch);
 }
 
@@ -59,74 +62,6 @@ pub struct MeterCounters {
     pub was_full: bool,
     /// Flows in the table now.
     pub flows: u64,
-}
-
-/// What is kept of a flow's first packet: its time; its ICMP type and code (16 bits), direction (1)
-/// and number (47). Its clock is in the entry.
-type Opening = [u64; 2];
-
-/// Where the number of the first packet is in the second word.
-const NUMBER: u32 = 17;
-
-/// Whether a flow has had gaps and inter-arrival times: its first packet has none.
-fn has_intervals(entry: &Entry) -> bool {
-    let [there, back] = entry.packets();
-    there + back > 1
-}
-
-/// The exact mean of what a flow's packets have shown of a value, in the unit of its statistics; NaN of
-/// nothing. That of gaps: the other packets between the first and the last of this one, shared among its
-/// gaps. Of times: from the first to the latest, which is their sum.
-fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
-    let [there, back] = entry.packets();
-    let packets = there + back;
-    let intervals = packets.saturating_sub(1);
-    let [start_ns, rest] = *opening;
-    let (sum, count) = match value {
-        Value::Size => (entry.bytes().iter().sum(), packets),
-        Value::InterArrivalTime => {
-            let passed_ns = entry.last_ns().wrapping_sub(start_ns.cast_signed());
-            (passed_ns.cast_unsigned(), intervals)
-        }
-        Value::Gap => {
-            let mask = u64::MAX >> NUMBER;
-            let passed = entry.last_number().wrapping_sub(rest >> NUMBER) & mask;
-            (passed.saturating_sub(intervals), intervals)
-        }
-    };
-    sum as f64 / count as f64
-}
-
-/// Puts what is known of the flow of `entry`, which is in `slot` or was the last there, into an empty
-/// record where it lies.
-#[inline(always)]
-fn fill(record: &mut Record, slot: u32, entry: &Entry, opening: &Opening, table: &dyn Table) {
-    let [start_ns, rest] = *opening;
-    let initiator = (rest >> 16 & 1) as usize;
-    let key = entry.key();
-    record.key = FlowKey::from_compact(if initiator == 1 {
-        FlowKey::compact_reversed(key)
-    } else {
-        key
-    });
-    if key & FlowKey::WIDE_MARK != 0 {
-        record.key = wide_key(slot, entry, initiator, table);
-    }
-    record.start_ns = start_ns.cast_signed();
-    record.end_ns = entry.last_ns().max(record.start_ns);
-    let (packets, bytes, tcp_flags) = (entry.packets(), entry.bytes(), entry.tcp_flags());
-    for direction in [0, 1] {
-        record.packets[direction ^ initiator] = packets[direction];
-        record.bytes[direction ^ initiator] = bytes[direction];
-        record.tcp_flags[direction ^ initiator] = tcp_flags[direction];
-    }
-    record.icmp_type_code = rest as u16;
-}
-
-#[cold]
-fn wide_key(slot: u32, entry: &Entry, initiator: usize, table: &dyn Table) -> FlowKey {
-    let key = table.key(slot, entry);
-    if initiator == 1 { key.reversed() } else { key }
 }
 
 /// The table, and a column of rows for each statistic: beside the entries where the table is ours and
@@ -357,11 +292,13 @@ impl Meter {
     }
 
     /// Hands all finished records on, without waiting for a full batch of them.
-    pub fn flush(&mut self, sink: &mut impl RecordSink) {
-        if !self.records.records.is_empty() {
+    pub fn flush<S: RecordSink>(&mut self, sink: &mut S) {
+        if !self.records.is_empty() {
+            if !S::COMPLETES {
+                self.records.complete();
+            }
             sink.take(&mut self.records);
             self.records.clear();
-            self.records.records.reserve(RECORDS);
         }
     }
 
@@ -443,39 +380,42 @@ impl Meter {
 
     /// Lets the flows go that must make room for those of the staged batch.
     fn make_room(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
-        self.table.make_room(batch, &mut self.leaving);
-        if self.leaving.is_empty() {
-            return;
+        let first = self.records.ended.len();
+        let mut leaving = std::mem::take(&mut self.leaving);
+        self.table
+            .make_room(batch, &mut leaving, &mut self.records.ended);
+        if !leaving.is_empty() {
+            self.counters.was_full = true;
+            let mut groups = leaving.chunks(TOGETHER);
+            let reasons = [EndReason::LackOfResources; TOGETHER];
+            let mut ahead = groups.next().unwrap_or_default();
+            self.approach(ahead.iter().copied());
+            while !ahead.is_empty() {
+                let group = ahead;
+                ahead = groups.next().unwrap_or_default();
+                self.approach(ahead.iter().copied());
+                self.tell_of(group, &reasons[..group.len()]);
+            }
+            debug_assert_eq!(self.records.ended.len(), first + leaving.len());
+            leaving.clear();
+            self.hand_over(sink);
         }
-        self.counters.was_full = true;
-        let leaving = std::mem::take(&mut self.leaving);
-        self.end_flows(
-            leaving.len(),
-            |at| leaving[at],
-            |_, _| EndReason::LackOfResources,
-            sink,
-        );
         self.leaving = leaving;
-        self.leaving.clear();
     }
 
+    /// Notes what is kept of the first packets of flows.
     fn open_flows(&mut self, batch: &Batch) {
-        for &at in &self.observed.opened {
-            let slot = self.observed.slots[usize::from(at)];
-            prefetch::read(&self.openings, slot as usize);
-        }
-        for at in self.observed.opened.drain(..) {
-            let packet = &batch.packets()[usize::from(at)];
-            let slot = self.observed.slots[usize::from(at)];
+        let slot = |at: u16| self.observed.slots[usize::from(at)];
+        let (packets, openings) = (batch.packets(), &mut self.openings[..]);
+        let opened = || self.observed.opened.iter().copied();
+        opened().for_each(|at| prefetch::read(openings, slot(at) as usize));
+        for at in opened() {
+            let (packet, slot) = (&packets[usize::from(at)], slot(at));
             let initiator = self.analyser.as_ref().and_then(|it| it.initiator(slot));
             let direction = initiator.unwrap_or(packet.direction);
-            self.openings[slot as usize] = [
-                packet.time_ns.cast_unsigned(),
-                u64::from(packet.icmp_type_code)
-                    | u64::from(direction & 1) << 16
-                    | packet.number << NUMBER,
-            ];
+            openings[slot as usize] = opening(packet, direction);
         }
+        self.observed.opened.clear();
     }
 
     /// Counts the packets from `start` on, and takes them into the statistics, as far as no flow ends
@@ -594,44 +534,57 @@ impl Meter {
         }
     }
 
-    /// Tells the records of flows that have ended, and clears what is kept of them, but for their
-    /// entries.
+    /// Tells of flows that have ended, and clears what is kept of them, but for their entries.
     fn tell(&mut self, slots: &[u32], reasons: &[EndReason]) {
+        self.table.tell(slots, &mut self.records.ended);
+        self.tell_of(slots, reasons);
+    }
+
+    /// The same of those whose entries the table has told.
+    fn tell_of(&mut self, slots: &[u32], reasons: &[EndReason]) {
+        let RecordBatch { ended, values, .. } = &mut self.records;
+        let first = ended.len();
+        let all = &self.openings[..];
+        ended
+            .openings
+            .extend(slots.iter().map(|&slot| all[slot as usize]));
+        ended.reasons.extend_from_slice(reasons);
+        let entries = &ended.entries[first..ended.reasons.len()];
         let mut recorded = [0; 2];
-        let RecordBatch {
-            records, values, ..
-        } = &mut self.records;
-        for (&slot, &reason) in slots.iter().zip(reasons) {
-            let entry = self.table.entry(slot);
-            let opening = &self.openings[slot as usize];
-            if self.gap_mean {
-                values.push(mean_of(Value::Gap, entry, opening));
-            }
-            let record = records.push_mut(Record::default());
-            fill(record, slot, entry, opening, &*self.table);
-            record.end_reason = reason;
-            self.counters.evicted += u64::from(reason == EndReason::LackOfResources);
+        for entry in entries {
             let ([there, back], [bytes_there, bytes_back]) = (entry.packets(), entry.bytes());
             recorded[0] += there + back;
             recorded[1] += bytes_there + bytes_back;
-            let has_intervals = has_intervals(entry);
-            for (value, statistic) in &mut self.statistics {
-                if has_intervals || *value == Value::Size {
-                    let mean = mean_of(*value, entry, opening);
-                    statistic.summarise(slot, mean, values);
-                    statistic.clear(slot);
-                } else {
-                    // What is nowhere has nothing either: the memory of the slot was never touched.
-                    statistic.summarise(NO_SLOT, f64::NAN, values);
-                }
-            }
-            if let Some(analyser) = &mut self.analyser {
-                analyser.leave(slot, entry.last_clock_ms());
-            }
         }
-        self.counters.records += slots.len() as u64;
         for (sum, more) in self.counters.recorded.iter_mut().zip(recorded) {
             *sum += more;
+        }
+        let evicted = |reason: &&EndReason| **reason == EndReason::LackOfResources;
+        self.counters.evicted += reasons.iter().filter(evicted).count() as u64;
+        self.counters.records += slots.len() as u64;
+        if self.gap_mean || !self.statistics.is_empty() {
+            let flows = slots.iter().zip(entries).zip(&ended.openings[first..]);
+            for ((&slot, entry), opening) in flows {
+                if self.gap_mean {
+                    values.push(mean_of(Value::Gap, entry, opening));
+                }
+                let has_intervals = has_intervals(entry);
+                for (value, statistic) in &mut self.statistics {
+                    if has_intervals || *value == Value::Size {
+                        let mean = mean_of(*value, entry, opening);
+                        statistic.summarise(slot, mean, values);
+                        statistic.clear(slot);
+                    } else {
+                        // What is nowhere has nothing either: the memory of the slot was never touched.
+                        statistic.summarise(NO_SLOT, f64::NAN, values);
+                    }
+                }
+            }
+        }
+        if let Some(analyser) = &mut self.analyser {
+            for (&slot, entry) in slots.iter().zip(entries) {
+                analyser.leave(slot, entry.last_clock_ms());
+            }
         }
     }
 
@@ -639,16 +592,17 @@ impl Meter {
     /// batch of them on.
     fn hand_over(&mut self, sink: &mut impl RecordSink) {
         if let Some(analyser) = &mut self.analyser {
+            self.records.complete();
             let RecordBatch {
                 records, analyses, ..
             } = &mut self.records;
             if analyses.is_empty() {
                 // An analysis is long: none is to be moved while the batch fills.
-                analyses.reserve_exact(RECORDS + BURST);
+                analyses.reserve_exact(FULL);
             }
             analyser.tell_left(records, analyses);
         }
-        if self.records.records.len() >= RECORDS {
+        if self.records.len() >= RECORDS {
             self.flush(sink);
         }
     }
@@ -667,7 +621,7 @@ impl Meter {
             if view.wants(there + back) {
                 let opening = &self.openings[slot as usize];
                 let mut record = Record::default();
-                fill(&mut record, slot, entry, opening, &*self.table);
+                fill(&mut record, entry, opening, || self.table.key(slot, entry));
                 view.insert(there + back, record);
             }
             values.clear();

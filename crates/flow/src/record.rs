@@ -2,7 +2,9 @@
 
 use crate::analysis::{Analysis, Level};
 use crate::batch::BURST;
+use crate::ended::EndedFlows;
 use crate::meter::RECORDS;
+use hw::tags::TAGS;
 use std::iter;
 use wire::FlowKey;
 
@@ -127,6 +129,9 @@ pub struct Schema {
 pub struct RecordBatch {
     /// The records, in the order in which their flows ended.
     pub records: Vec<Record>,
+    /// Flows that ended after them, and are no records before the batch is
+    /// [complete](RecordBatch::complete).
+    pub ended: EndedFlows,
     /// For each record, one value for each of [`Schema::statistics`]: row after row. NaN where
     /// there is none (the inter-arrival time of a flow of one packet).
     pub values: Vec<f64>,
@@ -134,14 +139,18 @@ pub struct RecordBatch {
     pub analyses: Vec<Analysis>,
 }
 
+/// The most flows in a batch: who is handed on when there are [`RECORDS`] has those besides that one
+/// burst ends, or that leave for it, by whole buckets.
+pub(crate) const FULL: usize = RECORDS + BURST + TAGS;
+
 impl RecordBatch {
     /// An empty batch that has the memory of a full one, taken from the machine.
     #[must_use]
     pub fn populated(schema: &Schema) -> Self {
-        const FULL: usize = RECORDS + BURST;
         let analysed = schema.analysis.map_or(0, |_| FULL);
         let mut batch = Self {
             records: vec![Record::default(); FULL],
+            ended: EndedFlows::populated(FULL),
             values: vec![f64::NAN; FULL * schema.statistics.len()],
             analyses: iter::repeat_with(Analysis::default)
                 .take(analysed)
@@ -151,9 +160,28 @@ impl RecordBatch {
         batch
     }
 
+    /// Makes records of all flows that have ended. (Not on the packet path, unless an analysis needs them
+    /// there.)
+    pub fn complete(&mut self) {
+        self.ended.complete(&mut self.records);
+    }
+
+    /// How many flows it is of, records or not yet.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.records.len() + self.ended.len()
+    }
+
+    /// Whether it is of none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Takes all records out.
     pub fn clear(&mut self) {
         self.records.clear();
+        self.ended.clear();
         self.values.clear();
         self.analyses.clear();
     }
@@ -172,7 +200,7 @@ mod tests {
         let mut batch = RecordBatch::populated(&schema);
         assert!(batch.records.is_empty() && batch.values.is_empty() && batch.analyses.is_empty());
         let places = (batch.records.as_ptr(), batch.analyses.as_ptr());
-        for _ in 0..RECORDS + BURST - 1 {
+        for _ in 0..FULL - 1 {
             batch.records.push(Record::default());
             batch.analyses.push(Analysis::default());
         }

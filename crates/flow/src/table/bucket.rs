@@ -25,6 +25,7 @@ use super::hand::Hand;
 use super::staged::Staged;
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys};
 use crate::batch::{Batch, Packet};
+use crate::ended::EndedFlows;
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::hash::FlowHash;
@@ -46,9 +47,6 @@ const SENT_ON: usize = TAGS;
 
 /// A flow lives at most this many buckets from its own.
 const PROBES: u32 = 8;
-
-/// Buckets ahead of the hand whose flows are asked for.
-const HAND_AHEAD: u32 = 4;
 
 /// Buckets ahead of the sweep whose flows are asked for.
 const SWEEP_AHEAD: u32 = 8;
@@ -182,26 +180,10 @@ impl Table for Bucket {
             .begin(batch.hashes(), self.flows, self.buckets, &self.tags);
     }
 
-    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
-        if self.flows + self.staged.packets() <= self.flows_max {
-            return;
-        }
-        let beginning = self.staged.beginning(&self.tags);
-        let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
-        let mut excess = (self.flows + beginning).saturating_sub(self.flows_max);
-        // One round at most: who is named leaves only when this is over.
-        let buckets = self.buckets_in_use();
-        for _ in 0..buckets {
-            if excess == 0 {
-                break;
-            }
-            let bucket = self.hand.pass(buckets);
-            let taken = self.taken(bucket);
-            let lanes = self.hand.leaving(bucket, taken, clock_ms, &self.entries);
-            leaving.extend(Lanes(lanes).map(|lane| bucket * LANES + lane));
-            excess = excess.saturating_sub(lanes.count_ones() as usize);
-            let ahead = self.hand.ahead(HAND_AHEAD, buckets);
-            self.prefetch_lanes(ahead, self.hand.looked_at(ahead, self.taken(ahead)));
+    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
+        if self.flows + self.staged.packets() > self.flows_max {
+            let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
+            self.move_hand(clock_ms, leaving, ended);
         }
     }
 
@@ -241,19 +223,19 @@ impl Table for Bucket {
         &self.entries[slot as usize]
     }
 
+    fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
+        self.wide
+            .tell(slots, |slot| &self.entries[slot as usize], ended);
+    }
+
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
         self.wide.flow_key(slot, entry)
     }
 
     fn remove(&mut self, slots: &[u32]) {
-        for &slot in slots {
-            // A flow that lives outside its own bucket was sent on by every bucket in between: the
-            // one before the slot's tells without a hash that it is at home.
-            let bucket = slot / LANES;
-            if self.tags[self.before(bucket) as usize].0[SENT_ON] != 0 {
-                self.call_back_of(self.entries[slot as usize].key(), bucket);
-            }
-            self.free_lane(slot);
+        for slot in slots {
+            self.call_back_from(slot / LANES, &[*slot]);
+            self.free_lane(*slot);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which flows of a full bucket table make room: a hand goes from bucket to bucket, as in the CLOCK
 //! algorithm (Corbató 1968). A flow leaves if it was there when the hand came last and was not seen
-//! since; where no flow of the bucket is so old, the less recently seen half of them leaves. A flow that
-//! has begun since the hand's last visit stays, without a look at its entry: in a flood that is every
-//! second one.
+//! since; where no flow of the bucket is so old, the less recently seen half of them leaves. A flow in a
+//! place that was free then has begun since, and stays, without a look at its entry: in a flood that is
+//! every second one.
 
 use super::bucket::{LANES, Lanes};
 use crate::entry::{Entry, FlowEntry};
@@ -10,8 +10,8 @@ use hw::lines::Lines;
 use hw::memory::HugeSlice;
 use std::io;
 
-/// What is known of a bucket since the hand was there: a bit for each lane in which a flow has begun,
-/// and the meter's clock then, in ms; 0 if it never was.
+/// What is known of a bucket since the hand was there: a bit for each lane in which it left a flow, and
+/// the meter's clock then, in ms; 0 if it never was.
 type Visit = [u32; 2];
 
 /// The hand, and what it left behind.
@@ -19,8 +19,6 @@ pub(super) struct Hand {
     /// The bucket whose turn it is.
     bucket: u32,
     visits: HugeSlice<Visit>,
-    /// Whether the hand has ever moved: until then nobody needs to know which flows begin.
-    has_moved: bool,
 }
 
 impl Hand {
@@ -32,7 +30,6 @@ impl Hand {
         Ok(Self {
             bucket: 0,
             visits: HugeSlice::try_zeroed(buckets)?,
-            has_moved: false,
         })
     }
 
@@ -46,17 +43,8 @@ impl Hand {
         self.visits.populate();
     }
 
-    /// Notes that a flow begins in a lane.
-    #[inline(always)]
-    pub(super) fn note_begun(&mut self, bucket: u32, lane: u32) {
-        if self.has_moved {
-            self.visits[bucket as usize][0] |= 1 << lane;
-        }
-    }
-
     /// The bucket whose turn it is; the turn passes on to the next of so many.
     pub(super) fn pass(&mut self, buckets: u32) -> u32 {
-        self.has_moved = true;
         let bucket = self.bucket % buckets;
         self.bucket = (bucket + 1) % buckets;
         bucket
@@ -71,7 +59,7 @@ impl Hand {
     /// have begun since the last visit, all.
     #[inline(always)]
     pub(super) fn looked_at(&self, bucket: u32, taken: u32) -> u32 {
-        match taken & !self.visits[bucket as usize][0] {
+        match taken & self.visits[bucket as usize][0] {
             0 => taken,
             stayed => stayed,
         }
@@ -87,23 +75,24 @@ impl Hand {
         entries: &Lines<Entry>,
     ) -> u32 {
         let lanes = self.looked_at(bucket, taken);
-        let visit = &mut self.visits[bucket as usize];
-        let [begun, visited_ms] = std::mem::replace(visit, [0, clock_ms.max(1)]);
+        let [stayed, visited_ms] = self.visits[bucket as usize];
         let age_ms = |lane: u32| {
             let entry = &entries[(bucket * LANES + lane) as usize];
             clock_ms.wrapping_sub(entry.last_clock_ms())
         };
-        if visited_ms != 0 && lanes & begun == 0 {
+        let mut old = 0;
+        if visited_ms != 0 && lanes & stayed != 0 {
             let since_ms = clock_ms.wrapping_sub(visited_ms);
             // A bit for each lane: which flows are old is nothing that a processor could guess.
-            let old = Lanes(lanes).fold(0, |old, lane| {
+            old = Lanes(lanes).fold(0, |old, lane| {
                 old | u32::from(age_ms(lane) >= since_ms) << lane
             });
-            if old != 0 {
-                return old;
-            }
         }
-        older_half(lanes, age_ms)
+        if old == 0 {
+            old = older_half(lanes, age_ms);
+        }
+        self.visits[bucket as usize] = [taken & !old, clock_ms.max(1)];
+        old
     }
 }
 
@@ -144,7 +133,7 @@ mod tests {
         let entries = entries(&[90, 10, 80, 20, 70]);
         assert_eq!(hand.leaving(0, 0b11111, 100, &entries), 0b01010);
         // As many as are asked for of flows of one age: half.
-        let entries = self::entries(&[7; 5]);
+        let (mut hand, entries) = (Hand::new(2).unwrap(), self::entries(&[7; 5]));
         assert_eq!(hand.leaving(0, 0b11111, 7, &entries).count_ones(), 3);
         assert_eq!(hand.leaving(1, 0, 7, &entries), 0);
     }
@@ -157,12 +146,13 @@ mod tests {
             [hand.ahead(0, 2), hand.ahead(4, 2), hand.ahead(5, 2)],
             [1, 1, 0]
         );
-        hand.leaving(0, 1, 50, &entries(&[50]));
-        hand.note_begun(0, 3);
-        // The first was seen at the visit and not since; the second after it.
+        // Three of them leave, one of five lanes was free.
+        let before = entries(&[50, 50, 20, 0, 50, 10, 15]);
+        assert_eq!(hand.leaving(0, 0b111_0111, 50, &before), 0b110_0100);
+        // The first was seen at the visit and not since; the second after it, as the last.
         let entries = entries(&[50, 51, 20, 40, 90]);
-        assert_eq!(hand.looked_at(0, 0b11111), 0b10111);
-        assert_eq!(hand.leaving(0, 0b11111, 100, &entries), 0b00101);
+        assert_eq!(hand.looked_at(0, 0b11111), 0b10011);
+        assert_eq!(hand.leaving(0, 0b11111, 100, &entries), 0b00001);
         // None has begun since then.
         assert_eq!(hand.leaving(0, 0b11010, 200, &entries), 0b11010);
     }
@@ -171,19 +161,23 @@ mod tests {
     fn a_bucket_lets_flows_go_where_all_were_seen_and_where_all_have_begun() {
         let mut hand = Hand::new(2).unwrap();
         hand.pass(2);
-        hand.leaving(0, 1, 50, &entries(&[50]));
+        let before = entries(&[50, 50, 50, 50, 1, 1, 1, 1]);
+        assert_eq!(hand.leaving(0, 0b1111_1111, 50, &before), 0b1111_0000);
         let entries = entries(&[60, 70, 80, 90]);
         assert_eq!(hand.leaving(0, 0b1111, 100, &entries), 0b0011);
-        (0..4).for_each(|lane| hand.note_begun(0, lane));
-        assert_eq!(hand.looked_at(0, 0b1111), 0b1111);
-        assert_eq!(hand.leaving(0, 0b1111, 200, &entries), 0b0011);
+        assert_eq!(hand.looked_at(0, 0b0011), 0b0011);
+        assert_eq!(hand.leaving(0, 0b0011, 200, &entries), 0b0001);
     }
 
     #[test]
     fn a_clock_that_wraps_changes_nothing() {
         let mut hand = Hand::new(2).unwrap();
         hand.pass(2);
-        hand.leaving(0, 1, u32::MAX - 10, &entries(&[0]));
+        let before = entries(&[u32::MAX - 20, u32::MAX - 12, u32::MAX - 11, 0, 0, 0]);
+        assert_eq!(
+            hand.leaving(0, 0b11_1111, u32::MAX - 10, &before),
+            0b11_1000
+        );
         let entries = entries(&[u32::MAX - 20, u32::MAX - 5, 3]);
         assert_eq!(hand.leaving(0, 0b111, 5, &entries), 0b001);
     }

@@ -17,6 +17,7 @@ pub use linked_list::LinkedList;
 pub(crate) use staged::MANY_FLOWS;
 
 use crate::batch::{BURST, Batch, Packet};
+use crate::ended::EndedFlows;
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -105,10 +106,10 @@ pub trait Table: Send {
     /// Asks for what tells where the flows of the batch are.
     fn stage(&mut self, batch: &Batch);
 
-    /// Appends the slots of flows that leave so that the staged batch finds room, where the table
-    /// is full: all at once, while nothing waits for any of them. No slot is named twice.
-    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>) {
-        let _ = (batch, leaving);
+    /// Takes flows out so that the staged batch finds room, where the table is full: all at once, while
+    /// nothing waits for any of them. Their slots are appended, and what the table knows of them.
+    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
+        let _ = (batch, leaving, ended);
     }
 
     /// Counts these packets of the staged batch, in their order, as far as no flow ends before one.
@@ -138,6 +139,9 @@ pub trait Table: Send {
 
     /// The whole key of the flow of `entry`, which is in `slot`.
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey;
+
+    /// Appends what the table knows of the flows in these slots: entries, and keys that are wide.
+    fn tell(&self, slots: &[u32], ended: &mut EndedFlows);
 
     /// Takes the flows in these slots out, and frees the slots.
     fn remove(&mut self, slots: &[u32]);
@@ -336,6 +340,18 @@ impl WideKeys {
         batch
             .wide_key(packet)
             .is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
+    }
+
+    /// Appends the entries of the flows in these slots, and their keys where they are wide.
+    #[inline(always)]
+    fn tell<'e>(&self, slots: &[u32], entry: impl Fn(u32) -> &'e Entry, ended: &mut EndedFlows) {
+        let first = ended.entries.len();
+        ended.entries.extend(slots.iter().map(|&slot| *entry(slot)));
+        for (&slot, entry) in slots.iter().zip(&ended.entries[first..]) {
+            if entry.key() & FlowKey::WIDE_MARK != 0 {
+                ended.wide_keys.push(self.flow_key(slot, entry));
+            }
+        }
     }
 
     fn flow_key(&self, slot: u32, entry: &Entry) -> FlowKey {

@@ -4,6 +4,7 @@
 
 use super::{Observed, Step, Wanted, WideKeys, count, open};
 use crate::batch::{Batch, Packet};
+use crate::ended::EndedFlows;
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -119,6 +120,11 @@ impl Nodes {
         self.wide.flow_key(slot, entry)
     }
 
+    pub(super) fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
+        let entry = |slot| &self.entries[slot as usize];
+        self.wide.tell(slots, entry, ended);
+    }
+
     pub(super) fn remove(&mut self, slots: &[u32]) {
         self.flows -= slots.len();
         for &slot in slots {
@@ -170,6 +176,10 @@ macro_rules! node_table {
 
         fn entry(&self, slot: u32) -> &Entry {
             &self.nodes.entries[slot as usize]
+        }
+
+        fn tell(&self, slots: &[u32], ended: &mut $crate::ended::EndedFlows) {
+            self.nodes.tell(slots, ended);
         }
 
         fn key(&self, slot: u32, entry: &Entry) -> FlowKey {

@@ -93,6 +93,12 @@ impl Staged {
         self.tags[at]
     }
 
+    /// The buckets and tags of packets.
+    #[inline(always)]
+    pub(super) fn homes(&self, packets: Range<usize>) -> (&[u32], &[u16]) {
+        (&self.buckets[packets.clone()], &self.tags[packets])
+    }
+
     /// Where it most likely is, once it was located.
     #[inline(always)]
     pub(super) fn slot(&self, at: usize) -> u32 {

@@ -1,13 +1,14 @@
 //! Counting the packets of a staged batch in their flows, step by step.
 
-use super::Bucket;
+use super::{Bucket, LANES, SENT_ON};
 use crate::batch::{BURST, Batch, Packet};
 use crate::entry::FlowEntry;
 use crate::expiry::{Expiry, Watch};
 use crate::record::EndReason;
 use crate::table::staged;
-use crate::table::{Observed, Step, count, open, silence_ns};
+use crate::table::{NO_VALUE, Observed, Step, count, open, silence_ns};
 use hw::prefetch::CacheLevel;
+use hw::tags;
 use std::ops::Range;
 use wire::FlowKey;
 
@@ -88,8 +89,19 @@ impl Bucket {
                 watch,
                 observed,
             );
-            // Where one flow begins, others often do; so it is with keys that are wide.
-            let mut stays = true;
+            let begun = self.begin_likely::<GAPS, INTER_ARRIVAL>(
+                &keys[at..],
+                &packets[at..],
+                at,
+                expiry,
+                observed,
+            );
+            at += begun;
+            if at >= end {
+                return Step::Done;
+            }
+            // Where one key is wide, others often are.
+            let mut stays = begun == 0;
             while stays {
                 if at >= end {
                     return Step::Done;
@@ -101,6 +113,7 @@ impl Bucket {
                         self.wide.set(slot, batch, packet);
                         let entry = &mut self.entries[slot as usize];
                         open(entry, key, packet, at, slot, expiry, observed);
+                        stays = key & FlowKey::WIDE_MARK != 0;
                         at += 1;
                         continue;
                     }
@@ -126,7 +139,7 @@ impl Bucket {
         if self.holds(likely, key, batch, packet) {
             return Place::Held(likely);
         }
-        if let Some(slot) = self.fresh_slot(home, tag, likely) {
+        if let Some(slot) = self.fresh_slot(home, tag) {
             return Place::Free(slot);
         }
         if let Some(slot) = self.find(batch, at) {
@@ -180,6 +193,54 @@ impl Bucket {
             }
             entry.count_near::<NUMBERS>(packet);
         }
+        count
+    }
+
+    /// Begins flows with packets, those of the batch from `at` on, as long as each certainly begins one,
+    /// in the slot where that most likely is, and there is room; how many.
+    #[inline(always)]
+    fn begin_likely<const GAPS: bool, const INTER_ARRIVAL: bool>(
+        &mut self,
+        keys: &[u128],
+        packets: &[Packet],
+        at: usize,
+        expiry: &Expiry,
+        observed: &mut Observed,
+    ) -> usize {
+        let room = self.flows_max.saturating_sub(self.flows);
+        let places = at..at + keys.len().min(packets.len()).min(room);
+        let (homes, tags) = self.staged.homes(places.clone());
+        let slots = &observed.slots[places];
+        let staged = keys.iter().zip(packets).zip(slots).zip(homes).zip(tags);
+        let (lines, mut entries) = (&mut self.tags, self.entries.view());
+        let mut count = 0;
+        for ((((&key, packet), &slot), &home), &tag) in staged {
+            let (Some(line), Some(entry)) =
+                (lines.get_mut(home as usize), entries.get_mut(slot as usize))
+            else {
+                break;
+            };
+            let lane = slot % LANES;
+            if line.0[lane as usize] != 0
+                || lane == SENT_ON as u32
+                || line.0[SENT_ON] != 0
+                || key & FlowKey::WIDE_MARK != 0
+                || tags::matches(line, tag) != 0
+            {
+                break;
+            }
+            line.0[lane as usize] = tag;
+            entry.open(key, packet, expiry.active_tick(packet.clock_ms));
+            if GAPS {
+                observed.gaps[at + count] = NO_VALUE;
+            }
+            if INTER_ARRIVAL {
+                observed.inter_arrival_ns[at + count] = NO_VALUE;
+            }
+            count += 1;
+        }
+        self.flows += count;
+        observed.opened.extend((at..at + count).map(|at| at as u16));
         count
     }
 }

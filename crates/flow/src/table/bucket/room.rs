@@ -1,6 +1,7 @@
 //! Room for a flow that begins: a free slot near its bucket, or a flow that leaves one.
 
 use super::{Bucket, LANES, Lanes, PROBES, SENT_ON};
+use crate::ended::EndedFlows;
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -9,25 +10,67 @@ use hw::tags;
 /// Flows among which the least recently seen makes room.
 const DRAWN: u32 = 4;
 
+/// Buckets ahead of the hand whose flows are asked for.
+const HAND_AHEAD: u32 = 4;
+
 impl Bucket {
     /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
-    /// of its bucket was sent on, and there is room; most often where it was `likely` to be.
+    /// of its bucket was sent on, and there is room.
     #[inline(always)]
-    pub(super) fn fresh_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
+    pub(super) fn fresh_slot(&mut self, home: u32, tag: u16) -> Option<u32> {
         let line = &mut self.tags[home as usize];
         if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
             return None;
         }
-        let likely = (likely % LANES) as usize;
-        let lane = if line.0[likely] == 0 && likely != SENT_ON {
-            likely
-        } else {
-            tags::free_lane(line, tag)? as usize
-        };
-        line.0[lane] = tag;
-        self.hand.note_begun(home, lane as u32);
+        let lane = tags::free_lane(line, tag)?;
+        line.0[lane as usize] = tag;
         self.flows += 1;
-        Some(home * LANES + lane as u32)
+        Some(home * LANES + lane)
+    }
+
+    /// Takes flows out, those of one bucket after the other, until as many flows as most likely begin
+    /// within the staged burst find room.
+    pub(super) fn move_hand(
+        &mut self,
+        clock_ms: u32,
+        leaving: &mut Vec<u32>,
+        ended: &mut EndedFlows,
+    ) {
+        let beginning = self.staged.beginning(&self.tags);
+        let buckets = self.buckets_in_use();
+        // One round at most, should nobody leave.
+        for _ in 0..buckets {
+            if self.flows + beginning <= self.flows_max {
+                break;
+            }
+            let bucket = self.hand.pass(buckets);
+            let taken = self.taken(bucket);
+            let lanes = self.hand.leaving(bucket, taken, clock_ms, &self.entries);
+            self.let_go(bucket, lanes, leaving, ended);
+            let ahead = self.hand.ahead(HAND_AHEAD, buckets);
+            self.prefetch_lanes(ahead, self.hand.looked_at(ahead, self.taken(ahead)));
+        }
+    }
+
+    /// Takes the flows in these lanes of a bucket out.
+    #[inline(always)]
+    fn let_go(&mut self, bucket: u32, lanes: u32, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
+        let mut slots = [0; LANES as usize];
+        let places = slots.iter_mut().zip(Lanes(lanes));
+        let count = places
+            .map(|(slot, lane)| *slot = bucket * LANES + lane)
+            .count();
+        let slots = &slots[..count];
+        leaving.extend_from_slice(slots);
+        let entry = |slot: u32| &self.entries[slot as usize];
+        self.wide.tell(slots, entry, ended);
+        self.call_back_from(bucket, slots);
+        let line = &mut self.tags[bucket as usize];
+        for &slot in slots {
+            line.0[(slot % LANES) as usize] = 0;
+            self.entries[slot as usize].close();
+        }
+        self.flows -= count;
     }
 
     /// Takes a free slot for a new flow of bucket `home`, or tells which flow makes room, and why.
@@ -73,7 +116,6 @@ impl Bucket {
         for probe in 0..PROBES {
             if let Some(lane) = tags::free_lane(&self.tags[bucket as usize], tag) {
                 self.tags[bucket as usize].0[lane as usize] = tag;
-                self.hand.note_begun(bucket, lane);
                 self.flows += 1;
                 if probe > 0 {
                     self.send_on(home, bucket);
@@ -103,9 +145,21 @@ impl Bucket {
         }
     }
 
+    /// The same of flows in these slots of `bucket`, whose own bucket may be another. (A flow that lives
+    /// outside its own was sent on by every bucket in between: the one before tells without a hash that
+    /// all are at home.)
+    #[inline(always)]
+    pub(super) fn call_back_from(&mut self, bucket: u32, slots: &[u32]) {
+        if self.tags[self.before(bucket) as usize].0[SENT_ON] != 0 {
+            for &slot in slots {
+                self.call_back_of(self.entries[slot as usize].key(), bucket);
+            }
+        }
+    }
+
     /// The same of a flow whose bucket has to be told by its key.
     #[cold]
-    pub(super) fn call_back_of(&mut self, key: u128, bucket: u32) {
+    fn call_back_of(&mut self, key: u128, bucket: u32) {
         let home = self.bucket_of(self.hash.hash_one(key));
         self.call_back(home, bucket);
     }
