@@ -24,6 +24,11 @@ pub(crate) fn opening(packet: &Packet, direction: u8) -> Opening {
     ]
 }
 
+/// Corrects the direction of the first packet.
+pub(crate) fn set_direction(opening: &mut Opening, direction: u8) {
+    opening[1] = opening[1] & !(1 << 16) | u64::from(direction & 1) << 16;
+}
+
 /// Whether a flow has had gaps and inter-arrival times: its first packet has none.
 #[inline]
 pub(crate) fn has_intervals(entry: &Entry) -> bool {
@@ -109,6 +114,13 @@ impl EndedFlows {
         };
         ended.clear();
         ended
+    }
+
+    /// Takes memory for so many more, unless it is there.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.entries.reserve(count);
+        self.openings.reserve(count);
+        self.reasons.reserve(count);
     }
 
     /// How many there are.

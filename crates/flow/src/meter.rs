@@ -6,7 +6,7 @@ pub use options::MeterOptions;
 
 use crate::analysis::Analyser;
 use crate::batch::{BURST, Batch, Kept, Payloads};
-use crate::ended::{Opening, fill, has_intervals, mean_of, opening};
+use crate::ended::{self, fill, has_intervals, mean_of};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::garbage::Garbage;
@@ -18,8 +18,7 @@ use crate::table::{
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::lines::Rows;
-use hw::memory::HugeSlice;
-use hw::prefetch::{self, CacheLevel};
+use hw::prefetch::CacheLevel;
 use std::io;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
@@ -95,7 +94,6 @@ pub struct Meter {
     table: Box<dyn Table>,
     expiry: Expiry,
     garbage: Garbage,
-    openings: HugeSlice<Opening>,
     statistics: Vec<(Value, Box<dyn Statistic>)>,
     gap_mean: bool,
     asks_ahead: bool,
@@ -122,7 +120,6 @@ impl Meter {
     pub fn new(options: &MeterOptions) -> io::Result<Self> {
         let (mut table, mut rows) = table_and_rows(options)?;
         let slots = table.slots_max();
-        let openings = HugeSlice::try_zeroed(slots as usize)?;
         let mut statistics = options.statistics.build(&mut rows);
         let mut analyser = match options.statistics.analysis {
             None => None,
@@ -152,7 +149,6 @@ impl Meter {
                 analyser.populate();
             }
             table.populate();
-            openings.populate();
             for (_, statistic) in &mut statistics {
                 statistic.populate();
             }
@@ -160,7 +156,6 @@ impl Meter {
         Ok(Self {
             expiry: options.expiry(),
             garbage: Garbage::new(&options.garbage),
-            openings,
             statistics,
             gap_mean: options.statistics.gap_mean,
             asks_ahead: options.asks_ahead || options.table == TableKind::Bucket,
@@ -191,7 +186,7 @@ impl Meter {
             .map(|(_, each)| each.bytes_per_flow())
             .sum();
         let analyser = self.analyser.as_ref().map_or(0, |it| it.memory_bytes());
-        self.table.memory_bytes() + slots * (size_of::<Opening>() + statistics) + analyser
+        self.table.memory_bytes() + slots * statistics + analyser
     }
 
     /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`. Payloads,
@@ -227,7 +222,7 @@ impl Meter {
             if let Some(analyser) = &mut self.analyser {
                 analyser.find(batch, start..end, &self.observed);
             }
-            self.open_flows(batch);
+            self.note_begun();
             start = end;
             let Step::Ended { slot, reason, .. } = step else {
                 break;
@@ -299,6 +294,7 @@ impl Meter {
             }
             sink.take(&mut self.records);
             self.records.clear();
+            self.records.ended.reserve(FULL);
         }
     }
 
@@ -320,7 +316,7 @@ impl Meter {
     fn slots_by_start(&self) -> Vec<u32> {
         let mut slots = Vec::with_capacity(self.table.flows());
         self.table.occupied(0, self.table.slots(), &mut slots);
-        let start = |slot: u32| self.openings[slot as usize][0].cast_signed();
+        let start = |slot: u32| self.table.opening(slot)[0].cast_signed();
         let mut starts: Vec<(i64, u32)> = slots.iter().map(|&slot| (start(slot), slot)).collect();
         // Keys are long, and starts seldom equal.
         starts.sort_unstable_by_key(|&(start, _)| start);
@@ -353,13 +349,11 @@ impl Meter {
         loop {
             let Self {
                 table,
-                openings,
                 statistics,
                 analyser,
                 ..
             } = self;
             let crowded = table.grow(&mut |from, to| {
-                openings[to as usize] = openings[from as usize];
                 for (_, statistic) in statistics.iter_mut() {
                     statistic.relocate(from, to);
                 }
@@ -386,14 +380,13 @@ impl Meter {
             .make_room(batch, &mut leaving, &mut self.records.ended);
         if !leaving.is_empty() {
             self.counters.was_full = true;
-            let mut groups = leaving.chunks(TOGETHER);
             let reasons = [EndReason::LackOfResources; TOGETHER];
-            let mut ahead = groups.next().unwrap_or_default();
-            self.approach(ahead.iter().copied());
-            while !ahead.is_empty() {
-                let group = ahead;
-                ahead = groups.next().unwrap_or_default();
-                self.approach(ahead.iter().copied());
+            let mut groups = leaving.chunks(TOGETHER).peekable();
+            self.approach_kept(leaving.iter().take(TOGETHER).copied());
+            while let Some(group) = groups.next() {
+                if let Some(ahead) = groups.peek() {
+                    self.approach_kept(ahead.iter().copied());
+                }
                 self.tell_of(group, &reasons[..group.len()]);
             }
             debug_assert_eq!(self.records.ended.len(), first + leaving.len());
@@ -403,19 +396,17 @@ impl Meter {
         self.leaving = leaving;
     }
 
-    /// Notes what is kept of the first packets of flows.
-    fn open_flows(&mut self, batch: &Batch) {
-        let slot = |at: u16| self.observed.slots[usize::from(at)];
-        let (packets, openings) = (batch.packets(), &mut self.openings[..]);
-        let opened = || self.observed.opened.iter().copied();
-        opened().for_each(|at| prefetch::read(openings, slot(at) as usize));
-        for at in opened() {
-            let (packet, slot) = (&packets[usize::from(at)], slot(at));
-            let initiator = self.analyser.as_ref().and_then(|it| it.initiator(slot));
-            let direction = initiator.unwrap_or(packet.direction);
-            openings[slot as usize] = opening(packet, direction);
+    /// Flows have begun. One that goes on after its active time-out has the initiator of its first record.
+    fn note_begun(&mut self) {
+        let opened = self.observed.opened.drain(..);
+        if let Some(analyser) = &self.analyser {
+            for at in opened {
+                let slot = self.observed.slots[usize::from(at)];
+                if let Some(initiator) = analyser.initiator(slot) {
+                    ended::set_direction(self.table.opening_mut(slot), initiator);
+                }
+            }
         }
-        self.observed.opened.clear();
     }
 
     /// Counts the packets from `start` on, and takes them into the statistics, as far as no flow ends
@@ -439,7 +430,6 @@ impl Meter {
                 Step::Done => packets.end,
                 Step::Ended { at, slot, .. } => {
                     self.approach(iter::once(slot));
-                    self.table.approach_removal(slot);
                     at
                 }
             };
@@ -520,8 +510,13 @@ impl Meter {
     /// Asks for what is kept of flows that are about to end, whose entries are near.
     fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
         for slot in slots.clone() {
-            prefetch::read(&self.openings, slot as usize);
+            self.table.approach_removal(slot);
         }
+        self.approach_kept(slots);
+    }
+
+    /// The same of those that the table has told.
+    fn approach_kept(&self, slots: impl Iterator<Item = u32> + Clone) {
         for (value, statistic) in &self.statistics {
             for slot in slots.clone() {
                 if *value == Value::Size || has_intervals(self.table.entry(slot)) {
@@ -544,10 +539,6 @@ impl Meter {
     fn tell_of(&mut self, slots: &[u32], reasons: &[EndReason]) {
         let RecordBatch { ended, values, .. } = &mut self.records;
         let first = ended.len();
-        let all = &self.openings[..];
-        ended
-            .openings
-            .extend(slots.iter().map(|&slot| all[slot as usize]));
         ended.reasons.extend_from_slice(reasons);
         let entries = &ended.entries[first..ended.reasons.len()];
         let mut recorded = [0; 2];
@@ -619,7 +610,7 @@ impl Meter {
             let entry = self.table.entry(slot);
             let [there, back] = entry.bytes();
             if view.wants(there + back) {
-                let opening = &self.openings[slot as usize];
+                let opening = self.table.opening(slot);
                 let mut record = Record::default();
                 fill(&mut record, entry, opening, || self.table.key(slot, entry));
                 view.insert(there + back, record);
@@ -627,7 +618,7 @@ impl Meter {
             values.clear();
             match self.statistics.first() {
                 Some((value, statistic)) => {
-                    let mean = mean_of(*value, entry, &self.openings[slot as usize]);
+                    let mean = mean_of(*value, entry, self.table.opening(slot));
                     statistic.summarise(slot, mean, &mut values);
                 }
                 None => values.push((entry.packets()[0] + entry.packets()[1]) as f64),

@@ -1,7 +1,7 @@
 //! What a meter is to do.
 
-use super::Opening;
 use crate::batch::KeyMaker;
+use crate::ended::Opening;
 use crate::entry::Entry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::GarbageSchedule;

@@ -25,7 +25,7 @@ use super::hand::Hand;
 use super::staged::Staged;
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys};
 use crate::batch::{Batch, Packet};
-use crate::ended::EndedFlows;
+use crate::ended::{EndedFlows, Opening};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::hash::FlowHash;
@@ -66,6 +66,7 @@ const BUCKETS_POPULATED: u32 = 8192;
 pub struct Bucket {
     tags: HugeSlice<TagLine>,
     entries: Lines<Entry>,
+    openings: HugeSlice<Opening>,
     wide: WideKeys,
     hash: FlowHash,
     /// Buckets in use.
@@ -100,6 +101,7 @@ impl Bucket {
         let buckets_max = entries.len() / LANES as usize;
         Ok(Self {
             tags: HugeSlice::try_zeroed(buckets_max)?,
+            openings: HugeSlice::try_zeroed(entries.len())?,
             wide: WideKeys::new(entries.len())?,
             entries,
             hash,
@@ -137,6 +139,13 @@ impl Bucket {
     /// The bucket that sends flows on to `bucket`.
     fn before(&self, bucket: u32) -> u32 {
         bucket.wrapping_sub(1) & (self.buckets_max - 1)
+    }
+
+    /// Whether flows of other buckets may live in `bucket`. (Such a flow was sent on by every bucket in
+    /// between: the one before tells without a hash that all are at home.)
+    #[inline(always)]
+    fn sends_on_to(&self, bucket: u32) -> bool {
+        self.tags[self.before(bucket) as usize].0[SENT_ON] != 0
     }
 
     #[inline(always)]
@@ -217,15 +226,26 @@ impl Table for Bucket {
         let bucket = slot / LANES;
         prefetch::read(&self.tags, bucket as usize);
         prefetch::read(&self.tags, self.before(bucket) as usize);
+        prefetch::read(&self.openings, slot as usize);
     }
 
     fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
 
+    fn opening(&self, slot: u32) -> &Opening {
+        &self.openings[slot as usize]
+    }
+
+    fn opening_mut(&mut self, slot: u32) -> &mut Opening {
+        &mut self.openings[slot as usize]
+    }
+
     fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
-        self.wide
-            .tell(slots, |slot| &self.entries[slot as usize], ended);
+        for &slot in slots {
+            let (entry, opening) = (&self.entries[slot as usize], &self.openings[slot as usize]);
+            self.wide.tell(slot, entry, opening, ended);
+        }
     }
 
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
@@ -233,9 +253,11 @@ impl Table for Bucket {
     }
 
     fn remove(&mut self, slots: &[u32]) {
-        for slot in slots {
-            self.call_back_from(slot / LANES, &[*slot]);
-            self.free_lane(*slot);
+        for &slot in slots {
+            if self.sends_on_to(slot / LANES) {
+                self.call_back_slot(slot);
+            }
+            self.free_lane(slot);
         }
     }
 
@@ -246,6 +268,7 @@ impl Table for Bucket {
     fn populate(&mut self) {
         self.tags.populate();
         self.entries.populate();
+        self.openings.populate();
         self.wide.populate();
         self.hand.populate();
         self.buckets = BUCKETS_POPULATED.min(self.buckets_max);
@@ -283,7 +306,8 @@ impl Table for Bucket {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * size_of::<Entry>())
+        const FLOW: usize = size_of::<Entry>() + size_of::<Opening>();
+        self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * FLOW)
             + Hand::memory_bytes(self.buckets_max as usize)
             + self.wide.memory_bytes()
     }

@@ -17,7 +17,7 @@ pub use linked_list::LinkedList;
 pub(crate) use staged::MANY_FLOWS;
 
 use crate::batch::{BURST, Batch, Packet};
-use crate::ended::EndedFlows;
+use crate::ended::{EndedFlows, Opening};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -126,21 +126,26 @@ pub trait Table: Send {
         CacheLevel::Second
     }
 
-    /// Brings the flow in `slot` near.
+    /// Brings the entry of the flow in `slot` near.
     fn prefetch(&self, slot: u32);
 
-    /// Asks for what [`Table::remove`] looks at besides the flow in `slot`.
-    fn approach_removal(&self, slot: u32) {
-        let _ = slot;
-    }
+    /// Asks for what tells of the flow in `slot` and takes it out, besides its entry.
+    fn approach_removal(&self, slot: u32);
 
     /// The flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 
+    /// What is kept of its first packet.
+    fn opening(&self, slot: u32) -> &Opening;
+
+    /// The same, to be corrected.
+    fn opening_mut(&mut self, slot: u32) -> &mut Opening;
+
     /// The whole key of the flow of `entry`, which is in `slot`.
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey;
 
-    /// Appends what the table knows of the flows in these slots: entries, and keys that are wide.
+    /// Appends what the table knows of the flows in these slots: entries, openings, and keys that are
+    /// wide.
     fn tell(&self, slots: &[u32], ended: &mut EndedFlows);
 
     /// Takes the flows in these slots out, and frees the slots.
@@ -342,15 +347,13 @@ impl WideKeys {
             .is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
     }
 
-    /// Appends the entries of the flows in these slots, and their keys where they are wide.
+    /// Appends what is known of the flow in a slot.
     #[inline(always)]
-    fn tell<'e>(&self, slots: &[u32], entry: impl Fn(u32) -> &'e Entry, ended: &mut EndedFlows) {
-        let first = ended.entries.len();
-        ended.entries.extend(slots.iter().map(|&slot| *entry(slot)));
-        for (&slot, entry) in slots.iter().zip(&ended.entries[first..]) {
-            if entry.key() & FlowKey::WIDE_MARK != 0 {
-                ended.wide_keys.push(self.flow_key(slot, entry));
-            }
+    fn tell(&self, slot: u32, entry: &Entry, opening: &Opening, ended: &mut EndedFlows) {
+        ended.entries.push(*entry);
+        ended.openings.push(*opening);
+        if entry.key() & FlowKey::WIDE_MARK != 0 {
+            ended.wide_keys.push(self.flow_key(slot, entry));
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::{Observed, Step, Wanted, WideKeys, count, open};
 use crate::batch::{Batch, Packet};
-use crate::ended::EndedFlows;
+use crate::ended::{EndedFlows, Opening, opening};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -30,6 +30,7 @@ pub(super) fn tag_of(hash: u64) -> u16 {
 /// Entries, taken or free; the free ones from `unused` on were never taken.
 pub(super) struct Nodes {
     pub(super) entries: HugeSlice<Entry>,
+    pub(super) openings: HugeSlice<Opening>,
     wide: WideKeys,
     /// Packets and bytes that found no place.
     pub(super) miscounted: [u64; 2],
@@ -41,6 +42,7 @@ impl Nodes {
     pub(super) fn new(slots: usize, wanted: Wanted) -> io::Result<Self> {
         Ok(Self {
             entries: HugeSlice::try_zeroed(slots)?,
+            openings: HugeSlice::try_zeroed(slots)?,
             wide: WideKeys::new(slots)?,
             miscounted: [0; 2],
             flows: 0,
@@ -51,6 +53,7 @@ impl Nodes {
     /// Takes all memory from the machine now.
     pub(super) fn populate(&mut self) {
         self.entries.populate();
+        self.openings.populate();
         self.wide.populate();
     }
 
@@ -98,6 +101,7 @@ impl Nodes {
         let packet = &batch.packets()[at];
         self.wide.set(slot, batch, packet);
         self.flows += 1;
+        self.openings[slot as usize] = opening(packet, packet.direction);
         open(
             &mut self.entries[slot as usize],
             batch.keys()[at],
@@ -121,8 +125,10 @@ impl Nodes {
     }
 
     pub(super) fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
-        let entry = |slot| &self.entries[slot as usize];
-        self.wide.tell(slots, entry, ended);
+        for &slot in slots {
+            let (entry, opening) = (&self.entries[slot as usize], &self.openings[slot as usize]);
+            self.wide.tell(slot, entry, opening, ended);
+        }
     }
 
     pub(super) fn remove(&mut self, slots: &[u32]) {
@@ -163,7 +169,7 @@ impl Nodes {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.len() * size_of::<Entry>() + self.wide.memory_bytes()
+        self.entries.len() * (size_of::<Entry>() + size_of::<Opening>()) + self.wide.memory_bytes()
     }
 }
 
@@ -174,8 +180,20 @@ macro_rules! node_table {
             prefetch::read(&self.nodes.entries, slot as usize);
         }
 
+        fn approach_removal(&self, slot: u32) {
+            prefetch::read(&self.nodes.openings, slot as usize);
+        }
+
         fn entry(&self, slot: u32) -> &Entry {
             &self.nodes.entries[slot as usize]
+        }
+
+        fn opening(&self, slot: u32) -> &$crate::ended::Opening {
+            &self.nodes.openings[slot as usize]
+        }
+
+        fn opening_mut(&mut self, slot: u32) -> &mut $crate::ended::Opening {
+            &mut self.nodes.openings[slot as usize]
         }
 
         fn tell(&self, slots: &[u32], ended: &mut $crate::ended::EndedFlows) {

@@ -7,6 +7,7 @@
 
 use super::WideKeys;
 use crate::batch::{BURST, Batch};
+use crate::ended::Opening;
 use crate::entry::Entry;
 use hw::lines::Lines;
 use hw::prefetch::{self, CacheLevel};
@@ -59,6 +60,18 @@ pub(super) struct Staged {
     /// Packets whose entries were asked for.
     located: usize,
     level: CacheLevel,
+    /// Flows that began with this burst so far.
+    begun: usize,
+    /// Whether many began with the burst before: so it is in floods.
+    many_begin: bool,
+}
+
+/// What a table keeps of its flows.
+pub(super) struct Kept<'t> {
+    pub(super) lines: &'t [TagLine],
+    pub(super) entries: &'t Lines<Entry>,
+    pub(super) openings: &'t [Opening],
+    pub(super) wide: &'t WideKeys,
 }
 
 impl Default for Staged {
@@ -71,6 +84,8 @@ impl Default for Staged {
             asked: 0,
             located: 0,
             level: CacheLevel::First,
+            begun: 0,
+            many_begin: false,
         }
     }
 }
@@ -118,8 +133,9 @@ impl Staged {
 
     /// Begins a burst, of a table of so many flows: asks for the tag lines of its first ones.
     pub(super) fn begin(&mut self, hashes: &[u64], flows: usize, buckets: u32, lines: &[TagLine]) {
+        self.many_begin = self.begun >= self.packets.div_ceil(4).max(1);
         self.packets = hashes.len().min(BURST);
-        (self.asked, self.located) = (0, 0);
+        (self.asked, self.located, self.begun) = (0, 0, 0);
         self.level = if flows < MANY_FLOWS {
             CacheLevel::First
         } else {
@@ -144,6 +160,11 @@ impl Staged {
         self.asked = end;
     }
 
+    /// Notes that so many flows began.
+    pub(super) fn note_begun(&mut self, flows: usize) {
+        self.begun += flows;
+    }
+
     /// Packets that most likely begin a flow: their buckets do not have their tags.
     pub(super) fn beginning(&self, lines: &[TagLine]) -> usize {
         let packets = ..self.packets;
@@ -158,42 +179,36 @@ impl Staged {
         level: CacheLevel,
         at: usize,
         batch: &Batch,
-        lines: &[TagLine],
-        entries: &Lines<Entry>,
-        wide: &WideKeys,
+        kept: &Kept<'_>,
     ) {
         if level == CacheLevel::Second {
             let end = self.located.min(at + step(level));
-            entries.prefetch_each(CacheLevel::First, &self.slots[at.min(end)..end]);
+            kept.entries
+                .prefetch_each(CacheLevel::First, &self.slots[at.min(end)..end]);
         }
         let pace = pace(level);
-        self.locate(level, at + pace.entries_ahead, batch, lines, entries, wide);
-        self.ask(level, at + pace.lines_ahead, lines);
+        self.locate(level, at + pace.entries_ahead, batch, kept);
+        self.ask(level, at + pace.lines_ahead, kept.lines);
     }
 
     /// Finds where the flows of the packets up to `end` most likely are, as far as that was not done,
     /// and asks for their entries.
     #[inline(always)]
-    fn locate(
-        &mut self,
-        level: CacheLevel,
-        end: usize,
-        batch: &Batch,
-        lines: &[TagLine],
-        entries: &Lines<Entry>,
-        wide: &WideKeys,
-    ) {
+    fn locate(&mut self, level: CacheLevel, end: usize, batch: &Batch, kept: &Kept<'_>) {
         while self.located < end.min(self.packets) {
             let group = self.located..(self.located + step(level)).min(self.packets);
             self.located = group.end;
             let slots = &mut self.slots[group.clone()];
             let (buckets, tags) = (&self.buckets[group.clone()], &self.tags[group.clone()]);
-            tags::candidates(lines, buckets, tags, slots);
-            entries.prefetch_each(level, slots);
+            tags::candidates(kept.lines, buckets, tags, slots);
+            kept.entries.prefetch_each(level, slots);
+            if self.many_begin {
+                prefetch::each(level, kept.openings, slots);
+            }
             if batch.has_wide_keys() {
                 for (&slot, packet) in slots.iter().zip(&batch.packets()[group]) {
                     if packet.wide != 0 {
-                        wide.prefetch(slot);
+                        kept.wide.prefetch(slot);
                     }
                 }
             }

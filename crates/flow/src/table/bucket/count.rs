@@ -2,10 +2,11 @@
 
 use super::{Bucket, LANES, SENT_ON};
 use crate::batch::{BURST, Batch, Packet};
+use crate::ended::opening;
 use crate::entry::FlowEntry;
 use crate::expiry::{Expiry, Watch};
 use crate::record::EndReason;
-use crate::table::staged;
+use crate::table::staged::{self, Kept};
 use crate::table::{NO_VALUE, Observed, Step, count, open, silence_ns};
 use hw::prefetch::CacheLevel;
 use hw::tags;
@@ -53,8 +54,17 @@ impl Bucket {
         let mut start = packets.start;
         while start < packets.end {
             let end = packets.end.min(start + staged::step(level));
-            self.staged
-                .approach(level, start, batch, &self.tags, &self.entries, &self.wide);
+            self.staged.approach(
+                level,
+                start,
+                batch,
+                &Kept {
+                    lines: &self.tags,
+                    entries: &self.entries,
+                    openings: &self.openings,
+                    wide: &self.wide,
+                },
+            );
             let result =
                 self.run_step::<NUMBERS, GAPS, INTER_ARRIVAL>(batch, start..end, expiry, observed);
             if result != Step::Done {
@@ -111,6 +121,7 @@ impl Bucket {
                     Place::Held(slot) => slot,
                     Place::Free(slot) => {
                         self.wide.set(slot, batch, packet);
+                        self.openings[slot as usize] = opening(packet, packet.direction);
                         let entry = &mut self.entries[slot as usize];
                         open(entry, key, packet, at, slot, expiry, observed);
                         stays = key & FlowKey::WIDE_MARK != 0;
@@ -212,12 +223,15 @@ impl Bucket {
         let (homes, tags) = self.staged.homes(places.clone());
         let slots = &observed.slots[places];
         let staged = keys.iter().zip(packets).zip(slots).zip(homes).zip(tags);
-        let (lines, mut entries) = (&mut self.tags, self.entries.view());
+        let (lines, mut entries) = (&mut self.tags[..], self.entries.view());
+        let openings = &mut self.openings[..];
         let mut count = 0;
         for ((((&key, packet), &slot), &home), &tag) in staged {
-            let (Some(line), Some(entry)) =
-                (lines.get_mut(home as usize), entries.get_mut(slot as usize))
-            else {
+            let (Some(line), Some(entry), Some(first)) = (
+                lines.get_mut(home as usize),
+                entries.get_mut(slot as usize),
+                openings.get_mut(slot as usize),
+            ) else {
                 break;
             };
             let lane = slot % LANES;
@@ -231,6 +245,7 @@ impl Bucket {
             }
             line.0[lane as usize] = tag;
             entry.open(key, packet, expiry.active_tick(packet.clock_ms));
+            *first = opening(packet, packet.direction);
             if GAPS {
                 observed.gaps[at + count] = NO_VALUE;
             }
@@ -240,6 +255,7 @@ impl Bucket {
             count += 1;
         }
         self.flows += count;
+        self.staged.note_begun(count);
         observed.opened.extend((at..at + count).map(|at| at as u16));
         count
     }

@@ -74,6 +74,7 @@ impl Bucket {
                     };
                     self.call_back(old, from / LANES);
                     self.entries[to as usize] = self.entries[from as usize];
+                    self.openings[to as usize] = self.openings[from as usize];
                     self.free_lane(from);
                     self.wide.relocate(from, to, &self.entries[to as usize]);
                     moved(from, to);

@@ -1,10 +1,11 @@
 //! Room for a flow that begins: a free slot near its bucket, or a flow that leaves one.
 
 use super::{Bucket, LANES, Lanes, PROBES, SENT_ON};
-use crate::ended::EndedFlows;
+use crate::ended::{EndedFlows, Opening};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
+use hw::prefetch;
 use hw::tags;
 
 /// Flows among which the least recently seen makes room.
@@ -48,27 +49,42 @@ impl Bucket {
             let lanes = self.hand.leaving(bucket, taken, clock_ms, &self.entries);
             self.let_go(bucket, lanes, leaving, ended);
             let ahead = self.hand.ahead(HAND_AHEAD, buckets);
-            self.prefetch_lanes(ahead, self.hand.looked_at(ahead, self.taken(ahead)));
+            let lanes = self.hand.looked_at(ahead, self.taken(ahead));
+            self.prefetch_lanes(ahead, lanes);
+            self.prefetch_openings(ahead);
+        }
+    }
+
+    /// Asks for the openings of a bucket's flows.
+    fn prefetch_openings(&self, bucket: u32) {
+        const LINE: usize = 64 / size_of::<Opening>();
+        let first = (bucket * LANES) as usize;
+        for place in (first..first + LANES as usize).step_by(LINE) {
+            prefetch::read(&self.openings, place);
         }
     }
 
     /// Takes the flows in these lanes of a bucket out.
     #[inline(always)]
     fn let_go(&mut self, bucket: u32, lanes: u32, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
-        let mut slots = [0; LANES as usize];
-        let places = slots.iter_mut().zip(Lanes(lanes));
-        let count = places
-            .map(|(slot, lane)| *slot = bucket * LANES + lane)
-            .count();
-        let slots = &slots[..count];
-        leaving.extend_from_slice(slots);
-        let entry = |slot: u32| &self.entries[slot as usize];
-        self.wide.tell(slots, entry, ended);
-        self.call_back_from(bucket, slots);
-        let line = &mut self.tags[bucket as usize];
-        for &slot in slots {
-            line.0[(slot % LANES) as usize] = 0;
-            self.entries[slot as usize].close();
+        if self.sends_on_to(bucket) {
+            Lanes(lanes).for_each(|lane| self.call_back_slot(bucket * LANES + lane));
+        }
+        let count = lanes.count_ones() as usize;
+        leaving.reserve(count);
+        ended.entries.reserve(count);
+        ended.openings.reserve(count);
+        let (line, mut entries) = (&mut self.tags[bucket as usize], self.entries.view());
+        let openings = &self.openings[..];
+        for lane in Lanes(lanes) {
+            let slot = bucket * LANES + lane;
+            let place = slot as usize;
+            if let (Some(entry), Some(opening)) = (entries.get_mut(place), openings.get(place)) {
+                self.wide.tell(slot, entry, opening, ended);
+                entry.close();
+                line.0[(lane % LANES) as usize] = 0;
+                leaving.push(slot);
+            }
         }
         self.flows -= count;
     }
@@ -145,23 +161,12 @@ impl Bucket {
         }
     }
 
-    /// The same of flows in these slots of `bucket`, whose own bucket may be another. (A flow that lives
-    /// outside its own was sent on by every bucket in between: the one before tells without a hash that
-    /// all are at home.)
-    #[inline(always)]
-    pub(super) fn call_back_from(&mut self, bucket: u32, slots: &[u32]) {
-        if self.tags[self.before(bucket) as usize].0[SENT_ON] != 0 {
-            for &slot in slots {
-                self.call_back_of(self.entries[slot as usize].key(), bucket);
-            }
-        }
-    }
-
-    /// The same of a flow whose bucket has to be told by its key.
+    /// The same of the flow in a slot, whose own bucket has to be told by its key.
     #[cold]
-    fn call_back_of(&mut self, key: u128, bucket: u32) {
+    pub(super) fn call_back_slot(&mut self, slot: u32) {
+        let key = self.entries[slot as usize].key();
         let home = self.bucket_of(self.hash.hash_one(key));
-        self.call_back(home, bucket);
+        self.call_back(home, slot / LANES);
     }
 
     #[cold]
