@@ -189,7 +189,7 @@ impl<T: Zeroed> Lines<T> {
 
     /// The same into a level of cache.
     #[inline(always)]
-    fn prefetch_into(&self, level: CacheLevel, index: usize) {
+    pub fn prefetch_into(&self, level: CacheLevel, index: usize) {
         prefetch::address_into(level, self.place(index).cast());
     }
 

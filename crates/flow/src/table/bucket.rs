@@ -185,8 +185,14 @@ impl Bucket {
 
 impl Table for Bucket {
     fn stage(&mut self, batch: &Batch) {
-        self.staged
-            .begin(batch.hashes(), self.flows, self.buckets, &self.tags);
+        let is_full = self.flows + batch.len() > self.flows_max;
+        self.staged.begin(
+            batch.hashes(),
+            self.flows,
+            is_full,
+            self.buckets,
+            &self.tags,
+        );
     }
 
     fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
@@ -345,12 +351,13 @@ impl Bucket {
     }
 
     fn prefetch_occupied(&self, bucket: u32) {
-        self.prefetch_lanes(bucket, self.taken(bucket));
+        self.prefetch_lanes(CacheLevel::First, bucket, self.taken(bucket));
     }
 
-    fn prefetch_lanes(&self, bucket: u32, lanes: u32) {
+    fn prefetch_lanes(&self, level: CacheLevel, bucket: u32, lanes: u32) {
         for lane in Lanes(lanes) {
-            self.entries.prefetch((bucket * LANES + lane) as usize);
+            self.entries
+                .prefetch_into(level, (bucket * LANES + lane) as usize);
         }
     }
 

@@ -2,7 +2,7 @@
 //! first, then entries, a step of them at a time, some packets ahead of those that are counted meanwhile.
 //!
 //! Of few flows, most is in some cache, and is asked for into the first level, few packets ahead. Of
-//! many flows it comes from memory, and is asked for into the second level, which has more lines under
+//! many flows, and in a flood of them, it comes from memory, and is asked for into the second level, which has more lines under
 //! way; entries once more into the first, just before they are needed: most often they are near then.
 
 use super::WideKeys;
@@ -131,15 +131,24 @@ impl Staged {
         self.level
     }
 
-    /// Begins a burst, of a table of so many flows: asks for the tag lines of its first ones.
-    pub(super) fn begin(&mut self, hashes: &[u64], flows: usize, buckets: u32, lines: &[TagLine]) {
+    /// Begins a burst, of a table of so many flows, which may be full: asks for the tag lines of its
+    /// first ones.
+    pub(super) fn begin(
+        &mut self,
+        hashes: &[u64],
+        flows: usize,
+        is_full: bool,
+        buckets: u32,
+        lines: &[TagLine],
+    ) {
         self.many_begin = self.begun >= self.packets.div_ceil(4).max(1);
         self.packets = hashes.len().min(BURST);
         (self.asked, self.located, self.begun) = (0, 0, 0);
-        self.level = if flows < MANY_FLOWS {
-            CacheLevel::First
-        } else {
+        // In a flood a packet needs five lines instead of two: more than the first level keeps track of.
+        self.level = if flows >= MANY_FLOWS || self.many_begin && is_full {
             CacheLevel::Second
+        } else {
+            CacheLevel::First
         };
         let hashes = &hashes[..self.packets];
         let (homes, tags) = (&mut self.buckets, &mut self.tags);

@@ -99,6 +99,9 @@ impl Bucket {
                 watch,
                 observed,
             );
+            if at >= end {
+                return Step::Done;
+            }
             let begun = self.begin_likely::<GAPS, INTER_ARRIVAL>(
                 &keys[at..],
                 &packets[at..],
@@ -208,8 +211,9 @@ impl Bucket {
     }
 
     /// Begins flows with packets, those of the batch from `at` on, as long as each certainly begins one,
-    /// in the slot where that most likely is, and there is room; how many.
-    #[inline(always)]
+    /// in the slot where that most likely is, and there is room; how many. (A call: both loops together
+    /// would need more registers than there are.)
+    #[inline(never)]
     fn begin_likely<const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         keys: &[u128],

@@ -5,14 +5,15 @@ use crate::ended::{EndedFlows, Opening};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::record::EndReason;
-use hw::prefetch;
+use hw::prefetch::{self, CacheLevel};
 use hw::tags;
 
 /// Flows among which the least recently seen makes room.
 const DRAWN: u32 = 4;
 
-/// Buckets ahead of the hand whose flows are asked for.
-const HAND_AHEAD: u32 = 4;
+/// Buckets ahead of the hand whose flows are asked for: into the second-level cache, which has more
+/// lines under way, since a flood asks for five lines a packet.
+const HAND_AHEAD: u32 = 12;
 
 impl Bucket {
     /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
@@ -50,17 +51,17 @@ impl Bucket {
             self.let_go(bucket, lanes, leaving, ended);
             let ahead = self.hand.ahead(HAND_AHEAD, buckets);
             let lanes = self.hand.looked_at(ahead, self.taken(ahead));
-            self.prefetch_lanes(ahead, lanes);
-            self.prefetch_openings(ahead);
+            self.prefetch_lanes(CacheLevel::Second, ahead, lanes);
+            self.prefetch_openings(CacheLevel::Second, ahead);
         }
     }
 
     /// Asks for the openings of a bucket's flows.
-    fn prefetch_openings(&self, bucket: u32) {
+    fn prefetch_openings(&self, level: CacheLevel, bucket: u32) {
         const LINE: usize = 64 / size_of::<Opening>();
         let first = (bucket * LANES) as usize;
         for place in (first..first + LANES as usize).step_by(LINE) {
-            prefetch::read(&self.openings, place);
+            prefetch::into(level, &self.openings, place);
         }
     }
 
