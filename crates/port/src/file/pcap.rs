@@ -145,6 +145,8 @@ impl Pcap {
         }
     }
 
+    /// A function of its own: within a larger one there are not enough registers for it.
+    #[inline(never)]
     fn walk_as<'a, const BIG: bool, const HEADER: usize, const USUAL: bool>(
         &self,
         bytes: &'a [u8],
@@ -152,10 +154,13 @@ impl Pcap {
     ) -> Walked {
         let mut rest = bytes;
         let mut wire_bytes = 0;
-        let mut count = 0;
         let mut next = Next::Walk;
         let mut snap_lengths = SnapLengths::default();
-        for frame in frames {
+        // One look at a length is enough, as long as it is nothing special.
+        let usually_captured = self.most_captured.min(self.snap_length);
+        let room = frames.len();
+        let mut frames = frames.iter_mut();
+        while !frames.as_slice().is_empty() {
             let Some((header, body)) = rest.split_first_chunk::<HEADER>() else {
                 next = Next::Need(HEADER);
                 break;
@@ -165,15 +170,21 @@ impl Pcap {
             if !USUAL {
                 (captured, original) = self.usual(captured, original);
             }
-            if captured > self.most_captured {
-                next = Next::GiveUp(Fault::AbsurdPacket {
-                    captured,
-                    most: self.most_captured,
-                });
-                break;
+            if captured > usually_captured {
+                if captured > self.most_captured {
+                    next = Next::GiveUp(Fault::AbsurdPacket {
+                        captured,
+                        most: self.most_captured,
+                    });
+                    break;
+                }
+                snap_lengths.exceeded += u64::from(captured as usize <= body.len());
             }
             let Some((packet, after)) = body.split_at_checked(captured as usize) else {
                 next = Next::Need(HEADER + captured as usize);
+                break;
+            };
+            let Some(frame) = frames.next() else {
                 break;
             };
             hw::prefetch::ahead(after, PREFETCH_BYTES);
@@ -183,12 +194,10 @@ impl Pcap {
             let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
             *frame = Frame::new(packet, time_ns, original);
             wire_bytes += u64::from(original);
-            snap_lengths.exceeded += u64::from(captured > self.snap_length);
-            count += 1;
             rest = after;
         }
         Walked {
-            frames: count,
+            frames: room - frames.len(),
             wire_bytes,
             link: self.link,
             consumed: bytes.len() - rest.len(),
