@@ -122,15 +122,18 @@ impl FlowKey {
     pub fn compact_in_order(key: u128) -> (u128, u8) {
         // Which order it is does not matter, but that it is one: words are compared as they stand. No
         // processor could learn which way the packets of a link go.
-        let (source, destination) = ((key >> 32) as u32, (key >> 64) as u32);
-        let ports = (key >> 96) as u32;
-        let there = u64::from(source) << 32 | u64::from(ports);
-        let back = u64::from(destination) << 32 | u64::from(ports.rotate_left(16));
+        const ADDRESS: u64 = !(u32::MAX as u64);
+        let (low, high) = (key as u64, (key >> 64) as u64);
+        let ports = (high >> 32) as u32;
+        let there = low & ADDRESS | u64::from(ports);
+        let back = high << 32 | u64::from(ports.rotate_left(16));
         let swapped = there > back;
-        (
-            select_unpredictable(swapped, Self::compact_reversed(key), key),
-            u8::from(swapped),
-        )
+        // Each has its address above, and the ports in the order in which it comes first.
+        let first = select_unpredictable(swapped, back, there);
+        let second = select_unpredictable(swapped, there, back);
+        let low = first & ADDRESS | low & !ADDRESS;
+        let high = second >> 32 | first << 32;
+        (u128::from(low) | u128::from(high) << 64, u8::from(swapped))
     }
 
     /// A compact key with its endpoints swapped: that of the other direction.

@@ -132,17 +132,20 @@ impl<'a> Iterator for TcpOptions<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match *self.0 {
-                [Self::NO_OPERATION, ref rest @ ..] => self.0 = rest,
-                [kind, length, ..] if kind != Self::END => {
-                    let data = self.0.get(Self::HEAD..usize::from(length));
-                    self.0 = self.0.get(usize::from(length)..).unwrap_or_default();
-                    if data.is_none() {
+            let (&kind, rest) = self.0.split_first()?;
+            match kind {
+                Self::NO_OPERATION => self.0 = rest,
+                Self::END => return None,
+                _ => {
+                    let length = usize::from(*rest.first()?);
+                    let (option, rest) = self.0.split_at_checked(length).unwrap_or_default();
+                    self.0 = rest;
+                    let Some(data) = option.get(Self::HEAD..) else {
                         self.0 = &[];
-                    }
-                    return data.map(|data| TcpOption { kind, data });
+                        return None;
+                    };
+                    return Some(TcpOption { kind, data });
                 }
-                _ => return None,
             }
         }
     }
