@@ -1,18 +1,20 @@
 //! From frames to the meter's batches: headers read, keys made and hashed, what has no flow counted.
 
 mod device_hash;
+mod each;
+mod other;
 mod run;
 
 use crate::books::{Books, Count};
 use device_hash::{Identity, Reuse};
+use flow::batch::Place;
 use flow::hash::FlowHash;
 use flow::{Batch, FlowDefinition, KeyMaker, MeterOptions, Packet, PacketClock, TableKey};
 use port::{Burst, Frame};
-use run::{PlainRun, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::plain::{Plain, TOGETHER, Untagged, plain_ipv4};
+use wire::plain::Instructions;
 use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment};
 
 /// Plain frames in a row from which on it pays to read several by one instruction: where these find
@@ -69,7 +71,7 @@ pub struct Intake {
     details: bool,
     clock: PacketClock,
     numbers: Numbers,
-    /// Whether the [runs](PlainRun) of the last burst were [long](LONG_RUN).
+    /// Whether the runs of plain frames in the last burst were [long](LONG_RUN).
     runs_are_long: bool,
     /// What has no flow is counted here, and all that is not the table's to know.
     books: Books,
@@ -161,134 +163,66 @@ impl Intake {
         batch: &mut Batch,
     ) {
         let first = self.numbers.take(burst.frames.len());
-        let received = if !self.plain_first(burst.link) {
+        if DETAILS {
+            batch.detail();
+        }
+        let bytes = if !self.plain_first(burst.link) {
             self.walk_all::<REUSE>(burst, first, batch)
         } else if self.keys.compact().both_directions() {
-            self.read_runs::<REUSE, DETAILS, true>(burst, first, batch)
+            self.read_plain_first::<REUSE, DETAILS, true>(burst, first, batch)
         } else {
-            self.read_runs::<REUSE, DETAILS, false>(burst, first, batch)
+            self.read_plain_first::<REUSE, DETAILS, false>(burst, first, batch)
         };
-        self.finish_burst(burst, received);
+        self.finish_burst(burst, bytes);
     }
 
-    /// Reads frames of a link of which none is plain.
+    /// Reads frames of a link of which none is plain; how many bytes they have.
     fn walk_all<const REUSE: bool>(
         &mut self,
         burst: &Burst<'_>,
         first: u64,
         batch: &mut Batch,
-    ) -> Count {
-        let mut received = Count::default();
-        for index in 0..burst.frames.len() {
-            self.walk::<REUSE>(burst, index, first, batch, &mut received);
-        }
-        received
-    }
-
-    /// Reads one frame whatever it is.
-    #[inline(always)]
-    fn walk<const REUSE: bool>(
-        &mut self,
-        burst: &Burst<'_>,
-        index: usize,
-        first: u64,
-        batch: &mut Batch,
-        received: &mut Count,
-    ) {
-        let frame = &burst.frames[index];
-        received.add(frame.wire_length);
-        if REUSE {
-            let is_plain = self.plain_first(burst.link)
-                && plain_ipv4(frame.bytes, frame.wire_length).is_some();
-            let hash = frame.rss_hash.filter(|_| is_plain);
-            if let Some(reuse) = &mut self.reuse {
-                reuse.note(batch.len(), hash);
+    ) -> u64 {
+        let mut bytes = 0;
+        for (index, frame) in burst.frames.iter().enumerate() {
+            bytes += u64::from(frame.wire_length);
+            if REUSE && let Some(reuse) = &mut self.reuse {
+                reuse.note(batch.len(), None);
             }
+            self.clock.advance(frame.time_ns);
+            let number = first + index as u64;
+            let has_flow = self.walk(burst.link, index, frame, number, batch.place());
+            batch.take_places(usize::from(has_flow));
         }
-        self.clock.advance(frame.time_ns);
-        self.read_any(burst.link, index, frame, first + index as u64, batch);
+        bytes
     }
 
-    /// Reads frames most of which are plain, the first of them being number `first` of its link. A
-    /// function of its own: what it needs fits the processor's registers.
-    #[inline(never)]
-    fn read_runs<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+    /// Reads frames most of which are plain, the first of them being number `first` of its link; how
+    /// many bytes they have.
+    fn read_plain_first<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
         &mut self,
         burst: &Burst<'_>,
         first: u64,
         batch: &mut Batch,
-    ) -> Count {
-        let mut received = Count::default();
-        let mut begin = 0;
-        let mut runs = 0;
-        while begin < burst.frames.len() {
-            runs += usize::from(burst.frames.len() - begin >= TOGETHER);
-            begin += self.read_run::<REUSE, DETAILS, BOTH_DIRECTIONS>(
-                burst,
-                begin,
-                first,
-                batch,
-                &mut received,
-            );
-            let Some(frame) = burst.frames.get(begin) else {
-                break;
-            };
-            if !self.clock.moves_to(frame.time_ns) {
-                self.walk::<REUSE>(burst, begin, first, batch, &mut received);
-                begin += 1;
+    ) -> u64 {
+        let frames = burst.frames.len();
+        let (breaks, bytes) = match Instructions::detect().filter(|_| self.runs_are_long) {
+            Some(instructions) => {
+                self.read_runs::<REUSE, DETAILS, BOTH_DIRECTIONS>(instructions, burst, first, batch)
             }
-        }
-        self.runs_are_long = runs <= 1 + burst.frames.len() / LONG_RUN;
-        received
+            None => {
+                self.read_each::<REUSE, DETAILS, BOTH_DIRECTIONS>(burst, 0..frames, first, batch)
+            }
+        };
+        self.runs_are_long = breaks <= frames / LONG_RUN;
+        bytes
     }
 
-    /// Reads the plain frames from `begin` on, as long as the clock stands; how many.
-    #[inline(always)]
-    fn read_run<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
-        &mut self,
-        burst: &Burst<'_>,
-        begin: usize,
-        first: u64,
-        batch: &mut Batch,
-        received: &mut Count,
-    ) -> usize {
-        let begun = batch.len();
-        let run = PlainRun::<REUSE, DETAILS>::new(
-            burst.frames,
-            begin,
-            first + begin as u64,
-            batch.places(),
-            self.reuse.as_mut().map(|reuse| (reuse, begun)),
-            self.clock.tick(),
-        );
-        let Tally {
-            packets,
-            bytes,
-            truncated,
-        } = run.read::<BOTH_DIRECTIONS>(self.keys.compact().mask(), self.runs_are_long);
-        batch.take_places(packets);
-        self.books.truncated += truncated;
-        *received += Count {
-            packets: packets as u64,
+    fn finish_burst(&mut self, burst: &Burst<'_>, bytes: u64) {
+        let received = Count {
+            packets: burst.frames.len() as u64,
             bytes,
         };
-        packets
-    }
-
-    #[inline(always)]
-    fn push_plain(&self, plain: Plain, packet: Packet, batch: &mut Batch) {
-        let (key, direction) = self.keys.from_compact(plain.key);
-        batch.push(
-            key,
-            Packet {
-                tcp_flags: plain.tcp_flags,
-                direction,
-                ..packet
-            },
-        );
-    }
-
-    fn finish_burst(&mut self, burst: &Burst<'_>, received: Count) {
         self.last_ns = burst
             .frames
             .last()
@@ -316,81 +250,35 @@ impl Intake {
         false
     }
 
+    /// Reads one frame whatever it is, where the clock stands, into its place; whether it has a flow.
     #[inline(never)]
-    fn read_any(
+    fn walk(
         &mut self,
         link: LinkType,
         index: usize,
         frame: &Frame<'_>,
         number: u64,
-        batch: &mut Batch,
-    ) {
-        let packet = packet_of(frame, number, self.clock.now_ms());
-        if self.plain_first(link) && self.read_plain(index, frame, packet, batch) {
-            return;
-        }
+        mut place: Place<'_>,
+    ) -> bool {
         let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
         if !self.judge(link, frame, &headers) {
-            return;
+            return false;
         }
         let packet = Packet {
             icmp_type_code: headers.icmp_type_code,
-            ..packet
+            ..packet_of(frame, number, self.clock.now_ms())
         };
         let mut key = headers.key;
-        self.push_key(&mut key, headers.tcp_flags, packet, batch);
-        if self.details {
-            let mut segment = Segment::of_headers(frame.bytes, &headers);
+        self.put_key(&mut key, headers.tcp_flags, packet, &mut place);
+        if let Some(segment) = place.segment {
+            *segment = Segment::of_headers(frame.bytes, &headers);
             segment.frame = index as u16;
-            batch.push_segment(segment);
         }
-    }
-
-    /// Adds a frame that is plain, be it with a VLAN tag, in IPv6 or without ports; whether it is.
-    #[inline(always)]
-    fn read_plain(
-        &mut self,
-        index: usize,
-        frame: &Frame<'_>,
-        packet: Packet,
-        batch: &mut Batch,
-    ) -> bool {
-        let untagged = Untagged::new(frame.bytes, frame.wire_length);
-        let mut segment = Segment::default();
-        if let Some(plain) = untagged.plain_ipv4() {
-            self.push_plain(plain, packet, batch);
-            if self.details {
-                segment.read_plain(untagged.frame);
-            }
-        } else if let Some(mut plain) = untagged.plain_ipv6() {
-            self.push_key(&mut plain.key, plain.tcp_flags, packet, batch);
-            if self.details {
-                segment.read_plain_ipv6(untagged.frame);
-            }
-        } else if let Some(portless) = untagged.portless_ipv4() {
-            let plain = Plain {
-                key: portless.key,
-                tcp_flags: 0,
-            };
-            self.push_plain(plain, packet, batch);
-            self.books.fragments += u64::from(portless.is_fragment);
-            if self.details {
-                segment.read_portless(untagged.frame, portless.is_fragment);
-            }
-        } else {
-            return false;
-        }
-        if self.details {
-            segment.frame = index as u16;
-            segment.put_tag_back(untagged.tag);
-            batch.push_segment(segment);
-        }
-        self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         true
     }
 
     #[inline(always)]
-    fn push_key(&self, key: &mut FlowKey, tcp_flags: u8, packet: Packet, batch: &mut Batch) {
+    fn put_key(&self, key: &mut FlowKey, tcp_flags: u8, packet: Packet, place: &mut Place<'_>) {
         let (table_key, direction) = self.keys.from_key(key);
         let packet = Packet {
             tcp_flags,
@@ -398,8 +286,8 @@ impl Intake {
             ..packet
         };
         match table_key {
-            TableKey::Compact(key) => batch.push(key, packet),
-            TableKey::Wide(digest) => batch.push_wide(digest, key, packet),
+            TableKey::Compact(key) => place.put(key, packet),
+            TableKey::Wide(digest) => place.put_wide(digest, key, packet),
         }
     }
 

@@ -36,8 +36,10 @@ pub struct Batch {
     hashes: Box<[u64; BURST]>,
     packets: Box<[Packet; BURST]>,
     wide: Vec<FlowKey>,
-    /// Details of each packet, where they are asked for; empty otherwise.
+    /// Places for the details of packets: none until they are asked for.
     segments: Vec<Segment>,
+    /// Whether packets have details: all of them, or none.
+    detailed: bool,
     /// Payloads that are kept longer than the frames that they came in.
     payloads: Vec<u8>,
     /// What clients were told, each with the number of packets before it.
@@ -53,6 +55,7 @@ impl Default for Batch {
             packets: Box::new([Packet::default(); BURST]),
             wide: Vec::with_capacity(BURST),
             segments: Vec::new(),
+            detailed: false,
             payloads: Vec::new(),
             told: Vec::new(),
             length: 0,
@@ -97,17 +100,52 @@ impl Batch {
     /// or none.
     #[inline]
     pub fn push_segment(&mut self, segment: Segment) {
-        debug_assert!(self.segments.len() + 1 == self.length);
-        self.segments.push(segment);
+        debug_assert!(self.detailed || self.length == 1);
+        self.detail();
+        if let Some(last) = self.length.checked_sub(1) {
+            self.segments[last] = segment;
+        }
+    }
+
+    /// Every packet that comes into the batch has details.
+    #[inline]
+    pub fn detail(&mut self) {
+        self.detailed = true;
+        if self.segments.is_empty() {
+            self.segments.resize(BURST, Segment::default());
+        }
+    }
+
+    /// The place of the next packet, to be filled and [taken](Self::take_places).
+    ///
+    /// # Panics
+    /// When the batch is full.
+    #[inline]
+    pub fn place(&mut self) -> Place<'_> {
+        let at = self.length;
+        Place {
+            key: &mut self.keys[at],
+            packet: &mut self.packets[at],
+            segment: match self.detailed {
+                true => self.segments.get_mut(at),
+                false => None,
+            },
+            wide: &mut self.wide,
+        }
     }
 
     /// The places behind the batch's packets, to be filled in order and [taken](Self::take_places).
     #[inline]
     pub fn places(&mut self) -> Places<'_> {
+        let detailed = match self.detailed {
+            true => self.length,
+            false => BURST,
+        };
         Places {
             keys: &mut self.keys[self.length..],
             packets: &mut self.packets[self.length..],
-            segments: &mut self.segments,
+            segments: self.segments.get_mut(detailed..).unwrap_or_default(),
+            wide: &mut self.wide,
         }
     }
 
@@ -123,8 +161,8 @@ impl Batch {
     /// Copies the payloads of the packets from `first` on out of their frames, so that the batch can
     /// outlive these; `frame` gives the bytes of a frame by its number in the burst.
     pub fn keep_payloads<'a>(&mut self, first: usize, frame: impl Fn(u16) -> &'a [u8]) {
-        let segments = self.segments.get_mut(first..).unwrap_or_default();
-        for segment in segments {
+        let details = first..self.details();
+        for segment in self.segments.get_mut(details).unwrap_or_default() {
             let start = segment.payload_at as usize;
             let end = start + segment.payload_captured as usize;
             let bytes = frame(segment.frame).get(start..end).unwrap_or_default();
@@ -146,7 +184,7 @@ impl Batch {
             Some(key) => self.push_wide(other.keys[index], &key, packet),
             None => self.push(other.keys[index], packet),
         }
-        if let Some(&segment) = other.segments.get(index) {
+        if let Some(&segment) = other.segments().get(index) {
             self.push_segment(segment);
         }
     }
@@ -155,7 +193,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.length = 0;
         self.wide.clear();
-        self.segments.clear();
+        self.detailed = false;
         self.payloads.clear();
         self.told.clear();
     }
@@ -232,7 +270,13 @@ impl Batch {
     #[inline]
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
-        &self.segments
+        &self.segments[..self.details()]
+    }
+
+    /// How many packets have details.
+    #[inline]
+    fn details(&self) -> usize {
+        if self.detailed { self.length } else { 0 }
     }
 
     /// Whether the table key of any packet is a digest.
@@ -259,15 +303,48 @@ impl Batch {
     }
 }
 
-/// Places for packets whose keys are compact.
+/// Places for packets.
 #[derive(Debug)]
 pub struct Places<'b> {
     /// For their keys.
     pub keys: &'b mut [u128],
     /// For what is counted of them.
     pub packets: &'b mut [Packet],
-    /// For their details, where these are asked for.
-    pub segments: &'b mut Vec<Segment>,
+    /// For their details; none where these are not [asked for](Batch::detail). What stands there is to
+    /// be written over, all of it.
+    pub segments: &'b mut [Segment],
+    /// The whole keys of those that have a digest in the place of their key.
+    pub wide: &'b mut Vec<FlowKey>,
+}
+
+/// The place of a packet.
+#[derive(Debug)]
+pub struct Place<'b> {
+    /// For its key.
+    pub key: &'b mut u128,
+    /// For what is counted of it.
+    pub packet: &'b mut Packet,
+    /// For its details, where these are asked for.
+    pub segment: Option<&'b mut Segment>,
+    /// See [`Places::wide`].
+    pub wide: &'b mut Vec<FlowKey>,
+}
+
+impl Place<'_> {
+    /// Puts a packet there, but for its details.
+    #[inline]
+    pub fn put(&mut self, key: u128, packet: Packet) {
+        *self.key = key;
+        *self.packet = packet;
+    }
+
+    /// The same of one whose whole key does not fit 16 bytes; `digest` stands for it.
+    #[inline]
+    pub fn put_wide(&mut self, digest: u128, key: &FlowKey, packet: Packet) {
+        self.wide.push(*key);
+        let wide = self.wide.len() as u16;
+        self.put(digest, Packet { wide, ..packet });
+    }
 }
 
 /// Where the payloads of a batch's packets lie.
@@ -528,6 +605,37 @@ mod tests {
             (TableKey::Compact(key), direction) => (FlowKey::from_compact(key), direction),
             (TableKey::Wide(_), direction) => (key, direction),
         }
+    }
+
+    #[test]
+    fn packets_have_details_where_these_are_asked_for() {
+        let mut batch = Batch::default();
+        batch.push(1, Packet::default());
+        assert_eq!(batch.segments(), []);
+        batch.clear();
+        batch.detail();
+        for sequence in 1..=2 {
+            let place = batch.place();
+            *place.segment.unwrap() = Segment {
+                sequence,
+                ..Segment::default()
+            };
+            batch.take_places(1);
+        }
+        let other = std::mem::take(&mut batch);
+        batch.push_from(&other, 1);
+        let sequences = |batch: &Batch| {
+            let segments = batch.segments().iter();
+            segments.map(|segment| segment.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (sequences(&other), sequences(&batch)),
+            (vec![1, 2], vec![2])
+        );
+        batch.clear();
+        batch.push(1, Packet::default());
+        assert!(batch.place().segment.is_none());
+        assert_eq!(batch.segments(), []);
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! The fast path: the frames that nearly all traffic consists of, read without a walk.
 
+mod detailed;
+
 use core::hint::select_unpredictable;
 
 use crate::FlowKey;
@@ -15,6 +17,7 @@ use crate::udp::Udp;
 use crate::vlan::{self, Vlan};
 use hw::plain_ipv4::Keys;
 
+pub use detailed::plain_ipv4_in_detail;
 pub use hw::plain_ipv4::{Four, Instructions, Run, SWAPPED, Said, TOGETHER};
 
 /// What a plain frame says.
@@ -46,7 +49,10 @@ mod field {
     pub(super) const FRAGMENT: usize = 20;
     pub(super) const TIME_TO_LIVE: usize = 22;
     pub(super) const PROTOCOL: usize = 23;
+    pub(super) const SOURCE: usize = 26;
     pub(super) const DESTINATION: usize = 30;
+    /// Both ports.
+    pub(super) const PORTS: usize = 34;
     pub(super) const UDP_LENGTH: usize = 38;
     pub(super) const TCP_DATA_OFFSET: usize = 46;
     pub(super) const TCP_FLAGS: usize = 47;
@@ -123,8 +129,7 @@ pub fn plain_ipv4(frame: &[u8], wire_length: u32) -> Option<Plain> {
 pub fn plain_ipv4_of(frame: &[u8], wire_length: u32, mask: u128) -> Option<Plain> {
     let headers = frame.first_chunk::<HEADERS>()?;
 
-    let fragment = u16::from_le_bytes(bytes_at::<{ field::FRAGMENT }, 2, _>(headers));
-    if !has_ipv4(headers) || fragment & FRAGMENT != 0 {
+    if !has_ipv4(headers) || is_fragment(headers) {
         return None;
     }
     let protocol = byte::<{ field::PROTOCOL }, _>(headers);
@@ -195,6 +200,14 @@ impl<'a> Untagged<'a> {
             wire_length,
             tag: 0,
         }
+    }
+
+    /// What the frame says to follow; `None` where not even that was captured.
+    #[inline]
+    #[must_use]
+    pub fn ether_type(&self) -> Option<u16> {
+        let start = self.frame.first_chunk::<{ field::VLAN }>()?;
+        Some(u16_at::<{ field::ETHER_TYPE }, _>(start))
     }
 
     /// [`plain_ipv4`] of the frame, the tag being part of the key.
@@ -320,6 +333,13 @@ fn has_ipv4<const N: usize>(headers: &[u8; N]) -> bool {
         && byte::<{ field::IPV4 }, N>(headers) == VERSION_AND_LENGTH
 }
 
+/// Whether it is a fragment.
+#[inline(always)]
+fn is_fragment(headers: &[u8; HEADERS]) -> bool {
+    let fragment = u16::from_le_bytes(bytes_at::<{ field::FRAGMENT }, 2, _>(headers));
+    fragment & FRAGMENT != 0
+}
+
 /// [`FlowKey::compact`] of the frame, whose fields stand in the key's order.
 #[inline]
 fn compact_key(headers: &[u8; HEADERS], mask: u128) -> u128 {
@@ -344,7 +364,7 @@ fn key_to_source<const N: usize>(headers: &[u8; N], mask: u64) -> u128 {
 }
 
 /// Four bytes, the first the lowest: as an x86 processor loads them, so that nothing is swapped.
-#[inline]
+#[inline(always)]
 fn little_endian<const OFFSET: usize, const N: usize>(headers: &[u8; N]) -> u32 {
     u32::from_le_bytes(bytes_at::<OFFSET, 4, N>(headers))
 }

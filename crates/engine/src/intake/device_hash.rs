@@ -2,7 +2,6 @@
 //! (`FlowDefinition::Rss`), and, where it is the hash that the table is to have, not making it again.
 
 use super::{Intake, packet_of};
-use crate::books::Count;
 use flow::hash::{FlowHash, spread};
 use flow::{BURST, Batch, Packet, TableKey};
 use hw::prefetch;
@@ -110,11 +109,11 @@ impl Intake {
             return;
         };
         let begun = batch.len();
-        let mut received = Count::default();
+        let mut bytes = 0;
         let first = self.numbers.take(burst.frames.len());
         let mut by_device = 0;
         for (index, frame) in burst.frames.iter().enumerate() {
-            received.add(frame.wire_length);
+            bytes += u64::from(frame.wire_length);
             let clock_ms = self.clock.advance(frame.time_ns);
             let packet = packet_of(frame, first + index as u64, clock_ms);
             if let Some(hash) = frame.rss_hash {
@@ -132,7 +131,7 @@ impl Intake {
         self.books.hashed_in_software += identity.hash_those_that_wait(batch);
         self.books.hashed_by_device += by_device;
         self.identity = Some(identity);
-        self.finish_burst(burst, received);
+        self.finish_burst(burst, bytes);
         let (keys, hashes) = batch.keys_and_hashes();
         self.hash.hash_burst(&keys[begun..], &mut hashes[begun..]);
     }

@@ -1,31 +1,59 @@
 //! Runs of plain frames: of such most traffic consists, so they are read several at a time.
 
 use super::device_hash::Reuse;
-use super::packet_of;
-use flow::Packet;
+use super::each::ask_for;
+use super::{Intake, packet_of};
 use flow::batch::Places;
 use flow::clock::Tick;
-use hw::prefetch;
-use port::Frame;
-use wire::plain::{
-    Four, HEADERS, Instructions, Run, SWAPPED, Said, TOGETHER, plain_ipv4_of, plain_ipv4_run,
-};
-use wire::{FlowKey, Segment};
+use flow::{Batch, Packet};
+use port::{Burst, Frame};
+use wire::Segment;
+use wire::plain::{Four, HEADERS, Instructions, Run, SWAPPED, Said, TOGETHER, plain_ipv4_run};
 
 /// Groups ahead of the one at hand whose headers are asked for.
 const AHEAD: usize = 2;
 
-/// Asks for the headers of the next frames. They are in two lines where a frame does not begin with one;
-/// `DETAILS`: so are TCP's options as a rule, and the payload begins in the second.
-#[inline(always)]
-fn ask_for<const DETAILS: bool>(frames: &[Frame<'_>; TOGETHER]) {
-    const TCP_FLAGS: usize = 14 + 20 + 13;
-    const LINE: usize = 64;
-    let ask = |frame: &Frame<'_>| {
-        prefetch::ahead(frame.bytes, 0);
-        prefetch::ahead(frame.bytes, if DETAILS { LINE } else { TCP_FLAGS });
-    };
-    frames.iter().for_each(ask);
+impl Intake {
+    /// Reads the runs of plain frames in a burst several frames at a time, and what is between them
+    /// otherwise: what [`Intake::read_each`] does.
+    #[inline(never)]
+    pub(super) fn read_runs<const REUSE: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
+        &mut self,
+        instructions: Instructions,
+        burst: &Burst<'_>,
+        first: u64,
+        batch: &mut Batch,
+    ) -> (usize, u64) {
+        let (mut begin, mut breaks, mut all_bytes) = (0, 0, 0);
+        loop {
+            let begun = batch.len();
+            let run = PlainRun::<REUSE, DETAILS>::new(
+                burst.frames,
+                begin,
+                first + begin as u64,
+                batch.places(),
+                self.reuse.as_mut().map(|reuse| (reuse, begun)),
+                self.clock.tick(),
+            );
+            let tally = run.read::<BOTH_DIRECTIONS>(instructions, self.keys.compact().mask());
+            batch.take_places(tally.packets);
+            self.books.truncated += tally.truncated;
+            all_bytes += tally.bytes;
+            begin += tally.packets;
+            let Some(frame) = burst.frames.get(begin) else {
+                return (breaks, all_bytes);
+            };
+            // The last few are too few for a run.
+            breaks += usize::from(burst.frames.len() - begin >= TOGETHER);
+            if !self.clock.moves_to(frame.time_ns) {
+                let one = begin..begin + 1;
+                let (_, bytes) =
+                    self.read_each::<REUSE, DETAILS, BOTH_DIRECTIONS>(burst, one, first, batch);
+                all_bytes += bytes;
+                begin += 1;
+            }
+        }
+    }
 }
 
 /// Frames of a burst, while the clock stands, and the places of a batch that they come to. `REUSE`:
@@ -39,7 +67,7 @@ pub(super) struct PlainRun<'r, 'f, const REUSE: bool, const DETAILS: bool> {
 
 /// What is noted of a run besides keys and packets.
 struct Notes<'r, const REUSE: bool, const DETAILS: bool> {
-    segments: &'r mut Vec<Segment>,
+    segments: &'r mut [Segment],
     /// The device's hashes, and the place of the first frame among them.
     reuse: Option<(&'r mut Reuse, usize)>,
     tick: Tick,
@@ -83,18 +111,16 @@ impl<'r, 'f, const REUSE: bool, const DETAILS: bool> PlainRun<'r, 'f, REUSE, DET
         }
     }
 
-    /// Reads them up to the first that is not plain, which is most likely far if the run `is_long`.
-    /// `mask`: what keys keep; `BOTH_DIRECTIONS`: their endpoints are brought into order.
+    /// Reads them up to the first that is not plain. `mask`: what keys keep; `BOTH_DIRECTIONS`: their
+    /// endpoints are brought into order.
     #[inline(always)]
-    pub(super) fn read<const BOTH_DIRECTIONS: bool>(mut self, mask: u128, is_long: bool) -> Tally {
-        let Some(instructions) = Instructions::detect().filter(|_| is_long) else {
-            self.one_by_one::<BOTH_DIRECTIONS>(mask);
-            return self.notes.tally;
-        };
-        // Another place in memory: what the function asks to be there is no burden to the loop above.
-        let mut run = self;
-        plain_ipv4_run::<BOTH_DIRECTIONS>(instructions, mask, &mut run);
-        run.notes.tally
+    fn read<const BOTH_DIRECTIONS: bool>(
+        mut self,
+        instructions: Instructions,
+        mask: u128,
+    ) -> Tally {
+        plain_ipv4_run::<BOTH_DIRECTIONS>(instructions, mask, &mut self);
+        self.notes.tally
     }
 
     /// Takes what the first `count` frames of group `at` say, but for their keys.
@@ -113,33 +139,6 @@ impl<'r, 'f, const REUSE: bool, const DETAILS: bool> PlainRun<'r, 'f, REUSE, DET
         }
         self.notes.tally.packets = before + count;
     }
-
-    /// [`PlainRun::read`] by any processor, one frame after the other.
-    #[inline(always)]
-    fn one_by_one<const BOTH_DIRECTIONS: bool>(&mut self, mask: u128) {
-        let places = self.keys.iter_mut().zip(self.packets.iter_mut());
-        for (at, (frames, (keys, packets))) in self.frames.iter().zip(places).enumerate() {
-            if let Some(next) = self.frames.get(at + AHEAD) {
-                ask_for::<DETAILS>(next);
-            }
-            for (index, frame) in frames.iter().enumerate() {
-                let plain = plain_ipv4_of(frame.bytes, frame.wire_length, mask);
-                let Some(plain) = plain.filter(|_| self.notes.tick.contains(frame.time_ns)) else {
-                    self.notes.tally.packets = at * TOGETHER + index;
-                    return;
-                };
-                let (key, direction) = if BOTH_DIRECTIONS {
-                    FlowKey::compact_in_order(plain.key)
-                } else {
-                    (plain.key, 0)
-                };
-                keys[index] = key;
-                let place = at * TOGETHER + index;
-                packets[index] = self.notes.packet(frame, place, plain.tcp_flags, direction);
-            }
-            self.notes.tally.packets = (at + 1) * TOGETHER;
-        }
-    }
 }
 
 impl<const REUSE: bool, const DETAILS: bool> Notes<'_, REUSE, DETAILS> {
@@ -149,10 +148,8 @@ impl<const REUSE: bool, const DETAILS: bool> Notes<'_, REUSE, DETAILS> {
         if REUSE && let Some((reuse, begun)) = &mut self.reuse {
             reuse.note(*begun + place, frame.rss_hash);
         }
-        if DETAILS {
-            let segment = self.segments.push_mut(Segment::default());
-            segment.frame = (self.first + place) as u16;
-            segment.read_plain(frame.bytes);
+        if DETAILS && let Some(segment) = self.segments.get_mut(place) {
+            segment.read_plain((self.first + place) as u16, frame.bytes);
         }
         self.tally.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         self.tally.bytes += u64::from(frame.wire_length);
@@ -171,7 +168,7 @@ impl<'f, const REUSE: bool, const DETAILS: bool> Run<'f> for PlainRun<'_, 'f, RE
         static NOTHING: [u8; HEADERS] = [0; HEADERS];
         let frames = self.frames.get(at)?;
         if let Some(next) = self.frames.get(at + AHEAD) {
-            ask_for::<DETAILS>(next);
+            next.iter().for_each(ask_for::<DETAILS>);
         }
         let headers = |frame: &Frame<'f>| -> &'f [u8; HEADERS] {
             frame.bytes.first_chunk().unwrap_or(&NOTHING)
@@ -204,8 +201,9 @@ impl<'f, const REUSE: bool, const DETAILS: bool> Run<'f> for PlainRun<'_, 'f, RE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flow::{Batch, PacketClock};
+    use flow::{FlowDefinition, Level, MeterOptions};
     use proptest::prelude::*;
+    use wire::{Decapsulate, LinkType};
 
     /// A frame of UDP or TCP, or of what `version` is none of IPv4.
     fn frame(protocol: u8, version: u8, flow: u8) -> [u8; 60] {
@@ -218,22 +216,41 @@ mod tests {
         frame
     }
 
-    /// What comes of a run, read by `how`.
+    /// What comes of a burst of Ethernet, read by `how`: packets, details, bytes, hashes of the device,
+    /// and the books.
     fn outcome(
         frames: &[Frame<'_>],
-        first: usize,
-        tick: Tick,
-        how: impl Fn(&mut PlainRun<'_, '_, true, true>),
-    ) -> (Vec<(u128, Packet)>, Vec<Segment>, Tally, Reuse) {
-        let (mut batch, mut reuse) = (Batch::default(), Reuse::default());
-        let noted = Some((&mut reuse, 0));
-        let mut run = PlainRun::new(frames, first, 1 << 40, batch.places(), noted, tick);
-        how(&mut run);
-        let tally = run.notes.tally;
-        batch.take_places(tally.packets);
+        both_directions: bool,
+        how: impl Fn(&mut Intake, &Burst<'_>, &mut Batch) -> (usize, u64),
+    ) -> (Vec<(u128, Packet)>, Vec<Segment>, u64, Reuse, String) {
+        let mut batch = Batch::default();
+        batch.detail();
+        let mut options = MeterOptions {
+            flow: match both_directions {
+                true => FlowDefinition::Bidirectional,
+                false => FlowDefinition::FiveTuple,
+            },
+            ..MeterOptions::default()
+        };
+        options.statistics.analysis = Some(Level::Full);
+        let mut intake = Intake::new(&options, Decapsulate::No);
+        intake.reuse = Some(Reuse::default());
+        let burst = Burst {
+            link: LinkType::Ethernet,
+            frames,
+        };
+        let (_, bytes) = how(&mut intake, &burst, &mut batch);
         let packets = batch.keys().iter().zip(batch.packets());
         let packets = packets.map(|(&key, &packet)| (key, packet)).collect();
-        (packets, batch.segments().to_vec(), tally, reuse)
+        let segments = batch.segments().to_vec();
+        let books = format!("{:?}", intake.books());
+        (
+            packets,
+            segments,
+            bytes,
+            intake.reuse.unwrap_or_default(),
+            books,
+        )
     }
 
     proptest! {
@@ -244,27 +261,23 @@ mod tests {
                  prop_oneof![20 => 0i64..1_000_000, 1 => prop_oneof![Just(-1i64), Just(1_000_000)]], prop_oneof![20 => Just(60usize), 1 => 50usize..60]),
                 0..40,
             ),
-            first in 0usize..4,
             both: bool,
         ) {
             let bytes: Vec<_> = frames.iter().map(|&(protocol, version, flow, ..)| frame(protocol, version, flow)).collect();
-            let mut clock = PacketClock::default();
-            clock.advance(0);
             let all: Vec<Frame<'_>> = bytes.iter().zip(&frames).map(|(bytes, &(_, _, flow, time_ns, captured))| Frame {
                 rss_hash: std::num::NonZeroU32::new(u32::from(flow)),
                 ..Frame::new(&bytes[..captured], time_ns, 60)
             }).collect();
-            let first = first.min(all.len());
-            let alone = outcome(&all, first, clock.tick(), |run| if both {
-                run.one_by_one::<true>(!0);
+            let alone = outcome(&all, both, |intake, burst, batch| if both {
+                intake.read_each::<true, true, true>(burst, 0..all.len(), 1 << 40, batch)
             } else {
-                run.one_by_one::<false>(!0);
+                intake.read_each::<true, true, false>(burst, 0..all.len(), 1 << 40, batch)
             });
             if let Some(instructions) = Instructions::detect() {
-                let together = outcome(&all, first, clock.tick(), |run| if both {
-                    plain_ipv4_run::<true>(instructions, !0, run);
+                let together = outcome(&all, both, |intake, burst, batch| if both {
+                    intake.read_runs::<true, true, true>(instructions, burst, 1 << 40, batch)
                 } else {
-                    plain_ipv4_run::<false>(instructions, !0, run);
+                    intake.read_runs::<true, true, false>(instructions, burst, 1 << 40, batch)
                 });
                 prop_assert_eq!(alone, together);
             }
