@@ -317,6 +317,22 @@ pub struct Places<'b> {
     pub wide: &'b mut Vec<FlowKey>,
 }
 
+impl Places<'_> {
+    /// Place `at`.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn place(&mut self, at: usize) -> Place<'_> {
+        Place {
+            key: &mut self.keys[at],
+            packet: &mut self.packets[at],
+            segment: self.segments.get_mut(at),
+            wide: self.wide,
+        }
+    }
+}
+
 /// The place of a packet.
 #[derive(Debug)]
 pub struct Place<'b> {

@@ -50,6 +50,12 @@ pub struct Segment {
     pub vlan: [u16; 2],
     /// As in [`Outline`](crate::Outline).
     pub mpls_label: u32,
+    /// TCP maximum segment size option.
+    pub segment_size: u16,
+    /// TCP window scale option.
+    pub window_scale: u8,
+    /// SACK blocks.
+    pub sack_blocks: u8,
     /// Bytes of payload on the wire.
     pub payload_length: u32,
     /// Bytes of payload captured.
@@ -74,16 +80,10 @@ pub struct Segment {
     pub tcp_flags: u8,
     /// Bits of [`seen`].
     pub seen: u8,
-    /// 6 where there is a whole TCP header, 17 for UDP, else 0.
-    pub transport: u8,
     /// What it was wrapped in.
     pub tunnel: Tunnel,
-    /// TCP maximum segment size option.
-    pub segment_size: u16,
-    /// TCP window scale option.
-    pub window_scale: u8,
-    /// SACK blocks.
-    pub sack_blocks: u8,
+    /// 6 where there is a whole TCP header, 17 for UDP, else 0.
+    pub transport: u8,
 }
 
 impl Segment {

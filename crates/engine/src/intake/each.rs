@@ -1,7 +1,7 @@
 //! Plain frames read one after the other: where few follow each other, and by any processor.
 
 use super::{Intake, packet_of};
-use flow::batch::{Place, Places};
+use flow::batch::Places;
 use flow::{Batch, Packet};
 use hw::prefetch;
 use port::{Burst, Frame};
@@ -103,14 +103,14 @@ impl Intake {
                     }
                 } else {
                     breaks += 1;
-                    let place = Place {
-                        key: &mut keys[at],
-                        packet: &mut packets[at],
-                        segment: segments.get_mut(at),
+                    let places = Places {
+                        keys,
+                        packets,
+                        segments,
                         wide,
                     };
                     let number = first + index as u64;
-                    if !self.read_other(burst.link, index, frame, number, place) {
+                    if !self.read_other(burst, index, number, places, at) {
                         (read, taken) = (at + 1, at);
                         break;
                     }

@@ -2,10 +2,10 @@
 
 use super::{Intake, packet_of};
 use flow::Packet;
-use flow::batch::Place;
-use port::Frame;
+use flow::batch::Places;
+use port::Burst;
+use wire::ether_type;
 use wire::plain::Untagged;
-use wire::{LinkType, ether_type};
 
 impl Intake {
     /// Reads a frame of Ethernet that is not plain into its place: one with a VLAN tag, of IPv6 or
@@ -13,27 +13,25 @@ impl Intake {
     #[inline(never)]
     pub(super) fn read_other(
         &mut self,
-        link: LinkType,
+        burst: &Burst<'_>,
         index: usize,
-        frame: &Frame<'_>,
         number: u64,
-        mut place: Place<'_>,
+        mut places: Places<'_>,
+        at: usize,
     ) -> bool {
+        let frame = &burst.frames[index];
         let untagged = Untagged::new(frame.bytes, frame.wire_length);
         let packet = packet_of(frame, number, self.clock.now_ms());
         let is_known = match untagged.ether_type() {
             Some(ether_type::IPV4) => {
-                untagged.tag != 0 && self.read_tagged(index, &untagged, packet, &mut place)
-                    || self.read_portless(index, &untagged, packet, &mut place)
+                untagged.tag != 0 && self.read_tagged(index, &untagged, packet, &mut places, at)
+                    || self.read_portless(index, &untagged, packet, &mut places, at)
             }
-            Some(ether_type::IPV6) => self.read_ipv6(index, &untagged, packet, &mut place),
+            Some(ether_type::IPV6) => self.read_ipv6(index, &untagged, packet, &mut places, at),
             _ => false,
         };
         if !is_known {
-            return self.walk(link, index, frame, number, place);
-        }
-        if let Some(segment) = place.segment {
-            segment.put_tag_back(untagged.tag);
+            return self.walk(burst.link, index, frame, number, places.place(at));
         }
         self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         true
@@ -46,11 +44,13 @@ impl Intake {
         index: usize,
         untagged: &Untagged<'_>,
         packet: Packet,
-        place: &mut Place<'_>,
+        places: &mut Places<'_>,
+        at: usize,
     ) -> bool {
         let Some(plain) = untagged.plain_ipv4() else {
             return false;
         };
+        let mut place = places.place(at);
         let (key, direction) = self.keys.from_compact(plain.key);
         let packet = Packet {
             tcp_flags: plain.tcp_flags,
@@ -58,8 +58,9 @@ impl Intake {
             ..packet
         };
         place.put(key, packet);
-        if let Some(segment) = &mut place.segment {
+        if let Some(segment) = place.segment {
             segment.read_plain(index as u16, untagged.frame);
+            segment.put_tag_back(untagged.tag);
         }
         true
     }
@@ -71,14 +72,17 @@ impl Intake {
         index: usize,
         untagged: &Untagged<'_>,
         packet: Packet,
-        place: &mut Place<'_>,
+        places: &mut Places<'_>,
+        at: usize,
     ) -> bool {
         let Some(mut plain) = untagged.plain_ipv6() else {
             return false;
         };
-        self.put_key(&mut plain.key, plain.tcp_flags, packet, place);
-        if let Some(segment) = &mut place.segment {
+        let mut place = places.place(at);
+        self.put_key(&mut plain.key, plain.tcp_flags, packet, &mut place);
+        if let Some(segment) = place.segment {
             segment.read_plain_ipv6(index as u16, untagged.frame);
+            segment.put_tag_back(untagged.tag);
         }
         true
     }
@@ -90,11 +94,13 @@ impl Intake {
         index: usize,
         untagged: &Untagged<'_>,
         packet: Packet,
-        place: &mut Place<'_>,
+        places: &mut Places<'_>,
+        at: usize,
     ) -> bool {
         let Some(portless) = untagged.portless_ipv4() else {
             return false;
         };
+        let mut place = places.place(at);
         let (key, direction) = self.keys.from_compact(portless.key);
         place.put(
             key,
@@ -104,8 +110,9 @@ impl Intake {
             },
         );
         self.books.fragments += u64::from(portless.is_fragment);
-        if let Some(segment) = &mut place.segment {
+        if let Some(segment) = place.segment {
             segment.read_portless(index as u16, untagged.frame, portless.is_fragment);
+            segment.put_tag_back(untagged.tag);
         }
         true
     }

@@ -273,11 +273,11 @@ impl Segment {
         self.sack = [0; 2];
         self.vlan = [0; 2];
         self.mpls_label = 0;
-        self.transport = transport;
-        self.tunnel = Tunnel::None;
         self.segment_size = 0;
         self.window_scale = 0;
         self.sack_blocks = 0;
+        self.tunnel = Tunnel::None;
+        self.transport = transport;
     }
 }
 
