@@ -31,7 +31,7 @@ impl Segment {
     /// Reads TCP options, which were so many bytes on the wire, into a segment that has none.
     #[inline(never)]
     pub(super) fn read_options(&mut self, options: &[u8], length: usize) {
-        if options.len() == PADDED_TIMESTAMPS
+        if [options.len(), length] == [PADDED_TIMESTAMPS; 2]
             && let Some(timestamps) = padded_timestamps(options)
         {
             self.timestamps = timestamps;
@@ -113,5 +113,17 @@ mod tests {
         assert!(!within(&[[500, 600], [100, 400], [400, 700]]));
         assert!(!within(&[[50, 300], [100, 400]]));
         assert!(!within(&[[200, 500], [100, 400]]));
+    }
+
+    #[test]
+    fn options_that_end_behind_time_stamps_are_cut_where_the_header_goes_on() {
+        let options = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
+        for (length, cut) in [(12, false), (24, true)] {
+            let mut segment = Segment::default();
+            segment.read_options(&options, length);
+            assert_eq!(segment.timestamps, [7, 9]);
+            assert!(segment.has(seen::TIMESTAMPS));
+            assert_eq!(segment.has(seen::OPTIONS_CUT), cut, "{length} bytes");
+        }
     }
 }
