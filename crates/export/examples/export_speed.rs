@@ -171,7 +171,7 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
     records
         .chunks(BATCH)
         .map(|records| RecordBatch {
-            analyses: Vec::new(),
+            analyses: flow::Analyses::default(),
             records: records.to_vec(),
             values: (0..records.len() * statistics)
                 .map(|place| {

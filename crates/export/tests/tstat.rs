@@ -233,7 +233,7 @@ fn what_the_analyser_found_is_in_its_columns() {
     };
     analysis.rare[1].anomalies.classes = [1, 2, 3, 4, 5, 6, 7, 8];
     let batch = RecordBatch {
-        analyses: vec![analysis],
+        analyses: vec![analysis].into(),
         ..batch(&records()[..1])
     };
     exporter.write(&batch).unwrap();

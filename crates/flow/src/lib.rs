@@ -16,7 +16,7 @@ pub mod statistic;
 pub mod table;
 pub mod view;
 
-pub use analysis::{Analysis, FIRST_PACKETS, Level};
+pub use analysis::{Analyses, Analysis, FIRST_PACKETS, Level};
 pub use batch::{BURST, Batch, InFrames, Kept, KeyMaker, Packet, Payloads, TableKey};
 pub use clock::PacketClock;
 pub use ended::EndedFlows;

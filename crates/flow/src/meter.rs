@@ -589,7 +589,7 @@ impl Meter {
             } = &mut self.records;
             if analyses.is_empty() {
                 // An analysis is long: none is to be moved while the batch fills.
-                analyses.reserve_exact(FULL);
+                analyses.reserve_places(FULL);
             }
             analyser.tell_left(records, analyses);
         }

@@ -1,11 +1,10 @@
 //! Flow records: what is known of a flow when it ends.
 
-use crate::analysis::{Analysis, Level};
+use crate::analysis::{Analyses, Level};
 use crate::batch::BURST;
 use crate::ended::EndedFlows;
 use crate::meter::RECORDS;
 use hw::tags::TAGS;
-use std::iter;
 use wire::FlowKey;
 
 /// Which packets form a flow.
@@ -136,7 +135,7 @@ pub struct RecordBatch {
     /// there is none (the inter-arrival time of a flow of one packet).
     pub values: Vec<f64>,
     /// For each record, what an analysis found of its flow; empty where none was asked for.
-    pub analyses: Vec<Analysis>,
+    pub analyses: Analyses,
 }
 
 /// The most flows in a batch: who is handed on when there are [`RECORDS`] has those besides that one
@@ -152,9 +151,7 @@ impl RecordBatch {
             records: vec![Record::default(); FULL],
             ended: EndedFlows::populated(FULL),
             values: vec![f64::NAN; FULL * schema.statistics.len()],
-            analyses: iter::repeat_with(Analysis::default)
-                .take(analysed)
-                .collect(),
+            analyses: Analyses::populated(analysed),
         };
         batch.clear();
         batch
@@ -190,6 +187,7 @@ impl RecordBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Analysis;
 
     #[test]
     fn a_populated_batch_is_empty_and_moves_nothing_until_it_is_full() {

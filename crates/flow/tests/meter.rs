@@ -1,7 +1,7 @@
 //! The meter against a plain reading of its rules: whatever the table, the sweep and the size of
 //! the batches, the same packets give the same records.
 
-use flow::analysis::{Analysis, COLUMNS};
+use flow::analysis::{Analyses, COLUMNS};
 use flow::hash::HashKind;
 use flow::statistic::{Estimator, Selection};
 use flow::{
@@ -61,7 +61,7 @@ fn key(event: &Event) -> FlowKey {
 
 /// Records, the values behind all of them, and their analyses.
 #[derive(Default)]
-struct Collect(Vec<Record>, Vec<f64>, Vec<Analysis>);
+struct Collect(Vec<Record>, Vec<f64>, Analyses);
 
 impl RecordSink for Collect {
     fn take(&mut self, batch: &mut RecordBatch) {

@@ -93,7 +93,8 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
         analyses: vec![flow::Analysis {
             names: Some(names),
             ..flow::Analysis::default()
-        }],
+        }]
+        .into(),
         ..RecordBatch::default()
     };
     truncated().batch(&mut batch);
@@ -198,12 +199,12 @@ pub(super) fn check(mut replaced: impl FnMut(&str) -> Option<String>, cases: &[(
 fn ids_of_flows_are_linked_by_who_has_the_key_alone() {
     let ids = |mut anonymiser: Anonymiser, ids: &[u64]| -> Vec<u64> {
         let mut batch = RecordBatch::default();
-        batch
-            .analyses
-            .extend(ids.iter().map(|&flow_id| flow::Analysis {
+        for &flow_id in ids {
+            batch.analyses.push(flow::Analysis {
                 flow_id,
                 ..flow::Analysis::default()
-            }));
+            });
+        }
         anonymiser.batch(&mut batch);
         batch.analyses.iter().map(|it| it.flow_id).collect()
     };

@@ -2,7 +2,7 @@
 
 use super::continued::{CONTINUED_MAX, Continued};
 use super::tcp::RarePool;
-use super::{Analysis, Level, RARE_SHARE, Tcp, Volume};
+use super::{Analyses, Analysis, Level, RARE_SHARE, Rare, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
 use crate::names::{self, Applications, Names, NamesLimits, Told};
@@ -13,7 +13,6 @@ use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
-use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::{FlowKey, ip_protocol};
@@ -308,7 +307,7 @@ impl Analyser {
 
     /// Tells what is known of the flows that have left, in their order: theirs are the last of the
     /// `records`.
-    pub(crate) fn tell_left(&mut self, records: &[Record], analyses: &mut Vec<Analysis>) {
+    pub(crate) fn tell_left(&mut self, records: &[Record], analyses: &mut Analyses) {
         let left = std::mem::take(&mut self.left);
         let records = &records[records.len() - left.len()..];
         for &(handle, _) in left.iter().take(LEAVING_AHEAD) {
@@ -341,7 +340,7 @@ impl Analyser {
 
     /// Ends a flow of which this is the record: what is known of it goes to `analyses`. A flow that
     /// only its active time-out ends keeps its state for what is to come.
-    fn end(&mut self, handle: u32, record: &Record, last_ms: u32, analyses: &mut Vec<Analysis>) {
+    fn end(&mut self, handle: u32, record: &Record, last_ms: u32, analyses: &mut Analyses) {
         let Some(volume) = self.volumes.get_mut(handle) else {
             analyses.push(Analysis::default());
             return;
@@ -349,23 +348,16 @@ impl Analyser {
         let (tcp, initiator) = (volume.tcp, volume.initiator);
         let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
         let flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
-        let made = |tcp| Analysis {
-            flow_id,
-            volume: *volume,
-            tcp,
-            rare: Default::default(),
-            names: None,
-        };
-        // More than a kilobyte, which an iterator writes to its place, and `push` puts together before
-        // it looks for one. Where there is no TCP, no place for it is copied.
-        match state {
-            Some(state) => analyses.extend(iter::once_with(|| made(Some(*state)))),
-            None => analyses.extend(iter::once_with(|| made(None))),
+        // Each part is copied to where it stays: put together before, it would be copied twice.
+        let analysis = analyses.next_place();
+        analysis.flow_id = flow_id;
+        analysis.volume = *volume;
+        analysis.rare = [Rare::default(); 2];
+        match (state, &mut analysis.tcp) {
+            // Into a place that is there it is copied once.
+            (Some(state), Some(tcp)) => *tcp = *state,
+            (state, tcp) => *tcp = state.copied(),
         }
-        prefetch::place_behind(analyses);
-        let Some(analysis) = analyses.last_mut() else {
-            return;
-        };
         if let Some(state) = state {
             state.tell_rare(&self.rare, &mut analysis.rare);
         }
@@ -376,6 +368,8 @@ impl Analyser {
             };
             analysis.names = Some(taken);
             self.continued.complete(handle, analysis.names.as_mut());
+        } else {
+            analysis.names = None;
         }
         if record.end_reason != EndReason::ActiveTimeout {
             return self.forget(handle);

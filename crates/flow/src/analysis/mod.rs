@@ -5,6 +5,7 @@
 //! handle is looked up and the state asked for, then all are counted in their order.
 
 mod analyser;
+mod analyses;
 pub mod column;
 mod continued;
 mod level;
@@ -12,6 +13,7 @@ pub mod tcp;
 pub mod volume;
 
 pub(crate) use analyser::Analyser;
+pub use analyses::Analyses;
 pub use column::{
     About, AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Chosen, Filling, Part, Table,
     describe,
