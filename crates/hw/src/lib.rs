@@ -15,5 +15,6 @@ pub mod random;
 pub mod ring;
 pub mod schedule;
 pub mod tags;
+pub mod text;
 pub mod time;
 pub mod toeplitz;

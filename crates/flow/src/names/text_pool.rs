@@ -276,9 +276,9 @@ impl TextPool {
 
 /// Bytes as a string; those that are not UTF-8 are replaced.
 pub(super) fn string(bytes: &[u8]) -> NameText {
-    match str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => NameText::from_utf8_lossy(bytes),
+    match hw::text::utf_8(bytes) {
+        Some(text) => text.into(),
+        None => NameText::from_utf8_lossy(bytes),
     }
 }
 

@@ -1,70 +1,156 @@
-//! Heads of HTTP/1 messages (RFC 9112), read by `httparse`.
+//! Heads of HTTP/1 messages (RFC 9112).
 
+mod plain;
 #[cfg(test)]
 mod tests;
 
 use core::mem::MaybeUninit;
 use core::num::NonZeroU8;
 use httparse::Status;
+use plain::Fields;
 
 /// The most header fields of a message that are read.
 const FIELDS_MAX: usize = 96;
 
+/// A method that is known.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    /// The first bytes of the name and the space behind it, as a word, and the bits of it that they
+    /// take.
+    word: u64,
+    mask: u64,
+}
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+
+impl Known {
+    const fn new(name: &'static str) -> Self {
+        let (mut word, mut mask, mut at) = ([0; WORD], [0; WORD], 0);
+        while at < WORD && at <= name.len() {
+            word[at] = if at < name.len() {
+                name.as_bytes()[at]
+            } else {
+                b' '
+            };
+            mask[at] = 0xff;
+            at += 1;
+        }
+        Self {
+            name,
+            word: u64::from_ne_bytes(word),
+            mask: u64::from_ne_bytes(mask),
+        }
+    }
+
+    /// Whether bytes begin with it, a space behind it.
+    #[inline]
+    fn begins(&self, bytes: &[u8]) -> bool {
+        if let Some(first) = bytes.first_chunk() {
+            let first = u64::from_ne_bytes(*first);
+            if (first ^ self.word) & self.mask != 0 {
+                return false;
+            }
+            if self.name.len() < WORD {
+                return true;
+            }
+        }
+        let rest = bytes.strip_prefix(self.name.as_bytes());
+        rest.is_some_and(|rest| rest.first() == Some(&b' '))
+    }
+}
+
 /// The methods that are known, by their first byte: those of IANA's HTTP Method Registry but `PRI` and
 /// `*`, which begin no request of HTTP/1, and those of WebDAV's older servers, of Outlook, of caches and
 /// of Windows' transfers.
-const fn methods(first: u8) -> &'static [&'static str] {
+const fn methods(first: u8) -> &'static [Known] {
     match first {
-        b'A' => &["ACL"],
-        b'B' => &[
-            "BASELINE-CONTROL",
-            "BIND",
-            "BITS_POST",
-            "BPROPFIND",
-            "BPROPPATCH",
-            "BMOVE",
-            "BDELETE",
-            "BCOPY",
-        ],
-        b'C' => &["CONNECT", "COPY", "CHECKOUT", "CHECKIN", "CCM_POST"],
-        b'D' => &["DELETE"],
-        b'G' => &["GET"],
-        b'H' => &["HEAD"],
-        b'L' => &["LOCK", "LABEL", "LINK"],
-        b'M' => &[
-            "MKCOL",
-            "MOVE",
-            "MERGE",
-            "MKACTIVITY",
-            "MKCALENDAR",
-            "MKREDIRECTREF",
-            "MKWORKSPACE",
-        ],
-        b'N' => &["NOTIFY"],
-        b'O' => &["OPTIONS", "ORDERPATCH"],
-        b'P' => &[
-            "POST",
-            "PUT",
-            "PATCH",
-            "PROPFIND",
-            "PROPPATCH",
-            "POLL",
-            "PURGE",
-        ],
-        b'Q' => &["QUERY"],
-        b'R' => &["REPORT", "REBIND", "RPC_IN_DATA", "RPC_OUT_DATA"],
-        b'S' => &["SEARCH", "SUBSCRIBE"],
-        b'T' => &["TRACE"],
-        b'U' => &[
-            "UNLOCK",
-            "UNSUBSCRIBE",
-            "UNBIND",
-            "UNCHECKOUT",
-            "UNLINK",
-            "UPDATE",
-            "UPDATEREDIRECTREF",
-        ],
-        b'V' => &["VERSION-CONTROL"],
+        b'A' => const { &[Known::new("ACL")] },
+        b'B' => {
+            const {
+                &[
+                    Known::new("BASELINE-CONTROL"),
+                    Known::new("BIND"),
+                    Known::new("BITS_POST"),
+                    Known::new("BPROPFIND"),
+                    Known::new("BPROPPATCH"),
+                    Known::new("BMOVE"),
+                    Known::new("BDELETE"),
+                    Known::new("BCOPY"),
+                ]
+            }
+        }
+        b'C' => {
+            const {
+                &[
+                    Known::new("CONNECT"),
+                    Known::new("COPY"),
+                    Known::new("CHECKOUT"),
+                    Known::new("CHECKIN"),
+                    Known::new("CCM_POST"),
+                ]
+            }
+        }
+        b'D' => const { &[Known::new("DELETE")] },
+        b'G' => const { &[Known::new("GET")] },
+        b'H' => const { &[Known::new("HEAD")] },
+        b'L' => const { &[Known::new("LOCK"), Known::new("LABEL"), Known::new("LINK")] },
+        b'M' => {
+            const {
+                &[
+                    Known::new("MKCOL"),
+                    Known::new("MOVE"),
+                    Known::new("MERGE"),
+                    Known::new("MKACTIVITY"),
+                    Known::new("MKCALENDAR"),
+                    Known::new("MKREDIRECTREF"),
+                    Known::new("MKWORKSPACE"),
+                ]
+            }
+        }
+        b'N' => const { &[Known::new("NOTIFY")] },
+        b'O' => const { &[Known::new("OPTIONS"), Known::new("ORDERPATCH")] },
+        b'P' => {
+            const {
+                &[
+                    Known::new("POST"),
+                    Known::new("PUT"),
+                    Known::new("PATCH"),
+                    Known::new("PROPFIND"),
+                    Known::new("PROPPATCH"),
+                    Known::new("POLL"),
+                    Known::new("PURGE"),
+                ]
+            }
+        }
+        b'Q' => const { &[Known::new("QUERY")] },
+        b'R' => {
+            const {
+                &[
+                    Known::new("REPORT"),
+                    Known::new("REBIND"),
+                    Known::new("RPC_IN_DATA"),
+                    Known::new("RPC_OUT_DATA"),
+                ]
+            }
+        }
+        b'S' => const { &[Known::new("SEARCH"), Known::new("SUBSCRIBE")] },
+        b'T' => const { &[Known::new("TRACE")] },
+        b'U' => {
+            const {
+                &[
+                    Known::new("UNLOCK"),
+                    Known::new("UNSUBSCRIBE"),
+                    Known::new("UNBIND"),
+                    Known::new("UNCHECKOUT"),
+                    Known::new("UNLINK"),
+                    Known::new("UPDATE"),
+                    Known::new("UPDATEREDIRECTREF"),
+                ]
+            }
+        }
+        b'V' => const { &[Known::new("VERSION-CONTROL")] },
         _ => &[],
     }
 }
@@ -86,11 +172,7 @@ impl Method {
     /// The method that bytes begin with, a space behind it, if it is known.
     fn of(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
-        let is = |method: &&str| {
-            let rest = bytes.strip_prefix(method.as_bytes());
-            rest.is_some_and(|rest| rest.first() == Some(&b' '))
-        };
-        let place = methods(first).iter().position(is)?;
+        let place = methods(first).iter().position(|it| it.begins(bytes))?;
         // All first bytes are capital letters: 5 bits tell them apart.
         NonZeroU8::new(first << 3 | place as u8).map(Self)
     }
@@ -100,7 +182,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         let methods = methods(b'@' | self.0.get() >> 3);
         let place = usize::from(self.0.get() & 7);
-        methods.get(place).copied().unwrap_or_default()
+        methods.get(place).map_or("", |it| it.name)
     }
 }
 
@@ -206,9 +288,11 @@ pub fn begins(bytes: &[u8]) -> Begins {
     let Some(&first) = request.first() else {
         return Begins::No;
     };
-    let may_be = |method: &&str| method.as_bytes().starts_with(request);
+    let may_be = |method: &Known| method.name.as_bytes().starts_with(request);
     if Method::of(request).is_some() {
         Begins::Request
+    } else if bytes.len() > METHOD_MAX {
+        Begins::No
     } else if RESPONSE.starts_with(bytes) || methods(first).iter().any(may_be) {
         Begins::Perhaps
     } else {
@@ -280,6 +364,17 @@ pub enum Head<T> {
 /// Reads the head of a request.
 #[must_use]
 pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
+    if let Some(method) = Method::of(bytes)
+        && let Some(head) = plain::request(bytes, method.name().len())
+    {
+        let request = (method, method.name(), head.target);
+        return Head::Whole(Request::new(request, &head.fields, head.length));
+    }
+    any_request(bytes)
+}
+
+/// The same of any head.
+fn any_request(bytes: &[u8]) -> Head<Request<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut []);
     let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
@@ -295,18 +390,29 @@ pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
         None if method_name.len() <= METHOD_MAX => Method::OTHER,
         None => return Head::Bad,
     };
-    let target = target.as_bytes();
-    let host = field(request.headers, "host").or_else(|| authority(target));
-    Head::Whole(Request {
-        method,
-        method_name,
-        target,
-        host,
-        user_agent: field(request.headers, "user-agent"),
-        // A request without a length has no body (RFC 9112 section 6.3).
-        body: body(request.headers).unwrap_or(Body::Length(0)),
-        length,
-    })
+    let request_line = (method, method_name, target.as_bytes());
+    let fields = wanted(request.headers);
+    Head::Whole(Request::new(request_line, &fields, length))
+}
+
+impl<'a> Request<'a> {
+    /// With this method, by its number and name, and this target.
+    fn new(
+        (method, method_name, target): (Method, &'a str, &'a [u8]),
+        fields: &Fields<'a>,
+        length: usize,
+    ) -> Self {
+        Self {
+            method,
+            method_name,
+            target,
+            host: fields.host.or_else(|| authority(target)),
+            user_agent: fields.user_agent,
+            // A request without a length has no body (RFC 9112 section 6.3).
+            body: body(fields).unwrap_or(Body::Length(0)),
+            length,
+        }
+    }
 }
 
 /// The host of a target in absolute form (RFC 9112 section 3.2.2).
@@ -360,20 +466,36 @@ pub fn is_half_line(bytes: &[u8]) -> bool {
 /// are not as they should be, its first line alone; in `buffer`.
 pub fn close_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
     let bytes = after_empty_lines(bytes);
-    let is_feed = |byte: &u8| *byte == b'\n';
     let feed = if first_line {
-        bytes.iter().position(is_feed)
+        bytes.iter().position(|byte| *byte == b'\n')
     } else {
-        bytes.iter().rposition(is_feed)
+        last_feed(bytes)
     };
     buffer.clear();
     buffer.extend_from_slice(&bytes[..feed.map_or(0, |at| at + 1)]);
     buffer.extend_from_slice(b"\r\n");
 }
 
+/// The last line feed, which may be far from the end: what follows a head may be a body.
+fn last_feed(bytes: &[u8]) -> Option<usize> {
+    let (rest, blocks) = bytes.as_rchunks::<32>();
+    let has_feed = |block: &[u8; 32]| block.iter().fold(false, |any, byte| any | (*byte == b'\n'));
+    let block = blocks.iter().rposition(has_feed);
+    let end = rest.len() + block.map_or(0, |at| (at + 1) * 32);
+    bytes[..end].iter().rposition(|byte| *byte == b'\n')
+}
+
 /// Reads the head of a response.
 #[must_use]
 pub fn response(bytes: &[u8]) -> Head<Response<'_>> {
+    match plain::response(bytes) {
+        Some(head) => Head::Whole(Response::new(head.status, &head.fields, head.length)),
+        None => any_response(bytes),
+    }
+}
+
+/// The same of any head.
+fn any_response(bytes: &[u8]) -> Head<Response<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
@@ -388,31 +510,46 @@ pub fn response(bytes: &[u8]) -> Head<Response<'_>> {
     let Some(status) = response.code else {
         return Head::Bad;
     };
-    // RFC 9112 section 6.3: these have no body whatever their fields tell.
-    let body = if status < 200 || status == 204 || status == 304 {
-        Body::Length(0)
-    } else {
-        body(response.headers).unwrap_or(Body::Unknown)
+    Head::Whole(Response::new(status, &wanted(response.headers), length))
+}
+
+impl<'a> Response<'a> {
+    fn new(status: u16, fields: &Fields<'a>, length: usize) -> Self {
+        Self {
+            status,
+            content_type: fields.content_type,
+            // RFC 9112 section 6.3: these have no body whatever their fields tell.
+            body: if status < 200 || status == 204 || status == 304 {
+                Body::Length(0)
+            } else {
+                body(fields).unwrap_or(Body::Unknown)
+            },
+            length,
+        }
+    }
+}
+
+/// The fields that are wanted among all of a head.
+fn wanted<'a>(fields: &[httparse::Header<'a>]) -> Fields<'a> {
+    let field = |name: &str| {
+        let field = fields
+            .iter()
+            .find(|field| field.name.eq_ignore_ascii_case(name));
+        field.map(|field| field.value)
     };
-    Head::Whole(Response {
-        status,
-        content_type: field(response.headers, "content-type"),
-        body,
-        length,
-    })
+    Fields {
+        host: field("host"),
+        user_agent: field("user-agent"),
+        content_type: field("content-type"),
+        content_length: field("content-length"),
+        transfer_encoding: field("transfer-encoding"),
+    }
 }
 
-fn field<'a>(fields: &[httparse::Header<'a>], name: &str) -> Option<&'a [u8]> {
-    fields
-        .iter()
-        .find(|field| field.name.eq_ignore_ascii_case(name))
-        .map(|field| field.value)
-}
-
-fn body(fields: &[httparse::Header<'_>]) -> Option<Body> {
-    if field(fields, "transfer-encoding").is_some() {
+fn body(fields: &Fields<'_>) -> Option<Body> {
+    if fields.transfer_encoding.is_some() {
         return Some(Body::Unknown);
     }
-    let length = core::str::from_utf8(field(fields, "content-length")?).ok()?;
+    let length = hw::text::utf_8(fields.content_length?)?;
     Some(length.trim().parse().map_or(Body::Unknown, Body::Length))
 }

@@ -136,16 +136,16 @@ impl<'a> Element<'a> {
 
     /// The text of a string, if it is one.
     fn text(&self) -> Option<Cow<'a, str>> {
-        let utf_8 = core::str::from_utf8(self.content).map(Cow::Borrowed);
+        let utf_8 = hw::text::utf_8(self.content).map(Cow::Borrowed);
         match self.tag {
             tag::UTF8_STRING
             | tag::NUMERIC_STRING
             | tag::PRINTABLE_STRING
             | tag::IA5_STRING
-            | tag::VISIBLE_STRING => utf_8.ok(),
+            | tag::VISIBLE_STRING => utf_8,
             // In practice UTF-8 or Latin-1.
             tag::T61_STRING => {
-                let latin_1 = |_| self.content.iter().map(|&byte| char::from(byte)).collect();
+                let latin_1 = || self.content.iter().map(|&byte| char::from(byte)).collect();
                 Some(utf_8.unwrap_or_else(latin_1))
             }
             tag::BMP_STRING => {
