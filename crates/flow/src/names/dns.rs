@@ -15,15 +15,16 @@ use wire::app::dns::{Header, Message, OPCODE_UPDATE};
 pub(super) const PORT: u16 = 53;
 
 /// Multicast DNS (RFC 6762) and LLMNR (RFC 4795), whose messages are DNS's.
-const KINDRED: [u16; 2] = [5353, 5355];
+const MULTICAST_DNS: u16 = 5353;
+const LLMNR: u16 = 5355;
 
 /// Whether a datagram between these ports can be DNS.
 #[inline]
 pub(super) fn is_port(source: u16, destination: u16) -> bool {
     source == PORT
         || destination == PORT
-        || KINDRED.contains(&source)
-        || KINDRED.contains(&destination)
+        || matches!(source, MULTICAST_DNS | LLMNR)
+        || matches!(destination, MULTICAST_DNS | LLMNR)
 }
 
 /// Whether a response between these ports tells its receiver something: a multicast one tells
