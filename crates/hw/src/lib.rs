@@ -14,6 +14,7 @@ pub mod prefetch;
 pub mod random;
 pub mod ring;
 pub mod schedule;
+pub mod sha256;
 pub mod tags;
 pub mod text;
 pub mod time;

@@ -123,7 +123,9 @@ impl Resolved {
         addresses: impl FnOnce() -> [u128; 2],
     ) -> Option<(&[u8], i64)> {
         let (set, tag) = self.set(hash);
-        if !self.tags[set].contains(&tag) {
+        // All at once, in one comparison.
+        let is_there = |any, other: &u16| any | (*other == tag);
+        if !self.tags[set].iter().fold(false, is_there) {
             return None;
         }
         let way = self.way(set, tag, &words(addresses()))?;

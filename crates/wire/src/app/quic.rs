@@ -2,6 +2,7 @@
 
 pub mod crypto_frame;
 pub mod initial;
+mod secrets;
 pub mod version;
 
 pub use crypto_frame::{CryptoFrame, crypto_frames};
