@@ -276,13 +276,19 @@ pub enum Begins {
 }
 
 /// Tells what bytes begin with, of requests those with a method that is known.
+#[inline]
 #[must_use]
 pub fn begins(bytes: &[u8]) -> Begins {
+    match bytes.first() {
+        None => Begins::Perhaps,
+        Some(b'A'..=b'Z' | b'\r') => begins_by_method(bytes),
+        Some(_) => Begins::No,
+    }
+}
+
+fn begins_by_method(bytes: &[u8]) -> Begins {
     if bytes.starts_with(RESPONSE) {
         return Begins::Response;
-    }
-    if bytes.is_empty() {
-        return Begins::Perhaps;
     }
     let request = after_empty_lines(bytes);
     let Some(&first) = request.first() else {
@@ -301,10 +307,12 @@ pub fn begins(bytes: &[u8]) -> Begins {
 }
 
 /// The same of bytes that may also begin with a method that is not known.
+#[inline]
 #[must_use]
 pub fn begins_by_line(bytes: &[u8]) -> Begins {
     match begins(bytes) {
-        Begins::No if is_request(after_empty_lines(bytes)) => Begins::Request,
+        // Any method begins with a letter, or empty lines come before it.
+        Begins::No if may_begin(bytes) && is_request(after_empty_lines(bytes)) => Begins::Request,
         begins => begins,
     }
 }

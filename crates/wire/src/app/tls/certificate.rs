@@ -170,12 +170,14 @@ impl<'a> Element<'a> {
 /// Appends a value with what RFC 4514 section 2.4 wants escaped, so that no value looks like more
 /// attributes than it is.
 fn push_escaped(text: &mut String, value: &str) {
-    let last = value.len().wrapping_sub(1);
     // Most values have none of these, and are copied as they are.
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'*');
-    if value.bytes().all(is_plain) {
+    let bytes = value.as_bytes();
+    let is_edge = matches!(bytes, [b' ' | b'#', ..] | [.., b' ']);
+    let is_escaped = |any, byte: &u8| any | ESCAPED[usize::from(*byte)];
+    if !is_edge && !bytes.iter().fold(false, is_escaped) {
         return text.push_str(value);
     }
+    let last = value.len().wrapping_sub(1);
     for (at, character) in value.char_indices() {
         match character {
             '\0' => text.push_str("\\00"),
@@ -186,6 +188,17 @@ fn push_escaped(text: &mut String, value: &str) {
         }
     }
 }
+
+/// Of each byte whether it is escaped wherever it is.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut at = 0;
+    while at < b"\0\"+,;<>\\".len() {
+        escaped[b"\0\"+,;<>\\"[at] as usize] = true;
+        at += 1;
+    }
+    escaped
+};
 
 /// Appends an object identifier in numbers and dots (X.690 section 8.19).
 fn push_dotted(text: &mut String, object_identifier: &[u8]) -> Option<()> {
