@@ -5,7 +5,7 @@ use super::tcp::RarePool;
 use super::{Analyses, Analysis, Level, RARE_SHARE, Rare, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits, Told};
+use crate::names::{self, Applications, Names, NamesLimits, NamesRecord, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
@@ -362,12 +362,16 @@ impl Analyser {
             state.tell_rare(&self.rare, &mut analysis.rare);
         }
         if let Some(names) = &mut self.names {
-            let taken = match record.end_reason {
-                EndReason::ActiveTimeout => names.take_so_far(&mut volume.names, &record.key),
-                _ => names.take(&mut volume.names, &record.key),
-            };
-            analysis.names = Some(taken);
-            self.continued.complete(handle, analysis.names.as_mut());
+            // Emptied before, so that its memory may be that of what is told now.
+            let told = analysis.names.get_or_insert_default();
+            *told = NamesRecord::default();
+            match record.end_reason {
+                EndReason::ActiveTimeout => {
+                    names.take_so_far(told, &mut volume.names, &record.key);
+                }
+                _ => names.take_into(told, &mut volume.names, &record.key),
+            }
+            self.continued.complete(handle, told);
         } else {
             analysis.names = None;
         }

@@ -205,11 +205,11 @@ impl Continued {
 
     /// Adds to the names of a flow what an earlier record of it knew.
     #[inline]
-    pub(super) fn complete(&mut self, handle: u32, names: Option<&mut NamesRecord>) {
+    pub(super) fn complete(&mut self, handle: u32, names: &mut NamesRecord) {
         if self.names.is_empty() {
             return;
         }
-        let (Some(names), Some(before)) = (names, self.take_names(handle)) else {
+        let Some(before) = self.take_names(handle) else {
             return;
         };
         if before.application.as_ref().map(|it| it.found_by)
@@ -271,7 +271,7 @@ mod tests {
         }
         for (number, known) in [(0, true), (1, true), (2, false), (3, false)] {
             let mut later = NamesRecord::default();
-            flows.complete(number, Some(&mut later));
+            flows.complete(number, &mut later);
             assert_eq!(later.tls.is_some(), known, "{number}");
         }
         assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
@@ -321,7 +321,7 @@ mod tests {
             };
             assert!(flows.keep_names(1, &first));
             let mut second = of(after);
-            flows.complete(1, Some(&mut second));
+            flows.complete(1, &mut second);
             assert_eq!((flows.names.len(), flows.names_bytes), (0, 0));
             second.dns.unwrap().latency_ns
         };
@@ -355,7 +355,7 @@ mod tests {
             ..Analysis::default()
         };
         assert!(flows.keep_names(1, &before));
-        flows.complete(1, Some(&mut after));
+        flows.complete(1, &mut after);
         after
     }
 
@@ -414,7 +414,7 @@ mod tests {
             assert!(flows.keep_names(1, &known));
             assert_eq!(flows.wait(key(1), 1, 0), None);
             assert_eq!(flows.take(&key(1), 1, 10), Some((1, true)));
-            flows.complete(1, Some(&mut NamesRecord::default()));
+            flows.complete(1, &mut NamesRecord::default());
             assert!(flows.order.len() <= 4 * ORDER_PER_WAITING);
         }
         for number in 2..5 {

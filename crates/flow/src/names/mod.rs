@@ -11,6 +11,7 @@ mod column;
 mod dns;
 mod http;
 mod limits;
+mod name_ends;
 mod opening;
 mod overhearer;
 mod quic;
@@ -388,8 +389,19 @@ impl Names {
     /// initiator sent it) is `key`, and forgets it.
     #[must_use]
     pub fn take(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
-        let progress = std::mem::take(progress);
         let mut record = NamesRecord::default();
+        self.take_into(&mut record, progress, key);
+        record
+    }
+
+    /// [`Names::take`] into an empty record where it lies.
+    pub(crate) fn take_into(
+        &mut self,
+        record: &mut NamesRecord,
+        progress: &mut Progress,
+        key: &FlowKey,
+    ) {
+        let progress = std::mem::take(progress);
         if progress.stage() == stage::LOST {
             record.cut.add(Cut::STATES);
         }
@@ -397,29 +409,31 @@ impl Names {
             && let Some(flow) = self.flows.get_mut(progress.number())
         {
             self.reader.assemblies.flow = progress.number();
-            self.reader.describe(flow, &mut record);
+            self.reader.describe(flow, record);
             self.flows.release(progress.number());
         }
-        self.reader.applications.classify(key, &mut record);
-        record
+        self.reader.applications.classify(key, record);
     }
 
-    /// [`Names::take`] of a flow that its active time-out cuts: a handshake of which half is read stays,
-    /// and is read on with the flow's next record. Not on the port of DNS: whoever
-    /// [listens](Overhearer) to it for several tables ends with the record.
-    pub(crate) fn take_so_far(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
+    /// The same of a flow that its active time-out cuts: a handshake of which half is read stays, and is
+    /// read on with the flow's next record. Not on the port of DNS: whoever [listens](Overhearer) to it
+    /// for several tables ends with the record.
+    pub(crate) fn take_so_far(
+        &mut self,
+        record: &mut NamesRecord,
+        progress: &mut Progress,
+        key: &FlowKey,
+    ) {
         if progress.stage() == stage::WATCHED
             && !dns::tells_a_client(key.source_port, key.destination_port)
             && let Some(flow) = self.flows.get_mut(progress.number())
             && flow.is_half_read()
         {
-            let mut record = NamesRecord::default();
             self.reader.assemblies.flow = progress.number();
-            self.reader.describe_so_far(flow, &mut record);
-            self.reader.applications.classify(key, &mut record);
-            return record;
+            self.reader.describe_so_far(flow, record);
+            return self.reader.applications.classify(key, record);
         }
-        self.take(progress, key)
+        self.take_into(record, progress, key);
     }
 
     /// Forgets a flow that goes on in no record.

@@ -56,6 +56,13 @@ fn segment<'a>(
     }
 }
 
+/// What is told of a flow that its active time-out cuts.
+fn so_far(names: &mut Names, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
+    let mut record = NamesRecord::default();
+    names.take_so_far(&mut record, progress, key);
+    record
+}
+
 #[test]
 fn a_record_says_that_names_of_the_one_before_found_no_room() {
     let mut names = names();

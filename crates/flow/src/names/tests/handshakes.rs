@@ -181,7 +181,7 @@ fn what_waits_as_text_when_tls_begins_is_not_part_of_it() {
 
 /// The record of a flow that is cut, before it goes on.
 fn cut_by_a_timeout(talk: &mut Talk) -> NamesRecord {
-    let record = talk.names.take_so_far(&mut talk.progress, &talk.key);
+    let record = so_far(&mut talk.names, &mut talk.progress, &talk.key);
     assert_eq!(record.cut, Cut::default());
     record
 }
@@ -249,7 +249,7 @@ fn half_a_handshake_that_does_not_go_on_is_let_go() {
     talk.say(0, 1, &client_hello("a.example", 300)[..150]);
     let _ = cut_by_a_timeout(&mut talk);
     talk.names.go_on(&mut talk.progress, false);
-    let again = talk.names.take_so_far(&mut talk.progress, &talk.key);
+    let again = so_far(&mut talk.names, &mut talk.progress, &talk.key);
     assert_eq!(again.cut, Cut::TEXT);
     talk.names.forget(&mut talk.progress);
     assert_eq!(talk.progress, Progress::default());

@@ -199,7 +199,7 @@ fn a_hello_that_a_timeout_cuts_is_read_on() {
     let web = key(17, 443);
     let [first, second] = [FIRST_HALF, SECOND_HALF].map(bytes);
     names.observe(&mut flow, &segment(&web, 0, 0, 0, &first), || web);
-    let record = names.take_so_far(&mut flow, &web);
+    let record = so_far(&mut names, &mut flow, &web);
     assert_eq!(record.quic.as_deref().unwrap().version, 1);
     assert!(record.tls.is_some_and(|tls| tls.ja4.is_none()));
     assert_eq!(record.cut, Cut::default());
