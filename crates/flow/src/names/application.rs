@@ -9,6 +9,7 @@
 //! SSH      bytes  "SSH-"                        the first bytes of either side; \xHH for any byte
 //! ```
 
+use super::name_ends::NameEnds;
 use super::record::{FoundBy, NameText, NamesRecord};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -79,6 +80,7 @@ struct Prefix {
 pub struct Applications {
     classes: Vec<NameText>,
     names: HashMap<Box<[u8]>, u16, BuildHasherDefault<Digest>>,
+    name_ends: NameEnds,
     /// For each protocol, and for each port a class counted from 1; 0 for none.
     tcp_ports: Box<[u16]>,
     udp_ports: Box<[u16]>,
@@ -103,6 +105,7 @@ impl Default for Applications {
         let mut table = Self {
             classes: Vec::new(),
             names: HashMap::default(),
+            name_ends: NameEnds::default(),
             tcp_ports: vec![0; PORTS].into(),
             udp_ports: vec![0; PORTS].into(),
             prefixes: vec![Vec::new(); 256],
@@ -156,6 +159,7 @@ impl Applications {
                     if name.is_empty() {
                         return Err("a name of nothing but dots".to_owned());
                     }
+                    self.name_ends.add(name.as_bytes());
                     self.names.insert(name.into_bytes().into(), class);
                 }
             }
@@ -210,7 +214,13 @@ impl Applications {
     /// The class of a host name: that of the longest name in the table that it is, or is below.
     #[must_use]
     pub fn by_name(&self, host: &str) -> Option<u16> {
-        let host = host.trim_end_matches('.').as_bytes();
+        let mut host = host.as_bytes();
+        while let [rest @ .., b'.'] = host {
+            host = rest;
+        }
+        if !self.name_ends.may_have(host) {
+            return None;
+        }
         let mut buffer = [0u8; 255];
         let lower = buffer.get_mut(..host.len())?;
         lower.copy_from_slice(host);
@@ -265,8 +275,7 @@ impl Applications {
         };
         let by_host = || {
             let host = record.http.as_ref()?.host.as_ref()?;
-            let host = host.rsplit_once(':').map_or(&**host, |(host, _)| host);
-            Some((self.by_name(host)?, FoundBy::Host))
+            Some((self.by_name(without_port(host))?, FoundBy::Host))
         };
         let by_protocol = || {
             let has_rtp = record.rtp.iter().any(Option::is_some);
@@ -301,6 +310,15 @@ impl Applications {
             (found, _) => found.or_else(by_dns).or_else(by_carrier).or_else(by_port),
         };
         record.application = found.and_then(|(class, by)| self.application(class, by));
+    }
+}
+
+/// A host without what is behind its last colon, its port.
+fn without_port(host: &str) -> &str {
+    let has_colon = |any, byte: &u8| any | (*byte == b':');
+    match host.as_bytes().iter().fold(false, has_colon) {
+        true => host.rsplit_once(':').map_or(host, |(host, _)| host),
+        false => host,
     }
 }
 
