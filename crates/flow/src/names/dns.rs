@@ -53,6 +53,29 @@ pub(super) fn address_number(address: &IpAddr) -> u128 {
     }
 }
 
+/// Appends an IPv4 address as text.
+fn push_dotted(text: &mut Vec<u8>, octets: [u8; 4]) {
+    let mut longest = *b"255.255.255.255";
+    let mut at = 0;
+    for (number, octet) in octets.into_iter().enumerate() {
+        if number > 0 {
+            longest[at] = b'.';
+            at += 1;
+        }
+        if octet >= 100 {
+            longest[at] = b'0' + octet / 100;
+            at += 1;
+        }
+        if octet >= 10 {
+            longest[at] = b'0' + octet / 10 % 10;
+            at += 1;
+        }
+        longest[at] = b'0' + octet % 10;
+        at += 1;
+    }
+    text.extend_from_slice(&longest[..at]);
+}
+
 impl Reader {
     /// Reads the messages at the beginning of a TCP stream.
     pub(super) fn read_dns_stream(
@@ -98,32 +121,35 @@ impl Reader {
             }
             return false;
         };
-        // Where it is: it is more than a kilobyte.
+        // It is more than a kilobyte, and lies where the last one lay.
+        let mut message = match self.message.take() {
+            Some(message) => message,
+            None => Box::new(Message::of_header(header)),
+        };
         if header.is_response {
-            match &Message::read(bytes) {
-                Some(message) => {
-                    if is_cut && !message.whole {
-                        cut.add(Cut::SNAP_LENGTH);
-                    }
-                    self.note_dns_response(cut, state, segment, message);
-                }
-                // Its question was not captured: it may still be told to be the answer, by its id.
-                None if is_cut => {
+            if message.read_again(bytes) {
+                if is_cut && !message.whole {
                     cut.add(Cut::SNAP_LENGTH);
-                    self.note_dns_response(cut, state, segment, &Message::of_header(header));
                 }
-                None => {}
+                self.note_dns_response(cut, state, segment, &message);
+            } else if is_cut {
+                // Its question was not captured: it may still be told to be the answer, by its id.
+                cut.add(Cut::SNAP_LENGTH);
+                message.begin(header);
+                self.note_dns_response(cut, state, segment, &message);
             }
         } else {
             if state.queries == 0 {
-                let message = &Message::read(bytes);
-                if is_cut && message.is_none() {
+                let is_read = message.read_again(bytes);
+                if is_cut && !is_read {
                     cut.add(Cut::SNAP_LENGTH);
                 }
+                let message = is_read.then_some(&*message);
                 self.note_first_query(cut, state, segment, header.id, message);
             }
             state.queries = state.queries.saturating_add(1);
         }
+        self.message = Some(message);
         true
     }
 
@@ -134,9 +160,8 @@ impl Reader {
         state: &mut DnsState,
         segment: &Segment<'_>,
         id: u16,
-        message: &Option<Message>,
+        message: Option<&Message>,
     ) {
-        let message = message.as_ref();
         if state.is_answered && !self.belongs(state, id, segment.direction, message) {
             self.texts.release(state.query);
             self.texts.release(state.addresses);
@@ -161,7 +186,7 @@ impl Reader {
         state.id == id
             && state.asked_by == asked_by
             && question.is_none_or(|(name, kind)| {
-                let name = name.as_str().as_bytes();
+                let name = name.as_bytes();
                 !state.has_query
                     || state.query_type == kind && self.texts.is_name(state.query, name)
             })
@@ -171,7 +196,7 @@ impl Reader {
         if let Some((name, kind)) = message.question()
             && !state.has_query
         {
-            state.query = self.keep(cut, name.as_str().as_bytes());
+            state.query = self.keep(cut, name.as_bytes());
             state.query_type = kind;
             state.has_query = true;
         }
@@ -228,8 +253,13 @@ impl Reader {
         let mut is_cut = message.has_more_addresses;
         for address in message.addresses() {
             let there = list.len();
-            let comma = if list.is_empty() { "" } else { "," };
-            let _ = write!(list, "{comma}{address}");
+            if !list.is_empty() {
+                list.push(b',');
+            }
+            match address {
+                IpAddr::V4(address) => push_dotted(&mut list, address.octets()),
+                IpAddr::V6(address) => drop(write!(list, "{address}")),
+            }
             if list.len() > TEXT_MAX {
                 list.truncate(there);
                 is_cut = true;
@@ -248,7 +278,7 @@ impl Reader {
         if let Some((name, _)) = message.question()
             && !message.addresses().is_empty()
         {
-            let name = name.as_str().as_bytes();
+            let name = name.as_bytes();
             if let Some(place) = self.resolved.keep(name) {
                 for address in message.addresses() {
                     self.answers
@@ -298,5 +328,21 @@ impl Reader {
             queries: state.queries,
             responses: state.responses,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn addresses_are_written_as_std_writes_them() {
+        for octet in 0..=255_u8 {
+            let octets = [octet, 255 - octet, octet / 2, octet.wrapping_mul(7)];
+            let mut text = b"a".to_vec();
+            push_dotted(&mut text, octets);
+            assert_eq!(text, format!("a{}", Ipv4Addr::from(octets)).as_bytes());
+        }
     }
 }

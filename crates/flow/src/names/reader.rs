@@ -16,6 +16,7 @@ use super::{Applications, NamesLimits, Segment, TCP_TRIES, UDP_TRIES, dns};
 use std::io;
 use std::sync::Arc;
 use wire::FlowKey;
+use wire::app::dns::Message;
 use wire::app::rtp::Rtp;
 use wire::app::tls::Ja4Hashes;
 use wire::ip_protocol;
@@ -55,6 +56,8 @@ pub(super) struct Reader {
     pub(super) joined: Vec<u8>,
     pub(super) list: Vec<u8>,
     pub(super) frames: Vec<Frame>,
+    /// The message of DNS that was read last: its place is lent out in the same way.
+    pub(super) message: Option<Box<Message>>,
     pub(super) ja4_hashes: Ja4Hashes,
     pub(super) initial_keys: KeptKeys,
     pub(super) answers_go: AnswersGo,
@@ -81,6 +84,7 @@ impl Reader {
             joined: Vec::new(),
             list: Vec::new(),
             frames: Vec::new(),
+            message: None,
             ja4_hashes: Ja4Hashes::default(),
             initial_keys: KeptKeys::default(),
             answers_go: AnswersGo::Here,

@@ -29,7 +29,7 @@ impl Told {
     /// What a response tells its receiver, who is not in it yet.
     pub(super) fn of(message: &Message, time_ns: i64) -> Option<Self> {
         let (name, _) = message.question()?;
-        let name = name.as_str().as_bytes();
+        let name = name.as_bytes();
         let addresses = message.addresses();
         let mut told = Self {
             time_ns,

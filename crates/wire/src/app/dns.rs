@@ -52,7 +52,26 @@ impl Name {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+        core::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// The same as bytes, which are ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+
+    /// Appends a label; nothing where some of it is to be escaped.
+    #[inline]
+    fn push_plain(&mut self, label: &[u8]) -> Option<()> {
+        let place = self.text.get_mut(self.length..self.length + label.len())?;
+        let mut is_plain = true;
+        for (place, &byte) in place.iter_mut().zip(label) {
+            *place = byte;
+            is_plain &= PLAIN[usize::from(byte)];
+        }
+        self.length += if is_plain { label.len() } else { 0 };
+        is_plain.then_some(())
     }
 
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
@@ -62,6 +81,17 @@ impl Name {
         Some(())
     }
 }
+
+/// Of each byte whether it is written as it is.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        plain[byte as usize] = byte != b'.' && byte != b'\\';
+        byte += 1;
+    }
+    plain
+};
 
 /// The header (RFC 1035 section 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,16 +157,40 @@ impl Message {
     /// Reads a message: `None` where the header or the first question is none.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut message = Self::of_header(Header::read(bytes)?);
+        message.read_again(bytes).then_some(message)
+    }
+
+    /// Reads another message in the place of this one, which is more than a kilobyte; false where the
+    /// header or the first question is none, and nothing that is here means anything.
+    #[must_use]
+    pub fn read_again(&mut self, bytes: &[u8]) -> bool {
+        self.read_parts(bytes).is_some()
+    }
+
+    fn read_parts(&mut self, bytes: &[u8]) -> Option<()> {
         let header = Header::read(bytes)?;
-        let mut message = Self::of_header(header);
+        self.begin(header);
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
         if header.counts[0] > 0 {
-            read_name(bytes, &mut reader, &mut message.name)?;
-            message.question = Some(reader.u16()?);
+            read_name(bytes, &mut reader, &mut self.name)?;
+            self.question = Some(reader.u16()?);
             reader.u16()?;
         }
-        message.records(&mut reader);
-        Some(message)
+        self.records(&mut reader);
+        Some(())
+    }
+
+    /// Forgets the message that was here, for another with this header.
+    pub const fn begin(&mut self, header: Header) {
+        self.header = header;
+        self.name.length = 0;
+        self.question = None;
+        self.response_code = header.response_code as u16;
+        self.ttl_s = None;
+        self.addresses_count = 0;
+        self.has_more_addresses = false;
+        self.whole = false;
     }
 
     /// What the header alone tells.
@@ -268,7 +322,11 @@ fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) ->
                 if name.length > 0 {
                     name.push(b".")?;
                 }
-                for &byte in walk.take(usize::from(length))? {
+                let label = walk.take(usize::from(length))?;
+                if name.push_plain(label).is_some() {
+                    continue;
+                }
+                for &byte in label {
                     match byte {
                         b'.' | b'\\' => name.push(&[b'\\', byte])?,
                         b'!'..=b'~' => name.push(&[byte])?,

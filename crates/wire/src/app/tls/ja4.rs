@@ -66,7 +66,7 @@ impl Ja4 {
         text[8..10].copy_from_slice(&alpn_text(hello.alpn().next().unwrap_or_default()));
         ciphers.sort_unstable();
         text[11..23].copy_from_slice(&hashes.hash(&ciphers, &[]));
-        extensions.retain(|kind| ![extension::SERVER_NAME, extension::ALPN].contains(kind));
+        extensions.retain(|kind| !matches!(*kind, extension::SERVER_NAME | extension::ALPN));
         extensions.sort_unstable();
         text[24..36].copy_from_slice(&hashes.hash(&extensions, &algorithms));
         hashes.lists = [ciphers, extensions, algorithms];
