@@ -446,7 +446,7 @@ pub(super) fn may_begin(payload: &[u8], ports: [u16; 2]) -> bool {
     let Some(&first) = payload.first() else {
         return true;
     };
-    tls::may_begin(first) || http::may_begin(payload) || is_dns(ports)
+    tls::may_begin(first) || http::may_begin_known(payload) || is_dns(ports)
 }
 
 /// Whether one of two ports is that of DNS.

@@ -232,6 +232,38 @@ pub fn may_begin(bytes: &[u8]) -> bool {
         && has_token(bytes)
 }
 
+/// Whether a response, or a request with a method that is known, may begin with these bytes, by a look
+/// at the first two of them.
+#[inline]
+#[must_use]
+pub fn may_begin_known(bytes: &[u8]) -> bool {
+    match *bytes {
+        [first, second, ..] => FIRST_TWO[usize::from(first)] >> (second & 31) & 1 != 0,
+        [_] => true,
+        [] => false,
+    }
+}
+
+/// Of each byte that a message may begin with, the bytes that may come next, a bit for each by its lower
+/// five bits.
+const FIRST_TWO: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut first = 0;
+    while first < 256 {
+        let methods = methods(first as u8);
+        let mut at = 0;
+        while at < methods.len() {
+            table[first] |= 1 << (methods[at].name.as_bytes()[1] & 31);
+            at += 1;
+        }
+        first += 1;
+    }
+    table[RESPONSE[0] as usize] |= 1 << (RESPONSE[1] & 31);
+    // Empty lines come before a request.
+    table[b'\r' as usize] = 1 << b'\n';
+    table
+};
+
 /// Whether four bytes may be a method or its beginning: of random ones few are.
 #[inline]
 fn has_token(bytes: &[u8]) -> bool {

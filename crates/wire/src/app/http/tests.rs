@@ -54,6 +54,7 @@ fn a_beginning_is_told() {
             let request = format!("{method} / HTTP/1.1\r\n\r\n");
             assert_eq!(begins(method.as_bytes()), Begins::Perhaps);
             assert_eq!(begins(request.as_bytes()), Begins::Request);
+            assert!(may_begin_known(method.as_bytes()));
             let Head::Whole(head) = super::request(request.as_bytes()) else {
                 panic!("{method}");
             };
@@ -197,6 +198,8 @@ proptest! {
         for cut in 1..=bytes.len() {
             // What is passed over by its first bytes begins nothing.
             prop_assert!(may_begin(&bytes[..cut]) || begins_by_line(bytes) == Begins::No);
+            let begun = matches!(begins(bytes), Begins::Request | Begins::Response);
+            prop_assert!(may_begin_known(&bytes[..cut]) || !begun);
         }
     }
 }
