@@ -171,7 +171,6 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
     records
         .chunks(BATCH)
         .map(|records| RecordBatch {
-            analyses: flow::Analyses::default(),
             records: records.to_vec(),
             values: (0..records.len() * statistics)
                 .map(|place| {
@@ -182,6 +181,7 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
                     }
                 })
                 .collect(),
+            ..RecordBatch::default()
         })
         .collect()
 }

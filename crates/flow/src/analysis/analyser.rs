@@ -5,7 +5,7 @@ use super::tcp::RarePool;
 use super::{Analyses, Analysis, Level, RARE_SHARE, Rare, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits, NamesRecord, Told};
+use crate::names::{self, Applications, Names, NamesLimits, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
@@ -364,7 +364,7 @@ impl Analyser {
         if let Some(names) = &mut self.names {
             // Emptied before, so that its memory may be that of what is told now.
             let told = analysis.names.get_or_insert_default();
-            *told = NamesRecord::default();
+            *told = Default::default();
             match record.end_reason {
                 EndReason::ActiveTimeout => {
                     names.take_so_far(told, &mut volume.names, &record.key);
