@@ -76,18 +76,19 @@ pub struct Side {
     pub data_packets: u32,
     /// Fragments of IP packets.
     pub fragments: u32,
-    /// The shortest frame on the wire.
-    pub size_min: u16,
+    /// The shortest frame on the wire, subtracted from the largest number there is.
+    size_min: u16,
     /// The longest frame, 65,535 for one that is longer.
     pub size_max: u16,
     /// The lowest time to live.
     pub ttl_min: u8,
+    /// A type of service: a packet that has it and the lowest time to live says nothing about its way
+    /// that is not known. Never that of a marked packet, which is to be counted.
+    steady_service: u8,
     /// The highest time to live.
     pub ttl_max: u8,
-    /// Type of service of the first packet.
-    pub type_of_service: u8,
-    /// Whether another packet had another DSCP: 1.
-    pub dscp_changed: u8,
+    /// DSCP of the first packet, and [`CHANGED`].
+    services: u8,
     /// Packets marked by a router that was congested (ECN 3, RFC 3168).
     pub congestion_marks: u32,
 }
@@ -112,6 +113,9 @@ impl Linked for Volume {
 
 /// Bits of the type of service that are ECN.
 const ECN: u8 = 0x03;
+
+/// Beside a DSCP: another packet had another one.
+const CHANGED: u8 = 0x01;
 
 impl Volume {
     /// Begins with the flow's first packet, which is yet to be counted.
@@ -155,38 +159,35 @@ impl Volume {
             self.count_first(side, packet);
         }
         let size = packet.length.min(0xffff) as u16;
-        let [initiator, responder] = &mut self.sides;
-        let this = if side == 0 {
-            &mut *initiator
-        } else {
-            responder
-        };
+        let this = &mut self.sides[side & 1];
         if this.packets == 0 {
             this.open(now_ns, size, segment);
         } else {
             this.gap(now_ns);
-            this.size_min = this.size_min.min(size);
+            this.size_min = this.size_min.max(u16::MAX - size);
             this.size_max = this.size_max.max(size);
-            this.ttl_min = this.ttl_min.min(segment.time_to_live);
-            this.ttl_max = this.ttl_max.max(segment.time_to_live);
-            let changed = (this.type_of_service ^ segment.type_of_service) & !ECN != 0;
-            this.dscp_changed |= u8::from(changed);
+            if way(segment.time_to_live, segment.type_of_service) != this.steady_way() {
+                this.take_way(segment);
+            }
         }
-        this.packets = this.packets.saturating_add(1);
-        this.fragments += u32::from(segment.has(seen::FRAGMENT));
-        this.congestion_marks += u32::from(segment.type_of_service & ECN == ECN);
+        count_one(&mut this.packets);
+        if segment.has(seen::FRAGMENT) {
+            this.count_fragment();
+        }
         if segment.payload_length > 0 {
             this.payload_bytes += u64::from(segment.payload_length);
             if this.data_packets == 0 {
                 this.first_payload_ns = now_ns;
             }
-            this.data_packets = this.data_packets.saturating_add(1);
+            count_one(&mut this.data_packets);
             this.last_payload_ns = now_ns;
-            if side == 1 && self.spoke == 1 {
-                let asked_ns = initiator.last_payload_ns;
-                self.answered(now_ns.saturating_sub(asked_ns).max(0).cast_unsigned());
+            let speaks = side as u8 + 1;
+            if self.spoke != speaks {
+                if self.spoke == 1 {
+                    self.answered(now_ns);
+                }
+                self.spoke = speaks;
             }
-            self.spoke = side as u8 + 1;
         }
     }
 
@@ -200,7 +201,10 @@ impl Volume {
             _ if initiator.packets == 0 => responder.last_ns,
             _ => initiator.last_ns.max(responder.last_ns),
         };
-        let gap_us = packet.time_ns.saturating_sub(last_ns).max(0) / 1000;
+        let gap_us = match packet.time_ns > last_ns {
+            true => packet.time_ns.abs_diff(last_ns) / 1000,
+            false => 0,
+        };
         self.first.gaps_us[at] = u32::try_from(gap_us).unwrap_or(u32::MAX);
         self.first.sizes[at] = packet.length.min(0xffff) as u16;
         self.first.directions |= (side as u16) << at;
@@ -208,7 +212,9 @@ impl Volume {
     }
 
     #[inline(never)]
-    fn answered(&mut self, response_ns: u64) {
+    fn answered(&mut self, now_ns: i64) {
+        let asked_ns = self.sides[0].last_payload_ns;
+        let response_ns = now_ns.saturating_sub(asked_ns).max(0).cast_unsigned();
         if self.responses == 0 {
             self.response_first_ns = response_ns;
         }
@@ -222,11 +228,42 @@ impl Side {
     fn open(&mut self, now_ns: i64, size: u16, segment: &Segment) {
         self.first_ns = now_ns;
         self.last_ns = now_ns;
-        self.size_min = size;
+        self.size_min = u16::MAX - size;
         self.size_max = size;
         self.ttl_min = segment.time_to_live;
         self.ttl_max = segment.time_to_live;
-        self.type_of_service = segment.type_of_service;
+        self.services = segment.type_of_service & !ECN;
+        self.take_service(segment.type_of_service);
+    }
+
+    /// The way of a packet that adds nothing to what is known, as [`way`] tells it.
+    #[inline(always)]
+    const fn steady_way(&self) -> u16 {
+        way(self.ttl_min, self.steady_service)
+    }
+
+    /// Takes in what a packet tells of its way. Most have the same as the one before.
+    #[inline(never)]
+    fn take_way(&mut self, segment: &Segment) {
+        self.ttl_min = self.ttl_min.min(segment.time_to_live);
+        self.ttl_max = self.ttl_max.max(segment.time_to_live);
+        self.take_service(segment.type_of_service);
+    }
+
+    #[inline(always)]
+    fn take_service(&mut self, type_of_service: u8) {
+        if (self.services ^ type_of_service) & !ECN != 0 {
+            self.services |= CHANGED;
+        }
+        let is_marked = type_of_service & ECN == ECN;
+        self.congestion_marks += u32::from(is_marked);
+        self.steady_service = type_of_service & if is_marked { !ECN } else { !0 };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_fragment(&mut self) {
+        self.fragments += 1;
     }
 
     /// Takes the time since the packet before in, 0 where the clock went back: so that all of them
@@ -234,8 +271,14 @@ impl Side {
     /// 292 years, more than can be told.)
     #[inline(always)]
     fn gap(&mut self, now_ns: i64) {
-        let gap_ns = now_ns.wrapping_sub(self.last_ns).max(0);
-        self.last_ns = self.last_ns.max(now_ns);
+        let mut gap_ns = now_ns.wrapping_sub(self.last_ns);
+        if now_ns >= self.last_ns && gap_ns >= 0 {
+            self.last_ns = now_ns;
+        } else {
+            std::hint::cold_path();
+            self.last_ns = self.last_ns.max(now_ns);
+            gap_ns = gap_ns.max(0);
+        }
         let gap_ns = gap_ns.cast_unsigned();
         self.gap_min = self.gap_min.max(u64::MAX - gap_ns);
         self.gap_max_ns = self.gap_max_ns.max(gap_ns);
@@ -273,10 +316,36 @@ impl Side {
             .cast_unsigned()
     }
 
+    /// The shortest frame on the wire.
+    #[must_use]
+    pub const fn size_min(&self) -> u16 {
+        u16::MAX - self.size_min
+    }
+
     /// DSCP of the first packet (RFC 2474).
     #[must_use]
     pub const fn dscp(&self) -> u8 {
-        self.type_of_service >> 2
+        self.services >> 2
+    }
+
+    /// Whether another packet had another DSCP: 1.
+    #[must_use]
+    pub const fn dscp_changed(&self) -> u8 {
+        self.services & CHANGED
+    }
+}
+
+/// A time to live and a type of service in one, to be compared at once.
+#[inline(always)]
+const fn way(time_to_live: u8, type_of_service: u8) -> u16 {
+    u16::from_le_bytes([time_to_live, type_of_service])
+}
+
+/// Counts one more, unless there is no greater number.
+#[inline(always)]
+const fn count_one(packets: &mut u32) {
+    if let Some(more) = packets.checked_add(1) {
+        *packets = more;
     }
 }
 
@@ -327,7 +396,8 @@ mod tests {
                 let Some(first) = mine.first() else { continue };
                 prop_assert_eq!(state.ttl_min, mine.iter().map(|packet| packet.4).min().unwrap());
                 prop_assert_eq!(state.dscp(), first.4 >> 2);
-                prop_assert_eq!(state.dscp_changed == 1, mine.iter().any(|packet| packet.4 >> 2 != first.4 >> 2));
+                prop_assert_eq!(state.dscp_changed() == 1, mine.iter().any(|packet| packet.4 >> 2 != first.4 >> 2));
+                prop_assert_eq!(u32::from(state.size_min()), mine.iter().map(|packet| packet.2.min(65_535)).min().unwrap());
                 prop_assert_eq!(u32::from(state.size_max), mine.iter().map(|packet| packet.2.min(65_535)).max().unwrap());
                 let mut latest = first.1;
                 let gaps: Vec<f64> = mine[1..].iter().map(|packet| {
@@ -347,6 +417,49 @@ mod tests {
             }
             prop_assert_eq!(usize::from(volume.first_count), all.len().min(FIRST_PACKETS));
         }
+    }
+
+    proptest! {
+        /// Few ways, so that many packets come the way of the one before.
+        #[test]
+        fn equals_a_list_of_all_ways(ways in prop::collection::vec((0usize..2, 62u8..65, 0u8..6), 1..40)) {
+            let mut volume = Volume::default();
+            let mut all: [Vec<(u8, u8)>; 2] = Default::default();
+            for (side, time_to_live, service) in ways {
+                // Without ECN, with ECT(0), marked, and another DSCP.
+                let type_of_service = [0, 2, 3, 0xb8, 0xba, 0xbb][usize::from(service)];
+                let segment = Segment { time_to_live, type_of_service, ..Segment::default() };
+                volume.count(side, &Packet::default(), &segment);
+                all[side].push((time_to_live, type_of_service));
+            }
+            for (state, all) in volume.sides.iter().zip(all) {
+                let marked = all.iter().filter(|way| way.1 & ECN == ECN).count();
+                prop_assert_eq!(state.congestion_marks as usize, marked);
+                let Some(first) = all.first() else { continue };
+                prop_assert_eq!(state.ttl_min, all.iter().map(|way| way.0).min().unwrap());
+                prop_assert_eq!(state.ttl_max, all.iter().map(|way| way.0).max().unwrap());
+                prop_assert_eq!(state.dscp(), first.1 >> 2);
+                let changed = all.iter().any(|way| way.1 >> 2 != first.1 >> 2);
+                prop_assert_eq!(state.dscp_changed(), u8::from(changed));
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_no_gap() {
+        let mut volume = Volume::default();
+        for time_ns in [100, 70, 130, i64::MAX, i64::MIN] {
+            let packet = Packet {
+                time_ns,
+                ..Packet::default()
+            };
+            volume.count(0, &packet, &Segment::default());
+        }
+        let side = &volume.sides[0];
+        assert_eq!((side.first_ns, side.last_ns), (100, i64::MAX));
+        assert_eq!(side.gap_min_ns(), Some(0));
+        assert_eq!(side.gap_max_ns, (i64::MAX - 130).cast_unsigned());
+        assert_eq!(volume.first.gaps_us[..4], [0, 0, 0, u32::MAX]);
     }
 
     #[test]

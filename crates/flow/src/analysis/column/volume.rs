@@ -87,7 +87,7 @@ fn sent_by_side(table: &mut impl Table) {
             "",
             "The shortest frame on the wire."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].size_min.into()),
+        |it, side| sent(it, side, it.volume.sides[side].size_min().into()),
     );
     table.sides(
         about!(
@@ -142,7 +142,7 @@ fn sent_by_side(table: &mut impl Table) {
             "",
             "1 if another packet had another DSCP."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].dscp_changed.into()),
+        |it, side| sent(it, side, it.volume.sides[side].dscp_changed().into()),
     );
 }
 
