@@ -77,10 +77,9 @@ impl<T: Linked> Pool<T> {
     /// Brings cache lines of a value near, by where in it they begin.
     #[inline(always)]
     pub(crate) fn prefetch<const N: usize>(&self, handle: u32, lines: [usize; N]) {
-        let start = self
-            .places
-            .as_ptr()
-            .wrapping_add(handle.wrapping_sub(1) as usize);
+        // Handles count from 1.
+        let before = self.places.as_ptr().wrapping_sub(1);
+        let start = before.wrapping_add(handle as usize);
         for line in lines {
             prefetch::address(start.cast::<u8>().wrapping_add(line));
         }

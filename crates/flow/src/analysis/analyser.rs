@@ -1,32 +1,27 @@
 //! Feeds packets to the states of their flows, and lets them go with their flows.
 
+mod count;
+
 use super::continued::{CONTINUED_MAX, Continued};
 use super::tcp::RarePool;
 use super::{Analyses, Analysis, Level, RARE_SHARE, Rare, Tcp, Volume};
 use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
-use crate::names::{self, Applications, Names, NamesLimits, Told};
+use crate::names::{Applications, Names, NamesLimits, Progress, Told};
 use crate::pool::{NONE, Pool};
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
+use count::{Handles, NO_HANDLES};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use hw::prefetch;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::{FlowKey, ip_protocol};
-
-/// Packets ahead of which a flow's state, then its TCP state is asked for.
-const VOLUMES_AHEAD: usize = 12;
-const AHEAD: usize = 6;
+use wire::FlowKey;
 
 /// Flows ahead of which the states of one that has left are asked for: they are long.
 const LEAVING_AHEAD: usize = 2;
-
-/// Where the cache lines of a flow's state begin that a packet may touch: all but that of the first
-/// packets.
-const VOLUME_LINES: [usize; 4] = [0, 64, 128, 192];
 
 /// Any number: flow ids are to be the same in every run.
 const FLOW_ID_SEED: u64 = 0x666c_6f77_6174_6368;
@@ -42,8 +37,8 @@ pub(crate) struct Analyser {
     continued: Continued,
     idle_ms: u32,
     digest: KeyedHash,
-    /// Handles of the flows of the burst at hand.
-    burst: [u32; BURST],
+    /// Handles of the flows of the burst at hand, with room behind them to look ahead.
+    burst: Handles,
     /// Flows that have left the table and are yet to be told: their handles, and the meter's clock at
     /// their last packets.
     left: Vec<(u32, u32)>,
@@ -92,7 +87,7 @@ impl Analyser {
                 .idle
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
-            burst: [NONE; BURST],
+            burst: NO_HANDLES,
             left: Vec::with_capacity(BURST),
         })
     }
@@ -161,22 +156,20 @@ impl Analyser {
         if batch.segments().len() < end {
             return;
         }
-        for &handle in self.burst[start..end].iter().take(VOLUMES_AHEAD) {
-            self.volumes.prefetch(handle, VOLUME_LINES);
-        }
-        let packets_end = end;
+        self.look_ahead(start..end);
         let mut start = start;
         if self.names.is_some() {
             for (at, told) in batch.told() {
                 // What was told behind the last of these packets is for those that come next, if any do.
                 if *at >= start && (*at < end || end == batch.len()) {
-                    self.count(batch, [start, *at, packets_end], payloads);
+                    let at = end.min(*at);
+                    self.count(batch, start..at, payloads);
                     self.hear(told);
-                    start = *at;
+                    start = at;
                 }
             }
         }
-        self.count(batch, [start, end, packets_end], payloads);
+        self.count(batch, start..end, payloads);
     }
 
     /// What DNS responses tell comes by [`Analyser::hear`].
@@ -190,72 +183,6 @@ impl Analyser {
     pub(crate) fn hear(&mut self, told: &Told) {
         if let Some(names) = &mut self.names {
             names.hear(told);
-        }
-    }
-
-    /// Takes packets `start..end` in, of those up to `packets_end` whose handles were found.
-    #[inline]
-    fn count(
-        &mut self,
-        batch: &Batch,
-        [start, end, packets_end]: [usize; 3],
-        payloads: &impl Payloads,
-    ) {
-        let Self {
-            volumes,
-            tcp: tcp_states,
-            rare,
-            names,
-            burst,
-            ..
-        } = self;
-        let (mut tcp_states, mut names) = (tcp_states.as_mut(), names.as_mut());
-        // All as long as what was found, so that one look at a place is one for each of them.
-        let handles = &burst[..packets_end];
-        let packets = &batch.packets()[..packets_end];
-        let segments = &batch.segments()[..packets_end];
-        for at in start..end.min(packets_end) {
-            if let Some(&ahead) = handles.get(at + VOLUMES_AHEAD) {
-                volumes.prefetch(ahead, VOLUME_LINES);
-            }
-            if at + AHEAD < packets_end
-                && let Some(ahead) = volumes.get(handles[at + AHEAD])
-                && let Some(tcp_states) = &tcp_states
-                && ahead.tcp != NONE
-            {
-                let direction = packets[at + AHEAD].direction;
-                let side = usize::from(direction ^ ahead.initiator);
-                tcp_states.prefetch(ahead.tcp, Tcp::lines(side, &segments[at + AHEAD]));
-            }
-            let (packet, segment) = (&packets[at], &segments[at]);
-            let Some(volume) = volumes.get_mut(handles[at]) else {
-                continue;
-            };
-            let side = usize::from(packet.direction ^ volume.initiator);
-            volume.count(side, packet, segment);
-            if segment.transport == ip_protocol::TCP
-                && let Some(tcp_states) = &mut tcp_states
-            {
-                if volume.tcp == NONE {
-                    volume.tcp = tcp_states.take();
-                }
-                if let Some(tcp) = tcp_states.get_mut(volume.tcp) {
-                    tcp.count(side, packet.time_ns, segment, rare);
-                }
-            }
-            if let Some(names) = &mut names
-                && volume
-                    .names
-                    .wants(segment.payload_length, segment.tcp_flags)
-            {
-                let segment = names::Segment::of(packet.time_ns, side, segment, || {
-                    payloads.payload(batch, segment)
-                });
-                let initiator = volume.initiator;
-                names.observe(&mut volume.names, &segment, || {
-                    key_from(initiator, batch, at)
-                });
-            }
         }
     }
 
@@ -282,9 +209,10 @@ impl Analyser {
         if let Some(volume) = self.volumes.get_mut(handle) {
             self.handles[slot as usize] = handle;
             volume.open(packet, &batch.segments()[at]);
-            if let Some(names) = &self.names {
-                volume.names = names.expect(|| key_from(packet.direction, batch, at));
-            }
+            volume.names = match &self.names {
+                Some(names) => names.expect(|| key_from(packet.direction, batch, at)),
+                None => Progress::NOTHING,
+            };
         } else {
             debug_assert!(false, "more flows than the table may have");
         }

@@ -39,7 +39,7 @@ pub use told::Told;
 
 use crate::pool::Pool;
 use reader::{AnswersGo, Reader};
-use state::{Common, Flow, Protocol, State, TEXTS_MAX, TcpState, side};
+use state::{Common, Flow, Passing, Protocol, State, TEXTS_MAX, TcpState, side};
 use std::io;
 use std::sync::Arc;
 use text_pool::TEXT_MAX;
@@ -101,26 +101,29 @@ impl<'a> Segment<'a> {
 mod stage {
     /// No packet yet; the number is the hash by which the name resolved is found, from
     /// `Progress::HASH_LEAST` on.
-    pub(super) const NEW: u64 = 0;
+    pub(super) const NEW: u32 = 0;
     /// A SYN; the number is the sequence number behind it.
-    pub(super) const SYN: u64 = 1;
+    pub(super) const SYN: u32 = 1;
     /// A few packets, none of which told anything; the number is how many.
-    pub(super) const TRIED: u64 = 2;
+    pub(super) const TRIED: u32 = 2;
     /// To be looked at; the number is the state's handle.
-    pub(super) const WATCHED: u64 = 3;
+    pub(super) const WATCHED: u32 = 3;
     /// Nothing more to learn; the number is the state's handle, or 0.
-    pub(super) const QUIET: u64 = 4;
+    pub(super) const QUIET: u32 = 4;
     /// No state was free.
-    pub(super) const LOST: u64 = 5;
+    pub(super) const LOST: u32 = 5;
 }
 
 /// How far the names of a flow are: what its own state keeps of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress(u64);
+pub struct Progress {
+    number: u32,
+    stage: u32,
+}
 
 impl Progress {
-    const fn new(stage: u64, number: u32) -> Self {
-        Self(stage << 32 | number as u64)
+    const fn new(stage: u32, number: u32) -> Self {
+        Self { number, stage }
     }
 
     /// After so many packets, none of which told anything.
@@ -128,9 +131,12 @@ impl Progress {
         if packets < UDP_TRIES {
             Self::new(stage::TRIED, packets as u32)
         } else {
-            Self::new(stage::QUIET, 0)
+            Self::NOTHING
         }
     }
+
+    /// Nothing is to be learnt.
+    pub(crate) const NOTHING: Self = Self::new(stage::QUIET, 0);
 
     /// No packet yet, in a record for which what an earlier one knew found no room.
     const FORGOTTEN: Self = Self::new(stage::NEW, 1);
@@ -156,13 +162,13 @@ impl Progress {
     }
 
     #[inline(always)]
-    const fn stage(self) -> u64 {
-        self.0 >> 32
+    const fn stage(self) -> u32 {
+        self.stage
     }
 
     #[inline(always)]
     const fn number(self) -> u32 {
-        self.0 as u32
+        self.number
     }
 
     /// Whether a packet of the flow with so many bytes of payload and such TCP control bits is to be
@@ -170,12 +176,11 @@ impl Progress {
     #[inline(always)]
     #[must_use]
     pub const fn wants(self, payload_length: u32, tcp_flags: u8) -> bool {
-        let quiet = if payload_length | (tcp_flags & flag::SYN) as u32 > 0 {
-            stage::QUIET
-        } else {
-            stage::TRIED
-        };
-        self.stage() < quiet
+        // Where it is known already whether there is payload, either is but one comparison.
+        if payload_length > 0 {
+            return self.stage() < stage::QUIET;
+        }
+        self.stage() < stage::TRIED || self.stage() < stage::QUIET && tcp_flags & flag::SYN != 0
     }
 }
 
@@ -258,14 +263,65 @@ impl Names {
         if !progress.wants(segment.payload_length, segment.tcp_flags) {
             return;
         }
-        // Each has a copy, so that a segment that is passed over need not lie in memory.
-        if progress.stage() != stage::WATCHED {
-            *progress = self.begin(*progress, &{ *segment }, key);
-        } else if let Some(flow) = self.flows.get_mut(progress.number())
-            && !flow.pass_over(segment)
-        {
-            *progress = self.look(progress.number(), &{ *segment }, key);
+        let passing = Passing {
+            direction: segment.direction,
+            tcp_flags: segment.tcp_flags,
+            sequence: segment.sequence,
+            payload_length: segment.payload_length,
+        };
+        let ports = [segment.source_port, segment.destination_port];
+        let may_begin = || tcp_stream::may_begin(segment.payload, ports);
+        if !self.pass_over(*progress, passing, may_begin) {
+            self.read(progress, segment, key);
         }
+    }
+
+    /// Whether a packet that its flow [wants](Progress::wants), with these details, was but counted, and
+    /// is not to be [read](Names::read). `may_begin` tells by its payload whether something
+    /// [may](may_begin), and is asked seldom.
+    #[inline(always)]
+    pub(crate) fn passes_over(
+        &mut self,
+        progress: Progress,
+        side: usize,
+        segment: &wire::Segment,
+        may_begin: impl FnOnce() -> bool,
+    ) -> bool {
+        let passing = Passing {
+            direction: side as u8,
+            tcp_flags: segment.tcp_flags,
+            sequence: segment.sequence,
+            payload_length: segment.payload_length,
+        };
+        self.pass_over(progress, passing, may_begin)
+    }
+
+    #[inline(always)]
+    fn pass_over(
+        &mut self,
+        progress: Progress,
+        passing: Passing,
+        may_begin: impl FnOnce() -> bool,
+    ) -> bool {
+        progress.stage() == stage::WATCHED
+            && self
+                .flows
+                .get_mut(progress.number())
+                .is_none_or(|flow| flow.pass_over(passing, may_begin))
+    }
+
+    /// Reads a packet that is not [passed over](Names::passes_over).
+    #[inline(always)]
+    pub(crate) fn read(
+        &mut self,
+        progress: &mut Progress,
+        segment: &Segment<'_>,
+        key: impl Fn() -> FlowKey,
+    ) {
+        *progress = match progress.stage() {
+            stage::WATCHED => self.look(progress.number(), segment, key),
+            _ => self.begin(*progress, segment, key),
+        };
     }
 
     /// Gives a flow a state for this packet, unless a number says all that is to be kept of it.
@@ -466,6 +522,11 @@ impl Names {
     pub fn memory_bytes(&self) -> usize {
         self.flows.memory_bytes() + self.reader.memory_bytes()
     }
+}
+
+/// Whether something that is read may begin with this payload of a TCP stream, whose details these are.
+pub(crate) fn may_begin(payload: &[u8], segment: &wire::Segment) -> bool {
+    tcp_stream::may_begin(payload, [segment.source_port, segment.destination_port])
 }
 
 /// Whether a packet is but the SYN that begins a flow: a number is all there is to keep of it.

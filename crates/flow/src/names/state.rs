@@ -1,8 +1,8 @@
 //! What is kept of a flow while it may still tell something.
 
+use super::TCP_TRIES;
 use super::record::Cut;
 use super::text_pool::Text;
-use super::{Segment, TCP_TRIES, tcp_stream};
 use crate::pool::Linked;
 use wire::app::http::Method;
 use wire::tcp::flag;
@@ -107,6 +107,15 @@ pub(super) enum State {
     Rtp(RtpState),
 }
 
+/// A segment, as far as it must be known to pass it over.
+#[derive(Clone, Copy)]
+pub(super) struct Passing {
+    pub(super) direction: u8,
+    pub(super) tcp_flags: u8,
+    pub(super) sequence: u32,
+    pub(super) payload_length: u32,
+}
+
 impl Flow {
     /// Whether half of a handshake of TLS or QUIC is in a buffer, or a ClientHello of TLS waits for its
     /// answer.
@@ -124,37 +133,34 @@ impl Flow {
         }
     }
 
-    /// Counts a segment with payload none of which is to be read; false if some may be.
+    /// Counts a segment with payload none of which is to be read; false if some may be. `may_begin`:
+    /// whether a protocol may begin with its payload.
     #[inline]
-    pub(super) fn pass_over(&mut self, segment: &Segment<'_>) -> bool {
+    pub(super) fn pass_over(&mut self, passing: Passing, may_begin: impl FnOnce() -> bool) -> bool {
         let State::Tcp(tcp) = &mut self.state else {
             return false;
         };
-        if segment.tcp_flags & flag::SYN != 0 {
+        if passing.tcp_flags & flag::SYN != 0 {
             return false;
         }
-        let side = &mut tcp.sides[usize::from(segment.direction & 1)];
+        let side = &mut tcp.sides[usize::from(passing.direction & 1)];
         if !side.is(side::CLOSED) {
             let next =
-                side.is(side::KNOWN) && side.assembly == 0 && side.expected == segment.sequence;
+                side.is(side::KNOWN) && side.assembly == 0 && side.expected == passing.sequence;
             if !next {
                 return false;
             }
             if tcp.protocol == Protocol::Unknown {
                 let last_try = self.common.packets >= TCP_TRIES - 1;
-                let ports = [segment.source_port, segment.destination_port];
-                if last_try
-                    || !side.is(side::COMPARED)
-                    || tcp_stream::may_begin(segment.payload, ports)
-                {
+                if last_try || !side.is(side::COMPARED) || may_begin() {
                     return false;
                 }
-            } else if side.skip < segment.payload_length {
+            } else if side.skip < passing.payload_length {
                 return false;
             } else {
-                side.skip -= segment.payload_length;
+                side.skip -= passing.payload_length;
             }
-            side.expected = side.expected.wrapping_add(segment.payload_length);
+            side.expected = side.expected.wrapping_add(passing.payload_length);
         }
         self.common.packets = self.common.packets.saturating_add(1);
         true

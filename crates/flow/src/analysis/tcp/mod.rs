@@ -175,40 +175,7 @@ pub struct TcpSide {
     pub timestamp_rtt: RoundTrips,
 }
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-// What `Tcp::lines` says of them.
-const _: () = {
-    assert!(std::mem::offset_of!(TcpSide, sent) == 56 && size_of::<TcpSide>() == 4 * LINE);
-    assert!(std::mem::offset_of!(TcpSide, last_stamp) / 64 == 2);
-    assert!(std::mem::offset_of!(TcpSide, stamped) / 64 == 2);
-    assert!(std::mem::offset_of!(TcpSide, rtt) / 64 == 3);
-};
-
 impl Tcp {
-    /// Where the cache lines begin that such a packet of `side` will most likely touch.
-    #[inline(always)]
-    pub(crate) fn lines(side: usize, segment: &Segment) -> [usize; 6] {
-        const SIDE: usize = size_of::<TcpSide>();
-        let this = SIDE * (side & 1);
-        let peer = this ^ SIDE;
-        // Data are added to what is under way; an acknowledgement ends round trips.
-        let last = if segment.payload_length > 0 {
-            [this + LINE, this + 2 * LINE]
-        } else {
-            [peer + LINE, peer + 3 * LINE]
-        };
-        [
-            this,
-            peer,
-            this + 2 * LINE,
-            peer + 2 * LINE,
-            last[0],
-            last[1],
-        ]
-    }
-
     /// Takes a packet of `side` in.
     #[inline(always)]
     pub(crate) fn count(
