@@ -106,7 +106,7 @@ fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &[Rare; 2], which: usize) {
         unneeded_fast,
     ];
     let marked = |mark: u16| found.marks & mark != 0;
-    side.window_scale = marked(mark::WINDOW_SCALE).then_some(found.window_scale);
+    side.window_scale = marked(mark::WINDOW_SCALE).then_some(found.window_scale());
     side.timestamps = marked(mark::TIMESTAMPS);
     side.sack = marked(mark::SACK_PERMITTED);
     side.sacks = rare.sack_blocks.into();

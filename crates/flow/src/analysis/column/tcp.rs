@@ -164,7 +164,7 @@ fn options(table: &mut impl Table) {
             "win_scl",
             "Window scale in the SYN (RFC 7323), 0 if it has none."
         ),
-        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.window_scale.into())),
+        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.window_scale().into())),
     );
     table.sides(
         about!(

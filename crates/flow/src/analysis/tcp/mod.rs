@@ -131,8 +131,9 @@ pub struct TcpSide {
     /// Bits of [`mark`].
     pub marks: u16,
     duplicates: u8,
-    /// Window scale of its SYN.
-    pub window_scale: u8,
+    /// Window scale of its SYN, and the one by which its windows are scaled.
+    scales: u8,
+    /// The smallest window that it told, subtracted from the largest number there is.
     window_min: u32,
     window_max: u32,
     /// The most bytes under way, sent and not acknowledged, that the probe saw.
@@ -185,12 +186,16 @@ impl Tcp {
         segment: &Segment,
         pool: &mut RarePool,
     ) {
-        let (this, peer) = both(&mut self.sides, side);
-        let flags = segment.tcp_flags;
-        if flags & (SYN | RST) != 0 {
-            return open_or_reset(this, peer, time_ns, segment, pool);
+        // By their places: no processor can learn which way a packet goes.
+        let side = side & 1;
+        let Ok([this, peer]) = self.sides.get_disjoint_mut([side, side ^ 1]) else {
+            return;
+        };
+        if this.is_steady(segment) {
+            go_on(this, peer, time_ns, segment, pool);
+        } else {
+            count_any(this, peer, time_ns, segment, pool);
         }
-        steady(this, peer, time_ns, segment, pool);
     }
 
     /// From the SYN to the SYN-ACK: the way from the probe to the server and back. Of a SYN that was
@@ -278,10 +283,8 @@ impl Tcp {
                 sent: side.sent,
                 marks: side.marks,
                 duplicates: side.duplicates,
-                window_scale: side.window_scale,
+                scales: side.scales,
                 window: side.window,
-                // The window is known, and none was told in this record yet.
-                window_min: u32::MAX,
                 handshake: side.handshake,
                 smoothed: side.smoothed,
                 stamped: side.stamped,
@@ -295,19 +298,53 @@ impl Tcp {
     }
 }
 
-/// The side at hand and the other one.
+/// A packet of `this` as most are: see [`TcpSide::is_steady`].
 #[inline(always)]
-fn both(sides: &mut [TcpSide; 2], side: usize) -> (&mut TcpSide, &mut TcpSide) {
-    let [first, second] = sides;
-    if side == 0 {
-        (first, second)
+fn go_on(
+    this: &mut TcpSide,
+    peer: &mut TcpSide,
+    time_ns: i64,
+    segment: &Segment,
+    pool: &mut RarePool,
+) {
+    this.acks += 1;
+    this.pushes += u32::from(segment.tcp_flags & PSH != 0);
+    let same_window = this.window == segment.window;
+    this.tell_window(segment.window);
+    let length = segment.payload_length;
+    let pure = length == 0;
+    if pure {
+        this.pure_acks += 1;
     } else {
-        (second, first)
+        this.add(segment.sequence, length, time_ns, segment);
+    }
+    let number = segment.acknowledgement;
+    peer.acknowledge(number, time_ns, pure && same_window, pool);
+    if segment.has(seen::TIMESTAMPS) {
+        this.stamp(peer, time_ns, segment);
+    } else if segment.has(seen::OPTIONS_CUT) {
+        this.marks |= mark::OPTIONS_CUT;
+    }
+}
+
+/// Any packet of `this`.
+#[inline(never)]
+fn count_any(
+    this: &mut TcpSide,
+    peer: &mut TcpSide,
+    time_ns: i64,
+    segment: &Segment,
+    pool: &mut RarePool,
+) {
+    if segment.tcp_flags & (SYN | RST) != 0 {
+        open_or_reset(this, peer, time_ns, segment, pool);
+    } else {
+        steady(this, peer, time_ns, segment, pool);
     }
 }
 
 /// A packet of `this` with neither SYN nor RST, or what goes with a SYN.
-#[inline(always)]
+#[inline(never)]
 fn steady(
     this: &mut TcpSide,
     peer: &mut TcpSide,
@@ -329,7 +366,8 @@ fn steady(
     }
     let same_window = this.window == segment.window;
     if flags & SYN == 0 {
-        this.tell_window(segment.window, peer.marks);
+        this.marks |= mark::WINDOW;
+        this.tell_window(segment.window);
         if segment.window == 0 {
             this.count_zero_window(pool);
         }
@@ -407,6 +445,7 @@ fn open_or_reset(
         this.ask(peer, time_ns);
     }
     this.take_options(segment);
+    this.agree_on_scales(peer);
     steady(this, peer, time_ns, segment, pool);
 }
 

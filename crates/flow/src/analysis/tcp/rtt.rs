@@ -26,7 +26,9 @@ impl RoundTrips {
         self.min = Nanoseconds::of(self.min.span_ns().max(complement_ns));
         self.max = Nanoseconds::of(self.max.span_ns().max(sample_ns));
         self.squares += sample_ns as f64 * sample_ns as f64;
-        self.count = self.count.saturating_add(1);
+        if let Some(more) = self.count.checked_add(1) {
+            self.count = more;
+        }
     }
 
     /// How many.
@@ -69,6 +71,9 @@ impl RoundTrips {
     }
 }
 
+/// The longest sample whose microseconds are told; a longer one is taken for it.
+const LONGEST_NS: u64 = u32::MAX as u64 * 1000;
+
 /// A sender's view of the path, as RFC 6298 smooths it: microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -80,7 +85,7 @@ pub(super) struct Smoothed {
 impl Smoothed {
     #[inline]
     pub(super) fn add(&mut self, sample_ns: u64) {
-        let sample_us = u32::try_from(sample_ns / 1000).unwrap_or(u32::MAX).max(1);
+        let sample_us = (sample_ns.min(LONGEST_NS) / 1000).max(1) as u32;
         if self.mean_us == 0 {
             self.mean_us = sample_us;
             self.variation_us = sample_us / 2;

@@ -11,11 +11,14 @@ const MASK: u8 = SENT as u8 - 1;
 const TIME_BITS: u32 = 47;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// Set in `high` of a segment that was sent more than once: its acknowledgement may answer either
+/// Beside the time of a segment that was sent more than once: its acknowledgement may answer either
 /// (Karn's rule).
-const AGAIN: u16 = 1 << 15;
-const HIGH_MASK: u16 = !AGAIN;
-const _: () = assert!(TIME_MASK >> 32 == HIGH_MASK as u64);
+const AGAIN: u64 = 1 << TIME_BITS;
+
+/// Bits of what is kept beside a time.
+const BESIDE: u32 = u64::BITS - TIME_BITS;
+const IDENTIFICATION_AT: u32 = u64::BITS - u16::BITS;
+const _: () = assert!(IDENTIFICATION_AT == TIME_BITS + 1);
 
 /// A segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,29 +26,41 @@ const _: () = assert!(TIME_MASK >> 32 == HIGH_MASK as u64);
 struct Segment {
     /// The sequence number behind its last byte.
     end: u32,
-    /// When it was sent last, nanoseconds, the lower 32 bits.
-    low: u32,
-    /// The rest of that, and [`AGAIN`].
-    high: u16,
-    /// IPv4 identification.
-    identification: u16,
+    /// From the lowest bit on, in halves: when it was sent last in nanoseconds, [`AGAIN`], and the IPv4
+    /// identification.
+    sent: [u32; 2],
 }
 
 impl Segment {
+    #[inline(always)]
     fn new(end: u32, time_ns: i64, identification: u16) -> Self {
         let time = time_ns.cast_unsigned() & TIME_MASK;
+        let sent = u64::from(identification) << IDENTIFICATION_AT | time;
         Self {
             end,
-            low: time as u32,
-            high: (time >> 32) as u16,
-            identification,
+            sent: [sent as u32, (sent >> u32::BITS) as u32],
         }
     }
 
+    #[inline(always)]
+    fn sent(&self) -> u64 {
+        u64::from(self.sent[0]) | u64::from(self.sent[1]) << u32::BITS
+    }
+
+    /// Time since it was sent, 0 if the clock went back.
+    #[inline(always)]
     fn age_ns(&self, now_ns: i64) -> u64 {
-        let time = u64::from(self.high & HIGH_MASK) << 32 | u64::from(self.low);
-        let age_ns = now_ns.cast_unsigned().wrapping_sub(time) & TIME_MASK;
-        if age_ns > TIME_MASK / 2 { 0 } else { age_ns }
+        // What is beside the time is shifted out, and the sign is the highest bit of the rest.
+        let age = now_ns.cast_unsigned().wrapping_sub(self.sent()) << BESIDE;
+        age.cast_signed().max(0).cast_unsigned() >> BESIDE
+    }
+
+    const fn identification(&self) -> u16 {
+        (self.sent[1] >> u16::BITS) as u16
+    }
+
+    const fn mark_again(&mut self) {
+        self.sent[1] |= (AGAIN >> u32::BITS) as u32;
     }
 }
 
@@ -124,39 +139,66 @@ impl SentList {
     /// Adds a segment behind all others; whether it found a place of its own.
     #[inline(always)]
     pub(super) fn push(&mut self, end: u32, time_ns: i64, identification: u16) -> bool {
-        if usize::from(self.length) == SENT {
-            if self.acknowledged == 0 {
-                *self.at(self.length - 1) = Segment::new(end, time_ns, identification);
-                self.shared = self.length;
-                return false;
-            }
-            self.pop();
+        let segment = Segment::new(end, time_ns, identification);
+        if usize::from(self.length) < SENT {
+            *self.at(self.length) = segment;
+            self.length += 1;
+            return true;
         }
-        *self.at(self.length) = Segment::new(end, time_ns, identification);
-        self.length += 1;
+        if self.acknowledged == 0 {
+            *self.at(self.length - 1) = segment;
+            self.shared = self.length;
+            return false;
+        }
+        // The place of the oldest is the one behind the newest.
+        let oldest = std::mem::replace(self.at(0), segment);
+        self.edge = oldest.end;
+        self.head = self.head.wrapping_add(1);
+        self.acknowledged -= 1;
+        self.shared = self.shared.saturating_sub(1);
         true
     }
 
     /// Takes an acknowledgement of all bytes before `acknowledged` in. The time since the segment
     /// that it answers, if that can be told: one ends there, it was sent once, and it is the
     /// latest of those acknowledged together (else the acknowledgement waited for another).
-    #[inline]
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, acknowledged: u32, now_ns: i64) -> Option<u64> {
-        let mut youngest_ns = u64::MAX;
-        let mut again = 0;
-        let mut answer = None;
-        while self.acknowledged < self.length {
-            let segment = *self.get(self.acknowledged);
-            if after(segment.end, acknowledged) {
-                break;
-            }
-            let age_ns = segment.age_ns(now_ns);
-            again |= segment.high & AGAIN;
-            answer = (segment.end == acknowledged && age_ns <= youngest_ns).then_some(age_ns);
-            youngest_ns = youngest_ns.min(age_ns);
+        let mut answered = *self.unanswered(acknowledged)?;
+        self.acknowledged += 1;
+        if self.unanswered(acknowledged).is_some() {
+            answered = self.acknowledge_others(answered, acknowledged, now_ns)?;
+        }
+        let answers = answered.end == acknowledged && answered.sent() & AGAIN == 0;
+        answers.then(|| answered.age_ns(now_ns))
+    }
+
+    /// The oldest segment that was not acknowledged, if it ends before `acknowledged`.
+    #[inline(always)]
+    fn unanswered(&self, acknowledged: u32) -> Option<&Segment> {
+        let oldest = (self.acknowledged < self.length).then(|| self.get(self.acknowledged));
+        oldest.filter(|segment| !after(segment.end, acknowledged))
+    }
+
+    /// Takes those that are acknowledged behind `first`: the last of them, if none was sent later and
+    /// none more than once.
+    #[inline(never)]
+    fn acknowledge_others(
+        &mut self,
+        first: Segment,
+        acknowledged: u32,
+        now_ns: i64,
+    ) -> Option<Segment> {
+        let (mut last, mut again) = (first, first.sent());
+        let mut youngest_ns = first.age_ns(now_ns);
+        while let Some(&segment) = self.unanswered(acknowledged) {
+            last = segment;
+            again |= segment.sent();
+            youngest_ns = youngest_ns.min(segment.age_ns(now_ns));
             self.acknowledged += 1;
         }
-        if again != 0 { None } else { answer }
+        let is_alone = last.age_ns(now_ns) == youngest_ns && again & AGAIN == 0;
+        is_alone.then_some(last)
     }
 
     /// What is known of the byte at `sequence`, or of the segment behind the gap that it is in.
@@ -167,9 +209,9 @@ impl SentList {
         Some(Known {
             age_ns: segment.age_ns(now_ns),
             at_least: older,
-            identification: if older { 0 } else { segment.identification },
+            identification: if older { 0 } else { segment.identification() },
             before: match index.checked_sub(1) {
-                Some(before) if !older => self.get(before).identification,
+                Some(before) if !older => self.get(before).identification(),
                 _ => 0,
             },
         })
@@ -183,7 +225,7 @@ impl SentList {
             let (first, last) = (begin, segment.end);
             if after(last, start) && after(end, first) {
                 *segment = Segment::new(last, now_ns, identification);
-                segment.high |= AGAIN;
+                segment.mark_again();
             }
             begin = last;
         }
@@ -216,7 +258,7 @@ impl SentList {
         }
         let mut segment = Segment::new(end, now_ns, identification);
         if again {
-            segment.high |= AGAIN;
+            segment.mark_again();
         }
         *self.at(place) = segment;
         self.length += 1;

@@ -7,12 +7,30 @@ use super::span::Nanoseconds;
 use super::{Class, DUPLICATES, TcpSide, limit, mark};
 use wire::Segment;
 use wire::segment::seen;
-use wire::tcp::flag::SYN;
+use wire::tcp::flag::{ACK, PSH, SYN};
 
 /// The largest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
+/// Bits of a window scale.
+const SCALE_BITS: u32 = 4;
+
+/// Where of the two window scales of a side the one is by which its windows are scaled.
+const SCALE_IN_USE: u8 = (1 << SCALE_BITS) - 1;
+
 impl TcpSide {
+    /// Whether such a packet of it goes on where the one before has ended, and tells nothing that a
+    /// packet seldom tells.
+    #[inline(always)]
+    pub(super) fn is_steady(&self, segment: &Segment) -> bool {
+        const KNOWN: u16 = mark::STARTED | mark::WINDOW;
+        segment.tcp_flags & !PSH == ACK
+            && self.marks & (KNOWN | mark::ANSWERED) == KNOWN
+            && segment.sequence == self.next
+            && segment.window != 0
+            && segment.sack_blocks == 0
+    }
+
     /// Sends the SYN that opens a connection. One that was answered counts no more.
     pub(super) fn ask(&mut self, peer: &mut Self, time_ns: i64) {
         if (self.marks | peer.marks) & mark::HANDSHAKE == 0 {
@@ -90,7 +108,7 @@ impl TcpSide {
             self.segment_size = segment.segment_size;
         }
         if segment.has(seen::WINDOW_SCALE) {
-            self.window_scale = segment.window_scale.min(WINDOW_SCALE_MAX);
+            self.scales = segment.window_scale.min(WINDOW_SCALE_MAX) << SCALE_BITS;
             self.marks |= mark::WINDOW_SCALE;
         }
         if segment.has(seen::SACK_PERMITTED) {
@@ -157,23 +175,36 @@ impl TcpSide {
         }
     }
 
-    /// Takes the window that it tells; scaled, if both sides do that.
+    /// Takes the window that it tells.
     #[inline(always)]
-    pub(super) fn tell_window(&mut self, window: u16, peer_marks: u16) {
+    pub(super) fn tell_window(&mut self, window: u16) {
         self.window = window;
-        let scales = self.marks & peer_marks & mark::WINDOW_SCALE != 0;
-        let scaled = u32::from(window) << if scales { self.window_scale } else { 0 };
-        if self.marks & mark::WINDOW == 0 {
-            self.marks |= mark::WINDOW;
-            self.window_min = scaled;
-        }
-        self.window_min = self.window_min.min(scaled);
+        let scaled = u32::from(window) << (self.scales & SCALE_IN_USE);
+        self.window_min = self.window_min.max(u32::MAX - scaled);
         self.window_max = self.window_max.max(scaled);
+    }
+
+    /// Both sides scale their windows, or none does.
+    pub(super) const fn agree_on_scales(&mut self, peer: &mut Self) {
+        let both = self.marks & peer.marks & mark::WINDOW_SCALE != 0;
+        self.use_scale(both);
+        peer.use_scale(both);
+    }
+
+    const fn use_scale(&mut self, both: bool) {
+        let told = self.window_scale();
+        self.scales = told << SCALE_BITS | if both { told } else { 0 };
+    }
+
+    /// Window scale of its SYN.
+    #[must_use]
+    pub const fn window_scale(&self) -> u8 {
+        self.scales >> SCALE_BITS
     }
 
     /// Whether it told a window in this record.
     const fn has_told_window(&self) -> bool {
-        self.marks & mark::WINDOW != 0 && self.window_min <= self.window_max
+        self.marks & mark::WINDOW != 0 && u32::MAX - self.window_min <= self.window_max
     }
 
     /// Whether its window is closed.
@@ -205,13 +236,15 @@ impl TcpSide {
         repeats: bool,
         pool: &mut RarePool,
     ) {
-        if self.marks & mark::STARTED == 0 {
-            return self.acknowledge_unseen(number, pool);
-        }
         let mut answers_fin_alone = false;
-        if self.marks & mark::FIN != 0 && number == self.next.wrapping_add(1) {
-            number = self.next;
-            answers_fin_alone = self.marks & mark::FIN_ALONE != 0;
+        if self.marks & (mark::STARTED | mark::FIN) != mark::STARTED {
+            if self.marks & mark::STARTED == 0 {
+                return self.acknowledge_unseen(number, pool);
+            }
+            if number == self.next.wrapping_add(1) {
+                number = self.next;
+                answers_fin_alone = self.marks & mark::FIN_ALONE != 0;
+            }
         }
         if number == self.acknowledged {
             self.marks |= mark::ACKNOWLEDGED;
@@ -221,9 +254,20 @@ impl TcpSide {
             return;
         }
         let step = number.wrapping_sub(self.acknowledged).cast_signed();
-        if !(0..super::JUMP).contains(&step) {
-            return;
+        if (0..super::JUMP).contains(&step) {
+            self.acknowledge_more(number, time_ns, answers_fin_alone, pool);
         }
+    }
+
+    /// Takes an acknowledgement of data in that were not acknowledged before.
+    #[inline(never)]
+    fn acknowledge_more(
+        &mut self,
+        number: u32,
+        time_ns: i64,
+        answers_fin_alone: bool,
+        pool: &mut RarePool,
+    ) {
         if self.in_flight_initial == 0 && self.acknowledged == self.start {
             self.in_flight_initial = self.next.wrapping_sub(self.start);
         }
@@ -328,7 +372,7 @@ impl TcpSide {
     /// The smallest window that it told, in bytes, if it told any.
     #[must_use]
     pub fn window_min(&self) -> Option<u32> {
-        self.has_told_window().then_some(self.window_min)
+        self.has_told_window().then_some(u32::MAX - self.window_min)
     }
 
     /// The largest window that it told.

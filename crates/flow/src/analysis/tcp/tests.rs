@@ -2,6 +2,7 @@
 
 mod edges;
 mod gaps;
+mod short_path;
 
 use super::anomaly::CLASSES;
 use super::conversation::{Conversation, Faults, Frames, Judges, MS, Random, Reading};
@@ -505,7 +506,7 @@ fn what_a_syn_told_outlives_a_number_that_is_far_away() {
     ]);
     let [client, server] = &tcp.sides;
     assert_eq!(server.limits, limit::JUMP);
-    assert_eq!((server.segment_size, server.window_scale), (1300, 5));
+    assert_eq!((server.segment_size, server.window_scale()), (1300, 5));
     let told = mark::SYN | mark::WINDOW_SCALE | mark::SACK_PERMITTED;
     assert_eq!(server.marks & told, told);
     assert_eq!(
