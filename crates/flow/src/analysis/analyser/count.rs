@@ -77,7 +77,7 @@ fn count(
             && ahead.tcp != NONE
             && let Some((states, _)) = &tcp
         {
-            states.prefetch_all(ahead.tcp);
+            states.prefetch(ahead.tcp, Tcp::LINES);
         }
         let Some(volume) = volumes.get_mut(handles[0]) else {
             continue;
