@@ -68,6 +68,13 @@ impl Records {
         self.wait = true;
     }
 
+    /// Closes this end for good, in a program that is about to end: what empty batches hold is not given
+    /// back piece by piece, since all memory goes at once then.
+    pub fn close_at_exit(self) {
+        drop(self.full);
+        std::mem::forget(self.empty);
+    }
+
     /// Records that found the way full, or nobody at its end.
     #[must_use]
     pub fn lost(&self) -> u64 {

@@ -10,6 +10,7 @@ pub mod garbage;
 pub mod hash;
 pub mod meter;
 pub mod names;
+mod order;
 mod pool;
 pub mod record;
 pub mod statistic;

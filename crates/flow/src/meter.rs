@@ -10,6 +10,7 @@ use crate::ended::{self, fill, has_intervals, mean_of};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::garbage::Garbage;
+use crate::order;
 use crate::record::{EndReason, FULL, Record, RecordBatch};
 use crate::statistic::{Statistic, Value};
 use crate::table::{
@@ -222,7 +223,7 @@ impl Meter {
             if let Some(analyser) = &mut self.analyser {
                 analyser.find(batch, start..end, &self.observed);
             }
-            self.note_begun();
+            self.note_begun(batch);
             start = end;
             let Step::Ended { slot, reason, .. } = step else {
                 break;
@@ -316,10 +317,11 @@ impl Meter {
     fn slots_by_start(&self) -> Vec<u32> {
         let mut slots = Vec::with_capacity(self.table.flows());
         self.table.occupied(0, self.table.slots(), &mut slots);
-        let start = |slot: u32| self.table.opening(slot)[0].cast_signed();
-        let mut starts: Vec<(i64, u32)> = slots.iter().map(|&slot| (start(slot), slot)).collect();
+        // With the sign turned, times before 1970 come first.
+        let start = |slot: u32| self.table.opening(slot)[0] ^ 1 << 63;
+        let mut starts: Vec<(u64, u32)> = slots.iter().map(|&slot| (start(slot), slot)).collect();
         // Keys are long, and starts seldom equal.
-        starts.sort_unstable_by_key(|&(start, _)| start);
+        order::by_digits(&mut starts);
         for equal in starts.chunk_by_mut(|a, b| a.0 == b.0) {
             if equal.len() > 1 {
                 equal.sort_by_cached_key(|&(_, slot)| self.table.key(slot, self.table.entry(slot)));
@@ -397,12 +399,15 @@ impl Meter {
     }
 
     /// Flows have begun. One that goes on after its active time-out has the initiator of its first record.
-    fn note_begun(&mut self) {
+    fn note_begun(&mut self, batch: &Batch) {
         let opened = self.observed.opened.drain(..);
         if let Some(analyser) = &self.analyser {
             for at in opened {
                 let slot = self.observed.slots[usize::from(at)];
-                if let Some(initiator) = analyser.initiator(slot) {
+                let direction = batch.packets()[usize::from(at)].direction;
+                if let Some(initiator) = analyser.initiator(slot)
+                    && initiator != direction
+                {
                     ended::set_direction(self.table.opening_mut(slot), initiator);
                 }
             }
@@ -583,6 +588,8 @@ impl Meter {
     /// batch of them on.
     fn hand_over(&mut self, sink: &mut impl RecordSink) {
         if let Some(analyser) = &mut self.analyser {
+            let missing = FULL.saturating_sub(self.records.len());
+            self.records.records.reserve(missing);
             self.records.complete();
             let RecordBatch {
                 records, analyses, ..

@@ -188,7 +188,7 @@ impl Run<'_> {
             let report = running.join();
             // The collector ends when the last sender is gone.
             let records_lost = lost.lost();
-            drop(lost);
+            lost.close_at_exit();
             wait_for_outputs(&collecting, &watched);
             Ran {
                 report,

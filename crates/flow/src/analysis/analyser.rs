@@ -276,23 +276,40 @@ impl Analyser {
         let (tcp, initiator) = (volume.tcp, volume.initiator);
         let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
         let flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
-        // Each part is copied to where it stays: put together before, it would be copied twice.
-        let analysis = analyses.next_place();
-        analysis.flow_id = flow_id;
-        analysis.volume = *volume;
-        analysis.rare = [Rare::default(); 2];
-        match (state, &mut analysis.tcp) {
-            // Into a place that is there it is copied once.
-            (Some(state), Some(tcp)) => *tcp = *state,
-            (state, tcp) => *tcp = state.copied(),
-        }
+        let made = |tcp| Analysis {
+            flow_id,
+            volume: *volume,
+            tcp,
+            rare: Default::default(),
+            names: None,
+        };
+        // Each part is copied once, to where it stays: more than a kilobyte, put together before it would
+        // be copied twice.
+        let write_over = |place: &mut Analysis| {
+            place.flow_id = flow_id;
+            place.volume = *volume;
+            place.rare = [Rare::default(); 2];
+            match (state, &mut place.tcp) {
+                (Some(state), Some(tcp)) => *tcp = *state,
+                (state, tcp) => *tcp = state.copied(),
+            }
+        };
+        let analysis = match state {
+            Some(state) => analyses.next_place(|| made(Some(*state)), write_over),
+            None => analyses.next_place(|| made(None), write_over),
+        };
         if let Some(state) = state {
             state.tell_rare(&self.rare, &mut analysis.rare);
         }
         if let Some(names) = &mut self.names {
-            // Emptied before, so that its memory may be that of what is told now.
-            let told = analysis.names.get_or_insert_default();
-            *told = Default::default();
+            let told = match &mut analysis.names {
+                // Emptied before, so that its memory may be that of what is told now.
+                Some(told) => {
+                    *told = Default::default();
+                    told
+                }
+                none => none.insert(Default::default()),
+            };
             match record.end_reason {
                 EndReason::ActiveTimeout => {
                     names.take_so_far(told, &mut volume.names, &record.key);

@@ -3,6 +3,7 @@
 use super::Analysis;
 use hw::prefetch;
 use std::fmt;
+use std::iter;
 use std::ops::{Deref, DerefMut};
 
 /// What was found of flows, one behind the other. An analysis is more than a kilobyte and holds memory
@@ -32,25 +33,29 @@ impl Analyses {
 
     /// Appends one.
     pub fn push(&mut self, analysis: Analysis) {
-        *self.next_place() = analysis;
-    }
-
-    /// Appends whatever lies in the next place, to be written there; the one behind it is asked for.
-    #[inline]
-    pub(crate) fn next_place(&mut self) -> &mut Analysis {
-        if self.count >= self.places.len() {
-            self.add_place();
-        }
+        self.places.truncate(self.count);
+        self.places.push(analysis);
         self.count += 1;
-        let places = &mut self.places[..self.count];
-        prefetch::place_behind(places);
-        &mut places[self.count - 1]
     }
 
-    #[cold]
-    #[inline(never)]
-    fn add_place(&mut self) {
-        self.places.push(Analysis::default());
+    /// Appends one where the last one of the next place lies, by writing over it, or as it is `made`
+    /// where none lies there. The place behind it is asked for.
+    #[inline]
+    pub(crate) fn next_place(
+        &mut self,
+        made: impl FnOnce() -> Analysis,
+        write_over: impl FnOnce(&mut Analysis),
+    ) -> &mut Analysis {
+        let at = self.count;
+        self.count += 1;
+        match self.places.get_mut(at) {
+            Some(place) => write_over(place),
+            // An iterator writes to its place what `push` would put together before.
+            None => self.places.extend(iter::once_with(made)),
+        }
+        let places = &mut self.places[..=at];
+        prefetch::place_behind(places);
+        &mut places[at]
     }
 
     /// Moves all of `other` behind those that are here.
@@ -151,8 +156,11 @@ mod tests {
         list.clear();
         assert!(list.is_empty() && list.clone().is_empty() && list.capacity() >= 3);
         assert_eq!(format!("{list:?}"), "[]");
-        list.next_place().flow_id += 6;
+        list.next_place(|| numbered(0), |place| place.flow_id += 6);
         assert_eq!(numbers(&list), [7]);
+        let mut empty = Analyses::default();
+        empty.next_place(|| numbered(5), |_| panic!("nothing lies there"));
+        assert_eq!(numbers(&empty), [5]);
         let mut other = Analyses::from(vec![numbered(8)]);
         other.append(&mut list);
         assert_eq!((numbers(&other), list.len()), (vec![8, 7], 0));

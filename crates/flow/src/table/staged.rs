@@ -169,6 +169,12 @@ impl Staged {
         self.asked = end;
     }
 
+    /// Whether many flows began with the burst before.
+    #[inline(always)]
+    pub(super) fn many_begin(&self) -> bool {
+        self.many_begin
+    }
+
     /// Notes that so many flows began.
     pub(super) fn note_begun(&mut self, flows: usize) {
         self.begun += flows;

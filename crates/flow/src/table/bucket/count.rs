@@ -102,18 +102,17 @@ impl Bucket {
             if at >= end {
                 return Step::Done;
             }
-            let begun = self.begin_likely::<GAPS, INTER_ARRIVAL>(
-                &keys[at..],
-                &packets[at..],
-                at,
-                expiry,
-                observed,
-            );
+            let mut begun = 0;
+            if self.staged.many_begin() {
+                let (keys, packets) = (&keys[at..], &packets[at..]);
+                begun =
+                    self.begin_likely::<GAPS, INTER_ARRIVAL>(keys, packets, at, expiry, observed);
+            }
             at += begun;
             if at >= end {
                 return Step::Done;
             }
-            // Where one key is wide, others often are.
+            // Where one flow begins, others often do; so it is with keys that are wide.
             let mut stays = begun == 0;
             while stays {
                 if at >= end {
@@ -127,7 +126,7 @@ impl Bucket {
                         self.openings[slot as usize] = opening(packet, packet.direction);
                         let entry = &mut self.entries[slot as usize];
                         open(entry, key, packet, at, slot, expiry, observed);
-                        stays = key & FlowKey::WIDE_MARK != 0;
+                        self.staged.note_begun(1);
                         at += 1;
                         continue;
                     }
@@ -153,7 +152,7 @@ impl Bucket {
         if self.holds(likely, key, batch, packet) {
             return Place::Held(likely);
         }
-        if let Some(slot) = self.fresh_slot(home, tag) {
+        if let Some(slot) = self.fresh_slot(home, tag, likely) {
             return Place::Free(slot);
         }
         if let Some(slot) = self.find(batch, at) {

@@ -64,7 +64,7 @@ impl Bucket {
         self.flows_near(old, &mut scratch);
         scratch.keep(|hash| tags::bucket_of(hash, grown) == new);
         let result = match scratch.slots.first() {
-            Some(&slot) if scratch.slots.len() > self.room_near(new) => Err(slot),
+            Some(&slot) if !self.has_room_near(new, scratch.slots.len()) => Err(slot),
             _ => {
                 self.buckets = grown;
                 for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {
@@ -106,14 +106,17 @@ impl Bucket {
         self.hash.hash_burst(&found.keys, &mut found.hashes);
     }
 
-    /// How many flows of `bucket` find room.
-    fn room_near(&self, mut bucket: u32) -> usize {
+    /// Whether so many flows of `bucket` find room.
+    fn has_room_near(&self, mut bucket: u32, flows: usize) -> bool {
         let mut room = 0;
         for _ in 0..PROBES {
             room += TAGS - self.taken(bucket).count_ones() as usize;
+            if room >= flows {
+                return true;
+            }
             bucket = self.next(bucket);
         }
-        room
+        false
     }
 
     /// Asks for the flows of the bucket that will be split next.

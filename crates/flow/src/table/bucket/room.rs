@@ -17,14 +17,18 @@ const HAND_AHEAD: u32 = 12;
 
 impl Bucket {
     /// The slot in bucket `home` for a new flow, in the plain case: the flow is certainly new, nothing
-    /// of its bucket was sent on, and there is room.
+    /// of its bucket was sent on, and there is room; most often where it was `likely` to be.
     #[inline(always)]
-    pub(super) fn fresh_slot(&mut self, home: u32, tag: u16) -> Option<u32> {
+    pub(super) fn fresh_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
         let line = &mut self.tags[home as usize];
         if self.flows >= self.flows_max || line.0[SENT_ON] != 0 || tags::matches(line, tag) != 0 {
             return None;
         }
-        let lane = tags::free_lane(line, tag)?;
+        let likely = likely % LANES;
+        let lane = match line.0[likely as usize] == 0 && likely as usize != SENT_ON {
+            true => likely,
+            false => tags::free_lane(line, tag)?,
+        };
         line.0[lane as usize] = tag;
         self.flows += 1;
         Some(home * LANES + lane)
