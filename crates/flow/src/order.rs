@@ -17,7 +17,7 @@ pub(crate) fn by_digits(items: &mut Vec<(u64, u32)>) {
     let bits = u64::BITS - (most - least).leading_zeros();
     let mut sorted = vec![(0, 0); items.len()];
     for shift in (0..bits).step_by(DIGIT as usize) {
-        let digit = |number: u64| (number - least >> shift) as usize & ((1 << DIGIT) - 1);
+        let digit = |number: u64| ((number - least) >> shift) as usize & ((1 << DIGIT) - 1);
         let mut ends = [0; 1 << DIGIT];
         for &(number, _) in items.iter() {
             ends[digit(number)] += 1;

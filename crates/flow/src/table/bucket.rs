@@ -55,8 +55,8 @@ const SWEEP_AHEAD: u32 = 8;
 /// flows in their own bucket.
 const FLOWS_PER_BUCKET: usize = 20;
 
-/// Buckets in the beginning: their entries are half a MiB.
-const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 256 };
+/// Buckets in the beginning: their entries are a MiB.
+const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 512 };
 
 /// Buckets in the beginning of a table whose memory was taken at once: their tags are half a MiB,
 /// and 90,000 flows come before the first of them is split.
