@@ -24,7 +24,7 @@ mod room;
 use super::hand::Hand;
 use super::staged::Staged;
 use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys};
-use crate::batch::{Batch, Packet};
+use crate::batch::{BURST, Batch, Packet};
 use crate::ended::{EndedFlows, Opening};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
@@ -79,6 +79,8 @@ pub struct Bucket {
     wanted: Wanted,
     staged: Staged,
     scratch: Scratch,
+    /// Packets that began a flow and slots of the flows, whose openings are to be written.
+    begun: Vec<(u16, u32)>,
 }
 
 /// As many flows as are asked for, and slots can number.
@@ -113,6 +115,7 @@ impl Bucket {
             hand: Hand::new(buckets_max)?,
             staged: Staged::default(),
             scratch: Scratch::default(),
+            begun: Vec::with_capacity(BURST),
         })
     }
 

@@ -8,7 +8,7 @@ use crate::expiry::{Expiry, Watch};
 use crate::record::EndReason;
 use crate::table::staged::{self, Kept};
 use crate::table::{NO_VALUE, Observed, Step, count, open, silence_ns};
-use hw::prefetch::CacheLevel;
+use hw::prefetch::{self, CacheLevel};
 use hw::tags;
 use std::ops::Range;
 use wire::FlowKey;
@@ -32,14 +32,18 @@ impl Bucket {
         observed: &mut Observed,
     ) -> Step {
         // A loop for each, in which the level is a constant.
-        match self.staged.level() {
+        let step = match self.staged.level() {
             level @ CacheLevel::First => {
                 self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
             }
             level @ CacheLevel::Second => {
                 self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
             }
+        };
+        if !self.begun.is_empty() {
+            self.write_openings(batch.packets());
         }
+        step
     }
 
     #[inline(always)]
@@ -123,7 +127,7 @@ impl Bucket {
                     Place::Held(slot) => slot,
                     Place::Free(slot) => {
                         self.wide.set(slot, batch, packet);
-                        self.openings[slot as usize] = opening(packet, packet.direction);
+                        self.begun.push((at as u16, slot));
                         let entry = &mut self.entries[slot as usize];
                         open(entry, key, packet, at, slot, expiry, observed);
                         self.staged.note_begun(1);
@@ -140,6 +144,20 @@ impl Bucket {
                 stays = key & FlowKey::WIDE_MARK != 0;
                 at += 1;
             }
+        }
+    }
+
+    /// Writes the openings of flows that began among others: asked for together, since who writes to a
+    /// line that is not near keeps everything behind it from being written.
+    #[inline(never)]
+    fn write_openings(&mut self, packets: &[Packet]) {
+        let openings = &mut self.openings[..];
+        for &(_, slot) in &self.begun {
+            prefetch::read(openings, slot as usize);
+        }
+        for (at, slot) in self.begun.drain(..) {
+            let packet = &packets[usize::from(at)];
+            openings[slot as usize] = opening(packet, packet.direction);
         }
     }
 
