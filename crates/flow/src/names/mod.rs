@@ -544,6 +544,7 @@ impl Flow {
             State::Unknown => false,
             State::Tcp(tcp) => {
                 tcp.protocol != Protocol::Unknown
+                    || tcp.tls.has_hello()
                     || (on && tcp.sides.iter().any(|it| it.is(side::KNOWN)))
             }
             State::Dns(_) | State::Quic(_) | State::Rtp(_) => true,

@@ -344,6 +344,11 @@ pub(super) struct TlsState {
 }
 
 impl TlsState {
+    /// Whether there is a hello to be told, of whichever connection of the flow.
+    pub(super) const fn has_hello(&self) -> bool {
+        self.marks.has(mark::CLIENT_HELLO) || self.marks.has(mark::SERVER_HELLO)
+    }
+
     pub(super) fn texts(&mut self) -> [&mut Text; 7] {
         let Hello {
             server_name,

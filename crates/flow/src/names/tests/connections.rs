@@ -147,3 +147,21 @@ fn half_a_message_before_another_connection_is_marked() {
     assert_eq!(name_of(&record), Some("second.example"));
     assert_eq!(record.cut, Cut::GAP);
 }
+
+/// TCP Fast Open (RFC 7413): the first data come with the SYN.
+#[test]
+fn a_syn_with_data_behind_an_answered_handshake_keeps_what_it_told() {
+    const SERVER_HELLO_DONE: [u8; 4] = [14, 0, 0, 0];
+    for direction in [0, 1] {
+        let mut talk = Talk::new(443);
+        // Begun before the capture.
+        talk.say(0, 1, &client_hello("first.example", 300));
+        let mut answer = server_hello(false);
+        answer.extend(record(22, &SERVER_HELLO_DONE));
+        talk.say(1, 1, &answer);
+        let mut packet = segment(&talk.key, talk.time_ns, direction, 48_434, &[3, 40, 82, 4]);
+        packet.tcp_flags = flag::SYN;
+        talk.names.observe(&mut talk.progress, &packet, || talk.key);
+        assert_eq!(name_of(&talk.end()), Some("first.example"), "{direction}");
+    }
+}
