@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::app::dns::{ADDRESSES_MAX, Header, Message, NAME_TEXT_MAX};
+use app::message::dns::{ADDRESSES_MAX, Header, Message, NAME_TEXT_MAX};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(message) = Message::read(bytes) else {

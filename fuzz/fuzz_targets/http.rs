@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::app::http::{Begins, Head, begins, may_begin, request, request_line, response};
+use app::message::http::{Begins, Head, begins, may_begin, request, request_line, response};
 
 fuzz_target!(|bytes: &[u8]| {
     let begun = begins(bytes);

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use flow::names::{Applications, Names, NamesLimits, Progress, Segment};
+use app::{Applications, Names, NamesLimits, Progress, Segment};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use wire::FlowKey;

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::app::quic::initial::Sender;
-use wire::app::quic::{InitialKeys, Version, crypto_frames, long_packet};
+use app::message::quic::initial::Sender;
+use app::message::quic::{InitialKeys, Version, crypto_frames, long_packet};
 
 fuzz_target!(|datagram: &[u8]| {
     let mut rest = datagram;

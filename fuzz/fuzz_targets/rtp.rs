@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::app::rtp::{HEADER, Rtp, clock_rate, codec, is_rtcp};
+use app::message::rtp::{HEADER, Rtp, clock_rate, codec, is_rtcp};
 
 fuzz_target!(|datagram: &[u8]| {
     let rtcp = is_rtcp(datagram, datagram.len());

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::app::tls::{
+use app::message::tls::{
     ClientHello, Ja4, ServerHello, Transport, begins, certificate, handshake, messages,
     stream_length,
 };

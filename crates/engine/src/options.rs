@@ -132,7 +132,7 @@ impl Options {
     /// and names are looked for.
     pub(crate) fn overhears(&self, ports: usize) -> bool {
         let analysis = self.meter.statistics.analysis;
-        self.tables(ports) > 1 && analysis.is_some_and(flow::Level::has_applications)
+        self.tables(ports) > 1 && analysis.is_some_and(analysis::Level::has_applications)
     }
 
     /// The core of the thread with this number.

@@ -8,7 +8,8 @@
 //! their next burst.
 
 use crate::options::{EngineError, Options};
-use flow::names::{Overhearer, Told};
+use app::Told;
+use flow::Overhearer;
 use flow::{Batch, Payloads};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::receive::{Handler, Receiver};
 use crate::report::Worked;
 use crate::steer::Steer;
-use flow::names::Told;
+use app::Told;
 use flow::{BURST, Batch, InFrames};
 use hw::ring::{Consumer, Popped, Producer, ring};
 use port::{Burst, Port};
@@ -62,7 +62,7 @@ impl Sender<'_> {
                 .meter
                 .statistics
                 .analysis
-                .is_some_and(flow::Level::has_applications),
+                .is_some_and(analysis::Level::has_applications),
             overflow: Count::default(),
         };
         let mut receiver = Receiver {

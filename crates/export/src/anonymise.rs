@@ -13,9 +13,9 @@ mod parts;
 
 pub use crypto_pan::{CryptoPan, KEY_BYTES, KeyError};
 
+use app::{NameText, NamesRecord};
 use cache::Cache;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use flow::names::{NameText, NamesRecord};
 use flow::{FlowDefinition, Record, RecordBatch};
 use flow_ids::FlowIds;
 use std::fs::File;

@@ -171,7 +171,7 @@ pub(crate) const fn has_analysis(schema: &Schema) -> bool {
 
 /// Whether records of a run have measures of TCP.
 pub(crate) fn has_tcp(schema: &Schema) -> bool {
-    schema.analysis.is_some_and(flow::analysis::Level::has_tcp)
+    schema.analysis.is_some_and(analysis::Level::has_tcp)
 }
 
 /// Tstat's numbers of UDP types: DNS by its port.

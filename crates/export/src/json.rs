@@ -7,8 +7,9 @@ use crate::error::ExportError;
 use crate::lines::{Format, Lines, Place};
 use crate::text::{Label, Pen, Text};
 use crate::time_text::TimeText;
-use flow::analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
-use flow::{Analysis, Record, Schema};
+use analysis::Analysis;
+use analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
+use flow::{Record, Schema};
 
 /// Writes records as JSON objects.
 ///

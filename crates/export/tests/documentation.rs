@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+use analysis::Level;
 use export::column::{COLUMNS, Element};
 use export::{ExportOptions, Format, Spec, Target};
-use flow::{FlowDefinition, Level, RecordBatch, Schema, statistic};
+use flow::{FlowDefinition, RecordBatch, Schema, statistic};
 
 fn table() -> String {
     let mut table = String::from(

@@ -213,11 +213,11 @@ fn it_wants_both_directions_and_a_directory() {
 /// The eight anomalies and the names come from the analyser's record.
 #[test]
 fn what_the_analyser_found_is_in_its_columns() {
-    use flow::names::{HttpRecord, NamesRecord};
+    use app::{HttpRecord, NamesRecord};
     let directory = tempfile::tempdir().unwrap();
     let mut exporter = open(directory.path(), "", &ExportOptions::default());
-    let mut analysis = flow::Analysis {
-        tcp: Some(flow::analysis::Tcp::default()),
+    let mut analysis = analysis::Analysis {
+        tcp: Some(analysis::Tcp::default()),
         names: Some(NamesRecord {
             http: Some(Box::new(HttpRecord {
                 method: Some("POST".into()),
@@ -229,7 +229,7 @@ fn what_the_analyser_found_is_in_its_columns() {
             })),
             ..NamesRecord::default()
         }),
-        ..flow::Analysis::default()
+        ..analysis::Analysis::default()
     };
     analysis.rare[1].anomalies.classes = [1, 2, 3, 4, 5, 6, 7, 8];
     let batch = RecordBatch {

@@ -1,6 +1,6 @@
 //! The meter: packets in batches and time go in, flow records come out. No I/O, no clock.
 
-pub mod analysis;
+mod analyser;
 pub mod batch;
 pub mod clock;
 mod ended;
@@ -9,21 +9,20 @@ pub mod expiry;
 pub mod garbage;
 pub mod hash;
 pub mod meter;
-pub mod names;
 mod order;
-mod pool;
+mod overhearer;
 pub mod record;
 pub mod statistic;
 pub mod table;
 pub mod view;
 
-pub use analysis::{Analyses, Analysis, FIRST_PACKETS, Level};
 pub use batch::{BURST, Batch, InFrames, Kept, KeyMaker, Packet, Payloads, TableKey};
 pub use clock::PacketClock;
 pub use ended::EndedFlows;
 pub use expiry::Timeouts;
 pub use garbage::GarbageSchedule;
 pub use meter::{Meter, MeterCounters, MeterOptions, RecordSink};
+pub use overhearer::Overhearer;
 pub use record::{Column, EndReason, FlowDefinition, Record, RecordBatch, Schema};
 pub use table::{TableKind, Wanted};
 pub use view::LiveView;

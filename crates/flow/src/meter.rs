@@ -4,7 +4,7 @@ mod options;
 
 pub use options::MeterOptions;
 
-use crate::analysis::Analyser;
+use crate::analyser::Analyser;
 use crate::batch::{BURST, Batch, Kept, Payloads};
 use crate::ended::{self, fill, has_intervals, mean_of};
 use crate::entry::FlowEntry;

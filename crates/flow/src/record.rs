@@ -1,9 +1,9 @@
 //! Flow records: what is known of a flow when it ends.
 
-use crate::analysis::{Analyses, Level};
 use crate::batch::BURST;
 use crate::ended::EndedFlows;
 use crate::meter::RECORDS;
+use analysis::{Analyses, Level};
 use hw::tags::TAGS;
 use wire::FlowKey;
 
@@ -187,7 +187,7 @@ impl RecordBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Analysis;
+    use analysis::Analysis;
 
     #[test]
     fn a_populated_batch_is_empty_and_moves_nothing_until_it_is_full() {

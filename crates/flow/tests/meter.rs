@@ -1,7 +1,7 @@
 //! The meter against a plain reading of its rules: whatever the table, the sweep and the size of
 //! the batches, the same packets give the same records.
 
-use flow::analysis::{Analyses, COLUMNS};
+use analysis::{Analyses, COLUMNS};
 use flow::hash::HashKind;
 use flow::statistic::{Estimator, Selection};
 use flow::{

@@ -10,6 +10,7 @@ pub mod hash;
 pub mod lines;
 pub mod memory;
 pub mod plain_ipv4;
+pub mod pool;
 pub mod prefetch;
 pub mod random;
 pub mod ring;

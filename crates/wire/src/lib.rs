@@ -7,7 +7,6 @@
 //! [`plain_ipv4`] does the same for the frames that need no walk, in a few instructions. One module
 //! a protocol has the views, which stand on [`packet`].
 
-pub mod app;
 pub mod community_id;
 pub mod dissect;
 pub mod erspan;

@@ -7,7 +7,7 @@ use super::Finding;
 
 /// The workspace's crates; each may depend on those before it.
 const LAYERS: [&str; 9] = [
-    "hw", "wire", "port", "flow", "engine", "gen", "export", "lab", "flowatch",
+    "hw", "wire", "port", "app", "analysis", "flow", "engine", "gen", "export", "lab", "flowatch",
 ];
 
 /// Crates with lints of their own, because they hold unsafe code.

@@ -201,7 +201,8 @@ impl<'f, const REUSE: bool, const DETAILS: bool> Run<'f> for PlainRun<'_, 'f, RE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flow::{FlowDefinition, Level, MeterOptions};
+    use analysis::Level;
+    use flow::{FlowDefinition, MeterOptions};
     use proptest::prelude::*;
     use wire::{Decapsulate, LinkType};
 

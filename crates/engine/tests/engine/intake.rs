@@ -93,7 +93,7 @@ proptest! {
             options.flow = FlowDefinition::Bidirectional;
         }
         if analysed {
-            options.statistics.analysis = Some(flow::Level::Full);
+            options.statistics.analysis = Some(analysis::Level::Full);
         }
         let mut ends: Vec<usize> = ends.into_iter().map(|end| end.min(all.len())).collect();
         ends.sort_unstable();

@@ -2,9 +2,10 @@
 //! whatever the number of tables, however responses are cut into segments, and whatever becomes of these.
 
 use crate::runs::{self, Ran};
+use analysis::Level;
 use engine::{Model, Options};
 use flow::statistic::Selection;
-use flow::{FlowDefinition, Level, MeterOptions, Timeouts};
+use flow::{FlowDefinition, MeterOptions, Timeouts};
 use port::{Faults, Faulty, MemoryPort, Port};
 use proptest::prelude::*;
 use std::time::Duration;

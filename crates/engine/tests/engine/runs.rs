@@ -1,8 +1,8 @@
 //! Runs of the engine over frames in memory, and the frames.
 
+use app::NamesRecord;
 use engine::{Input, Options, Progress, Report};
 use flow::Record;
-use flow::names::NamesRecord;
 use port::{MemoryPort, Port};
 use std::time::Duration;
 use wire::LinkType;

@@ -64,7 +64,7 @@ fn what_is_not_asked_rightly_is_refused_with_the_reason() {
 
 #[test]
 fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
-    use flow::names::{DnsRecord, HttpRecord, ResolvedName, TlsRecord};
+    use app::{DnsRecord, HttpRecord, ResolvedName, TlsRecord};
     let names = NamesRecord {
         resolved: Some(ResolvedName {
             name: "192.0.2.9".into(),
@@ -90,9 +90,9 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
         ..NamesRecord::default()
     };
     let mut batch = RecordBatch {
-        analyses: vec![flow::Analysis {
+        analyses: vec![analysis::Analysis {
             names: Some(names),
-            ..flow::Analysis::default()
+            ..analysis::Analysis::default()
         }]
         .into(),
         ..RecordBatch::default()
@@ -200,9 +200,9 @@ fn ids_of_flows_are_linked_by_who_has_the_key_alone() {
     let ids = |mut anonymiser: Anonymiser, ids: &[u64]| -> Vec<u64> {
         let mut batch = RecordBatch::default();
         for &flow_id in ids {
-            batch.analyses.push(flow::Analysis {
+            batch.analyses.push(analysis::Analysis {
                 flow_id,
-                ..flow::Analysis::default()
+                ..analysis::Analysis::default()
             });
         }
         anonymiser.batch(&mut batch);

@@ -3,9 +3,10 @@
 use super::Kind;
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
-use flow::analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Chosen, Filling, Part};
-use flow::names::{NameColumn, NameKind, NamePart, NameValue};
-use flow::{Analysis, Schema};
+use analysis::Analysis;
+use analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Chosen, Filling, Part};
+use app::{NameColumn, NameKind, NamePart, NameValue};
+use flow::Schema;
 use std::sync::LazyLock;
 
 /// A column of an analysis.
@@ -56,12 +57,10 @@ pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
     let (Some(level), Some(chosen)) = (schema.analysis, chosen(schema)) else {
         return Vec::new();
     };
-    let of_flow = flow::analysis::COLUMNS
+    let of_flow = analysis::COLUMNS
         .iter()
         .filter(|column| chosen.has(column.part));
-    let of_names = flow::names::COLUMNS
-        .iter()
-        .filter(|_| level.has_applications());
+    let of_names = app::COLUMNS.iter().filter(|_| level.has_applications());
     of_flow
         .map(Measure::Analysis)
         .chain(of_names.map(Measure::Name))
@@ -170,7 +169,7 @@ impl Measure {
 }
 
 /// The most bytes of a value that is not a text of any length: a list of the first packets.
-pub(crate) const MEASURE_BYTES_MAX: usize = flow::FIRST_PACKETS * 11;
+pub(crate) const MEASURE_BYTES_MAX: usize = analysis::FIRST_PACKETS * 11;
 
 /// Writes a value that is there and not a text of any length; whether there was one.
 #[inline(always)]
@@ -258,7 +257,7 @@ pub(crate) fn append_escaped(text: &mut Text, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flow::analysis::tcp::limit;
+    use analysis::tcp::limit;
     use proptest::prelude::*;
 
     proptest! {
@@ -273,7 +272,7 @@ mod tests {
     #[test]
     fn what_a_run_says_of_a_flow_is_true_of_each_of_its_columns() {
         let schema = Schema {
-            analysis: Some(flow::Level::Full),
+            analysis: Some(analysis::Level::Full),
             ..Schema::default()
         };
         let mut without_count = Analysis::unseen();

@@ -1,10 +1,10 @@
 //! What the analyser found of a connection, in Tstat's terms.
 
 use super::{Connection, Names, Rtt, Side};
-use flow::analysis::tcp::mark;
-use flow::analysis::volume::{self, Volume};
-use flow::analysis::{Analysis, Rare, Tcp};
-use flow::names::NamesRecord;
+use analysis::tcp::mark;
+use analysis::volume::{self, Volume};
+use analysis::{Analysis, Rare, Tcp};
+use app::NamesRecord;
 use wire::tcp::flag::{FIN, RST};
 
 /// Tstat's numbers of connection types, as bits.

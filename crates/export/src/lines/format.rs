@@ -4,7 +4,8 @@ use super::Lines;
 use crate::column::measure;
 use crate::error::ExportError;
 use crate::{Exporter, statistics};
-use flow::{Analysis, Record, RecordBatch};
+use analysis::Analysis;
+use flow::{Record, RecordBatch};
 
 /// A format that writes each record as a line.
 pub(crate) trait Format: Send {

@@ -7,8 +7,9 @@ use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
 use crate::column::{Field, Kind, Value};
 use crate::text::{Pen, Text};
 use crate::time_text::TimeText;
-use flow::analysis::{AnalysisKind, AnalysisValue};
-use flow::{Analysis, Record};
+use analysis::Analysis;
+use analysis::{AnalysisKind, AnalysisValue};
+use flow::Record;
 use std::ops::Range;
 
 /// How the values of a column are written.

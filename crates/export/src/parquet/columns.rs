@@ -12,7 +12,7 @@ use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use flow::analysis::{Chosen, describe};
+use analysis::{Chosen, describe};
 use flow::{FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;

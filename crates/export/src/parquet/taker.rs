@@ -4,8 +4,9 @@ use super::among::Among;
 use super::column::Column;
 use crate::column::measure::{self, Run};
 use crate::time_text::TimeText;
-use flow::analysis::{About, AnalysisValue, Filling, Part, Table};
-use flow::{Analysis, RecordBatch};
+use analysis::Analysis;
+use analysis::{About, AnalysisValue, Filling, Part, Table};
+use flow::RecordBatch;
 use std::ops::Range;
 use std::slice::IterMut;
 

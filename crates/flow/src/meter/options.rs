@@ -6,10 +6,10 @@ use crate::entry::Entry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::GarbageSchedule;
 use crate::hash::{FlowHash, HashKind};
-use crate::names::Applications;
 use crate::record::{FlowDefinition, Schema};
 use crate::statistic::Selection;
 use crate::table::{TableKind, WIDE_KEY_BYTES};
+use app::Applications;
 use hw::lines::Rows;
 use std::sync::Arc;
 

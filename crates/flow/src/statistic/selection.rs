@@ -1,9 +1,9 @@
 //! Which statistics: the list of the command line.
 
 use super::{LogLinear, Moments, PSquare, Statistic, Value, moments};
-use crate::analysis::Level;
 use crate::record::Column;
 use crate::table::Wanted;
+use analysis::Level;
 use hw::lines::Rows;
 use std::fmt;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 
 use super::refusal::Refusal;
 use crate::arguments::WatchArguments;
-use flow::names::Applications;
+use app::Applications;
 use flow::statistic::Selection;
 use port::missing_right;
 use std::fmt::Display;
@@ -24,7 +24,7 @@ pub(super) fn applications(
     };
     if !statistics
         .analysis
-        .is_some_and(flow::Level::has_applications)
+        .is_some_and(analysis::Level::has_applications)
     {
         return Err("--applications needs --statistics app or full".into());
     }

@@ -5,11 +5,11 @@ use crate::experiments::Context;
 use crate::outcome::{Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Kind as PlotKind, Point, Series};
 use crate::trial::TrialError;
-use flow::Analysis;
-use flow::analysis::tcp::conversation::{
+use analysis::Analysis;
+use analysis::tcp::conversation::{
     Faults as Behind, Frames, PAYLOAD, Random, Reading, TruthAtProbe,
 };
-use flow::analysis::{AnalysisColumn, AnalysisValue, COLUMNS};
+use analysis::{AnalysisColumn, AnalysisValue, COLUMNS};
 use port::{Fault, Faults, Faulty, MemoryPort};
 use wire::LinkType;
 

@@ -2,12 +2,12 @@
 
 use crate::experiments::Context;
 use crate::trial::TrialError;
+use analysis::tcp::conversation::{Conversation, Faults as Behind, Frames, MS, Random};
+use analysis::{Analysis, Level};
 use engine::intake::Intake;
-use flow::analysis::tcp::conversation::{Conversation, Faults as Behind, Frames, MS, Random};
 use flow::statistic::Selection;
 use flow::{
-    Analysis, Batch, FlowDefinition, InFrames, Level, Meter, MeterOptions, Record, RecordBatch,
-    RecordSink, Timeouts,
+    Batch, FlowDefinition, InFrames, Meter, MeterOptions, Record, RecordBatch, RecordSink, Timeouts,
 };
 use port::{Frame, Port, Received};
 use std::time::Duration;

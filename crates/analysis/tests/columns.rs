@@ -1,0 +1,63 @@
+//! docs/analysis.md has the table of columns that the code has.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+use analysis::{AnalysisKind, COLUMNS};
+use std::collections::HashSet;
+
+fn table() -> String {
+    let mut table = String::from(
+        "| column | of the responder | IPFIX | type | unit | Tstat | definition |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for column in COLUMNS.iter().filter(|column| column.side == 0) {
+        let reverse = COLUMNS.iter().find(|other| {
+            other.side == 1
+                && other
+                    .name
+                    .eq_ignore_ascii_case(&format!("reverse{}", column.name))
+        });
+        let kind = match column.kind {
+            AnalysisKind::Number8 => "unsigned8",
+            AnalysisKind::Number16 => "unsigned16",
+            AnalysisKind::Number => "unsigned64",
+            AnalysisKind::Real => "float64",
+            AnalysisKind::Time => "dateTimeNanoseconds",
+            AnalysisKind::Word | AnalysisKind::List => "string",
+        };
+        let cells = [
+            format!("`{}`", column.name),
+            reverse.map_or(String::new(), |other| format!("`{}`", other.name)),
+            column
+                .ipfix
+                .map_or(String::new(), |number| number.to_string()),
+            kind.to_owned(),
+            column.unit.to_owned(),
+            match reverse {
+                Some(other) if !column.tstat.is_empty() => {
+                    format!("{}, {}", column.tstat, other.tstat)
+                }
+                _ => column.tstat.clone(),
+            },
+            column.definition.replace('|', "\\|"),
+        ];
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    table
+}
+
+#[test]
+fn analysis_md_has_the_table_of_columns() {
+    tables::assert_in_page("analysis.md", "columns", &table());
+}
+
+#[test]
+fn no_two_columns_have_one_name_and_every_one_is_defined() {
+    let names: HashSet<&str> = COLUMNS.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names.len(), COLUMNS.len());
+    assert!(
+        COLUMNS
+            .iter()
+            .all(|column| column.definition.ends_with(['.', ')']))
+    );
+}

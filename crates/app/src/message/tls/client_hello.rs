@@ -1,0 +1,257 @@
+//! The ClientHello (RFC 8446 section 4.1.2) and its extensions.
+
+use crate::message::reader::Reader;
+use crate::message::tls::{Message, is_grease, is_grease_protocol};
+
+/// Extensions (IANA TLS ExtensionType Values).
+pub mod extension {
+    /// server_name (RFC 6066).
+    pub const SERVER_NAME: u16 = 0;
+    /// signature_algorithms (RFC 8446).
+    pub const SIGNATURE_ALGORITHMS: u16 = 13;
+    /// application_layer_protocol_negotiation (RFC 7301).
+    pub const ALPN: u16 = 16;
+    /// session_ticket (RFC 5077).
+    pub const SESSION_TICKET: u16 = 35;
+    /// pre_shared_key (RFC 8446).
+    pub const PRE_SHARED_KEY: u16 = 41;
+    /// supported_versions (RFC 8446).
+    pub const SUPPORTED_VERSIONS: u16 = 43;
+    /// encrypted_client_hello (RFC 9849).
+    pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+}
+
+/// A ClientHello, as far as it is there.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHello<'a> {
+    /// legacy_version.
+    pub legacy_version: u16,
+    /// legacy_session_id.
+    pub session_id: &'a [u8],
+    /// cipher_suites, two bytes each.
+    cipher_suites: &'a [u8],
+    extensions: &'a [u8],
+    /// Whether it is all there.
+    pub whole: bool,
+}
+
+impl<'a> ClientHello<'a> {
+    /// Reads the body of a handshake message. What was cut off behind the extensions' beginning
+    /// leaves a hello that is not whole; what was cut before leaves none.
+    #[must_use]
+    pub fn read(body: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(body);
+        let legacy_version = reader.u16()?;
+        if legacy_version >> 8 != 3 {
+            return None;
+        }
+        reader.take(32)?;
+        let session_id = reader.vector8()?;
+        let cipher_suites = reader.vector16()?;
+        reader.vector8()?;
+        // Extensions may be missing (RFC 5246 section 7.4.1.2).
+        let (extensions, whole) = match reader.u16() {
+            None => (&[][..], reader.is_empty()),
+            Some(length) => {
+                let extensions = reader.take_up_to(usize::from(length));
+                (extensions, extensions.len() == usize::from(length))
+            }
+        };
+        Some(Self {
+            legacy_version,
+            session_id,
+            cipher_suites,
+            extensions,
+            whole,
+        })
+    }
+
+    /// Reads a handshake message, which may lack its end.
+    #[must_use]
+    pub fn of(message: &Message<'a>) -> Option<Self> {
+        let mut hello = Self::read(message.body)?;
+        hello.whole &= message.whole;
+        Some(hello)
+    }
+
+    /// Cipher suites in the client's order, GREASE and all.
+    pub fn cipher_suites(&self) -> impl Iterator<Item = u16> + use<'a> {
+        numbers(self.cipher_suites)
+    }
+
+    /// Types and contents of the extensions, in the client's order; the last one may be cut.
+    pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.extensions);
+        std::iter::from_fn(move || {
+            let kind = reader.u16()?;
+            let length = reader.u16()?;
+            Some((kind, reader.take_up_to(usize::from(length))))
+        })
+    }
+
+    /// The content of the first extension of a type, as far as it is there.
+    #[must_use]
+    pub fn extension(&self, kind: u16) -> Option<&'a [u8]> {
+        self.extensions()
+            .find_map(|(found, content)| (found == kind).then_some(content))
+    }
+
+    /// The content of the first extension of a type, unless its end was cut off with the hello's.
+    fn whole_extension(&self, kind: u16) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.extensions);
+        loop {
+            let found = reader.u16()?;
+            let length = usize::from(reader.u16()?);
+            let content = reader.take_up_to(length);
+            if found == kind {
+                return (self.whole || content.len() == length).then_some(content);
+            }
+        }
+    }
+
+    /// The host name in server_name (RFC 6066 section 3), if it is there whole and not empty.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.extension(extension::SERVER_NAME)?);
+        reader.u16()?;
+        loop {
+            let kind = reader.u8()?;
+            let name = reader.vector16()?;
+            if kind == 0 {
+                return (!name.is_empty()).then_some(name);
+            }
+        }
+    }
+
+    /// The protocols that the client offers, in its order, GREASE left out; nothing where the list was
+    /// cut off.
+    pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        protocols(self.whole_extension(extension::ALPN).unwrap_or_default())
+            .filter(|protocol| !is_grease_protocol(protocol))
+    }
+
+    /// The versions of supported_versions in the client's order, GREASE left out; nothing without
+    /// that extension, or where it was cut off.
+    pub fn supported_versions(&self) -> impl Iterator<Item = u16> + use<'a> {
+        let content = self
+            .whole_extension(extension::SUPPORTED_VERSIONS)
+            .and_then(|content| content.split_first())
+            .map_or(&[][..], |(_, versions)| versions);
+        numbers(content).filter(|&version| !is_grease(version))
+    }
+
+    /// The signature algorithms, in the client's order.
+    pub fn signature_algorithms(&self) -> impl Iterator<Item = u16> + use<'a> {
+        let content = self.extension(extension::SIGNATURE_ALGORITHMS);
+        numbers(content.and_then(|c| c.get(2..)).unwrap_or_default())
+    }
+
+    /// The versions that the client offers, GREASE left out: those of supported_versions, or without
+    /// that extension legacy_version, which then is the highest one (RFC 8446 section 4.2.1). Nothing
+    /// where a hello that was cut off does not tell.
+    pub fn versions(&self) -> impl Iterator<Item = u16> + use<'a> {
+        let extended = self.extension(extension::SUPPORTED_VERSIONS).is_some();
+        let legacy = (self.whole && !extended).then_some(self.legacy_version);
+        self.supported_versions().chain(legacy)
+    }
+
+    /// Whether Encrypted Client Hello, or a GREASE of it, is offered; `None` where it may be in what
+    /// was cut off.
+    #[must_use]
+    pub fn offers_ech(&self) -> Option<bool> {
+        let offers = self.extension(extension::ENCRYPTED_CLIENT_HELLO).is_some();
+        (offers || self.whole).then_some(offers)
+    }
+
+    /// Whether a session is offered to be resumed: by a pre-shared key, by a ticket, or, where TLS
+    /// 1.3 is not offered (there a session id means nothing), by a session id. `None` where what was
+    /// cut off may offer it.
+    #[must_use]
+    pub fn offers_resumption(&self) -> Option<bool> {
+        let ticket = self.extension(extension::SESSION_TICKET);
+        let by_session_id = || {
+            let mut versions = self.versions().peekable();
+            versions.peek().is_some() && versions.all(|version| version < 0x0304)
+        };
+        let offers = self.extension(extension::PRE_SHARED_KEY).is_some()
+            || ticket.is_some_and(|ticket| !ticket.is_empty())
+            || (!self.session_id.is_empty() && by_session_id());
+        (offers || self.whole).then_some(offers)
+    }
+}
+
+/// The names in a ProtocolNameList (RFC 7301 section 3.1).
+pub(super) fn protocols(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut reader = Reader::new(extension.get(2..).unwrap_or_default());
+    std::iter::from_fn(move || reader.vector8())
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
+    bytes
+        .chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hello with a session id and these extensions.
+    fn hello(extensions: &[u8]) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend([0; 32]);
+        body.extend([1, 9, 0, 2, 0x13, 1, 1, 0]);
+        body.extend((extensions.len() as u16).to_be_bytes());
+        body.extend(extensions);
+        body
+    }
+
+    fn versions(hello: &ClientHello<'_>) -> Vec<u16> {
+        hello.versions().collect()
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_taken_for_absent() {
+        // ALPN, versions, ECH and a pre-shared key.
+        let extensions =
+            b"\0\x10\0\x05\0\x03\x02h2\0\x2b\0\x05\x04\x03\x04\x03\x03\xfe\x0d\0\0\0\x29\0\0";
+        let body = hello(extensions);
+        let before = body.len() - extensions.len();
+        for cut in before..body.len() {
+            let hello = ClientHello::read(&body[..cut]).unwrap();
+            let there = cut - before;
+            assert_eq!(hello.alpn().count(), usize::from(there >= 9), "{there}");
+            let expected: &[u16] = if there >= 18 { &[0x0304, 0x0303] } else { &[] };
+            assert_eq!(versions(&hello), expected, "{there}");
+            assert_eq!(hello.offers_ech(), (there >= 22).then_some(true));
+            assert_eq!(hello.offers_resumption(), None);
+        }
+        let whole = ClientHello::read(&body).unwrap();
+        assert_eq!(whole.offers_resumption(), Some(true));
+        // Cut where a hello without extensions would end.
+        let message = Message {
+            kind: 1,
+            body: &body[..before - 2],
+            whole: false,
+            length: body.len() + 4,
+        };
+        let cut = ClientHello::of(&message).unwrap();
+        assert_eq!(
+            (cut.whole, versions(&cut), cut.offers_ech()),
+            (false, vec![], None)
+        );
+    }
+
+    #[test]
+    fn without_supported_versions_the_legacy_one_is_offered() {
+        let body = hello(&[]);
+        let old = ClientHello::read(&body).unwrap();
+        assert_eq!(versions(&old), [0x0303]);
+        assert_eq!(old.offers_ech(), Some(false));
+        assert_eq!(old.offers_resumption(), Some(true), "by its session id");
+        let body = hello(b"\0\x2b\0\x03\x02\x03\x04");
+        let new = ClientHello::read(&body).unwrap();
+        assert_eq!(versions(&new), [0x0304]);
+        assert_eq!(new.offers_resumption(), Some(false));
+    }
+}

@@ -1,0 +1,116 @@
+//! Whole captures through [`Names`], each flow from its first packet to its last.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use app::{Cut, Names, NamesLimits, NamesRecord, Progress, Segment};
+use port::{CaptureFiles, Input, Port, Received};
+use wire::{Decapsulate, FlowKey, Fragment, dissect};
+
+/// Names of all captures, the mixture last.
+pub(crate) fn listed() -> Vec<String> {
+    std::fs::read_to_string(traffic::directory().join("MANIFEST.tsv"))
+        .unwrap()
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split('\t').next())
+        .map(str::to_owned)
+        .chain(std::iter::once("mix-200k.pcap.zst".to_owned()))
+        .collect()
+}
+
+/// The flows of a capture, their key as the initiator sent it.
+pub(crate) fn read(name: &str) -> Vec<(FlowKey, NamesRecord)> {
+    read_with(name, &NamesLimits::default(), 1 << 15)
+}
+
+fn read_with(name: &str, limits: &NamesLimits, slots: usize) -> Vec<(FlowKey, NamesRecord)> {
+    let input = Input::from_argument(traffic::directory().join(name).as_os_str());
+    let mut names = Names::new(slots, limits, Arc::default(), 1).unwrap();
+    let mut flows: HashMap<FlowKey, usize> = HashMap::new();
+    let mut begun: Vec<(FlowKey, Progress)> = Vec::new();
+    let Ok(mut port) = CaptureFiles::open(&[input]) else {
+        return Vec::new();
+    };
+    loop {
+        let burst = match port.receive() {
+            Ok(Received::Burst(burst)) => burst,
+            Ok(Received::Idle | Received::Fault(_)) => continue,
+            Ok(Received::End) | Err(_) => break,
+        };
+        for frame in burst.frames {
+            let headers = dissect(
+                burst.link,
+                frame.bytes,
+                frame.wire_length,
+                Decapsulate::Innermost,
+            );
+            if headers.no_flow.is_some() || headers.fragment == Fragment::Later {
+                continue;
+            }
+            let details = wire::Segment::of_headers(frame.bytes, &headers);
+            let key = FlowKey {
+                vlan: [0; 2],
+                ..headers.key
+            };
+            let flow = *flows.entry(key.min(key.reversed())).or_insert_with(|| {
+                begun.push((key, Progress::default()));
+                begun.len() - 1
+            });
+            let (initiator, progress) = &mut begun[flow];
+            let initiator = *initiator;
+            let at = details.payload_at as usize;
+            let payload = frame.bytes.get(at..at + details.payload_captured as usize);
+            let segment = Segment {
+                time_ns: frame.time_ns,
+                direction: u8::from(key != initiator),
+                protocol: key.protocol,
+                tcp_flags: headers.tcp_flags,
+                sequence: details.sequence,
+                source_port: key.source_port,
+                destination_port: key.destination_port,
+                payload: payload.unwrap_or_default(),
+                payload_length: details.payload_length,
+            };
+            names.observe(progress, &segment, || initiator);
+        }
+    }
+    begun
+        .into_iter()
+        .map(|(key, mut progress)| (key, names.take(&mut progress, &key)))
+        .collect()
+}
+
+/// No capture makes it panic or hang, whatever its limits, and less memory never makes up a name.
+#[test]
+fn every_capture_is_read_within_any_limits() {
+    if !traffic::present() {
+        return;
+    }
+    let tight = NamesLimits {
+        assemblies_max: 2,
+        assembly_bytes: 2000,
+        text_bytes: 50 * 68,
+        resolved_max: 4,
+    };
+    let (mut flows, mut with_names, mut cut) = (0, 0, 0);
+    for name in listed() {
+        let all = read(&name);
+        let some = read_with(&name, &tight, 1 << 15);
+        assert_eq!(all.len(), some.len());
+        for ((key, full), (_, less)) in all.iter().zip(&some) {
+            flows += 1;
+            let server_name = |record: &NamesRecord| {
+                let tls = record.tls.as_ref()?;
+                tls.server_name.clone()
+            };
+            with_names += usize::from(server_name(full).is_some());
+            cut += usize::from(less.cut != Cut::default());
+            if let (Some(full), Some(less)) = (server_name(full), server_name(less)) {
+                assert!(full.starts_with(&*less), "{name} {key:?}");
+            }
+        }
+    }
+    println!("{flows} flows, {with_names} with a server name, {cut} cut by tight limits");
+    assert!(with_names > 500 && cut > 0);
+}
