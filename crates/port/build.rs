@@ -1,4 +1,4 @@
-//! Builds the shim around DPDK, where the feature asks for it.
+//! Builds the C shim around DPDK if the feature `dpdk` is on.
 
 fn main() {
     #[cfg(feature = "dpdk")]
@@ -7,11 +7,11 @@ fn main() {
 
 #[cfg(feature = "dpdk")]
 mod dpdk {
-    /// The oldest that has what the shim uses.
-    const VERSION_LEAST: &str = "22.11";
+    /// The oldest version of DPDK with the functions that the shim uses.
+    const VERSION_MIN: &str = "22.11";
 
-    /// What of DPDK the shim calls; drivers are found by DPDK itself when it starts. `rte_net_ring`
-    /// is the one driver with functions of its own.
+    /// The libraries that the shim calls. DPDK finds its drivers itself when it starts; `rte_net_ring`
+    /// is the only driver that the shim calls directly.
     const LIBRARIES: [&str; 7] = [
         "rte_ethdev",
         "rte_net_ring",
@@ -25,14 +25,14 @@ mod dpdk {
     pub(crate) fn build() {
         println!("cargo::rerun-if-changed=src/dpdk/shim.c");
         let found = pkg_config::Config::new()
-            .atleast_version(VERSION_LEAST)
+            .atleast_version(VERSION_MIN)
             .cargo_metadata(false)
             .probe("libdpdk");
         let library = match found {
             Ok(library) => library,
             Err(error) => {
                 println!(
-                    "cargo::error=the feature dpdk needs DPDK {VERSION_LEAST} or newer with its headers \
+                    "cargo::error=the feature dpdk needs DPDK {VERSION_MIN} or newer with its headers \
                      (Debian: libdpdk-dev; ./setup installs it): {error}"
                 );
                 return;
@@ -45,7 +45,7 @@ mod dpdk {
             .flag("rte_config.h")
             .define("ALLOW_EXPERIMENTAL_API", None)
             .warnings(true)
-            // A debug build is for finding faults in Rust; a slow shim would only hide races.
+            // A debug build is for finding bugs in Rust; an unoptimized shim would only hide races.
             .opt_level(3);
         if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
             // DPDK's inline functions need SSE4.2.

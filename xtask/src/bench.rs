@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measurements beside what others reach.
+//! `cargo xtask bench`: measurements of flowatch and of other programs.
 
 mod dpdk;
 mod peers;
@@ -31,7 +31,7 @@ pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> 
             arguments.insert(0, "statistics".into());
             example("flowatch-engine", "bench_path", &arguments)
         }
-        unknown => bail!("no benchmark {unknown}: anchors, peers, dpdk, tables, statistics"),
+        unknown => bail!("unknown benchmark {unknown}: anchors, peers, dpdk, tables, statistics"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a commit, the quickest to fail first.
+//! `cargo xtask ci`: all checks that must pass before a commit, the fastest first.
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -9,12 +9,12 @@ use anyhow::{Context, ensure};
 use crate::workspace::{cargo, run as run_command, shown};
 use crate::{readme, tidy};
 
-/// Everything that can be built: with it lints, tests and documentation are done once.
+/// All features, so that lints, tests and documentation run once and cover everything.
 const ALL: &str = "flowatch/dpdk,flowatch-port/dpdk";
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let start = Instant::now();
-    // What it names wrongly would otherwise fail many tests, much later.
+    // A wrong FLOWATCH_TRAFFIC would otherwise fail many tests, much later.
     let captures = traffic::find()?;
     step("formatting", || {
         run_command(cargo(&["fmt", "--all", "--check"]))?;
@@ -25,7 +25,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
             "--check",
         ]))
     })?;
-    step("tidy", tidy::run)?;
+    step("tidy", || tidy::run(false))?;
     step("lints", || {
         run_command(cargo(&[
             "clippy",
@@ -67,14 +67,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
     match captures {
         Some(directory) => println!("ci: captures from {}", directory.display()),
         None => println!(
-            "ci: no shared captures, and {skipped} tests skipped for want of them; \
-             FLOWATCH_TRAFFIC names their directory"
+            "ci: no shared captures, so {skipped} tests were skipped; \
+             set FLOWATCH_TRAFFIC to their directory"
         ),
     }
     Ok(())
 }
 
-/// Runs tests with their output shown; how many say that they were skipped.
+/// Runs tests and shows their output; returns how many printed that they were skipped.
 fn run_tests(mut tests: Command) -> anyhow::Result<usize> {
     let line = shown(&tests);
     if std::io::stderr().is_terminal() {
@@ -85,14 +85,14 @@ fn run_tests(mut tests: Command) -> anyhow::Result<usize> {
         .spawn()
         .with_context(|| format!("cannot run {line}"))?;
     let stderr = child.stderr.take().context("standard error is piped")?;
-    let skipped = pass_on(BufReader::new(stderr), &mut std::io::stderr())?;
+    let skipped = copy_lines(BufReader::new(stderr), &mut std::io::stderr())?;
     let status = child.wait()?;
     ensure!(status.success(), "{line}: {status}");
     Ok(skipped)
 }
 
-/// Hands on lines as they come; how many of them tell of a skipped test.
-fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> std::io::Result<usize> {
+/// Copies lines as they arrive; returns how many report a skipped test.
+fn copy_lines(mut from: impl BufRead, to: &mut impl Write) -> std::io::Result<usize> {
     let (mut skipped, mut line) = (0, Vec::new());
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;
@@ -118,11 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_passed_on_as_they_are_and_skipped_tests_counted() {
-        let said: &[u8] =
+    fn lines_are_copied_unchanged_and_skipped_tests_counted() {
+        let output: &[u8] =
             b"SKIPPED a::test: no captures\nno test SKIPPED\n\xff\nSKIPPED another: none";
         let mut shown = Vec::new();
-        assert_eq!(pass_on(said, &mut shown).unwrap(), 2);
-        assert_eq!(shown, said);
+        assert_eq!(copy_lines(output, &mut shown).unwrap(), 2);
+        assert_eq!(shown, output);
     }
 }

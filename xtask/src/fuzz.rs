@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every parser and file reader fed with what a fuzzer makes of real captures.
+//! `cargo xtask fuzz`: fuzzes every parser and file reader, starting from real captures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use anyhow::{Context, ensure};
 
 use crate::{pcap_file, workspace};
 
-/// What a target reads, and so what its seeds are.
+/// The input of a target, and so the kind of its seeds.
 #[derive(Clone, Copy, PartialEq)]
 enum Seeds {
-    /// One frame behind what `dissect` is told of it.
+    /// One frame after the parameters of `dissect`.
     Frames,
-    /// Classic capture files.
+    /// Classic pcap files.
     Pcap,
-    /// The newer ones.
+    /// pcapng files.
     Pcapng,
-    /// What TCP and UDP carry.
+    /// Payloads of TCP and UDP.
     Payloads,
-    /// The same, packet after packet as `names` takes them.
+    /// Sequences of payloads in the format of the target `names`.
     Packets,
 }
 
-/// Targets in `fuzz/fuzz_targets`, each with a dictionary of its name.
+/// Targets in `fuzz/fuzz_targets`; each has a dictionary of the same name.
 const TARGETS: [(&str, Seeds); 9] = [
     ("dissect", Seeds::Frames),
     ("pcap", Seeds::Pcap),
@@ -36,13 +36,13 @@ const TARGETS: [(&str, Seeds); 9] = [
     ("names", Seeds::Packets),
 ];
 
-/// Larger captures slow the fuzzer down more than they teach it.
+/// Larger captures slow the fuzzer down and reach little new code.
 const SEED_BYTES_MAX: u64 = 20_000;
-/// The first frames of each capture are enough of it.
+/// The first frames represent a capture well enough.
 const FRAMES_PER_CAPTURE: usize = 4;
-/// Of payloads more are taken: a handshake is never in the first.
+/// More than of frames, because a handshake is never in the first packets.
 const PAYLOADS_PER_CAPTURE: usize = 16;
-/// Ethernet's number among the link types.
+/// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
 const PCAPNG_MAGIC: &[u8] = &[0x0a, 0x0d, 0x0d, 0x0a];
 
@@ -50,7 +50,7 @@ pub(crate) fn run(names: &[String], seconds: u32) -> anyhow::Result<()> {
     for name in names {
         let known = TARGETS.iter().any(|(target, _)| target == name);
         let all: Vec<_> = TARGETS.iter().map(|(target, _)| *target).collect();
-        ensure!(known, "no fuzz target {name}: {}", all.join(", "));
+        ensure!(known, "unknown fuzz target {name}: {}", all.join(", "));
     }
     let version = nightly(&["fuzz", "--version"]).output();
     ensure!(
@@ -62,8 +62,8 @@ pub(crate) fn run(names: &[String], seconds: u32) -> anyhow::Result<()> {
             continue;
         }
         let corpus = workspace::root().join("fuzz/corpus").join(target);
-        let planted = plant(&corpus, seeds)?;
-        println!("fuzz: {target}: {planted} seeds, {seconds} s");
+        let written = write_seeds(&corpus, seeds)?;
+        println!("fuzz: {target}: {written} seeds, {seconds} s");
         let dictionary = format!("-dict=fuzz/{target}.dict");
         workspace::run(nightly(&["fuzz", "build", target]))?;
         let time = format!("-max_total_time={seconds}");
@@ -83,7 +83,7 @@ pub(crate) fn run(names: &[String], seconds: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cargo of the nightly toolchain, free of what this cargo told its child of itself.
+/// Cargo of the nightly toolchain, without the variables in which this cargo names its own toolchain.
 fn nightly(arguments: &[&str]) -> Command {
     let mut command = workspace::command("rustup", &["run", "nightly", "cargo"]);
     command.args(arguments);
@@ -93,16 +93,18 @@ fn nightly(arguments: &[&str]) -> Command {
     command
 }
 
-/// Puts seeds into `corpus`; those already there stay. Returns how many there are.
-fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
+/// Writes seeds to `corpus` beside the existing files. Returns the number of seeds.
+fn write_seeds(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
     fs::create_dir_all(corpus)?;
     let mut captures = Vec::new();
-    list(&workspace::root().join("tests/captures"), &mut captures)?;
+    list_files(&workspace::root().join("tests/captures"), &mut captures)?;
     match traffic::find()? {
-        Some(traffic) => list(&traffic, &mut captures)?,
-        None => println!("fuzz: seeds from tests/captures alone; FLOWATCH_TRAFFIC names no others"),
+        Some(traffic) => list_files(&traffic, &mut captures)?,
+        None => println!(
+            "fuzz: seeds from tests/captures only; FLOWATCH_TRAFFIC can name a directory of more"
+        ),
     }
-    let mut planted = 0;
+    let mut written = 0;
     for path in captures {
         if fs::metadata(&path)?.len() > SEED_BYTES_MAX {
             continue;
@@ -116,7 +118,7 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                 };
                 for record in records.iter().take(FRAMES_PER_CAPTURE) {
                     write_seed(corpus, &frame_seed(link, record))?;
-                    planted += 1;
+                    written += 1;
                 }
             }
             Seeds::Payloads => {
@@ -126,7 +128,7 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                 for record in records.iter().take(PAYLOADS_PER_CAPTURE) {
                     if let Some(payload) = payload(record.frame).filter(|bytes| !bytes.is_empty()) {
                         write_seed(corpus, payload)?;
-                        planted += 1;
+                        written += 1;
                     }
                 }
             }
@@ -142,28 +144,28 @@ fn plant(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                     .collect();
                 if !packets.is_empty() {
                     write_seed(corpus, &packets)?;
-                    planted += 1;
+                    written += 1;
                 }
             }
             Seeds::Pcap if !is_pcapng => {
                 write_seed(corpus, &content)?;
-                planted += 1;
+                written += 1;
             }
             Seeds::Pcapng if is_pcapng => {
                 write_seed(corpus, &content)?;
-                planted += 1;
+                written += 1;
             }
             _ => {}
         }
     }
-    Ok(planted)
+    Ok(written)
 }
 
-fn list(directory: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+fn list_files(directory: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            list(&entry.path(), files)?;
+            list_files(&entry.path(), files)?;
         } else {
             files.push(entry.path());
         }
@@ -171,27 +173,27 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers of the link types (<https://www.tcpdump.org/linktypes.html>), in the order in which the
-/// target `dissect` counts them: Ethernet, BSD null, PPP, PPP in HDLC framing, raw IP, BSD loop,
+/// Link types (<https://www.tcpdump.org/linktypes.html>) in the order of their numbers in the target
+/// `dissect`: Ethernet, BSD null, PPP, PPP in HDLC framing, raw IP, BSD loop,
 /// Linux cooked, IPv4, IPv6, Linux cooked v2.
 const DISSECT_LINKS: [u32; 10] = [1, 0, 9, 50, 101, 108, 113, 228, 229, 276];
-/// How far `dissect` looks in: to the innermost packet, which covers the ways there.
+/// The depth for `dissect` that reaches the innermost packet, and so all headers before it.
 const DISSECT_INNERMOST: u8 = 2;
 
-/// What the target `dissect` takes: link type, depth, by how much the frame was longer on the wire
-/// in two bytes, little end first, and the frame.
+/// An input of the target `dissect`: link type, depth, the number of bytes that the snaplen cut (two
+/// bytes, little-endian), and the frame.
 fn frame_seed(link: u32, record: &pcap_file::Record<'_>) -> Vec<u8> {
     let known = DISSECT_LINKS.iter().position(|&known| known == link);
     let link = known.unwrap_or(DISSECT_LINKS.len()) as u8;
     let captured = u32::try_from(record.frame.len()).unwrap_or(u32::MAX);
-    let beyond = record.wire_bytes.saturating_sub(captured);
-    let [low, high] = u16::try_from(beyond).unwrap_or(u16::MAX).to_le_bytes();
+    let missing = record.wire_bytes.saturating_sub(captured);
+    let [low, high] = u16::try_from(missing).unwrap_or(u16::MAX).to_le_bytes();
     let mut seed = vec![link, DISSECT_INNERMOST, low, high];
     seed.extend_from_slice(record.frame);
     seed
 }
 
-/// What TCP or UDP carries in an Ethernet frame of IPv4: good enough for seeds.
+/// The payload of TCP or UDP over IPv4 in an Ethernet frame. Other frames give no seeds.
 fn payload(frame: &[u8]) -> Option<&[u8]> {
     let ip = frame.get(14..)?;
     let transport = ip.get(usize::from(ip.first()? & 15) * 4..)?;
@@ -202,11 +204,11 @@ fn payload(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Server's ports of the flows that the target `names` knows; what has none of them is in the last.
+/// Server ports of the flows in the target `names`; a last flow has all other ports.
 const NAMES_PORTS: [u16; 3] = [443, 53, 80];
 
-/// A packet as the target `names` takes it: flow, direction (bit 2) and whether it is UDP (bit 3),
-/// the lower half of the sequence number, length, payload.
+/// A packet in the format of the target `names`: one byte of flow (bits 0 and 1), direction (bit 2)
+/// and UDP (bit 3), then the lower half of the sequence number, the length and the payload.
 fn names_packet(frame: &[u8]) -> Option<Vec<u8>> {
     let payload = payload(frame)?;
     let ip = frame.get(14..)?;
@@ -216,18 +218,18 @@ fn names_packet(frame: &[u8]) -> Option<Vec<u8>> {
     let slot = |port| NAMES_PORTS.iter().position(|&known| known == port);
     let (from, to) = (slot(word(0)?), slot(word(2)?));
     let slot = to.or(from).unwrap_or(NAMES_PORTS.len()) as u8;
-    let answers = to.is_none() && from.is_some();
-    let what = slot | u8::from(answers) << 2 | u8::from(is_udp) << 3;
+    let from_server = to.is_none() && from.is_some();
+    let flags = slot | u8::from(from_server) << 2 | u8::from(is_udp) << 3;
     let sequence = if is_udp { 0 } else { word(6)? };
     let length = u16::try_from(payload.len()).ok()?;
-    let mut packet = vec![what];
+    let mut packet = vec![flags];
     packet.extend(sequence.to_be_bytes());
     packet.extend(length.to_be_bytes());
     packet.extend_from_slice(payload);
     Some(packet)
 }
 
-/// A file named after its content, so that equal seeds are one.
+/// Writes a file named by its content, so that equal seeds are one file.
 fn write_seed(corpus: &Path, seed: &[u8]) -> anyhow::Result<()> {
     // FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>.
     let name = seed.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_told_with_its_flow_and_direction() {
+    fn a_packet_seed_has_flow_and_direction() {
         let mut frame = vec![0; 14];
         frame.extend([0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0]);
         frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_told_with_its_link_type_and_what_was_cut_off() {
+    fn a_frame_seed_has_link_type_and_missing_bytes() {
         let record = pcap_file::Record {
             time_ns: 0,
             wire_bytes: 0x0203 + 3,

@@ -1,7 +1,7 @@
-//! `cargo xtask golden`: tables of what other programs say of the captures in `tests/captures`,
-//! committed in `tests/golden`, so that tests compare with them where those programs are not.
+//! `cargo xtask golden`: tables that other programs make from captures. They are committed in
+//! `tests/golden`, so that tests can compare with them on machines without those programs.
 //!
-//! To add one: a line in [`TABLES`] and the function that makes it.
+//! A new table needs an entry in [`TABLES`] and the function that makes it.
 
 mod names;
 mod tcp;
@@ -16,13 +16,13 @@ use anyhow::{Context, bail, ensure};
 
 use crate::workspace::{self, command, output};
 
-/// A table and how it is made.
+/// A table and the program that makes it.
 struct Table {
     file: &'static str,
-    /// The program that answers.
+    /// The program that the function runs.
     program: &'static str,
-    /// Whether it is asked about the shared captures, which are not everywhere.
-    of_shared: bool,
+    /// Whether the table is made from the shared captures, which not every machine has.
+    uses_shared: bool,
     make: fn(captures: &Path) -> anyhow::Result<String>,
 }
 
@@ -30,25 +30,25 @@ const TABLES: [Table; 4] = [
     Table {
         file: "capinfos.tsv",
         program: "capinfos",
-        of_shared: false,
+        uses_shared: false,
         make: capinfos,
     },
     Table {
         file: "example_flows.tsv",
         program: "tshark",
-        of_shared: false,
+        uses_shared: false,
         make: example_flows,
     },
     Table {
         file: "names.tsv",
         program: "tshark",
-        of_shared: true,
+        uses_shared: true,
         make: names::make,
     },
     Table {
         file: "tcp.tsv",
         program: "tshark",
-        of_shared: true,
+        uses_shared: true,
         make: tcp::make,
     },
 ];
@@ -61,9 +61,9 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let shared = traffic::find()?;
     let mut differing = Vec::new();
     for table in TABLES {
-        if table.of_shared && shared.is_none() {
+        if table.uses_shared && shared.is_none() {
             println!(
-                "golden: {} is left as it is: no captures; set FLOWATCH_TRAFFIC",
+                "golden: {} is skipped: no shared captures; set FLOWATCH_TRAFFIC",
                 table.file
             );
             continue;
@@ -71,20 +71,20 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
         let path = directory.join(table.file);
         ensure!(
             workspace::on_path(table.program),
-            "{} is made by {}, which is not there: ./setup --golden installs it",
+            "{} is made by {}, which is not installed: run ./setup --golden",
             table.file,
             table.program
         );
         let made = (table.make)(&captures).context(table.file)?;
-        let kept = fs::read_to_string(&path).unwrap_or_default();
-        if made == kept {
-            println!("golden: {} is as {} says", table.file, table.program);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        if made == committed {
+            println!("golden: {} agrees with {}", table.file, table.program);
         } else if check {
             println!(
-                "golden: {} differs from what {} says:",
+                "golden: {} differs from the output of {}:",
                 table.file, table.program
             );
-            print!("{}", difference(&kept, &made));
+            print!("{}", difference(&committed, &made));
             differing.push(table.file);
         } else {
             fs::write(&path, made)?;
@@ -97,8 +97,8 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines that one side only has.
-fn difference(kept: &str, made: &str) -> String {
+/// The lines that only one side has.
+fn difference(committed: &str, made: &str) -> String {
     let only = |sign: char, of: &str, other: &str| {
         let missing = |line: &&str| !other.lines().any(|candidate| candidate == *line);
         let lines = of.lines().filter(missing);
@@ -106,10 +106,10 @@ fn difference(kept: &str, made: &str) -> String {
             .map(|line| format!("{sign}{line}\n"))
             .collect::<String>()
     };
-    only('-', kept, made) + &only('+', made, kept)
+    only('-', committed, made) + &only('+', made, committed)
 }
 
-/// Totals of each capture.
+/// Packets and bytes of each capture.
 fn capinfos(captures: &Path) -> anyhow::Result<String> {
     let mut table = String::from("file\ttype\tencapsulation\tpackets\tdata_bytes\n");
     for path in capture_files(captures)? {
@@ -140,8 +140,8 @@ fn capture_files(captures: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What tshark is asked about each packet. Of a field that occurs more than once, the first is
-/// taken: that of the outermost header.
+/// The fields that tshark prints of each packet. Of a field that occurs more than once it prints the
+/// first, which is that of the outermost header.
 const FIELDS: [&str; 12] = [
     "frame.protocols",
     "frame.len",
@@ -157,9 +157,9 @@ const FIELDS: [&str; 12] = [
     "udp.dstport",
 ];
 
-/// Flows of the example in one direction each, by the 5-tuple of the outermost IP header behind no
-/// more than VLAN tags, fragments not put together; ports are 0 where there are none. Bytes are
-/// lengths on the wire.
+/// Unidirectional flows of the example by the 5-tuple of the outermost IP header, after Ethernet and
+/// VLAN tags only. Fragments are not reassembled. Ports are 0 if there are none; bytes are lengths on
+/// the wire.
 fn example_flows(captures: &Path) -> anyhow::Result<String> {
     let example = captures.join("example.pcap");
     let mut tshark = command("tshark", &["-n", "-r", &example.to_string_lossy()]);
@@ -190,8 +190,8 @@ fn example_flows(captures: &Path) -> anyhow::Result<String> {
     Ok(table)
 }
 
-/// The 5-tuple, from the values of [`FIELDS`]; `None` for what is not IP, or is behind MPLS or
-/// PPPoE.
+/// The 5-tuple from the values of [`FIELDS`]; `None` for packets without IP, or with MPLS or PPPoE
+/// before it.
 fn flow_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     let layers: Vec<&str> = values[0].split(':').collect();
     let ip = layers
@@ -201,7 +201,7 @@ fn flow_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     if !layers[..ip].iter().all(only_tags) {
         return None;
     }
-    // Extension headers are layers named after IPv6 in tshark.
+    // tshark reports extension headers as layers such as `ipv6.hopopts`.
     let transport = layers[ip + 1..]
         .iter()
         .find(|layer| !layer.starts_with("ipv6."))
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outermost_header_makes_the_flow() {
+    fn the_flow_is_that_of_the_outermost_header() {
         let line = "eth:ethertype:ipv6:ipv6.hopopts:udp:lisp:ip:tcp|90|1.1.1.1|2.2.2.2|6|::1|::2|0|9|8|7|6";
         let values: Vec<&str> = line.split('|').collect();
         let flow = flow_of(&values.try_into().unwrap());

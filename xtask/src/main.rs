@@ -1,7 +1,7 @@
 //! Developer commands of the workspace: `cargo xtask <command>`.
 #![allow(
     clippy::print_stdout,
-    reason = "these commands talk to the person who runs them"
+    reason = "these commands report to the person who runs them"
 )]
 
 mod bench;
@@ -25,20 +25,21 @@ use lexopt::prelude::*;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  ci                          everything that must hold before a commit: formatting, tidy, lints,
-                              tests, the README's first command, documentation
-  tidy                        rules of the house that compilers do not check
+  ci                          all checks before a commit: formatting, tidy, lints, tests,
+                              documentation, the first command of the README
+  tidy [--report]             rules of this repository that no compiler or linter checks;
+                              --report lists what each rule finds, also those not enforced yet
   setup [--bench] [--fuzz] [--golden] [--dpdk]
-                              install what Debian must give (runs ./setup)
+                              install the packages that are needed (runs ./setup)
   fuzz [TARGET..] [--seconds N]
-                              fuzz each target, or those named, for N seconds (60)
-  golden [--check]            write the golden tables anew, or compare them
+                              fuzz all or the named targets, N seconds each (60)
+  golden [--check]            write the golden tables, or compare with them
   bench peers [OPTIONS]       CPU per packet of flowatch beside other flow meters
         --rounds N            measurements of each tool (5)
         --traffic NAME        mix, uniform, zipf, all by default; may be repeated
         --only NAME           tools whose name contains NAME; may be repeated
-  bench anchors [TURNS]       the paper's tables and P-square beside ours, and what each loses
-  bench dpdk [--seconds N]    flowatch counting packets beside testpmd in rxonly, in one run
+  bench anchors [TURNS]       the paper's tables and P-square beside ours: time and errors
+  bench dpdk [--seconds N]    flowatch beside testpmd in mode rxonly, both counting packets
   bench tables [ARGS]         ns per packet of every flow table
   bench statistics [ARGS]     ns per packet of every statistic
 ";
@@ -59,7 +60,7 @@ fn run() -> anyhow::Result<()> {
         Some(Value(command)) => command.string()?,
         Some(Long("help") | Short('h')) => "help".to_owned(),
         Some(other) => return Err(other.unexpected().into()),
-        None => bail!("which command?\n\n{USAGE}"),
+        None => bail!("no command\n\n{USAGE}"),
     };
     match command.as_str() {
         "help" => {
@@ -71,8 +72,14 @@ fn run() -> anyhow::Result<()> {
             ci::run()
         }
         "tidy" => {
-            no_more_arguments(&mut parser)?;
-            tidy::run()
+            let mut report = false;
+            while let Some(argument) = parser.next()? {
+                match argument {
+                    Long("report") => report = true,
+                    other => return Err(other.unexpected().into()),
+                }
+            }
+            tidy::run(report)
         }
         "setup" => setup::run(parser.raw_args()?),
         "fuzz" => {
@@ -100,7 +107,7 @@ fn run() -> anyhow::Result<()> {
         "bench" => {
             let what = parser
                 .value()
-                .context("bench what? anchors, peers, dpdk, tables, statistics")?
+                .context("no benchmark: anchors, peers, dpdk, tables, statistics")?
                 .string()?;
             bench::run(&what, parser)
         }

@@ -1,8 +1,7 @@
-//! What a program cost: processor time and memory of its whole process tree.
+//! Cost of a program: CPU time and memory of its whole process tree.
 //!
-//! The kernel adds up what children used once they are waited for, over all children of a process.
-//! So each measurement runs in a process of its own, this program again under [`COMMAND`], which
-//! has one child only.
+//! The kernel adds up the usage of all children of a process that it has waited for. So each
+//! measurement runs in a process of its own with a single child: this program, with [`COMMAND`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,30 +15,30 @@ use nix::sys::time::TimeVal;
 
 use crate::workspace;
 
-/// The command under which this program measures: `REPORT PROGRAM ARGUMENTS..`.
+/// The subcommand that measures one program; its arguments are `REPORT PROGRAM ARGUMENTS..`.
 pub(crate) const COMMAND: &str = "measure-one";
 
-/// What one run of a program used.
+/// Resource usage of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
-    /// Processor seconds in user mode.
+    /// CPU seconds in user mode.
     pub(crate) user_s: f64,
-    /// Processor seconds in the kernel.
+    /// CPU seconds in the kernel.
     pub(crate) system_s: f64,
     /// Seconds from start to end.
     pub(crate) elapsed_s: f64,
-    /// Most memory resident at once, in KiB.
+    /// Maximum resident set size in KiB.
     pub(crate) memory_kib: i64,
 }
 
 impl Cost {
-    /// Processor seconds, of user and kernel together.
+    /// CPU seconds in user mode and the kernel.
     pub(crate) fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s
     }
 }
 
-/// Runs `command`; what it prints goes to the file `log`.
+/// Runs `command` and measures it; its output goes to the file `log`.
 pub(crate) fn cost(command: &Command, log: &Path) -> anyhow::Result<Cost> {
     let report = log.with_extension("cost");
     let file = fs::File::create(log).with_context(|| log.display().to_string())?;
@@ -54,8 +53,8 @@ pub(crate) fn cost(command: &Command, log: &Path) -> anyhow::Result<Cost> {
         .stderr(file)
         .status()?;
     if !status.success() {
-        let said = fs::read_to_string(log).unwrap_or_default();
-        let end = said.lines().rev().take(5).collect::<Vec<_>>();
+        let output = fs::read_to_string(log).unwrap_or_default();
+        let end = output.lines().rev().take(5).collect::<Vec<_>>();
         let end: Vec<_> = end.into_iter().rev().collect();
         bail!(
             "{}: {status}\n{}",
@@ -77,7 +76,7 @@ fn parse(text: &str) -> Option<Cost> {
     })
 }
 
-/// Runs the program that the arguments name, and writes its cost.
+/// Runs the program in the arguments and writes its cost to the report file.
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     let report = arguments.next().context("measure-one REPORT PROGRAM ..")?;
     let program = arguments.next().context("measure-one REPORT PROGRAM ..")?;
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_read_as_it_is_written() {
+    fn a_written_report_is_read_back() {
         let cost = parse("1.5 0.25 2 1024\n").unwrap();
         assert_eq!(cost.cpu_s(), 1.75);
         assert_eq!((cost.elapsed_s, cost.memory_kib), (2.0, 1024));

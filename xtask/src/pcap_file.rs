@@ -1,9 +1,9 @@
-//! Classic pcap files, read whole, for making benchmark traffic and fuzzing seeds from real ones.
-//! (The `port` crate reads captures for the meter; tests of one should not stand on the other.)
+//! Reads classic pcap files into memory, and writes their headers, for benchmark traffic and fuzzing
+//! seeds. It shares no code with the crate `port`, whose readers those seeds test.
 
-/// Length of the file header; <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>.
+/// Bytes of the file header; <https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>.
 pub(crate) const FILE_HEADER: usize = 24;
-/// Length of a record's header.
+/// Bytes of a record header.
 pub(crate) const RECORD_HEADER: usize = 16;
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -20,7 +20,7 @@ pub(crate) struct Record<'a> {
     pub(crate) frame: &'a [u8],
 }
 
-/// A capture's link type and frames, as far as they are whole.
+/// The link type and the complete frames of a capture; `None` if it is no pcap file.
 pub(crate) fn records(file: &[u8]) -> Option<(u32, Vec<Record<'_>>)> {
     let little = |at: usize| Some(u32::from_le_bytes(*file.get(at..)?.first_chunk()?));
     let (magic, swapped) = match little(0)? {
@@ -54,7 +54,7 @@ pub(crate) fn records(file: &[u8]) -> Option<(u32, Vec<Record<'_>>)> {
     Some((link, records))
 }
 
-/// The header of an Ethernet capture with times in microseconds.
+/// The file header of an Ethernet capture with times in microseconds.
 pub(crate) fn file_header() -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..4].copy_from_slice(&MAGIC_MICROSECONDS.to_le_bytes());
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_in_both_byte_orders() {
+    fn a_written_file_is_read_back_in_both_byte_orders() {
         let mut file = file_header().to_vec();
         file.extend(record_header(1_361_916_156_044_429, 3, 60));
         file.extend(b"abc");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_cut_short_ends_the_reading() {
+    fn reading_ends_at_a_truncated_record() {
         let mut file = file_header().to_vec();
         file.extend(record_header(0, 4, 4));
         file.extend(b"abc");

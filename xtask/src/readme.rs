@@ -1,4 +1,4 @@
-//! The README's first command must do what the README says: it is taken from there and run.
+//! Runs the first command of the README, so that it keeps working.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     ))
 }
 
-/// The text between the first line "```sh" and the fence that closes it.
+/// The text between the first line "```sh" and its closing fence.
 fn first_shell_block(text: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| line.trim() != "```sh");
     lines.next()?;
@@ -30,8 +30,8 @@ fn first_shell_block(text: &str) -> Option<String> {
     Some(block.join("\n"))
 }
 
-/// The block without what cannot run here: fetching the repository that this is, and the checks
-/// that called this one.
+/// The block without the lines that fetch this repository, and without those that run the checks this
+/// one is part of.
 fn runnable_lines(block: &str) -> String {
     let elsewhere = ["git clone", "cd ", "cargo xtask ci", ".ci/run"];
     block
@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_block_of_shell_is_found_among_others() {
+    fn the_first_shell_block_is_found_among_others() {
         let text = "# a\n```rust\nx\n```\n```sh\none\ntwo\n```\n```sh\nthree\n```\n";
         assert_eq!(first_shell_block(text).as_deref(), Some("one\ntwo"));
         assert_eq!(first_shell_block("```text\n```\n"), None);
     }
 
     #[test]
-    fn what_would_fetch_the_repository_or_recurse_is_left_out() {
+    fn lines_that_fetch_the_repository_or_recurse_are_left_out() {
         let block = "git clone x\ncd x\n# say\n$ ./setup\ncargo run -- a\ncargo xtask ci\n";
         assert_eq!(runnable_lines(block), "./setup\ncargo run -- a");
     }

@@ -1,5 +1,4 @@
-//! `cargo xtask setup`: the shell script `setup` does the work, so that it also runs before there
-//! is a Rust toolchain.
+//! `cargo xtask setup`: runs the shell script `setup`, which also works without a Rust toolchain.
 
 use std::ffi::OsString;
 

@@ -1,5 +1,5 @@
-//! Benchmark traffic of 64-byte frames (60 captured, without the frame check sequence) at the rate
-//! of 10 Gigabit Ethernet, in 2^16 UDP flows, uniform or by Zipf's law with exponent 1.
+//! Benchmark traffic of 64-byte frames (60 captured bytes, without the frame check sequence) at the
+//! rate of 10 Gigabit Ethernet, in 2^16 UDP flows, uniform or by Zipf's law with exponent 1.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::pcap_file;
 use hw::random::Random;
 
-/// How packets spread over flows.
+/// The distribution of packets over flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Popularity {
     Uniform,
-    /// Flow i, from 1, in proportion to 1/i.
+    /// Flow i, counted from 1, has a weight of 1/i.
     Zipf,
 }
 
 const FLOWS: usize = 1 << 16;
 const FRAME_BYTES: usize = 60;
-/// 64 bytes, preamble and gap at 10 Gbit/s: 84 * 0.8 ns, in tenths.
+/// 64 bytes, preamble and inter-frame gap at 10 Gbit/s: 84 * 0.8 ns, in tenths of a nanosecond.
 const TENTHS_OF_NS_PER_FRAME: u64 = 672;
 const START_S: u64 = 1_700_000_000;
 const SEED: u64 = 1;
@@ -46,8 +46,7 @@ pub(crate) fn write(path: &Path, packets: usize, popularity: Popularity) -> anyh
     Ok(())
 }
 
-/// A UDP frame of flow number `flow`, of which the source address tells the number. No port is one
-/// that a flow meter would look into.
+/// A UDP frame of flow number `flow`, which is in the source address.
 fn frame(flow: usize, random: &mut Random) -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -69,8 +68,8 @@ fn frame(flow: usize, random: &mut Random) -> [u8; FRAME_BYTES] {
     frame
 }
 
-/// The Internet checksum (RFC 1071) of `bytes`, of even length, and `more`; never zero, which in
-/// UDP would say that there is none.
+/// The Internet checksum (RFC 1071) of `bytes`, of even length, and `more`; never zero, which means
+/// "no checksum" in UDP.
 fn checksum(bytes: &[u8], more: u32) -> u16 {
     let mut sum = more;
     for pair in bytes.chunks_exact(2) {
@@ -85,10 +84,10 @@ fn checksum(bytes: &[u8], more: u32) -> u16 {
     }
 }
 
-/// Draws from any discrete distribution with one look-up: Walker's table, filled as Vose (1991,
+/// Draws from a discrete distribution with one lookup: Walker's alias table, built as in Vose (1991,
 /// "A linear algorithm for generating random numbers with a given distribution").
 struct AliasTable {
-    /// For each index: the share of its column that is its own, and who has the rest.
+    /// For each index: the probability of the index itself, and the index drawn otherwise.
     columns: Vec<(f64, usize)>,
 }
 
@@ -111,7 +110,7 @@ impl AliasTable {
                 small.push(high);
             }
         }
-        // What is left is one but for rounding.
+        // The remaining columns are full, apart from rounding errors.
         for index in small.into_iter().chain(large) {
             columns[index].0 = 1.0;
         }
@@ -150,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn frames_carry_right_checksums_and_differ() {
+    fn frames_have_valid_checksums_and_differ() {
         let mut random = Random::from_state(1);
         let frames: Vec<_> = (0..1000).map(|flow| frame(flow, &mut random)).collect();
         for frame in &frames {
-            // A sum over what holds its own checksum is zero, given here as all ones.
+            // The sum over data with a valid checksum is zero, which `checksum` returns as all ones.
             assert_eq!(checksum(&frame[14..34], 0), 0xffff);
             assert_eq!(checksum(&frame[26..], 17 + 26), 0xffff);
         }

@@ -1,5 +1,5 @@
-//! Benchmark traffic from real captures: copies of the mix, one after another in time, copy k with
-//! k added to the source and destination addresses, checksums mended.
+//! Benchmark traffic from real captures: copies of the mix, one after another in time. Copy k has k
+//! added to the source and destination addresses, and valid checksums.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,17 +9,17 @@ use anyhow::{Context, ensure};
 
 use crate::{pcap_file, workspace};
 
-/// Between the last packet of a copy and the first of the next.
+/// Time between the last packet of a copy and the first one of the next.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// The capture that is copied: the shared mix of real traffic, else the example of the repository,
-/// with which results are not to be compared with those of the mix.
+/// The capture that is copied: the shared mix of real traffic, or the example of the repository if
+/// there is none. Their results are not comparable.
 pub(crate) fn source() -> anyhow::Result<PathBuf> {
     let mix = traffic::find()?.map(|traffic| traffic.join("mix-200k.pcap.zst"));
     Ok(mix.unwrap_or_else(|| workspace::root().join("tests/captures/example.pcap")))
 }
 
-/// Writes `packets` packets, made of those in `source`, to `path`.
+/// Writes `packets` packets, copied from `source`, to `path`.
 pub(crate) fn write(path: &Path, source: &Path, packets: usize) -> anyhow::Result<()> {
     let shown = source.display();
     let capture = if source.extension().is_some_and(|kind| kind == "zst") {

@@ -1,4 +1,4 @@
-//! Where things are, and running programs there.
+//! Paths of the workspace, and running programs in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().map_or(xtask.clone(), Path::to_path_buf)
 }
 
-/// Where cargo builds to.
+/// The target directory of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |set| root().join(set))
@@ -25,13 +25,13 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Cargo, of the toolchain that runs this program.
+/// Cargo of the toolchain that runs this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     command(&cargo, arguments)
 }
 
-/// The command as one would type it.
+/// The command line, without quoting.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut line = program
@@ -46,7 +46,7 @@ pub(crate) fn shown(command: &Command) -> String {
     line
 }
 
-/// Runs `command` with its output shown.
+/// Runs `command` and shows its output.
 pub(crate) fn run(mut command: Command) -> anyhow::Result<()> {
     let line = shown(&command);
     let status = command
@@ -56,7 +56,7 @@ pub(crate) fn run(mut command: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `command` prints; its complaints are shown.
+/// Runs `command` and returns its standard output; its standard error is shown.
 pub(crate) fn output(mut command: Command) -> anyhow::Result<Vec<u8>> {
     let line = shown(&command);
     let output = command
@@ -67,7 +67,7 @@ pub(crate) fn output(mut command: Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Whether `program` is somewhere on the PATH.
+/// Whether `program` is in a directory of the PATH.
 pub(crate) fn on_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|directory| directory.join(program).is_file())

@@ -1,4 +1,4 @@
-//! A list of analyses whose places are used again.
+//! A list of analyses that reuses its slots.
 
 use super::Analysis;
 use hw::prefetch;
@@ -6,23 +6,24 @@ use std::fmt;
 use std::iter;
 use std::ops::{Deref, DerefMut};
 
-/// What was found of flows, one behind the other. An analysis is more than a kilobyte and holds memory
-/// of its own, so the list is emptied by forgetting how many there are: what is next is written where
-/// the last one of the place lies, whose texts are given back then, by the thread that takes memory for
-/// those of the next.
+/// A list of analyses.
+///
+/// An analysis is larger than a kilobyte and owns heap memory. Clearing the list therefore only resets
+/// its length: the next analysis overwrites an old one, so the thread that allocates memory for the new
+/// texts is also the one that frees the old texts.
 #[derive(Default)]
 pub struct Analyses {
-    places: Vec<Analysis>,
-    /// How many of the places are in the list.
+    slots: Vec<Analysis>,
+    /// Length of the list. The slots after it hold old analyses.
     count: usize,
 }
 
 impl Analyses {
-    /// An empty list that has so many places, whose memory is taken.
+    /// Creates an empty list with this many slots, whose memory is mapped.
     #[must_use]
-    pub fn populated(places: usize) -> Self {
+    pub fn populated(slots: usize) -> Self {
         let mut list = Self::default();
-        list.places.resize_with(places, Analysis::default);
+        list.slots.resize_with(slots, Analysis::default);
         list
     }
 
@@ -31,51 +32,51 @@ impl Analyses {
         self.count = 0;
     }
 
-    /// Appends one.
+    /// Appends an analysis.
     pub fn push(&mut self, analysis: Analysis) {
-        self.places.truncate(self.count);
-        self.places.push(analysis);
+        self.slots.truncate(self.count);
+        self.slots.push(analysis);
         self.count += 1;
     }
 
-    /// Appends one where the last one of the next place lies, by writing over it, or as it is `made`
-    /// where none lies there. The place behind it is asked for.
+    /// Appends an analysis: `overwrite` is called with the old analysis in the next slot, or `new` if
+    /// the slot does not exist yet. Prefetches the slot after it.
     #[inline]
-    pub fn next_place(
+    pub fn push_with(
         &mut self,
-        made: impl FnOnce() -> Analysis,
-        write_over: impl FnOnce(&mut Analysis),
+        new: impl FnOnce() -> Analysis,
+        overwrite: impl FnOnce(&mut Analysis),
     ) -> &mut Analysis {
         let at = self.count;
         self.count += 1;
-        match self.places.get_mut(at) {
-            Some(place) => write_over(place),
-            // An iterator writes to its place what `push` would put together before.
-            None => self.places.extend(iter::once_with(made)),
+        match self.slots.get_mut(at) {
+            Some(slot) => overwrite(slot),
+            // `extend` builds the analysis in its slot. `push` would build it on the stack and copy it.
+            None => self.slots.extend(iter::once_with(new)),
         }
-        let places = &mut self.places[..=at];
-        prefetch::place_behind(places);
-        &mut places[at]
+        let slots = &mut self.slots[..=at];
+        prefetch::next_push(slots);
+        &mut slots[at]
     }
 
-    /// Moves all of `other` behind those that are here.
+    /// Moves all analyses of `other` to the end of this list.
     pub fn append(&mut self, other: &mut Self) {
-        self.places.truncate(self.count);
-        self.places.extend(other.places.drain(..other.count));
-        self.count = self.places.len();
+        self.slots.truncate(self.count);
+        self.slots.extend(other.slots.drain(..other.count));
+        self.count = self.slots.len();
         other.count = 0;
     }
 
-    /// Takes the memory of so many places, so that none is moved while they are filled.
-    pub fn reserve_places(&mut self, places: usize) {
-        self.places
-            .reserve_exact(places.saturating_sub(self.places.len()));
+    /// Reserves memory for this many slots in total, so that filling them moves none.
+    pub fn reserve_slots(&mut self, slots: usize) {
+        self.slots
+            .reserve_exact(slots.saturating_sub(self.slots.len()));
     }
 
-    /// How many there may be before they are moved.
+    /// Returns how many analyses fit before the list is reallocated.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 }
 
@@ -83,20 +84,20 @@ impl Deref for Analyses {
     type Target = [Analysis];
 
     fn deref(&self) -> &[Analysis] {
-        &self.places[..self.count]
+        &self.slots[..self.count]
     }
 }
 
 impl DerefMut for Analyses {
     fn deref_mut(&mut self) -> &mut [Analysis] {
-        &mut self.places[..self.count]
+        &mut self.slots[..self.count]
     }
 }
 
 impl From<Vec<Analysis>> for Analyses {
-    fn from(places: Vec<Analysis>) -> Self {
-        let count = places.len();
-        Self { places, count }
+    fn from(slots: Vec<Analysis>) -> Self {
+        let count = slots.len();
+        Self { slots, count }
     }
 }
 
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again_and_what_lies_there_is_not_in_the_list() {
+    fn reused_slots_hide_their_old_analyses() {
         let mut list = Analyses::populated(2);
         assert!(list.is_empty() && list.capacity() >= 2);
         list.push(numbered(1));
@@ -156,10 +157,10 @@ mod tests {
         list.clear();
         assert!(list.is_empty() && list.clone().is_empty() && list.capacity() >= 3);
         assert_eq!(format!("{list:?}"), "[]");
-        list.next_place(|| numbered(0), |place| place.flow_id += 6);
+        list.push_with(|| numbered(0), |slot| slot.flow_id += 6);
         assert_eq!(numbers(&list), [7]);
         let mut empty = Analyses::default();
-        empty.next_place(|| numbered(5), |_| panic!("nothing lies there"));
+        empty.push_with(|| numbered(5), |_| panic!("the slot is new"));
         assert_eq!(numbers(&empty), [5]);
         let mut other = Analyses::from(vec![numbered(8)]);
         other.append(&mut list);

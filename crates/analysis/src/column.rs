@@ -1,9 +1,9 @@
-//! The columns of an [`Analysis`]: names, units, definitions, and how a value is got. Each measure
-//! that both sides have is two columns, the responder's with `reverse` before its name (RFC 5103).
+//! The columns of an [`Analysis`]: names, units, definitions, and how to get their values. A measure of
+//! each side has two columns; the name of the responder's column begins with `reverse` (RFC 5103).
 
 use super::tcp::{Anomalies, TcpSide, limit};
-use super::volume::First;
-use super::{Analysis, Rare, Tcp};
+use super::volume::FirstPackets;
+use super::{Analysis, Tcp, TcpCold};
 use std::fmt;
 use std::sync::LazyLock;
 use wire::Tunnel;
@@ -15,24 +15,24 @@ mod volume;
 /// A value of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum AnalysisValue<'a> {
-    /// The column has no meaning for this flow.
+    /// The column does not apply to this flow.
     None,
-    /// A whole number.
+    /// An integer.
     Number(u64),
-    /// A number with a fraction; NaN where the measure has no value.
+    /// A real number; NaN if the measure has no value.
     Real(f64),
-    /// The same for a time: nanoseconds, told in seconds; none where the measure has no value.
+    /// A duration in nanoseconds, written in seconds; `None` if the measure has no value.
     Seconds(Option<u64>),
     /// Nanoseconds since the Unix epoch.
     Time(i64),
     /// A word.
     Word(&'static str),
-    /// One of the lists of the first packets: of so many of them.
-    Sizes(&'a First, u8),
-    /// Who sent them.
-    Directions(&'a First, u8),
-    /// The time before each of them.
-    Gaps(&'a First, u8),
+    /// Sizes of the first packets, of which there are this many.
+    Sizes(&'a FirstPackets, u8),
+    /// Directions of the first packets, of which there are this many.
+    Directions(&'a FirstPackets, u8),
+    /// Gaps before the first packets, of which there are this many.
+    Gaps(&'a FirstPackets, u8),
 }
 
 /// The type of a column.
@@ -54,113 +54,119 @@ pub enum AnalysisKind {
     List,
 }
 
-/// Columns that have values together: what is known of one of them without a look at any other is
-/// known of all.
+/// A group of columns that are empty, default or present together, so that one check decides for all of
+/// them (see [`Analysis::part_state`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// Of every flow.
+    /// Measures that every flow has.
     #[default]
     Flow,
-    /// VLAN tags; where they are part of the key, the columns of the key stand for these.
+    /// VLAN tags. Left out if they are part of the key, which has columns of its own for them.
     Vlan,
-    /// What packets were wrapped in.
+    /// Tunnels.
     Tunnel,
-    /// Marks of congestion and fragments.
-    Marks,
-    /// Times between the packets of a side.
+    /// CE marks and fragments.
+    EcnAndFragments,
+    /// Inter-arrival times of each side.
     Gaps,
-    /// Times until the responder answered.
+    /// Response times.
     Responses,
-    /// Of TCP flows.
+    /// Measures that every TCP flow has.
     Tcp,
     /// The TCP flags that few packets have: URG, ECE, CWR.
     RareFlags,
-    /// What selective acknowledgements of TCP flows said.
+    /// Selective acknowledgements.
     Sacks,
-    /// Round trips of TCP flows by acknowledgements.
+    /// TCP round trips measured by acknowledgements.
     RoundTrips,
-    /// Round trips of TCP flows by time stamps.
+    /// TCP round trips measured by timestamps.
     TimestampRoundTrips,
-    /// What was out of sequence in TCP flows.
+    /// TCP segments out of sequence.
     Anomalies,
 }
 
 impl Part {
-    /// Whether only TCP flows have values in it.
+    /// Returns whether only TCP flows have values in this part.
     #[must_use]
-    pub const fn is_of_tcp(self) -> bool {
+    pub const fn is_tcp(self) -> bool {
         !matches!(
             self,
-            Self::Flow | Self::Vlan | Self::Tunnel | Self::Marks | Self::Gaps | Self::Responses
+            Self::Flow
+                | Self::Vlan
+                | Self::Tunnel
+                | Self::EcnAndFragments
+                | Self::Gaps
+                | Self::Responses
         )
     }
 }
 
-/// What a flow has in the columns of a [`Part`].
+/// The state of a [`Part`] of a flow's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filling {
-    /// No values.
-    Nothing,
-    /// The values of a TCP flow of which nothing of the kind was seen: those of
-    /// [`Analysis::unseen`].
-    Unseen,
-    /// Values of its own.
-    Own,
+pub enum PartState {
+    /// The columns have no values.
+    Empty,
+    /// All values are those of a TCP flow without such events: the values of [`Analysis::empty_tcp`].
+    /// Formats write a constant for all columns of the part.
+    Default,
+    /// The flow has values of its own.
+    Present,
 }
 
 impl Analysis {
-    /// What it has in the columns of `part`.
+    /// Returns the state of a part of the columns.
     #[inline(always)]
     #[must_use]
-    pub fn filling(&self, part: Part) -> Filling {
+    pub fn part_state(&self, part: Part) -> PartState {
         let sides = &self.volume.sides;
-        let of_tcp = |unseen: fn(&TcpSide) -> bool| {
+        let tcp_part = |is_default: fn(&TcpSide) -> bool| {
             let tcp = self.tcp.as_ref()?;
-            Some(tcp.sides.iter().all(unseen))
+            Some(tcp.sides.iter().all(is_default))
         };
-        let of_rare = |unseen: fn(&TcpSide, &Rare) -> bool| {
+        let cold_part = |is_default: fn(&TcpSide, &TcpCold) -> bool| {
             let sides = &self.tcp.as_ref()?.sides;
-            let known = |side: &TcpSide| side.limits & limit::RARE == 0;
-            let mut all = sides.iter().zip(&self.rare);
-            // Of a side whose own values are not known, none are written.
+            let is_known = |side: &TcpSide| side.limits & limit::COLD == 0;
+            let mut all = sides.iter().zip(&self.cold);
+            // A side without cold state has no values, which are not the defaults.
             sides
                 .iter()
-                .any(known)
-                .then(|| all.all(|(side, rare)| known(side) && unseen(side, rare)))
+                .any(is_known)
+                .then(|| all.all(|(side, cold)| is_known(side) && is_default(side, cold)))
         };
-        let unseen = match part {
+        let is_default = match part {
             Part::Flow => Some(false),
             Part::Vlan => (self.volume.vlan != [0; 2]).then_some(false),
             Part::Tunnel => {
-                let plain = self.volume.mpls_label == 0 && self.volume.tunnel == Tunnel::None;
-                (!plain).then_some(false)
+                let has_tunnel = self.volume.mpls_label != 0 || self.volume.tunnel != Tunnel::None;
+                has_tunnel.then_some(false)
             }
-            Part::Marks => Some(
+            Part::EcnAndFragments => Some(
                 sides
                     .iter()
                     .all(|side| side.congestion_marks | side.fragments == 0),
             ),
             Part::Gaps => Some(sides.iter().all(|side| side.gaps() == 0)),
             Part::Responses => Some(self.volume.responses == 0),
-            Part::Tcp => of_tcp(|_| false),
-            Part::RareFlags => of_rare(|side, _| side.never_had(URG | ECE | CWR)),
+            Part::Tcp => tcp_part(|_| false),
+            Part::RareFlags => cold_part(|side, _| side.has_none_of(URG | ECE | CWR)),
             Part::Sacks => {
-                of_rare(|_, rare| rare.sack_blocks == 0 && rare.duplicates_reported == 0)
+                cold_part(|_, cold| cold.sack_blocks == 0 && cold.duplicates_reported == 0)
             }
-            Part::RoundTrips => of_tcp(|side| side.rtt.count() == 0),
-            Part::TimestampRoundTrips => of_tcp(|side| side.timestamp_rtt.count() == 0),
-            Part::Anomalies => of_rare(|_, rare| rare.anomalies == Anomalies::default()),
+            Part::RoundTrips => tcp_part(|side| side.rtt.count() == 0),
+            Part::TimestampRoundTrips => tcp_part(|side| side.timestamp_rtt.count() == 0),
+            Part::Anomalies => cold_part(|_, cold| cold.anomalies == Anomalies::default()),
         };
-        match unseen {
-            None => Filling::Nothing,
-            Some(true) => Filling::Unseen,
-            Some(false) => Filling::Own,
+        match is_default {
+            None => PartState::Empty,
+            Some(true) => PartState::Default,
+            Some(false) => PartState::Present,
         }
     }
 
-    /// A TCP flow of which nothing was seen.
+    /// Returns the analysis of a TCP flow without any events. [`PartState::Default`] refers to its
+    /// values.
     #[must_use]
-    pub fn unseen() -> Self {
+    pub fn empty_tcp() -> Self {
         Self {
             tcp: Some(Tcp::default()),
             ..Self::default()
@@ -173,178 +179,177 @@ impl Analysis {
 pub struct AnalysisColumn {
     /// Stable name.
     pub name: String,
-    /// Number of the IPFIX Information Element, where there is one.
+    /// ID of the IPFIX Information Element, if there is one.
     pub ipfix: Option<u16>,
-    /// Type of its values.
+    /// Type of the values.
     pub kind: AnalysisKind,
-    /// Unit, or nothing.
+    /// Unit, or empty.
     pub unit: &'static str,
-    /// Tstat's column, or nothing.
+    /// Tstat's column, or empty.
     pub tstat: String,
-    /// Which part of a record it belongs to.
+    /// The part that it belongs to.
     pub part: Part,
-    /// What it is and where it comes from.
+    /// Definition, and its source.
     pub definition: &'static str,
-    /// Whose measure it is: 0 the initiator's (or the flow's), 1 the responder's.
+    /// 0 for a measure of the initiator or of the flow, 1 for one of the responder.
     pub side: usize,
-    value: Source,
+    value: ValueFn,
 }
 
 impl AnalysisColumn {
-    /// Its value for a flow. Whoever wants all values of many flows takes them as a [`Table`].
+    /// Returns the column's value for a flow. A [`ColumnVisitor`] gets all values of many flows faster.
     #[must_use]
     pub fn value<'a>(&self, analysis: &'a Analysis) -> AnalysisValue<'a> {
         (self.value.0)(analysis)
     }
 }
 
-/// What gives the values of a column.
+/// The function that returns a column's values.
 #[derive(Clone, Copy)]
-struct Source(&'static (dyn for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync));
+struct ValueFn(&'static (dyn for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync));
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ValueFn {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Source")
+        formatter.write_str("ValueFn")
     }
 }
 
-/// What takes the columns of an analysis from [`describe`]: in their order, those that have values
-/// together in one run.
+/// Visits the columns of an analysis in their order, part by part. See [`visit_columns`].
 ///
-/// Each taker is compiled with the columns into code of its own, in which a value is a load: to ask
-/// a column for a value of any type, and then the value for its type, takes many times that.
-pub trait Table: Sized {
-    /// Those that `columns` gives come next.
-    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self));
+/// The columns are compiled anew for each implementation. A value is then a load. A call that returns a
+/// value of any type, and a match on the type, take many times as long.
+pub trait ColumnVisitor: Sized {
+    /// Visits a run of columns of one part: `columns` visits each of them.
+    fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self));
 
-    /// A column: of one side, or of the flow.
-    fn column(
+    /// Visits a column of one side, or of the flow if `side` is `None`.
+    fn visit_column(
         &mut self,
-        about: &About,
+        metadata: &ColumnMetadata,
         side: Option<usize>,
         value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync + 'static,
     );
 
-    /// A column of the flow.
+    /// Visits a column of the flow.
     #[doc(hidden)]
     #[inline(always)]
-    fn flow(
+    fn flow_column(
         &mut self,
-        about: About,
+        metadata: ColumnMetadata,
         value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Sync + 'static,
     ) {
-        self.column(&about, None, move |it| value(it, 0));
+        self.visit_column(&metadata, None, move |it| value(it, 0));
     }
 
-    /// A column of each side.
+    /// Visits a column of each side.
     #[doc(hidden)]
     #[inline(always)]
-    fn sides(
+    fn side_columns(
         &mut self,
-        about: About,
+        metadata: ColumnMetadata,
         value: impl for<'a> Fn(&'a Analysis, usize) -> AnalysisValue<'a> + Copy + Sync + 'static,
     ) {
-        // Each side has code of its own, for which its number is a constant.
-        self.column(&about, Some(0), move |it| value(it, 0));
-        self.column(&about, Some(1), move |it| value(it, 1));
+        // Two closures, so that the side is a constant in each.
+        self.visit_column(&metadata, Some(0), move |it| value(it, 0));
+        self.visit_column(&metadata, Some(1), move |it| value(it, 1));
     }
 }
 
-/// Which columns there are.
+/// Which columns records have.
 #[derive(Clone, Copy, Debug)]
-pub struct Chosen {
-    /// Those of VLAN tags.
+pub struct ColumnSelection {
+    /// Whether to include the columns of VLAN tags.
     pub vlan: bool,
-    /// Those of TCP.
+    /// Whether to include the columns of TCP.
     pub tcp: bool,
 }
 
-impl Chosen {
-    /// All of them.
+impl ColumnSelection {
+    /// All columns.
     pub const ALL: Self = Self {
         vlan: true,
         tcp: true,
     };
 
-    /// Whether those of `part` are among them.
+    /// Returns whether the columns of `part` are included.
     #[must_use]
-    pub const fn has(self, part: Part) -> bool {
+    pub const fn includes(self, part: Part) -> bool {
         match part {
             Part::Vlan => self.vlan,
-            part => self.tcp || !part.is_of_tcp(),
+            part => self.tcp || !part.is_tcp(),
         }
     }
 }
 
-/// Gives `table` the columns that are chosen.
+/// Visits the selected columns.
 #[inline(always)]
-pub fn describe(table: &mut impl Table, chosen: Chosen) {
-    volume::volume(table, chosen);
-    if chosen.tcp {
-        tcp::tcp(table);
+pub fn visit_columns(visitor: &mut impl ColumnVisitor, selection: ColumnSelection) {
+    volume::visit(visitor, selection);
+    if selection.tcp {
+        tcp::visit(visitor);
     }
 }
 
-/// Every column, in the order in which formats write them.
+/// All columns, in the order in which formats write them.
 pub static COLUMNS: LazyLock<Vec<AnalysisColumn>> = LazyLock::new(|| {
-    let mut list = List::default();
-    describe(&mut list, Chosen::ALL);
+    let mut list = ColumnList::default();
+    visit_columns(&mut list, ColumnSelection::ALL);
     list.columns
 });
 
-/// What a column is, but for its value.
+/// The properties of a column, except its values.
 #[derive(Debug)]
-pub struct About {
-    /// Its name; of the responder's side with `reverse` before it.
+pub struct ColumnMetadata {
+    /// Name, without the `reverse` of the responder's column.
     name: &'static str,
     ipfix: Option<u16>,
-    /// Type of its values.
+    /// Type of the values.
     pub kind: AnalysisKind,
     unit: &'static str,
-    /// Tstat's column; of a side without its `c_` or `s_`.
+    /// Tstat's column, without the `c_` or `s_` of a measure of one side.
     tstat: &'static str,
     definition: &'static str,
 }
 
-/// What all columns are.
+/// Collects all columns.
 #[derive(Default)]
-struct List {
+struct ColumnList {
     columns: Vec<AnalysisColumn>,
     part: Part,
 }
 
-impl Table for List {
-    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+impl ColumnVisitor for ColumnList {
+    fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
         self.part = part;
         columns(self);
     }
 
-    fn column(
+    fn visit_column(
         &mut self,
-        about: &About,
+        metadata: &ColumnMetadata,
         side: Option<usize>,
         value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a> + Sync + 'static,
     ) {
-        let name = match (side, about.name.split_at(1)) {
+        let name = match (side, metadata.name.split_at(1)) {
             (Some(1), (first, rest)) => format!("reverse{}{rest}", first.to_uppercase()),
-            _ => about.name.to_owned(),
+            _ => metadata.name.to_owned(),
         };
-        let tstat = match (about.tstat, side) {
+        let tstat = match (metadata.tstat, side) {
             ("", _) => String::new(),
             (whole, None) => whole.to_owned(),
             (stem, Some(side)) => format!("{}_{stem}", ["c", "s"][side]),
         };
         self.columns.push(AnalysisColumn {
             name,
-            ipfix: about.ipfix,
-            kind: about.kind,
-            unit: about.unit,
+            ipfix: metadata.ipfix,
+            kind: metadata.kind,
+            unit: metadata.unit,
             tstat,
             part: self.part,
-            definition: about.definition,
+            definition: metadata.definition,
             side: side.unwrap_or(0),
-            // Nothing is lost: it is code alone, without a size.
-            value: Source(Box::leak(Box::new(value))),
+            // This leaks nothing: the closure captures nothing and has no size.
+            value: ValueFn(Box::leak(Box::new(value))),
         });
     }
 }
@@ -359,10 +364,10 @@ fn number(value: impl Into<u64>) -> AnalysisValue<'static> {
     AnalysisValue::Number(value.into())
 }
 
-/// A column's About in few words.
-macro_rules! about {
+/// Builds a [`ColumnMetadata`] from name, IPFIX ID, kind, unit, Tstat column and definition.
+macro_rules! metadata {
     ($name:expr, $ipfix:expr, $kind:ident, $unit:literal, $tstat:expr, $definition:expr) => {
-        crate::column::About {
+        crate::column::ColumnMetadata {
             name: $name,
             ipfix: $ipfix,
             kind: crate::column::AnalysisKind::$kind,
@@ -372,4 +377,4 @@ macro_rules! about {
         }
     };
 }
-use about;
+use metadata;

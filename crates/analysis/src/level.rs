@@ -1,21 +1,21 @@
-//! What is analysed of every flow.
+//! Levels of analysis.
 
-/// What `--statistics tcp`, `app` and `full` choose.
+/// What `--statistics tcp`, `app` and `full` select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Volume, timing and TCP.
     Tcp,
-    /// Volume, timing and the names and measures of applications.
+    /// Volume, timing, and the names and measures of applications.
     Application,
-    /// All of it.
+    /// Everything.
     Full,
 }
 
 impl Level {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 3] = [Self::Tcp, Self::Application, Self::Full];
 
-    /// Its name on the command line.
+    /// Returns the level's name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,15 +25,15 @@ impl Level {
         }
     }
 
-    /// The level that is called `name`.
+    /// Returns the level with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }
 
-    /// What two levels choose together.
+    /// Returns the level that includes both.
     #[must_use]
-    pub fn both(first: Option<Self>, second: Self) -> Self {
+    pub fn union(first: Option<Self>, second: Self) -> Self {
         match first {
             None => second,
             Some(first) if first == second => first,
@@ -41,13 +41,13 @@ impl Level {
         }
     }
 
-    /// Whether TCP is analysed.
+    /// Returns whether TCP is analysed.
     #[must_use]
     pub const fn has_tcp(self) -> bool {
         !matches!(self, Self::Application)
     }
 
-    /// Whether payloads are looked into.
+    /// Returns whether payloads are inspected.
     #[must_use]
     pub const fn has_applications(self) -> bool {
         !matches!(self, Self::Tcp)

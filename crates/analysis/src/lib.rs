@@ -1,53 +1,53 @@
-//! The analyser: what is known of a flow beyond its counts, for `--statistics tcp`, `app` and `full`.
+//! Flow analysis beyond packet and byte counts, for `--statistics tcp`, `app` and `full`.
 //!
-//! State lies apart from the table's entries, in pools by handle: a slot of the table keeps its
-//! flow's handle alone, so a flow that moves takes four bytes with it. Of each packet of a batch the
-//! handle is looked up and the state asked for, then all are counted in their order.
+//! Analysis states are kept in pools, apart from the flow table's entries. A table slot holds only the
+//! handle of its flow, so moving a flow to another slot moves four bytes. For each batch, handles are
+//! looked up and states prefetched before the packets are counted in order.
 
 mod analyses;
 pub mod column;
-pub mod continued;
 mod level;
 mod packet;
+pub mod suspended;
 pub mod tcp;
 pub mod volume;
 
 pub use analyses::Analyses;
 pub use column::{
-    About, AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, Chosen, Filling, Part, Table,
-    describe,
+    AnalysisColumn, AnalysisKind, AnalysisValue, COLUMNS, ColumnMetadata, ColumnSelection,
+    ColumnVisitor, Part, PartState, visit_columns,
 };
 pub use level::Level;
 pub use packet::Packet;
-pub use tcp::{Rare, Tcp};
+pub use tcp::{Tcp, TcpCold};
 pub use volume::{FIRST_PACKETS, Volume};
 
-use app::NamesRecord;
+use app::AppRecord;
 
-/// What an analysis found of a flow: of each pair, index 0 is the initiator's side.
+/// The analysis of a flow. In each pair, index 0 is the initiator's side.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
-    /// The same in all records of one flow: 53 bits, so that readers that keep numbers as doubles
-    /// lose nothing.
+    /// The same in all records of one flow. It has 53 bits, so that readers that store numbers as
+    /// doubles keep all of them.
     pub flow_id: u64,
     /// Volume and timing.
     pub volume: Volume,
-    /// TCP, if the flow is that and it was asked for.
+    /// TCP measures, if the flow is TCP and TCP is analysed.
     pub tcp: Option<Tcp>,
-    /// What is rare in TCP, on each side.
-    pub rare: [Rare; 2],
-    /// What the application layer said, if that was asked for.
-    pub names: Option<NamesRecord>,
+    /// The cold TCP state of each side.
+    pub cold: [TcpCold; 2],
+    /// The application layer's record, if payloads are inspected.
+    pub app: Option<AppRecord>,
 }
 
-/// Bytes of state of a flow that is not TCP, names left out.
+/// Bytes of state of every flow, without the state of payload inspection.
 pub const FLOW_BYTES: usize = size_of::<Volume>();
 
-/// Bytes of state that a TCP flow has besides.
+/// Bytes of additional state of a TCP flow.
 pub const TCP_BYTES: usize = size_of::<Tcp>();
 
-/// Bytes of what is rare of a side, once it was seen.
-pub const RARE_BYTES: usize = size_of::<Rare>();
+/// Bytes of the cold state of one side of a TCP flow.
+pub const TCP_COLD_BYTES: usize = size_of::<TcpCold>();
 
-/// For so many flows there is a place for what is rare of a side.
-pub const RARE_SHARE: usize = 5;
+/// The number of flows per pooled cold TCP state.
+pub const FLOWS_PER_TCP_COLD: usize = 5;

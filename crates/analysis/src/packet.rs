@@ -1,13 +1,14 @@
 //! A packet as the meter counts it.
 
-/// What is counted of one packet.
+/// The properties of one packet that the meter counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// Number of the packet on its link: the interleaving gap is the difference of two, less one.
+    /// Number of the packet on its link. The interleaving gap is the difference of two numbers, minus
+    /// one.
     pub number: u64,
-    /// Time by the meter's packet clock, milliseconds.
+    /// The meter's packet clock, in milliseconds.
     pub clock_ms: u32,
     /// Length on the wire in bytes.
     pub length: u32,
@@ -15,8 +16,8 @@ pub struct Packet {
     pub icmp_type_code: u16,
     /// TCP control bits.
     pub tcp_flags: u8,
-    /// 1 where the key's endpoints stand in the other order than in the packet.
+    /// 1 if the key has the packet's endpoints in reverse order, otherwise 0.
     pub direction: u8,
-    /// Place of the whole key among the wide ones of the batch, counted from 1; 0 for none.
+    /// Index of the full key among the batch's wide keys, counted from 1; 0 if the key is compact.
     pub wide: u16,
 }

@@ -1,20 +1,22 @@
-//! Volume and timing of a flow, each measure for each side.
+//! Volume and timing measures of each side of a flow.
 
 use crate::Packet;
-use app::Progress;
-use hw::pool::Linked;
-use wire::segment::seen;
-use wire::{Segment, Tunnel};
+use app::InspectState;
+use hw::pool::FreeListNode;
+use wire::packet_info::present;
+use wire::{PacketInfo, Tunnel};
 
-/// Of how many of a flow's first packets size, direction and gap are kept.
+/// Number of a flow's first packets whose size, direction and gap are kept.
 pub const FIRST_PACKETS: usize = 10;
 
-/// What is kept of every flow whatever its protocol: five cache lines, the last one touched by the
-/// first packets alone. Side 0 is the initiator, the sender of the first packet.
+/// Volume and timing state of a flow of any protocol. Side 0 is the initiator, the sender of the first
+/// packet.
+///
+/// It takes five cache lines, the last of which only the flow's first packets touch.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct Volume {
-    /// Time of the first packet of the flow: of its first record, where time-outs cut it into several.
+    /// Time of the flow's first packet. If timeouts cut the flow, that of its first record.
     pub origin_ns: i64,
     /// Sum of the response times.
     pub response_sum_ns: u64,
@@ -22,125 +24,126 @@ pub struct Volume {
     pub response_max_ns: u64,
     /// The first response time.
     pub response_first_ns: u64,
-    /// How often the responder's payload followed the initiator's.
+    /// Number of times that payload of the responder followed payload of the initiator.
     pub responses: u32,
     /// Handle of the TCP state.
     pub tcp: u32,
-    /// How far the names of its application are.
-    pub names: Progress,
-    /// Outer and inner VLAN tag of the first packet, as in [`FlowKey`](wire::FlowKey).
+    /// State of payload inspection.
+    pub app: InspectState,
+    /// Outer and inner VLAN tags of the first packet, as in [`FlowKey`](wire::FlowKey).
     pub vlan: [u16; 2],
     /// The first packet's MPLS label, as in [`Outline`](wire::Outline).
     pub mpls_label: u32,
-    /// Records of the flow before this one, which its active time-out has ended.
+    /// Number of the flow's earlier records, which its active timeout ended.
     pub record: u16,
-    /// The direction, by the table's key, that is side 0.
+    /// Direction of side 0 relative to the table key.
     pub initiator: u8,
-    /// Protocol of the first packet's whole transport header: 6, 17 or 0.
+    /// Protocol of the first packet's transport header: 6, 17, or 0 if there is none or it is cut.
     pub transport: u8,
-    /// What the first packet was wrapped in.
+    /// Innermost tunnel of the first packet.
     pub tunnel: Tunnel,
-    /// The side whose payload came last, plus one.
-    spoke: u8,
-    /// Packets seen, up to [`FIRST_PACKETS`].
+    /// Side of the last packet with payload, plus one; 0 if none had payload.
+    last_sender: u8,
+    /// Number of packets in `first_packets`.
     pub first_count: u8,
-    /// Each side.
-    pub sides: [Side; 2],
+    /// Measures of each side.
+    pub sides: [VolumeSide; 2],
     /// The first packets.
-    pub first: First,
+    pub first_packets: FirstPackets,
 }
 
-/// What is counted of one side.
+/// Volume and timing of one side of a flow.
+///
+/// Minima are stored as complements (the type's maximum minus the value), so that zero means that there
+/// is none yet.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Side {
-    /// Sum of the squares of the times between two consecutive packets.
+pub struct VolumeSide {
+    /// Sum of the squares of the inter-arrival times, in square nanoseconds.
     gap_squares: u128,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub payload_bytes: u64,
     /// Time of the first packet.
     pub first_ns: i64,
-    /// Time of the last packet: the latest so far.
+    /// Latest packet time so far.
     pub last_ns: i64,
-    /// Time of the first packet with payload, if there is one.
+    /// Time of the first packet with payload. Valid if `data_packets` is not zero.
     pub first_payload_ns: i64,
-    /// Time of the last packet with payload.
+    /// Time of the last packet with payload. Valid if `data_packets` is not zero.
     pub last_payload_ns: i64,
-    /// The shortest time between two packets, subtracted from the largest number there is.
-    gap_min: u64,
-    /// The longest time between two packets.
+    gap_min_complement: u64,
+    /// The longest inter-arrival time.
     pub gap_max_ns: u64,
     /// Packets.
     pub packets: u32,
     /// Packets with payload.
     pub data_packets: u32,
-    /// Fragments of IP packets.
+    /// IP fragments.
     pub fragments: u32,
-    /// The shortest frame on the wire, subtracted from the largest number there is.
-    size_min: u16,
-    /// The longest frame, 65,535 for one that is longer.
+    size_min_complement: u16,
+    /// Length of the longest frame on the wire, at most 65,535.
     pub size_max: u16,
-    /// The lowest time to live.
+    /// The lowest TTL.
     pub ttl_min: u8,
-    /// A type of service: a packet that has it and the lowest time to live says nothing about its way
-    /// that is not known. Never that of a marked packet, which is to be counted.
-    steady_service: u8,
-    /// The highest time to live.
+    /// TOS of a packet that, together with `ttl_min`, adds nothing new. Never the TOS of a CE-marked
+    /// packet: each of these must be counted.
+    known_tos: u8,
+    /// The highest TTL.
     pub ttl_max: u8,
-    /// DSCP of the first packet, and [`CHANGED`].
-    services: u8,
-    /// Packets marked by a router that was congested (ECN 3, RFC 3168).
+    /// DSCP of the first packet in the upper six bits, and [`DSCP_CHANGED`].
+    dscp_and_changed: u8,
+    /// Packets marked CE, congestion experienced (RFC 3168).
     pub congestion_marks: u32,
 }
 
-/// The first packets of a flow, both sides together.
+/// Sizes, directions and gaps of a flow's first packets.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
-pub struct First {
-    /// Microseconds since the packet before, at most 2^32 - 1.
+pub struct FirstPackets {
+    /// Microseconds since the latest earlier packet, at most 2^32 - 1.
     pub gaps_us: [u32; FIRST_PACKETS],
-    /// Bytes on the wire, at most 65,535.
+    /// Bytes on the wire, at most 65,535 each.
     pub sizes: [u16; FIRST_PACKETS],
-    /// Bit i: packet i is the responder's.
+    /// Bit i is set if the responder sent packet i.
     pub directions: u16,
 }
 
-impl Linked for Volume {
-    fn link(&mut self) -> &mut u32 {
+impl FreeListNode for Volume {
+    fn next_free(&mut self) -> &mut u32 {
         &mut self.tcp
     }
 }
 
-/// Bits of the type of service that are ECN.
+/// The ECN bits of the TOS byte.
 const ECN: u8 = 0x03;
 
-/// Beside a DSCP: another packet had another one.
-const CHANGED: u8 = 0x01;
+/// Set if a later packet had another DSCP than the first.
+const DSCP_CHANGED: u8 = 0x01;
 
 impl Volume {
-    /// Begins with the flow's first packet, which is yet to be counted.
-    pub fn open(&mut self, packet: &Packet, segment: &Segment) {
+    /// Initializes the state from the flow's first packet. Does not count the packet.
+    pub fn open(&mut self, packet: &Packet, info: &PacketInfo) {
         self.origin_ns = packet.time_ns;
         self.initiator = packet.direction;
-        self.transport = segment.transport;
-        self.vlan = segment.vlan;
-        self.mpls_label = segment.mpls_label;
-        self.tunnel = segment.tunnel;
+        self.transport = info.transport;
+        self.vlan = info.vlan;
+        self.mpls_label = info.mpls_label;
+        self.tunnel = info.tunnel;
     }
 
-    /// Begins another record of the same flow: what was counted goes. What was asked may be answered
-    /// in it.
+    /// Starts the next record of the same flow: resets the counters. A request of the record that ended
+    /// may still get its response, so the last sender and the time of the request stay.
     pub fn next_record(&mut self) {
-        let asked = Side {
+        let initiator = VolumeSide {
             last_payload_ns: self.sides[0].last_payload_ns,
-            ..Side::default()
+            ..VolumeSide::default()
         };
         *self = Self {
-            spoke: self.spoke,
-            sides: [asked, Side::default()],
+            last_sender: self.last_sender,
+            sides: [initiator, VolumeSide::default()],
             origin_ns: self.origin_ns,
             tcp: self.tcp,
-            names: self.names,
+            app: self.app,
             vlan: self.vlan,
             mpls_label: self.mpls_label,
             record: self.record.saturating_add(1),
@@ -153,7 +156,7 @@ impl Volume {
 
     /// Counts a packet of `side`.
     #[inline(always)]
-    pub fn count(&mut self, side: usize, packet: &Packet, segment: &Segment) {
+    pub fn count(&mut self, side: usize, packet: &Packet, info: &PacketInfo) {
         let now_ns = packet.time_ns;
         if usize::from(self.first_count) < FIRST_PACKETS {
             self.count_first(side, packet);
@@ -161,32 +164,32 @@ impl Volume {
         let size = packet.length.min(0xffff) as u16;
         let this = &mut self.sides[side & 1];
         if this.packets == 0 {
-            this.open(now_ns, size, segment);
+            this.open(now_ns, size, info);
         } else {
-            this.gap(now_ns);
-            this.size_min = this.size_min.max(u16::MAX - size);
+            this.add_gap(now_ns);
+            this.size_min_complement = this.size_min_complement.max(u16::MAX - size);
             this.size_max = this.size_max.max(size);
-            if way(segment.time_to_live, segment.type_of_service) != this.steady_way() {
-                this.take_way(segment);
+            if ttl_tos(info.time_to_live, info.type_of_service) != this.known_ttl_tos() {
+                this.update_ttl_tos(info);
             }
         }
-        count_one(&mut this.packets);
-        if segment.has(seen::FRAGMENT) {
+        saturating_increment(&mut this.packets);
+        if info.has(present::FRAGMENT) {
             this.count_fragment();
         }
-        if segment.payload_length > 0 {
-            this.payload_bytes += u64::from(segment.payload_length);
+        if info.payload_length > 0 {
+            this.payload_bytes += u64::from(info.payload_length);
             if this.data_packets == 0 {
                 this.first_payload_ns = now_ns;
             }
-            count_one(&mut this.data_packets);
+            saturating_increment(&mut this.data_packets);
             this.last_payload_ns = now_ns;
-            let speaks = side as u8 + 1;
-            if self.spoke != speaks {
-                if self.spoke == 1 {
-                    self.answered(now_ns);
+            let sender = side as u8 + 1;
+            if self.last_sender != sender {
+                if self.last_sender == 1 {
+                    self.count_response(now_ns);
                 }
-                self.spoke = speaks;
+                self.last_sender = sender;
             }
         }
     }
@@ -205,16 +208,16 @@ impl Volume {
             true => packet.time_ns.abs_diff(last_ns) / 1000,
             false => 0,
         };
-        self.first.gaps_us[at] = u32::try_from(gap_us).unwrap_or(u32::MAX);
-        self.first.sizes[at] = packet.length.min(0xffff) as u16;
-        self.first.directions |= (side as u16) << at;
+        self.first_packets.gaps_us[at] = u32::try_from(gap_us).unwrap_or(u32::MAX);
+        self.first_packets.sizes[at] = packet.length.min(0xffff) as u16;
+        self.first_packets.directions |= (side as u16) << at;
         self.first_count += 1;
     }
 
     #[inline(never)]
-    fn answered(&mut self, now_ns: i64) {
-        let asked_ns = self.sides[0].last_payload_ns;
-        let response_ns = now_ns.saturating_sub(asked_ns).max(0).cast_unsigned();
+    fn count_response(&mut self, now_ns: i64) {
+        let request_ns = self.sides[0].last_payload_ns;
+        let response_ns = now_ns.saturating_sub(request_ns).max(0).cast_unsigned();
         if self.responses == 0 {
             self.response_first_ns = response_ns;
         }
@@ -224,40 +227,40 @@ impl Volume {
     }
 }
 
-impl Side {
-    fn open(&mut self, now_ns: i64, size: u16, segment: &Segment) {
+impl VolumeSide {
+    fn open(&mut self, now_ns: i64, size: u16, info: &PacketInfo) {
         self.first_ns = now_ns;
         self.last_ns = now_ns;
-        self.size_min = u16::MAX - size;
+        self.size_min_complement = u16::MAX - size;
         self.size_max = size;
-        self.ttl_min = segment.time_to_live;
-        self.ttl_max = segment.time_to_live;
-        self.services = segment.type_of_service & !ECN;
-        self.take_service(segment.type_of_service);
+        self.ttl_min = info.time_to_live;
+        self.ttl_max = info.time_to_live;
+        self.dscp_and_changed = info.type_of_service & !ECN;
+        self.update_tos(info.type_of_service);
     }
 
-    /// The way of a packet that adds nothing to what is known, as [`way`] tells it.
+    /// Returns the TTL and TOS of packets that need no update, in the form of [`ttl_tos`].
     #[inline(always)]
-    const fn steady_way(&self) -> u16 {
-        way(self.ttl_min, self.steady_service)
+    const fn known_ttl_tos(&self) -> u16 {
+        ttl_tos(self.ttl_min, self.known_tos)
     }
 
-    /// Takes in what a packet tells of its way. Most have the same as the one before.
+    /// Updates the measures of TTL and TOS. Not inlined: most packets have those of the packet before.
     #[inline(never)]
-    fn take_way(&mut self, segment: &Segment) {
-        self.ttl_min = self.ttl_min.min(segment.time_to_live);
-        self.ttl_max = self.ttl_max.max(segment.time_to_live);
-        self.take_service(segment.type_of_service);
+    fn update_ttl_tos(&mut self, info: &PacketInfo) {
+        self.ttl_min = self.ttl_min.min(info.time_to_live);
+        self.ttl_max = self.ttl_max.max(info.time_to_live);
+        self.update_tos(info.type_of_service);
     }
 
     #[inline(always)]
-    fn take_service(&mut self, type_of_service: u8) {
-        if (self.services ^ type_of_service) & !ECN != 0 {
-            self.services |= CHANGED;
+    fn update_tos(&mut self, type_of_service: u8) {
+        if (self.dscp_and_changed ^ type_of_service) & !ECN != 0 {
+            self.dscp_and_changed |= DSCP_CHANGED;
         }
-        let is_marked = type_of_service & ECN == ECN;
-        self.congestion_marks += u32::from(is_marked);
-        self.steady_service = type_of_service & if is_marked { !ECN } else { !0 };
+        let is_ce = type_of_service & ECN == ECN;
+        self.congestion_marks += u32::from(is_ce);
+        self.known_tos = type_of_service & if is_ce { !ECN } else { !0 };
     }
 
     #[cold]
@@ -266,11 +269,11 @@ impl Side {
         self.fragments += 1;
     }
 
-    /// Takes the time since the packet before in, 0 where the clock went back: so that all of them
-    /// add up to the time from the first packet to the latest. (So it is where it went forward by
-    /// 292 years, more than can be told.)
+    /// Adds the inter-arrival time of a packet. It is 0 if the clock went back, so that all of them add
+    /// up to the time from the first packet to the latest. (It is also 0 if the clock jumped forward by
+    /// more than 292 years, which overflows.)
     #[inline(always)]
-    fn gap(&mut self, now_ns: i64) {
+    fn add_gap(&mut self, now_ns: i64) {
         let mut gap_ns = now_ns.wrapping_sub(self.last_ns);
         if now_ns >= self.last_ns && gap_ns >= 0 {
             self.last_ns = now_ns;
@@ -280,33 +283,33 @@ impl Side {
             gap_ns = gap_ns.max(0);
         }
         let gap_ns = gap_ns.cast_unsigned();
-        self.gap_min = self.gap_min.max(u64::MAX - gap_ns);
+        self.gap_min_complement = self.gap_min_complement.max(u64::MAX - gap_ns);
         self.gap_max_ns = self.gap_max_ns.max(gap_ns);
         self.gap_squares += u128::from(gap_ns) * u128::from(gap_ns);
     }
 
-    /// Times between two consecutive packets of this side.
+    /// Returns the number of inter-arrival times.
     #[must_use]
     pub const fn gaps(&self) -> u32 {
         self.packets.saturating_sub(1)
     }
 
-    /// The shortest of them, if there is one.
+    /// Returns the shortest inter-arrival time, if there is one.
     #[must_use]
     pub fn gap_min_ns(&self) -> Option<u64> {
-        (self.gaps() > 0).then(|| u64::MAX - self.gap_min)
+        (self.gaps() > 0).then(|| u64::MAX - self.gap_min_complement)
     }
 
-    /// Their mean in nanoseconds, NaN without any.
+    /// Returns the mean inter-arrival time, NaN if there is none.
     #[must_use]
     pub fn gap_mean_ns(&self) -> f64 {
         self.gap_sum_ns() as f64 / f64::from(self.gaps())
     }
 
-    /// Their standard deviation (of the population) in nanoseconds, NaN without any.
+    /// Returns the (population) standard deviation of the inter-arrival times, NaN if there is none.
     #[must_use]
-    pub fn gap_deviation_ns(&self) -> f64 {
-        deviation(self.gaps(), self.gap_sum_ns(), self.gap_squares)
+    pub fn gap_standard_deviation_ns(&self) -> f64 {
+        standard_deviation(self.gaps(), self.gap_sum_ns(), self.gap_squares)
     }
 
     fn gap_sum_ns(&self) -> u64 {
@@ -316,42 +319,43 @@ impl Side {
             .cast_unsigned()
     }
 
-    /// The shortest frame on the wire.
+    /// Returns the length of the shortest frame on the wire, at most 65,535.
     #[must_use]
     pub const fn size_min(&self) -> u16 {
-        u16::MAX - self.size_min
+        u16::MAX - self.size_min_complement
     }
 
-    /// DSCP of the first packet (RFC 2474).
+    /// Returns the DSCP of the first packet (RFC 2474).
     #[must_use]
     pub const fn dscp(&self) -> u8 {
-        self.services >> 2
+        self.dscp_and_changed >> 2
     }
 
-    /// Whether another packet had another DSCP: 1.
+    /// Returns 1 if a later packet had another DSCP than the first, otherwise 0.
     #[must_use]
     pub const fn dscp_changed(&self) -> u8 {
-        self.services & CHANGED
+        self.dscp_and_changed & DSCP_CHANGED
     }
 }
 
-/// A time to live and a type of service in one, to be compared at once.
+/// Returns TTL and TOS as one number, so that one comparison checks both.
 #[inline(always)]
-const fn way(time_to_live: u8, type_of_service: u8) -> u16 {
+const fn ttl_tos(time_to_live: u8, type_of_service: u8) -> u16 {
     u16::from_le_bytes([time_to_live, type_of_service])
 }
 
-/// Counts one more, unless there is no greater number.
 #[inline(always)]
-const fn count_one(packets: &mut u32) {
-    if let Some(more) = packets.checked_add(1) {
-        *packets = more;
+const fn saturating_increment(counter: &mut u32) {
+    if let Some(next) = counter.checked_add(1) {
+        *counter = next;
     }
 }
 
-/// Standard deviation of `count` numbers by their sum and the sum of their squares: all of it in
-/// integers until the difference is taken, so nothing cancels.
-pub fn deviation(count: u32, sum: u64, squares: u128) -> f64 {
+/// Returns the (population) standard deviation of `count` numbers, from their sum and the sum of their
+/// squares; NaN if `count` is 0.
+///
+/// The difference is taken in integers: in floating point its terms would cancel.
+pub fn standard_deviation(count: u32, sum: u64, squares: u128) -> f64 {
     if count == 0 {
         return f64::NAN;
     }
@@ -368,9 +372,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a plain list of what came.
+        /// Compares with measures computed from a list of all packets.
         #[test]
-        fn equals_a_list_of_all_packets(
+        fn measures_equal_those_of_a_packet_list(
             packets in prop::collection::vec((0usize..2, -2i64..2_000_000_000, 1u32..70_000, 0u32..3, any::<u8>()), 1..30)
         ) {
             let mut volume = Volume::default();
@@ -380,11 +384,11 @@ mod tests {
                 let side = if number == 0 { 0 } else { side };
                 now_ns += step;
                 let packet = Packet { time_ns: now_ns, length, ..Packet::default() };
-                let segment = Segment { payload_length, time_to_live: ttl, type_of_service: ttl, ..Segment::default() };
+                let info = PacketInfo { payload_length, time_to_live: ttl, type_of_service: ttl, ..PacketInfo::default() };
                 if number == 0 {
-                    volume.open(&packet, &segment);
+                    volume.open(&packet, &info);
                 }
-                volume.count(side, &packet, &segment);
+                volume.count(side, &packet, &info);
                 all.push((side, now_ns, length, payload_length, ttl));
             }
             for side in 0..2 {
@@ -412,7 +416,7 @@ mod tests {
                 let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
                 let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
                 prop_assert!((state.gap_mean_ns() - mean).abs() <= 1e-6 * mean);
-                prop_assert!((state.gap_deviation_ns() - variance.sqrt()).abs() <= 1e-6 * mean + 1.0);
+                prop_assert!((state.gap_standard_deviation_ns() - variance.sqrt()).abs() <= 1e-6 * mean + 1.0);
                 prop_assert_eq!(state.gap_min_ns().unwrap() as f64, gaps.iter().copied().fold(f64::INFINITY, f64::min));
             }
             prop_assert_eq!(usize::from(volume.first_count), all.len().min(FIRST_PACKETS));
@@ -420,62 +424,62 @@ mod tests {
     }
 
     proptest! {
-        /// Few ways, so that many packets come the way of the one before.
+        /// Few values of TTL and TOS, so that many packets repeat those of the packet before.
         #[test]
-        fn equals_a_list_of_all_ways(ways in prop::collection::vec((0usize..2, 62u8..65, 0u8..6), 1..40)) {
+        fn ttl_and_tos_measures_equal_those_of_a_list(packets in prop::collection::vec((0usize..2, 62u8..65, 0u8..6), 1..40)) {
             let mut volume = Volume::default();
             let mut all: [Vec<(u8, u8)>; 2] = Default::default();
-            for (side, time_to_live, service) in ways {
-                // Without ECN, with ECT(0), marked, and another DSCP.
-                let type_of_service = [0, 2, 3, 0xb8, 0xba, 0xbb][usize::from(service)];
-                let segment = Segment { time_to_live, type_of_service, ..Segment::default() };
-                volume.count(side, &Packet::default(), &segment);
+            for (side, time_to_live, index) in packets {
+                // Two DSCPs, each with Not-ECT, ECT(0) and CE.
+                let type_of_service = [0, 2, 3, 0xb8, 0xba, 0xbb][usize::from(index)];
+                let info = PacketInfo { time_to_live, type_of_service, ..PacketInfo::default() };
+                volume.count(side, &Packet::default(), &info);
                 all[side].push((time_to_live, type_of_service));
             }
             for (state, all) in volume.sides.iter().zip(all) {
-                let marked = all.iter().filter(|way| way.1 & ECN == ECN).count();
+                let marked = all.iter().filter(|(_, tos)| tos & ECN == ECN).count();
                 prop_assert_eq!(state.congestion_marks as usize, marked);
-                let Some(first) = all.first() else { continue };
-                prop_assert_eq!(state.ttl_min, all.iter().map(|way| way.0).min().unwrap());
-                prop_assert_eq!(state.ttl_max, all.iter().map(|way| way.0).max().unwrap());
-                prop_assert_eq!(state.dscp(), first.1 >> 2);
-                let changed = all.iter().any(|way| way.1 >> 2 != first.1 >> 2);
+                let Some((_, first_tos)) = all.first() else { continue };
+                prop_assert_eq!(state.ttl_min, all.iter().map(|(ttl, _)| *ttl).min().unwrap());
+                prop_assert_eq!(state.ttl_max, all.iter().map(|(ttl, _)| *ttl).max().unwrap());
+                prop_assert_eq!(state.dscp(), first_tos >> 2);
+                let changed = all.iter().any(|(_, tos)| tos >> 2 != first_tos >> 2);
                 prop_assert_eq!(state.dscp_changed(), u8::from(changed));
             }
         }
     }
 
     #[test]
-    fn a_clock_that_goes_back_makes_no_gap() {
+    fn the_gap_is_zero_when_the_clock_goes_back() {
         let mut volume = Volume::default();
         for time_ns in [100, 70, 130, i64::MAX, i64::MIN] {
             let packet = Packet {
                 time_ns,
                 ..Packet::default()
             };
-            volume.count(0, &packet, &Segment::default());
+            volume.count(0, &packet, &PacketInfo::default());
         }
         let side = &volume.sides[0];
         assert_eq!((side.first_ns, side.last_ns), (100, i64::MAX));
         assert_eq!(side.gap_min_ns(), Some(0));
         assert_eq!(side.gap_max_ns, (i64::MAX - 130).cast_unsigned());
-        assert_eq!(volume.first.gaps_us[..4], [0, 0, 0, u32::MAX]);
+        assert_eq!(volume.first_packets.gaps_us[..4], [0, 0, 0, u32::MAX]);
     }
 
     #[test]
-    fn a_response_is_counted_once_an_exchange() {
+    fn counts_one_response_per_exchange() {
         let mut volume = Volume::default();
-        let mut at = |side: usize, now_ns: i64, payload_length: u32| {
+        let mut count = |side: usize, now_ns: i64, payload_length: u32| {
             let packet = Packet {
                 time_ns: now_ns,
                 length: 100,
                 ..Packet::default()
             };
-            let segment = Segment {
+            let info = PacketInfo {
                 payload_length,
-                ..Segment::default()
+                ..PacketInfo::default()
             };
-            volume.count(side, &packet, &segment);
+            volume.count(side, &packet, &info);
         };
         for (side, now_ns, payload) in [
             (0, 0, 0),
@@ -488,7 +492,7 @@ mod tests {
             (0, 70, 1),
             (1, 110, 1),
         ] {
-            at(side, now_ns, payload);
+            count(side, now_ns, payload);
         }
         assert_eq!(
             (
@@ -499,6 +503,6 @@ mod tests {
             (2, 30, 40)
         );
         assert_eq!(volume.response_sum_ns, 70);
-        assert_eq!(volume.first.directions, 0b1_0111_0010);
+        assert_eq!(volume.first_packets.directions, 0b1_0111_0010);
     }
 }

@@ -1,6 +1,6 @@
-//! docs/analysis.md has the table of columns that the code has.
+//! The table of columns in docs/analysis.md equals that of the code.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use analysis::{AnalysisKind, COLUMNS};
 use std::collections::HashSet;
@@ -52,7 +52,7 @@ fn analysis_md_has_the_table_of_columns() {
 }
 
 #[test]
-fn no_two_columns_have_one_name_and_every_one_is_defined() {
+fn column_names_are_unique_and_every_column_has_a_definition() {
     let names: HashSet<&str> = COLUMNS.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names.len(), COLUMNS.len());
     assert!(

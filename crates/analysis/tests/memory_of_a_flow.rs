@@ -1,32 +1,32 @@
-//! What docs/analysis.md says of the memory of a flow is what its types take.
+//! The memory of a flow in docs/analysis.md equals the size of its types.
 
-use analysis::{FLOW_BYTES, RARE_BYTES, RARE_SHARE, TCP_BYTES};
-use app::{Names, NamesLimits};
+use analysis::{FLOW_BYTES, FLOWS_PER_TCP_COLD, TCP_BYTES, TCP_COLD_BYTES};
+use app::{Inspector, InspectorLimits};
 
 const DOCS: &str = include_str!("../../../docs/analysis.md");
 
 #[test]
-fn the_state_of_a_flow_is_what_the_docs_say() {
-    let names = Names::BYTES_PER_FLOW;
-    let texts = NamesLimits::TEXT_BYTES;
-    let udp = FLOW_BYTES + names + texts;
-    let rare = RARE_BYTES / RARE_SHARE;
-    let tcp = udp + TCP_BYTES + rare;
+fn docs_have_the_memory_of_a_flow() {
+    let inspection = Inspector::BYTES_PER_FLOW;
+    let texts = InspectorLimits::TEXT_BYTES_PER_FLOW;
+    let udp = FLOW_BYTES + inspection + texts;
+    let cold = TCP_COLD_BYTES / FLOWS_PER_TCP_COLD;
+    let tcp = udp + TCP_BYTES + cold;
     for line in [
         format!("| any flow | {FLOW_BYTES} |"),
-        format!("| TCP, besides | {TCP_BYTES} |"),
+        format!("| TCP, in addition | {TCP_BYTES} |"),
         format!(
-            "| places of {RARE_BYTES} bytes for what is rare of a side of TCP, a flow of the table on average | {rare} |"
+            "| cold TCP state ({TCP_COLD_BYTES} bytes a side), average share of a flow of the table | {cold} |"
         ),
-        format!("| names, besides | {names} |"),
-        format!("| texts of names, a flow of the table on average | {texts} |"),
-        format!("| a UDP flow, all names and the shares included | {udp} |"),
-        format!("| a TCP flow, likewise | {tcp} |"),
-        // With the handle in the slot.
+        format!("| payload inspection, in addition | {inspection} |"),
+        format!("| pool of texts, average share of a flow of the table | {texts} |"),
+        format!("| a UDP flow with payload inspection and all shares | {udp} |"),
+        format!("| a TCP flow with payload inspection and all shares | {tcp} |"),
+        // With the handle in the slot of the table.
         format!(": {} and 1,{:03} in all.", udp + 4, tcp + 4 - 1000),
         format!(
             "that is 3,{:03} bytes of text",
-            Names::TEXT_BYTES_PER_FLOW_MAX - 3000
+            Inspector::TEXT_BYTES_PER_FLOW_MAX - 3000
         ),
     ] {
         assert!(DOCS.contains(&line), "docs/analysis.md lacks {line:?}");
@@ -35,16 +35,22 @@ fn the_state_of_a_flow_is_what_the_docs_say() {
     assert!(tcp + 4 <= 1024, "the goal of a TCP flow: {tcp}");
 }
 
-/// The memory that a table's names are said to take grows by what a flow takes.
+/// The reported memory of payload inspection grows with the number of flows.
 #[test]
-fn a_flow_more_is_that_many_bytes_more() {
+fn reported_memory_grows_by_the_bytes_of_a_flow() {
     let memory = |flows| {
-        let names = Names::new(flows, &NamesLimits::default(), std::sync::Arc::default(), 1);
-        names.unwrap().memory_bytes()
+        let inspector = Inspector::new(
+            flows,
+            &InspectorLimits::default(),
+            std::sync::Arc::default(),
+            1,
+        );
+        inspector.unwrap().memory_bytes()
     };
     let (few, many) = (1 << 20, 1 << 21);
     let grown = memory(many) - memory(few);
-    let expected = (many - few) * (Names::BYTES_PER_FLOW + NamesLimits::TEXT_BYTES);
+    let expected =
+        (many - few) * (Inspector::BYTES_PER_FLOW + InspectorLimits::TEXT_BYTES_PER_FLOW);
     // The pool of texts is a whole number of blocks.
     assert!(grown.abs_diff(expected) < 128, "{grown}, not {expected}");
 }

@@ -1,31 +1,32 @@
-//! Classes of application: by server name, host, first bytes or port, from a table that users
-//! extend.
+//! Application classes, from a table of rules that users can extend. Rules match the server name or
+//! host, the first bytes of the payload, or the port.
 //!
-//! A line of the table is a class and what tells it:
+//! A line of the table is a class and a rule:
 //!
 //! ```text
-//! Netflix  name   netflix.com nflxvideo.net     a name, and every name below it
-//! SSH      tcp    22                            ports of the responder (tcp or udp)
-//! SSH      bytes  "SSH-"                        the first bytes of either side; \xHH for any byte
+//! Netflix  name   netflix.com nflxvideo.net     these domains and their subdomains
+//! SSH      tcp    22                            ports, of TCP or UDP (udp)
+//! SSH      bytes  "SSH-"                        first payload bytes of either side; \xHH is any byte
 //! ```
 
 use super::name_ends::NameEnds;
-use super::record::{FoundBy, NameText, NamesRecord};
+use super::record::{AppRecord, AppText, FoundBy};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use thiserror::Error;
 use wire::FlowKey;
 
-/// The table that is built in.
+/// The built-in table.
 const BUILT_IN: &str = include_str!("applications.txt");
 
-/// The most bytes of a payload that are compared.
+/// The most bytes of a payload that a rule compares.
 const PREFIX_MAX: usize = 24;
 
-/// How many ports there are.
+/// Number of ports.
 const PORTS: usize = 1 << 16;
 
-/// Hashes the names of the table. They are its user's own, so nobody chooses them to collide.
+/// Hashes the names of the table. It needs no secret key: the user chooses these names, so there is
+/// no attacker who could make them collide.
 #[derive(Clone, Copy, Debug, Default)]
 struct Digest(u64);
 
@@ -42,7 +43,8 @@ impl Hasher for Digest {
     }
 
     fn write_usize(&mut self, _: usize) {
-        // The length, which std puts before the bytes: those of other lengths differ without it.
+        // The standard library writes the length before the bytes. It is not needed here, because
+        // `write` makes inputs of different lengths differ.
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -55,20 +57,20 @@ impl Hasher for Digest {
     }
 }
 
-/// An odd number without a pattern (the golden ratio's fraction).
+/// An odd multiplier with well-mixed bits (the fraction of the golden ratio).
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A line of a table of applications that cannot be used.
+/// An invalid line in a table of applications.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line}: {fault}")]
 pub struct ApplicationsError {
-    /// Line of the file, counted from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub fault: String,
 }
 
-/// The first bytes of a payload and the class that they tell.
+/// The first bytes of a payload and their class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Prefix {
     bytes: Box<[u8]>,
@@ -78,19 +80,20 @@ struct Prefix {
 /// The table of applications.
 #[derive(Clone, Debug)]
 pub struct Applications {
-    classes: Vec<NameText>,
+    classes: Vec<AppText>,
     names: HashMap<Box<[u8]>, u16, BuildHasherDefault<Digest>>,
     name_ends: NameEnds,
-    /// For each protocol, and for each port a class counted from 1; 0 for none.
+    /// The class of each TCP port plus 1; 0 if it has none.
     tcp_ports: Box<[u16]>,
+    /// The same for UDP.
     udp_ports: Box<[u16]>,
-    /// Those that begin with each byte.
+    /// The prefixes that start with each byte.
     prefixes: Vec<Vec<Prefix>>,
-    /// Classes of the protocols that are read whole.
+    /// Classes of the protocols that are parsed.
     pub(super) protocols: Protocols,
 }
 
-/// Classes of the protocols that are read whole, found by bytes.
+/// Classes of the protocols that are parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Protocols {
     pub(super) tls: u16,
@@ -126,10 +129,10 @@ impl Default for Applications {
 }
 
 impl Applications {
-    /// Adds the lines of `text`; what it says goes before what was there.
+    /// Adds the lines of `text`. They take precedence over earlier ones.
     ///
     /// # Errors
-    /// The first line that is not as the table asks.
+    /// For the first invalid line.
     pub fn extend(&mut self, text: &str) -> Result<(), ApplicationsError> {
         for (index, line) in text.lines().enumerate() {
             self.line(line).map_err(|fault| ApplicationsError {
@@ -145,7 +148,7 @@ impl Applications {
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
         }
-        let form = "a line is CLASS name|tcp|udp|bytes VALUE…";
+        let form = "expected CLASS name|tcp|udp|bytes VALUE…";
         let (class, rest) = line.split_once(char::is_whitespace).ok_or(form)?;
         let (kind, values) = rest
             .trim_start()
@@ -157,7 +160,7 @@ impl Applications {
                 for name in values.split_whitespace() {
                     let name = name.trim_matches('.').to_ascii_lowercase();
                     if name.is_empty() {
-                        return Err("a name of nothing but dots".to_owned());
+                        return Err("the name has only dots".to_owned());
                     }
                     self.name_ends.add(name.as_bytes());
                     self.names.insert(name.into_bytes().into(), class);
@@ -178,7 +181,7 @@ impl Applications {
             }
             "bytes" => {
                 let bytes = unquote(values.trim())?;
-                let first = *bytes.first().ok_or("no bytes")?;
+                let first = *bytes.first().ok_or("the quotes are empty")?;
                 if bytes.len() > PREFIX_MAX {
                     return Err(format!("more than {PREFIX_MAX} bytes"));
                 }
@@ -190,7 +193,7 @@ impl Applications {
                     },
                 );
             }
-            other => return Err(format!("{other:?} is none of name, tcp, udp, bytes")),
+            other => return Err(format!("{other:?} is not name, tcp, udp or bytes")),
         }
         Ok(())
     }
@@ -200,18 +203,19 @@ impl Applications {
             return Ok(at as u16);
         }
         if self.classes.len() == usize::from(u16::MAX) {
-            return Err("more classes than 65,535".to_owned());
+            return Err("more than 65,535 classes".to_owned());
         }
         self.classes.push(name.into());
         Ok((self.classes.len() - 1) as u16)
     }
 
-    /// The class's name.
-    pub(super) fn name(&self, class: u16) -> Option<&NameText> {
+    /// Name of a class.
+    pub(super) fn name(&self, class: u16) -> Option<&AppText> {
         self.classes.get(usize::from(class))
     }
 
-    /// The class of a host name: that of the longest name in the table that it is, or is below.
+    /// The class of a host name: that of the longest name in the table that equals it or is a parent
+    /// domain of it.
     #[must_use]
     pub fn by_name(&self, host: &str) -> Option<u16> {
         let mut host = host.as_bytes();
@@ -235,7 +239,7 @@ impl Applications {
         }
     }
 
-    /// The class that the first bytes of a payload tell.
+    /// The class of a payload: that of the longest prefix in the table that it starts with.
     pub(super) fn by_bytes(&self, payload: &[u8]) -> Option<u16> {
         let candidates = &self.prefixes[usize::from(*payload.first()?)];
         let found = candidates
@@ -246,7 +250,7 @@ impl Applications {
         Some(found.class)
     }
 
-    /// The class of a well-known port of the responder, or else of the initiator.
+    /// The class of the responder's port, or of the initiator's if that has none.
     #[must_use]
     pub fn by_port(&self, protocol: u8, initiator: u16, responder: u16) -> Option<u16> {
         let ports = match protocol {
@@ -258,7 +262,7 @@ impl Applications {
         class(responder).or_else(|| class(initiator))
     }
 
-    /// The class `class`, found by `found_by`, for a record.
+    /// A class as a record has it.
     pub(super) fn application(&self, class: u16, found_by: FoundBy) -> Option<super::Application> {
         Some(super::Application {
             name: self.name(class)?.clone(),
@@ -266,8 +270,8 @@ impl Applications {
         })
     }
 
-    /// Finds the class of application, by the surest way that tells one.
-    pub(super) fn classify(&self, key: &FlowKey, record: &mut NamesRecord) {
+    /// Sets the application class, in the most certain way that gives one.
+    pub(super) fn classify(&self, key: &FlowKey, record: &mut AppRecord) {
         let protocols = self.protocols;
         let by_sni = || {
             let name = record.tls.as_ref()?.server_name.as_ref()?;
@@ -281,7 +285,7 @@ impl Applications {
             let has_rtp = record.rtp.iter().any(Option::is_some);
             let class = match record {
                 _ if has_rtp => protocols.rtp,
-                NamesRecord { dns: Some(_), .. } => protocols.dns,
+                AppRecord { dns: Some(_), .. } => protocols.dns,
                 _ => return None,
             };
             Some((class, FoundBy::Bytes))
@@ -290,12 +294,12 @@ impl Applications {
             let name = &record.resolved.as_ref()?.name;
             Some((self.by_name(name)?, FoundBy::Dns))
         };
-        // What carries anything says less than whom it is carried for.
+        // A protocol that carries any application says less than the name of the server.
         let by_carrier = || {
             let class = match record {
-                NamesRecord { quic: Some(_), .. } => protocols.quic,
-                NamesRecord { tls: Some(_), .. } => protocols.tls,
-                NamesRecord { http: Some(_), .. } => protocols.http,
+                AppRecord { quic: Some(_), .. } => protocols.quic,
+                AppRecord { tls: Some(_), .. } => protocols.tls,
+                AppRecord { http: Some(_), .. } => protocols.http,
                 _ => return None,
             };
             Some((class, FoundBy::Bytes))
@@ -313,7 +317,7 @@ impl Applications {
     }
 }
 
-/// A host without what is behind its last colon, its port.
+/// A host without its port, which follows the last colon.
 fn without_port(host: &str) -> &str {
     let has_colon = |any, byte: &u8| any | (*byte == b':');
     match host.as_bytes().iter().fold(false, has_colon) {
@@ -322,18 +326,20 @@ fn without_port(host: &str) -> &str {
     }
 }
 
+const HEX_ERROR: &str = "\\x must be followed by two hexadecimal digits";
+
 /// The bytes of a quoted text.
 fn unquote(text: &str) -> Result<Vec<u8>, String> {
     let inner = text
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))
-        .ok_or("bytes stand in double quotes")?;
+        .ok_or("bytes must be in double quotes")?;
     let mut bytes = Vec::new();
     let mut rest = inner;
     while let Some(first) = rest.chars().next() {
         if let Some(code) = rest.strip_prefix("\\x") {
-            let digits = code.get(..2).ok_or("two digits follow \\x")?;
-            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| "two digits follow \\x")?);
+            let digits = code.get(..2).ok_or(HEX_ERROR)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| HEX_ERROR)?);
             rest = &code[2..];
         } else {
             let mut utf8 = [0; 4];
@@ -349,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_table_is_sound_and_users_go_first() {
+    fn built_in_table_is_valid_and_user_lines_take_precedence() {
         let mut table = Applications::default();
         let class = |table: &Applications, host| {
             table
@@ -372,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_used_is_told_with_its_number() {
+    fn reports_the_number_of_an_invalid_line() {
         for (text, line) in [
             ("\nSSH", 2),
             ("SSH tcp", 1),

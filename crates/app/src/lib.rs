@@ -1,23 +1,25 @@
-//! The names behind flows: per-flow state that is fed payload and yields a [`NamesRecord`].
+//! Application-layer inspection: reads the payloads of flows and produces an [`AppRecord`] for each.
 //!
-//! A flow's own state has a word, its [`Progress`]. A flow that may still tell something has a state
-//! in a bounded pool of [`Names`], where it is read and written in its place; once its names are
-//! known, or it is given up, a packet of it costs a look at the word. Its texts lie in a pool of
-//! distinct texts.
+//! The flow's entry holds only an [`InspectState`], two words. While a flow can still yield
+//! something, it also has a state in the bounded pool of the [`Inspector`], which is updated in
+//! place. As soon as everything is known, or the flow is given up, a packet costs one look at the
+//! [`InspectState`]. Texts (names, user agents and so on) are interned in a pool that all flows
+//! share.
 
 mod application;
-mod assembly;
 mod column;
+mod connection;
 pub mod dns;
+pub mod dns_answer;
 mod http;
 mod limits;
 pub mod message;
+mod name_cache;
 mod name_ends;
-mod opening;
+mod parsers;
 mod quic;
-mod reader;
+mod reassembly;
 mod record;
-mod resolved;
 mod rtp;
 mod state;
 mod tcp_stream;
@@ -25,20 +27,21 @@ mod tcp_stream;
 mod tests;
 mod text_pool;
 mod tls;
-pub mod told;
 
 pub use application::{Applications, ApplicationsError};
-pub use column::{COLUMNS, NameColumn, NameKind, NamePart, NameValue};
-pub use limits::NamesLimits;
+pub use column::{AppColumn, AppGroup, AppType, AppValue, COLUMNS};
+pub use dns_answer::DnsAnswer;
+pub use limits::InspectorLimits;
 pub use record::{
-    Application, Cut, DnsHalf, DnsRecord, FoundBy, HttpRecord, NameText, NamesRecord, QuicRecord,
-    ResolvedName, RtpRecord, TlsRecord,
+    AppRecord, AppText, Application, DnsRecord, FoundBy, HttpRecord, Incomplete, QuicRecord,
+    ResolvedName, RtpRecord, TlsRecord, UnmatchedDns,
 };
-pub use told::Told;
 
 use hw::pool::Pool;
-use reader::{AnswersGo, Reader};
-use state::{Common, Flow, Passing, Protocol, State, TEXTS_MAX, TcpState, side};
+use parsers::{DnsRoute, Parsers};
+use state::{
+    Common, FlowState, L4Header, ProtocolState, StreamProtocol, TEXTS_MAX, TcpState, side_flag,
+};
 use std::io;
 use std::sync::Arc;
 use text_pool::TEXT_MAX;
@@ -46,116 +49,120 @@ use wire::FlowKey;
 use wire::ip_protocol;
 use wire::tcp::flag;
 
-/// One packet of a flow, as far as names need it.
+/// The payload of one packet and the header fields that inspection needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment<'a> {
+pub struct L4Payload<'a> {
     /// Time of the packet, nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// 0 from the flow's initiator, 1 to it.
+    /// 0: sent by the flow's initiator, 1: sent by the responder.
     pub direction: u8,
     /// Protocol of the transport header (protocolIdentifier).
     pub protocol: u8,
-    /// TCP control bits, 0 without TCP.
+    /// TCP control bits; 0 if the packet is not TCP.
     pub tcp_flags: u8,
-    /// TCP sequence number of the first byte of payload (of the SYN, where there is one).
+    /// TCP sequence number: of the SYN if the packet has one, else of the first payload byte.
     pub sequence: u32,
-    /// Port of the sender of this packet.
+    /// Source port of this packet.
     pub source_port: u16,
-    /// Port of its receiver.
+    /// Destination port of this packet.
     pub destination_port: u16,
-    /// Payload behind the transport header, as far as it was captured.
+    /// Captured part of the payload after the transport header.
     pub payload: &'a [u8],
     /// Bytes of payload on the wire.
     pub payload_length: u32,
 }
 
-impl<'a> Segment<'a> {
-    /// Of a packet's details; `payload` is asked for where some was captured.
+impl<'a> L4Payload<'a> {
+    /// Takes the header fields from `info`. Calls `payload` only if payload was captured.
     #[inline(always)]
-    pub fn of(
+    pub fn new(
         time_ns: i64,
         side: usize,
-        segment: &wire::Segment,
+        info: &wire::PacketInfo,
         payload: impl FnOnce() -> &'a [u8],
     ) -> Self {
         Self {
             time_ns,
             direction: side as u8,
-            protocol: segment.transport,
-            tcp_flags: segment.tcp_flags,
-            sequence: segment.sequence,
-            source_port: segment.source_port,
-            destination_port: segment.destination_port,
-            payload: if segment.payload_captured > 0 {
+            protocol: info.transport,
+            tcp_flags: info.tcp_flags,
+            sequence: info.sequence,
+            source_port: info.source_port,
+            destination_port: info.destination_port,
+            payload: if info.payload_captured > 0 {
                 payload()
             } else {
                 &[]
             },
-            payload_length: segment.payload_length,
+            payload_length: info.payload_length,
         }
     }
 }
 
-/// Stages of a flow; each has a number.
+/// Stages of the inspection of a flow. Each gives the value of an [`InspectState`] its meaning.
+///
+/// The order matters: flows below `TRACKED` have no state in the pool, flows below `DONE` need more
+/// packets.
 mod stage {
-    /// No packet yet; the number is the hash by which the name resolved is found, from
-    /// `Progress::HASH_LEAST` on.
+    /// No packet yet. Value: the hash of the flow's addresses, at least `InspectState::HASH_MIN`, or
+    /// one of the special values below it.
     pub(super) const NEW: u32 = 0;
-    /// A SYN; the number is the sequence number behind it.
-    pub(super) const SYN: u32 = 1;
-    /// A few packets, none of which told anything; the number is how many.
-    pub(super) const TRIED: u32 = 2;
-    /// To be looked at; the number is the state's handle.
-    pub(super) const WATCHED: u32 = 3;
-    /// Nothing more to learn; the number is the state's handle, or 0.
-    pub(super) const QUIET: u32 = 4;
-    /// No state was free.
-    pub(super) const LOST: u32 = 5;
+    /// Only a SYN so far. Value: the sequence number after it.
+    pub(super) const SYN_SEEN: u32 = 1;
+    /// A few packets, none of a known protocol. Value: their number.
+    pub(super) const PROBING: u32 = 2;
+    /// Has a state and needs more packets. Value: the handle of the state.
+    pub(super) const TRACKED: u32 = 3;
+    /// Needs no more packets. Value: the handle of the state, 0 if there is none.
+    pub(super) const DONE: u32 = 4;
+    /// Not inspected, because the pool had no free state.
+    pub(super) const NO_STATE: u32 = 5;
 }
 
-/// How far the names of a flow are: what its own state keeps of them.
+/// How far the inspection of a flow is. The flow table keeps it in the flow's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    number: u32,
+pub struct InspectState {
+    value: u32,
     stage: u32,
 }
 
-impl Progress {
-    const fn new(stage: u32, number: u32) -> Self {
-        Self { number, stage }
+impl InspectState {
+    const fn new(stage: u32, value: u32) -> Self {
+        Self { value, stage }
     }
 
-    /// After so many packets, none of which told anything.
-    const fn tried(packets: u8) -> Self {
-        if packets < UDP_TRIES {
-            Self::new(stage::TRIED, packets as u32)
+    /// After this number of packets of no known protocol.
+    const fn probing(packets: u8) -> Self {
+        if packets < UDP_PROBE_PACKETS {
+            Self::new(stage::PROBING, packets as u32)
         } else {
-            Self::NOTHING
+            Self::DONE
         }
     }
 
-    /// Nothing is to be learnt.
-    pub const NOTHING: Self = Self::new(stage::QUIET, 0);
+    /// The flow needs no inspection.
+    pub const DONE: Self = Self::new(stage::DONE, 0);
 
-    /// No packet yet, in a record for which what an earlier one knew found no room.
-    const FORGOTTEN: Self = Self::new(stage::NEW, 1);
+    /// No packet yet since the active timeout split the flow, and the data of the previous record
+    /// could not be kept.
+    const RESUMED_WITH_LOSS: Self = Self::new(stage::NEW, 1);
 
-    /// No packet yet, in a record of a flow that has one before: the name that its initiator had resolved
-    /// when it opened the flow is known, or there was none.
-    const CONTINUED: Self = Self::new(stage::NEW, 2);
+    /// No packet yet since the active timeout split the flow. The resolved name is not looked up
+    /// again: it must be the one that the initiator had when it opened the flow.
+    const RESUMED: Self = Self::new(stage::NEW, 2);
 
-    /// The least hash that is told from these.
-    const HASH_LEAST: u32 = 3;
+    /// The smallest hash; smaller values of `stage::NEW` are the special ones above.
+    const HASH_MIN: u32 = 3;
 
-    /// No packet yet, of a flow whose addresses have this hash.
-    const fn expecting(hash: u32) -> Self {
+    /// No packet yet; `hash` is the hash of the flow's addresses.
+    const fn with_hash(hash: u32) -> Self {
         Self::new(stage::NEW, hash)
     }
 
-    /// Of a flow without a packet: the hash of its addresses, if it was made.
+    /// The hash of the flow's addresses, if it was computed. Valid in `stage::NEW` only.
     const fn hash(self) -> Option<u32> {
-        match self.number() {
-            hash @ Self::HASH_LEAST.. => Some(hash),
+        match self.value() {
+            hash @ Self::HASH_MIN.. => Some(hash),
             _ => None,
         }
     }
@@ -166,386 +173,403 @@ impl Progress {
     }
 
     #[inline(always)]
-    const fn number(self) -> u32 {
-        self.number
+    const fn value(self) -> u32 {
+        self.value
     }
 
-    /// Whether a packet of the flow with so many bytes of payload and such TCP control bits is to be
-    /// shown to [`Names::observe`], which would do nothing otherwise.
+    /// Whether [`Inspector::observe`] needs a packet with this payload length and these TCP control
+    /// bits. For other packets it would do nothing.
     #[inline(always)]
     #[must_use]
-    pub const fn wants(self, payload_length: u32, tcp_flags: u8) -> bool {
-        // Where it is known already whether there is payload, either is but one comparison.
+    pub const fn needs_packet(self, payload_length: u32, tcp_flags: u8) -> bool {
+        // If the compiler knows whether there is payload, each branch is a single comparison.
         if payload_length > 0 {
-            return self.stage() < stage::QUIET;
+            return self.stage() < stage::DONE;
         }
-        self.stage() < stage::TRIED || self.stage() < stage::QUIET && tcp_flags & flag::SYN != 0
+        self.stage() < stage::PROBING || self.stage() < stage::DONE && tcp_flags & flag::SYN != 0
     }
 }
 
-/// Datagrams of a UDP flow in which a protocol is looked for.
-const UDP_TRIES: u8 = 8;
+/// Number of datagrams of a UDP flow that are probed for a known protocol.
+const UDP_PROBE_PACKETS: u8 = 8;
 
-/// Packets with payload of a TCP stream in which a protocol is looked for: another may come before
-/// it (STARTTLS).
-const TCP_TRIES: u8 = 40;
+/// Number of packets with payload of a TCP flow that are probed for a known protocol. It is large
+/// because TLS may follow another protocol (STARTTLS).
+const TCP_PROBE_PACKETS: u8 = 40;
 
-/// The names of many flows.
+/// Inspects the payloads of many flows.
 #[derive(Debug)]
-pub struct Names {
-    flows: Pool<Flow>,
-    reader: Reader,
+pub struct Inspector {
+    flows: Pool<FlowState>,
+    parsers: Parsers,
 }
 
-impl Names {
-    /// Bytes of a flow that names are kept of, whatever it is, once it may tell something. Its texts
-    /// are in the pool that all flows share, its streams in buffers.
-    pub const BYTES_PER_FLOW: usize = size_of::<Flow>();
+impl Inspector {
+    /// Size of a flow's state in bytes, the same for all protocols. Texts are in a shared pool and
+    /// streams in reassembly buffers.
+    pub const BYTES_PER_FLOW: usize = size_of::<FlowState>();
 
-    /// The most bytes of text that one flow holds, with nobody to share them.
+    /// The most bytes of texts that one flow holds if it shares none with other flows.
     pub const TEXT_BYTES_PER_FLOW_MAX: usize = TEXTS_MAX * TEXT_MAX;
 
-    /// For so many flows. Memory is taken as flows come, up to [`Names::memory_bytes`]. `seed` is
-    /// secret.
+    /// Creates an inspector for up to `flows` flows at a time. Memory is touched as flows arrive, up
+    /// to [`Inspector::memory_bytes`]. `seed` keys the hash of addresses and must be secret.
     ///
     /// # Errors
-    /// When the machine has no room for them.
+    /// If the memory cannot be allocated.
     pub fn new(
         flows: usize,
-        limits: &NamesLimits,
+        limits: &InspectorLimits,
         applications: Arc<Applications>,
         seed: u64,
     ) -> io::Result<Self> {
         Ok(Self {
             flows: Pool::new(flows)?,
-            reader: Reader::new(flows, limits, applications, seed)?,
+            parsers: Parsers::new(flows, limits, applications, seed)?,
         })
     }
 
-    /// What responses of DNS tell comes by [`Names::hear`], for which flow it may: it is not taken
-    /// from the packets that are observed.
-    pub const fn overhear(&mut self) {
-        self.reader.answers_go = AnswersGo::Nowhere;
+    /// Takes DNS answers from [`Inspector::learn`] only, not from observed packets.
+    pub const fn use_dns_feed(&mut self) {
+        self.parsers.dns_route = DnsRoute::Discard;
     }
 
-    /// What responses of DNS tell is to be had by [`Names::told`].
-    pub const fn tell(&mut self) {
-        self.reader.answers_go = AnswersGo::Out;
+    /// Makes the DNS answers in observed packets available through
+    /// [`Inspector::take_dns_answers`].
+    pub const fn publish_dns_answers(&mut self) {
+        self.parsers.dns_route = DnsRoute::Publish;
     }
 
-    /// What responses in the packet that was observed last told a client, who is not in it.
-    pub fn told(&mut self) -> impl Iterator<Item = Told> {
-        self.reader.told.drain(..)
+    /// Returns the DNS answers in the packet that was observed last. Their client is not set.
+    pub fn take_dns_answers(&mut self) -> impl Iterator<Item = DnsAnswer> {
+        self.parsers.published.drain(..)
     }
 
-    /// Takes in what a client was told.
-    pub fn hear(&mut self, told: &Told) {
-        self.reader.hear(told);
+    /// Remembers a DNS answer for the flows that its client opens.
+    pub fn learn(&mut self, answer: &DnsAnswer) {
+        self.parsers.learn(answer);
     }
 
-    /// Takes the memory of the first flows now.
+    /// Touches the memory of the first flows now, so that packets cause no page faults later.
     pub fn populate(&mut self) {
         self.flows.populate();
-        self.reader.populate();
+        self.parsers.populate();
     }
 
-    /// Takes in a packet of the flow whose names are in `progress`. Every packet of the flow is to be
-    /// shown, also those without payload; `key` gives the flow's key as its initiator sent it, and is
-    /// called seldom.
+    /// Inspects a packet of the flow with this `state`. Call it for every packet of the flow, also
+    /// for those without payload. `key` returns the flow key as the initiator sent it; it is called
+    /// rarely.
     #[inline]
     pub fn observe(
         &mut self,
-        progress: &mut Progress,
-        segment: &Segment<'_>,
+        state: &mut InspectState,
+        packet: &L4Payload<'_>,
         key: impl Fn() -> FlowKey,
     ) {
-        if !progress.wants(segment.payload_length, segment.tcp_flags) {
+        if !state.needs_packet(packet.payload_length, packet.tcp_flags) {
             return;
         }
-        let passing = Passing {
-            direction: segment.direction,
-            tcp_flags: segment.tcp_flags,
-            sequence: segment.sequence,
-            payload_length: segment.payload_length,
+        let header = L4Header {
+            direction: packet.direction,
+            tcp_flags: packet.tcp_flags,
+            sequence: packet.sequence,
+            payload_length: packet.payload_length,
         };
-        let ports = [segment.source_port, segment.destination_port];
-        let may_begin = || tcp_stream::may_begin(segment.payload, ports);
-        if !self.pass_over(*progress, passing, may_begin) {
-            self.read(progress, segment, key);
+        let ports = [packet.source_port, packet.destination_port];
+        let may_start = || tcp_stream::may_start_message(packet.payload, ports);
+        if !self.try_skip_header(*state, header, may_start) {
+            self.inspect(state, packet, key);
         }
     }
 
-    /// Whether a packet that its flow [wants](Progress::wants), with these details, was but counted, and
-    /// is not to be [read](Names::read). `may_begin` tells by its payload whether something
-    /// [may](may_begin), and is asked seldom.
+    /// The fast path: counts a packet of which nothing needs to be parsed. Returns false if the
+    /// packet must go to [`Inspector::inspect`].
+    ///
+    /// Call it only for packets that the flow [needs](InspectState::needs_packet). `may_start`
+    /// returns whether a message [may start](may_start_message) with the payload; it is called
+    /// rarely.
     #[inline(always)]
-    pub fn passes_over(
+    pub fn try_skip(
         &mut self,
-        progress: Progress,
+        state: InspectState,
         side: usize,
-        segment: &wire::Segment,
-        may_begin: impl FnOnce() -> bool,
+        info: &wire::PacketInfo,
+        may_start: impl FnOnce() -> bool,
     ) -> bool {
-        let passing = Passing {
+        let header = L4Header {
             direction: side as u8,
-            tcp_flags: segment.tcp_flags,
-            sequence: segment.sequence,
-            payload_length: segment.payload_length,
+            tcp_flags: info.tcp_flags,
+            sequence: info.sequence,
+            payload_length: info.payload_length,
         };
-        self.pass_over(progress, passing, may_begin)
+        self.try_skip_header(state, header, may_start)
     }
 
     #[inline(always)]
-    fn pass_over(
+    fn try_skip_header(
         &mut self,
-        progress: Progress,
-        passing: Passing,
-        may_begin: impl FnOnce() -> bool,
+        state: InspectState,
+        header: L4Header,
+        may_start: impl FnOnce() -> bool,
     ) -> bool {
-        progress.stage() == stage::WATCHED
+        state.stage() == stage::TRACKED
             && self
                 .flows
-                .get_mut(progress.number())
-                .is_none_or(|flow| flow.pass_over(passing, may_begin))
+                .get_mut(state.value())
+                .is_none_or(|flow| flow.try_skip(header, may_start))
     }
 
-    /// Reads a packet that is not [passed over](Names::passes_over).
+    /// Parses a packet that [`Inspector::try_skip`] did not skip.
     #[inline(always)]
-    pub fn read(
+    pub fn inspect(
         &mut self,
-        progress: &mut Progress,
-        segment: &Segment<'_>,
+        state: &mut InspectState,
+        packet: &L4Payload<'_>,
         key: impl Fn() -> FlowKey,
     ) {
-        *progress = match progress.stage() {
-            stage::WATCHED => self.look(progress.number(), segment, key),
-            _ => self.begin(*progress, segment, key),
+        *state = match state.stage() {
+            stage::TRACKED => self.inspect_tracked(state.value(), packet, key),
+            _ => self.start(*state, packet, key),
         };
     }
 
-    /// Gives a flow a state for this packet, unless a number says all that is to be kept of it.
+    /// Inspects a packet of a flow without a state. Allocates a state, unless the [`InspectState`]
+    /// can hold everything that is known.
     #[inline(never)]
-    fn begin(
+    fn start(
         &mut self,
-        progress: Progress,
-        segment: &Segment<'_>,
+        state: InspectState,
+        packet: &L4Payload<'_>,
         key: impl Fn() -> FlowKey,
-    ) -> Progress {
-        let stage = progress.stage();
-        let number = match stage {
+    ) -> InspectState {
+        let stage = state.stage();
+        let value = match stage {
             stage::NEW => 0,
-            _ => progress.number(),
+            _ => state.value(),
         };
-        let mut begun = Common::default();
+        let mut common = Common::default();
         let opens = stage == stage::NEW
-            && progress != Progress::CONTINUED
-            && progress != Progress::FORGOTTEN;
-        if opens && self.reader.has_resolved() {
-            let hash = progress.hash();
-            self.reader.look_up(&mut begun, hash, &key, segment.time_ns);
+            && state != InspectState::RESUMED
+            && state != InspectState::RESUMED_WITH_LOSS;
+        if opens && self.parsers.has_resolved_names() {
+            let hash = state.hash();
+            self.parsers
+                .look_up_name(&mut common, hash, &key, packet.time_ns);
         }
-        if progress == Progress::FORGOTTEN {
-            begun.cut.add(Cut::TEXT);
+        if state == InspectState::RESUMED_WITH_LOSS {
+            common.incomplete.add(Incomplete::TEXT);
         }
-        if begun.resolved.is_none() && begun.cut == Cut::default() {
-            if stage <= stage::SYN && is_first_syn(segment) {
-                let behind = segment.sequence.wrapping_add(1);
-                return Progress::new(stage::SYN, behind);
+        if common.resolved.is_empty() && common.incomplete == Incomplete::default() {
+            if stage <= stage::SYN_SEEN && is_first_syn(packet) {
+                let next_sequence = packet.sequence.wrapping_add(1);
+                return InspectState::new(stage::SYN_SEEN, next_sequence);
             }
-            if stage != stage::SYN && !self.reader.may_tell(segment) {
-                let is_empty = segment.protocol == ip_protocol::UDP && segment.payload_length == 0;
-                return Progress::tried(number as u8 + u8::from(!is_empty));
+            if stage != stage::SYN_SEEN && !self.parsers.may_match(packet) {
+                let is_empty = packet.protocol == ip_protocol::UDP && packet.payload_length == 0;
+                return InspectState::probing(value as u8 + u8::from(!is_empty));
             }
         }
-        let handle = self.flows.take();
+        let handle = self.flows.allocate();
         let Some(flow) = self.flows.get_mut(handle) else {
-            self.reader.release_common(&begun);
-            return Progress::new(stage::LOST, 0);
+            self.parsers.release_common(&common);
+            return InspectState::new(stage::NO_STATE, 0);
         };
         match stage {
-            stage::NEW => flow.common = begun,
-            stage::SYN => {
+            stage::NEW => flow.common = common,
+            stage::SYN_SEEN => {
                 let mut tcp = TcpState::default();
-                tcp.begin(0, number);
-                flow.state = State::Tcp(tcp);
+                tcp.start_stream(0, value);
+                flow.state = ProtocolState::Tcp(tcp);
             }
-            _ => flow.common.packets = number as u8,
+            _ => flow.common.packets = value as u8,
         }
-        self.look(handle, segment, key)
+        self.inspect_tracked(handle, packet, key)
     }
 
-    /// Reads a packet of a flow that has a state.
+    /// Parses a packet of a flow that has a state.
     #[inline(never)]
-    fn look(&mut self, handle: u32, segment: &Segment<'_>, key: impl Fn() -> FlowKey) -> Progress {
+    fn inspect_tracked(
+        &mut self,
+        handle: u32,
+        packet: &L4Payload<'_>,
+        key: impl Fn() -> FlowKey,
+    ) -> InspectState {
         let Some(flow) = self.flows.get_mut(handle) else {
-            return Progress::default();
+            return InspectState::default();
         };
-        self.reader.assemblies.flow = handle;
-        let on = match segment.protocol {
-            ip_protocol::TCP => self.reader.read_tcp(flow, segment),
-            ip_protocol::UDP => self.reader.read_udp(flow, segment),
+        self.parsers.buffers.flow = handle;
+        let needs_more = match packet.protocol {
+            ip_protocol::TCP => self.parsers.read_tcp(flow, packet),
+            ip_protocol::UDP => self.parsers.read_udp(flow, packet),
             // Another protocol, or a fragment without its transport header.
             _ => {
                 flow.common.packets = flow.common.packets.saturating_add(1);
-                flow.common.packets < UDP_TRIES
+                flow.common.packets < UDP_PROBE_PACKETS
             }
         };
-        if self.reader.has_answers() {
+        if self.parsers.has_pending_answers() {
             let key = key();
-            // A response goes to the client: to the initiator, unless the query was not seen.
-            let client = if segment.direction == 0 {
+            // A response goes to the client. The client is the initiator, unless the query was not
+            // captured.
+            let client = if packet.direction == 0 {
                 key.destination
             } else {
                 key.source
             };
-            self.reader
-                .note_answers(u128::from_le_bytes(client), segment.time_ns);
+            self.parsers
+                .commit_answers(u128::from_le_bytes(client), packet.time_ns);
         }
-        while let Some(evicted) = self.reader.assemblies.next_evicted() {
+        while let Some(evicted) = self.parsers.buffers.next_evicted() {
             if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
-                self.reader.read_evicted(flow, &evicted);
+                self.parsers.read_evicted(flow, &evicted);
             }
         }
         let Some(flow) = self.flows.get_mut(handle) else {
-            return Progress::default();
+            return InspectState::default();
         };
-        if !on {
-            self.reader.release_assemblies(flow);
+        if !needs_more {
+            self.parsers.release_buffers(flow);
         }
-        if flow.is_worth_keeping(on) {
-            return Progress::new(if on { stage::WATCHED } else { stage::QUIET }, handle);
+        if flow.is_worth_keeping(needs_more) {
+            return InspectState::new(
+                if needs_more {
+                    stage::TRACKED
+                } else {
+                    stage::DONE
+                },
+                handle,
+            );
         }
         let packets = flow.common.packets;
-        self.flows.release(handle);
-        if on {
-            Progress::new(stage::TRIED, u32::from(packets))
+        self.flows.free(handle);
+        if needs_more {
+            InspectState::new(stage::PROBING, u32::from(packets))
         } else {
-            Progress::new(stage::QUIET, 0)
+            InspectState::new(stage::DONE, 0)
         }
     }
 
-    /// Of a flow that begins, before its first packet is observed: what will be looked up is asked for.
-    pub fn expect(&self, key: impl FnOnce() -> FlowKey) -> Progress {
-        if self.reader.has_resolved() {
-            Progress::expecting(self.reader.expect(&key()))
+    /// Prefetches the resolved name of a new flow, and returns the flow's first state.
+    pub fn prefetch_new_flow(&self, key: impl FnOnce() -> FlowKey) -> InspectState {
+        if self.parsers.has_resolved_names() {
+            InspectState::with_hash(self.parsers.prefetch_name(&key()))
         } else {
-            Progress::default()
+            InspectState::default()
         }
     }
 
-    /// Asks for what is kept of a flow that is about to end.
-    pub fn approach(&self, progress: Progress) {
-        if progress.stage() >= stage::WATCHED {
-            self.flows.prefetch_all(progress.number());
+    /// Prefetches the state of a flow that is about to end.
+    pub fn prefetch_flow(&self, state: InspectState) {
+        if state.stage() >= stage::TRACKED {
+            self.flows.prefetch_all(state.value());
         }
     }
 
-    /// Takes out what is known of the flow whose names are in `progress` and whose key (as its
-    /// initiator sent it) is `key`, and forgets it.
+    /// Ends the inspection of a flow: returns its record and frees its state. `key` is the flow key
+    /// as the initiator sent it.
     #[must_use]
-    pub fn take(&mut self, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
-        let mut record = NamesRecord::default();
-        self.take_into(&mut record, progress, key);
+    pub fn finish(&mut self, state: &mut InspectState, key: &FlowKey) -> AppRecord {
+        let mut record = AppRecord::default();
+        self.finish_into(&mut record, state, key);
         record
     }
 
-    /// [`Names::take`] into an empty record where it lies.
-    pub fn take_into(&mut self, record: &mut NamesRecord, progress: &mut Progress, key: &FlowKey) {
-        let progress = std::mem::take(progress);
-        if progress.stage() == stage::LOST {
-            record.cut.add(Cut::STATES);
+    /// Like [`Inspector::finish`], but writes to `record`, which must be empty. It saves a copy of
+    /// the record.
+    pub fn finish_into(&mut self, record: &mut AppRecord, state: &mut InspectState, key: &FlowKey) {
+        let state = std::mem::take(state);
+        if state.stage() == stage::NO_STATE {
+            record.incomplete.add(Incomplete::STATES);
         }
-        if progress.stage() >= stage::WATCHED
-            && let Some(flow) = self.flows.get_mut(progress.number())
+        if state.stage() >= stage::TRACKED
+            && let Some(flow) = self.flows.get_mut(state.value())
         {
-            self.reader.assemblies.flow = progress.number();
-            self.reader.describe(flow, record);
-            self.flows.release(progress.number());
+            self.parsers.buffers.flow = state.value();
+            self.parsers.write_record(flow, record);
+            self.flows.free(state.value());
         }
-        self.reader.applications.classify(key, record);
+        self.parsers.applications.classify(key, record);
     }
 
-    /// The same of a flow that its active time-out cuts: a handshake of which half is read stays, and is
-    /// read on with the flow's next record. Not on the port of DNS: whoever [listens](Overhearer) to it
-    /// for several tables ends with the record.
-    pub fn take_so_far(
-        &mut self,
-        record: &mut NamesRecord,
-        progress: &mut Progress,
-        key: &FlowKey,
-    ) {
-        if progress.stage() == stage::WATCHED
-            && !dns::tells_a_client(key.source_port, key.destination_port)
-            && let Some(flow) = self.flows.get_mut(progress.number())
-            && flow.is_half_read()
+    /// Like [`Inspector::finish_into`], for a flow that continues after its active timeout. A
+    /// partial handshake stays, so that the flow's next record can complete it.
+    ///
+    /// On the DNS port nothing stays: the tap that reads DNS for several tables also starts anew
+    /// with each record, and both must read the same.
+    pub fn snapshot(&mut self, record: &mut AppRecord, state: &mut InspectState, key: &FlowKey) {
+        if state.stage() == stage::TRACKED
+            && !dns::has_client(key.source_port, key.destination_port)
+            && let Some(flow) = self.flows.get_mut(state.value())
+            && flow.has_partial_handshake()
         {
-            self.reader.assemblies.flow = progress.number();
-            self.reader.describe_so_far(flow, record);
-            return self.reader.applications.classify(key, record);
+            self.parsers.buffers.flow = state.value();
+            self.parsers.write_snapshot(flow, record);
+            return self.parsers.applications.classify(key, record);
         }
-        self.take_into(record, progress, key);
+        self.finish_into(record, state, key);
     }
 
-    /// Forgets a flow that goes on in no record.
-    pub fn forget(&mut self, progress: &mut Progress) {
-        if progress.stage() >= stage::WATCHED {
-            drop(self.take(progress, &FlowKey::default()));
+    /// Frees the state of a flow that gets no further record.
+    pub fn discard(&mut self, state: &mut InspectState) {
+        if state.stage() >= stage::TRACKED {
+            drop(self.finish(state, &FlowKey::default()));
         }
     }
 
-    /// Goes on with the next record of a flow that was cut; whether what was known of it is kept.
-    pub fn go_on(&mut self, progress: &mut Progress, is_kept: bool) {
-        if progress.stage() != stage::WATCHED {
-            *progress = match is_kept {
-                true => Progress::CONTINUED,
-                false => Progress::FORGOTTEN,
+    /// Starts the next record of a flow that the active timeout split. `is_kept` says whether the
+    /// data of the previous record could be kept.
+    pub fn resume(&mut self, state: &mut InspectState, is_kept: bool) {
+        if state.stage() != stage::TRACKED {
+            *state = match is_kept {
+                true => InspectState::RESUMED,
+                false => InspectState::RESUMED_WITH_LOSS,
             };
-        } else if !is_kept && let Some(flow) = self.flows.get_mut(progress.number()) {
-            flow.common.cut.add(Cut::TEXT);
+        } else if !is_kept && let Some(flow) = self.flows.get_mut(state.value()) {
+            flow.common.incomplete.add(Incomplete::TEXT);
         }
     }
 
-    /// Whether no flow holds anything: all that was taken has been given back.
+    /// Whether no flow holds a state, a text or a buffer.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.flows.taken() == 0 && self.reader.is_idle()
+        self.flows.allocated() == 0 && self.parsers.is_idle()
     }
 
-    /// Memory when every flow has a state and all pools are full, in bytes.
+    /// Memory with all pools full, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.flows.memory_bytes() + self.reader.memory_bytes()
+        self.flows.memory_bytes() + self.parsers.memory_bytes()
     }
 }
 
-/// Whether something that is read may begin with this payload of a TCP stream, whose details these are.
-pub fn may_begin(payload: &[u8], segment: &wire::Segment) -> bool {
-    tcp_stream::may_begin(payload, [segment.source_port, segment.destination_port])
+/// Whether a message of a known protocol may start with the payload of this TCP segment.
+pub fn may_start_message(payload: &[u8], info: &wire::PacketInfo) -> bool {
+    tcp_stream::may_start_message(payload, [info.source_port, info.destination_port])
 }
 
-/// Whether a packet is but the SYN that begins a flow: a number is all there is to keep of it.
-fn is_first_syn(segment: &Segment<'_>) -> bool {
-    segment.protocol == ip_protocol::TCP
-        && segment.tcp_flags & flag::SYN != 0
-        && segment.payload_length == 0
-        && segment.direction == 0
+/// Whether a packet is the bare SYN that opens a flow, of which only the sequence number is kept.
+fn is_first_syn(packet: &L4Payload<'_>) -> bool {
+    packet.protocol == ip_protocol::TCP
+        && packet.tcp_flags & flag::SYN != 0
+        && packet.payload_length == 0
+        && packet.direction == 0
 }
 
-impl Flow {
-    /// Whether it has told something, or has a place in its streams to be kept for what it may.
-    fn is_worth_keeping(&self, on: bool) -> bool {
+impl FlowState {
+    /// Whether the state holds something for the record, or a stream position that is still needed.
+    fn is_worth_keeping(&self, needs_more: bool) -> bool {
         let state = match &self.state {
-            State::Unknown => false,
-            State::Tcp(tcp) => {
-                tcp.protocol != Protocol::Unknown
+            ProtocolState::Unknown => false,
+            ProtocolState::Tcp(tcp) => {
+                tcp.protocol != StreamProtocol::Unknown
                     || tcp.tls.has_hello()
-                    || (on && tcp.sides.iter().any(|it| it.is(side::KNOWN)))
+                    || (needs_more && tcp.sides.iter().any(|it| it.has(side_flag::SYNCED)))
             }
-            State::Dns(_) | State::Quic(_) | State::Rtp(_) => true,
+            ProtocolState::Dns(_) | ProtocolState::Quic(_) | ProtocolState::Rtp(_) => true,
         };
         state
-            || !self.common.resolved.is_none()
+            || !self.common.resolved.is_empty()
             || self.common.class != 0
-            || self.common.cut != Cut::default()
+            || self.common.incomplete != Incomplete::default()
     }
 }

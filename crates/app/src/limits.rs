@@ -1,57 +1,57 @@
-//! Bounds of the memory that names take.
+//! Limits on the memory of the inspection.
 
-/// What [`Names`](super::Names) may take.
+/// Memory limits of an [`Inspector`](super::Inspector).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamesLimits {
-    /// Handshakes that span packets and are put together at a time, at most: one for
-    /// [`ASSEMBLY_SHARE`](Self::ASSEMBLY_SHARE) flows of the table, and
-    /// [`ASSEMBLIES_LEAST`](Self::ASSEMBLIES_LEAST) in a small one.
-    pub assemblies_max: u16,
-    /// Bytes of one such handshake, in each direction, up to 65,535; all have 32 MiB together.
-    pub assembly_bytes: u32,
-    /// Bytes of the texts of all flows, with their index; 0: [`TEXT_BYTES`](Self::TEXT_BYTES) for
-    /// each flow of the table, and no less than [`TEXT_BYTES_LEAST`](Self::TEXT_BYTES_LEAST).
+pub struct InspectorLimits {
+    /// The most reassembly buffers, each for one direction of a handshake that spans packets. A
+    /// table has one for [`FLOWS_PER_BUFFER`](Self::FLOWS_PER_BUFFER) flows, and at least
+    /// [`BUFFERS_MIN`](Self::BUFFERS_MIN), up to this limit.
+    pub reassembly_buffers_max: u16,
+    /// The most bytes in one buffer, up to 65,535. All buffers together hold at most 32 MiB.
+    pub reassembly_bytes: u32,
+    /// Bytes of the texts of all flows, including their index. 0 means
+    /// [`TEXT_BYTES_PER_FLOW`](Self::TEXT_BYTES_PER_FLOW) for each flow of the table, at least
+    /// [`TEXT_BYTES_MIN`](Self::TEXT_BYTES_MIN).
     pub text_bytes: usize,
-    /// Pairs of client and server address whose name is remembered from DNS.
-    pub resolved_max: usize,
+    /// The most pairs of client and server address whose name is cached from DNS.
+    pub resolved_names_max: usize,
 }
 
-impl NamesLimits {
-    /// Bytes of texts for a flow of the table, on average: a text that several flows have is kept
-    /// once.
-    pub const TEXT_BYTES: usize = 24;
-    /// Bytes of texts for a small table.
-    pub const TEXT_BYTES_LEAST: usize = 8 << 20;
+impl InspectorLimits {
+    /// Bytes of texts for each flow of the table, on average. Flows share equal texts.
+    pub const TEXT_BYTES_PER_FLOW: usize = 24;
+    /// Bytes of texts in a small table.
+    pub const TEXT_BYTES_MIN: usize = 8 << 20;
 
-    /// Flows of the table for which there is one buffer for a handshake.
-    pub const ASSEMBLY_SHARE: usize = 4;
-    /// Buffers for handshakes for a small table.
-    pub const ASSEMBLIES_LEAST: usize = 1024;
+    /// Number of flows of the table for each reassembly buffer.
+    pub const FLOWS_PER_BUFFER: usize = 4;
+    /// Number of reassembly buffers in a small table.
+    pub const BUFFERS_MIN: usize = 1024;
 
-    /// Buffers for handshakes for a table of so many flows.
-    pub fn assemblies(&self, flows: usize) -> u16 {
-        let share = (flows / Self::ASSEMBLY_SHARE).max(Self::ASSEMBLIES_LEAST);
-        share.min(usize::from(self.assemblies_max)) as u16
+    /// Number of reassembly buffers for a table of `flows` flows.
+    pub fn reassembly_buffers(&self, flows: usize) -> u16 {
+        let share = (flows / Self::FLOWS_PER_BUFFER).max(Self::BUFFERS_MIN);
+        share.min(usize::from(self.reassembly_buffers_max)) as u16
     }
 
-    /// Bytes of texts for a table of so many flows.
+    /// Bytes of texts for a table of `flows` flows.
     pub fn text_bytes(&self, flows: usize) -> usize {
         match self.text_bytes {
             0 => flows
-                .saturating_mul(Self::TEXT_BYTES)
-                .max(Self::TEXT_BYTES_LEAST),
+                .saturating_mul(Self::TEXT_BYTES_PER_FLOW)
+                .max(Self::TEXT_BYTES_MIN),
             bytes => bytes,
         }
     }
 }
 
-impl Default for NamesLimits {
+impl Default for InspectorLimits {
     fn default() -> Self {
         Self {
-            assemblies_max: 16 << 10,
-            assembly_bytes: 16 << 10,
+            reassembly_buffers_max: 16 << 10,
+            reassembly_bytes: 16 << 10,
             text_bytes: 0,
-            resolved_max: 1 << 16,
+            resolved_names_max: 1 << 16,
         }
     }
 }

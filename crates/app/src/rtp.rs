@@ -1,78 +1,88 @@
-//! RTP sessions: sequence, loss and jitter as RFC 3550 computes them, once several consecutive
-//! packets of one source have shown that it is RTP.
+//! RTP sessions: loss, order and jitter as RFC 3550 computes them. A flow counts as RTP after several
+//! consecutive packets of one source.
 
-use super::Segment;
+use super::L4Payload;
 use super::record::RtpRecord;
 use super::state::{Nanoseconds, RtpSide, RtpState};
 use crate::message::rtp::{Rtp, clock_rate, is_rtcp};
 
-/// Consecutive packets of one source that make it RTP. RFC 3550 appendix A.1 asks for two of a
-/// session that is expected; of strangers more is asked.
-const RUN: u8 = 5;
+/// Number of consecutive packets of one source that identify RTP. RFC 3550 appendix A.1 requires two
+/// for a known session; for an unknown flow that is too few.
+const CONSECUTIVE_MIN: u8 = 5;
 
-/// The longest jump of the sequence number, to either side: a packet beyond is none of the source, or
-/// it begins to count anew (RFC 3550 appendix A.1).
+/// The largest jump of the sequence number, forward or backward. A packet beyond it does not belong
+/// to the source, or the source restarts its sequence numbers (RFC 3550 appendix A.1).
 const DROPOUT_MAX: u16 = 3000;
 
-/// Datagrams of a flow within which a source that loses packets may show a run: a source that goes
-/// on, if with gaps, is hardly a stranger's chance.
-const TRIES_WITH_GAPS: u8 = RUN * super::UDP_TRIES;
+/// Number of datagrams that are probed if a source continues with gaps. It is higher than otherwise,
+/// because payload of another protocol rarely looks like a source that continues.
+const PROBE_PACKETS_WITH_GAPS: u8 = CONSECUTIVE_MIN * super::UDP_PROBE_PACKETS;
 
-/// The longest difference of transit times that is told apart, nine years: 16 times that is the most
-/// that a jitter times 16 comes to, and fits into 63 bits.
+/// The largest difference of transit times that is used, nine years. It bounds the jitter, so that 16
+/// times the jitter fits into 63 bits.
 const DIFFERENCE_MAX_NS: i64 = 1 << 58;
 
-/// Reads a datagram of a flow that may be RTP, the `packets`-th with payload; false where it is not.
-pub(super) fn read(state: &mut RtpState, packets: u8, segment: &Segment<'_>) -> bool {
-    let direction = usize::from(segment.direction & 1);
-    let confirmed = state.sides.iter().any(|side| side.run >= RUN);
+/// Reads a datagram of a flow that may be RTP; it is the `packets`-th with payload. Returns false if
+/// the flow is not RTP.
+pub(super) fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) -> bool {
+    let direction = usize::from(datagram.direction & 1);
+    let is_confirmed = state
+        .sides
+        .iter()
+        .any(|side| side.consecutive >= CONSECUTIVE_MIN);
     // STUN, DTLS, TURN channels and ZRTP share RTP's ports (RFC 7983).
-    if segment.payload.first().is_some_and(|first| first >> 6 != 2) {
-        let goes_on = state.sides.iter().any(|side| side.packets > 1);
-        return confirmed || packets < tries(goes_on);
+    if datagram
+        .payload
+        .first()
+        .is_some_and(|first| first >> 6 != 2)
+    {
+        let continues = state.sides.iter().any(|side| side.packets > 1);
+        return is_confirmed || packets < probe_packets(continues);
     }
     let side = &mut state.sides[direction];
-    if is_rtcp(segment.payload, segment.payload_length as usize) {
+    if is_rtcp(datagram.payload, datagram.payload_length as usize) {
         side.rtcp = side.rtcp.saturating_add(1);
         return true;
     }
-    let Some(rtp) = Rtp::plausible(segment.payload, segment.payload_length as usize) else {
-        return confirmed;
+    let Some(rtp) = Rtp::plausible(datagram.payload, datagram.payload_length as usize) else {
+        return is_confirmed;
     };
-    if side.run < RUN {
-        let ahead = rtp.sequence.wrapping_sub(side.highest as u16);
+    if side.consecutive < CONSECUTIVE_MIN {
+        let ahead = rtp.sequence.wrapping_sub(side.highest_sequence as u16);
         let is_late = is_late(ahead);
-        // What is lost before a run is complete counts as well.
-        let goes_on = side.run > 0 && side.ssrc == rtp.ssrc && (is_late || ahead <= DROPOUT_MAX);
-        let is_next = goes_on && ahead == 1 && side.payload_type == rtp.payload_type;
-        if side.run > 0 && !is_next && packets >= tries(goes_on) && !confirmed {
+        // Losses before the source is identified count too.
+        let continues =
+            side.consecutive > 0 && side.ssrc == rtp.ssrc && (is_late || ahead <= DROPOUT_MAX);
+        let is_next = continues && ahead == 1 && side.payload_type == rtp.payload_type;
+        if side.consecutive > 0 && !is_next && packets >= probe_packets(continues) && !is_confirmed
+        {
             return false;
         }
-        if !goes_on {
-            begin(side, &rtp, segment.time_ns);
+        if !continues {
+            start(side, &rtp, datagram.time_ns);
             return true;
         }
         if is_next {
-            side.run += 1;
+            side.consecutive += 1;
         } else if !is_late {
-            side.run = 1;
+            side.consecutive = 1;
             if clock_rate(side.payload_type) != clock_rate(rtp.payload_type) {
                 side.jitter_16 = Nanoseconds::default();
-                side.is_timed = false;
+                side.has_timestamp = false;
             }
             side.payload_type = rtp.payload_type;
         }
-        count(side, &rtp, segment.time_ns);
+        count(side, &rtp, datagram.time_ns);
     } else if side.ssrc == rtp.ssrc {
-        count(side, &rtp, segment.time_ns);
+        count(side, &rtp, datagram.time_ns);
     }
     true
 }
 
-/// The records of both directions.
+/// Returns the records of both directions.
 pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
     state.sides.each_ref().map(|side| {
-        (side.run >= RUN).then(|| {
+        (side.consecutive >= CONSECUTIVE_MIN).then(|| {
             let lost = expected(side).saturating_sub(u64::from(side.packets));
             Box::new(RtpRecord {
                 ssrc: side.ssrc,
@@ -88,68 +98,71 @@ pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
     })
 }
 
-/// Datagrams of a flow in which RTP is looked for, by whether a source goes on.
-const fn tries(goes_on: bool) -> u8 {
-    if goes_on {
-        TRIES_WITH_GAPS
+/// Number of datagrams of a flow that are probed, depending on whether a source continues.
+const fn probe_packets(continues: bool) -> u8 {
+    if continues {
+        PROBE_PACKETS_WITH_GAPS
     } else {
-        super::UDP_TRIES
+        super::UDP_PROBE_PACKETS
     }
 }
 
-/// Whether a sequence number so far ahead of the highest is that of a copy or a packet out of order.
+/// Whether a packet is a duplicate or out of order. `ahead` is its sequence number minus the highest
+/// one.
 const fn is_late(ahead: u16) -> bool {
     ahead == 0 || ahead > u16::MAX - DROPOUT_MAX
 }
 
-/// Packets that the sequence numbers say were sent.
+/// Number of packets sent, by the sequence numbers.
 fn expected(side: &RtpSide) -> u64 {
-    u64::from(side.before) + u64::from(side.highest) - u64::from(side.first) + 1
+    u64::from(side.expected_before) + u64::from(side.highest_sequence)
+        - u64::from(side.base_sequence)
+        + 1
 }
 
-/// Begins the count with a packet.
-fn begin(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
+/// Starts counting with a packet.
+fn start(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     *side = RtpSide {
         ssrc: rtp.ssrc,
         packets: 1,
-        highest: u32::from(rtp.sequence),
-        first: rtp.sequence,
+        highest_sequence: u32::from(rtp.sequence),
+        base_sequence: rtp.sequence,
         timestamp: rtp.timestamp,
         arrival: Nanoseconds::new(time_ns),
         payload_type: rtp.payload_type,
-        is_timed: true,
+        has_timestamp: true,
         rtcp: side.rtcp,
-        run: 1,
+        consecutive: 1,
         ..RtpSide::default()
     };
 }
 
 /// Counts a packet of the source (RFC 3550 appendices A.1, A.3 and A.8).
 fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
-    let ahead = rtp.sequence.wrapping_sub(side.highest as u16);
+    let ahead = rtp.sequence.wrapping_sub(side.highest_sequence as u16);
     if (1..=DROPOUT_MAX).contains(&ahead) {
-        side.highest = side.highest.saturating_add(u32::from(ahead));
+        side.highest_sequence = side.highest_sequence.saturating_add(u32::from(ahead));
     } else if is_late(ahead) {
         side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
         let behind = u32::from(ahead.wrapping_neg());
-        if behind > side.highest - u32::from(side.first) {
-            // Overtaken by the first that was seen: none that is expected from there on, in whose place
-            // one could be lost.
-            side.before = side.before.saturating_add(1);
+        if behind > side.highest_sequence - u32::from(side.base_sequence) {
+            // Sent before the first packet seen, which overtook it. Count it as expected, so that it
+            // does not hide a lost packet.
+            side.expected_before = side.expected_before.saturating_add(1);
         }
-    } else if !begins_anew(side, rtp.sequence) {
+    } else if !try_restart(side, rtp.sequence) {
         return;
     }
     side.packets = side.packets.saturating_add(1);
-    // Time stamps of another clock say nothing of this one's.
+    // Timestamps of different clocks cannot be compared.
     let rate = clock_rate(side.payload_type);
     let is_timed = rtp.payload_type == side.payload_type || clock_rate(rtp.payload_type) == rate;
-    let was_timed = std::mem::replace(&mut side.is_timed, is_timed);
+    let was_timed = std::mem::replace(&mut side.has_timestamp, is_timed);
     if let Some(rate) = rate
         && is_timed
         && was_timed
     {
-        // Difference of transit times, in nanoseconds; what the time stamps say is kept in 64 bits.
+        // Difference of transit times, in nanoseconds.
         let arrived = time_ns.saturating_sub(side.arrival.get());
         let ticks = i64::from(rtp.timestamp.wrapping_sub(side.timestamp).cast_signed());
         let sent = ticks.saturating_mul(1_000_000_000) / i64::from(rate);
@@ -163,20 +176,20 @@ fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
     side.arrival = Nanoseconds::new(time_ns);
 }
 
-/// Whether the source counts anew from a number far off: the second of two in a row. What is expected
-/// and was lost up to there stays.
-fn begins_anew(side: &mut RtpSide, sequence: u16) -> bool {
-    if side.awaited != Some(sequence) {
-        side.awaited = Some(sequence.wrapping_add(1));
+/// Restarts the sequence numbers if this packet is the second of two consecutive ones far off the
+/// others. Returns whether it did. Packets expected and lost before the restart still count.
+fn try_restart(side: &mut RtpSide, sequence: u16) -> bool {
+    if side.resync_sequence != Some(sequence) {
+        side.resync_sequence = Some(sequence.wrapping_add(1));
         return false;
     }
-    side.before = u32::try_from(expected(side)).unwrap_or(u32::MAX);
-    side.first = sequence.wrapping_sub(1);
-    side.highest = u32::from(side.first) + 1;
-    // The first of the two.
+    side.expected_before = u32::try_from(expected(side)).unwrap_or(u32::MAX);
+    side.base_sequence = sequence.wrapping_sub(1);
+    side.highest_sequence = u32::from(side.base_sequence) + 1;
+    // Count the first of the two.
     side.packets = side.packets.saturating_add(1);
-    side.awaited = None;
-    side.is_timed = false;
+    side.resync_sequence = None;
+    side.has_timestamp = false;
     true
 }
 
@@ -185,20 +198,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Stands for a request of STUN in a list of packets.
+    /// Stands for a STUN request in a list of packets.
     const STUN: u32 = u32::MAX;
 
-    /// What is told of PCMU, by arrival and number of 20 ms.
-    fn told(packets: &[(i64, u32)]) -> Option<Box<RtpRecord>> {
+    /// The record of a PCMU stream. A packet is its arrival time and its number; packets are 20 ms
+    /// apart.
+    fn record_of(packets: &[(i64, u32)]) -> Option<Box<RtpRecord>> {
         let packets: Vec<_> = packets
             .iter()
             .map(|&(time_ns, number)| (time_ns, number, 0, number.wrapping_mul(160)))
             .collect();
-        told_of(&packets)
+        record_of_any(&packets)
     }
 
-    /// The same by arrival, number, payload type and time stamp.
-    fn told_of(packets: &[(i64, u32, u8, u32)]) -> Option<Box<RtpRecord>> {
+    /// The same for packets of arrival time, number, payload type and timestamp.
+    fn record_of_any(packets: &[(i64, u32, u8, u32)]) -> Option<Box<RtpRecord>> {
         let mut state = RtpState::default();
         for (at, &(time_ns, number, payload_type, timestamp)) in packets.iter().enumerate() {
             let mut payload = if number == STUN {
@@ -209,7 +223,7 @@ mod tests {
             payload.extend((number as u16).to_be_bytes());
             payload.extend(timestamp.to_be_bytes());
             payload.extend([1, 2, 3, 4]);
-            let segment = Segment {
+            let datagram = L4Payload {
                 time_ns,
                 direction: 0,
                 protocol: 17,
@@ -220,7 +234,7 @@ mod tests {
                 payload: &payload,
                 payload_length: 12,
             };
-            if !read(&mut state, (at + 1).min(255) as u8, &segment) {
+            if !read(&mut state, (at + 1).min(255) as u8, &datagram) {
                 return None;
             }
         }
@@ -228,45 +242,45 @@ mod tests {
         side
     }
 
-    /// Its jitter in nanoseconds.
+    /// The jitter of a PCMU stream in nanoseconds.
     fn jitter(packets: &[(i64, u32)]) -> f64 {
-        told(packets).unwrap().jitter_ns.unwrap()
+        record_of(packets).unwrap().jitter_ns.unwrap()
     }
 
-    /// Packets, lost, and out of order of a stream whose first numbers are these, and which then goes
-    /// on for 50.
+    /// Received, lost and out-of-order packets of a stream with these first sequence numbers, followed
+    /// by 50 in order.
     fn counts(first: &[u32]) -> Option<[u32; 3]> {
         let next = first.iter().max().unwrap() + 1;
         let numbers = first.iter().copied().chain(next..next + 50);
         let packets: Vec<_> = numbers.zip(0..).map(|(number, at)| (at, number)).collect();
-        told(&packets).map(|it| [it.packets, it.lost, it.out_of_order])
+        record_of(&packets).map(|it| [it.packets, it.lost, it.out_of_order])
     }
 
     #[test]
-    fn what_is_lost_before_a_source_is_known_counts() {
+    fn counts_losses_before_the_source_is_identified() {
         assert_eq!(counts(&[7]), Some([51, 0, 0]));
         assert_eq!(counts(&[7, 9]), Some([52, 1, 0]));
         assert_eq!(
             counts(&[0xffff, 0x1_0001, 0x1_0002, 0x1_0005]),
             Some([54, 3, 0])
         );
-        // Every third one, for longer than a stranger is looked at.
+        // Every third one is lost, for longer than other flows are probed.
         let two_of_three: Vec<u32> = (0..30).filter(|number| number % 3 != 2).collect();
         assert_eq!(counts(&two_of_three), Some([70, 9, 0]));
         assert_eq!(counts(&[7, 9, 8, 12]), Some([54, 2, 1]));
-        // Each twice: copies hide what is lost (RFC 3550 appendix A.3).
+        // Each twice: duplicates hide losses (RFC 3550 appendix A.3).
         assert_eq!(counts(&[7, 7, 8, 8, 10, 10, 11, 11]), Some([58, 0, 0]));
-        // What the first one overtook stands for none that is lost.
+        // Packets that the first one overtook do not hide losses.
         assert_eq!(counts(&[8, 7, 9, 11]), Some([54, 1, 1]));
         assert_eq!(counts(&[10, 7, 9, 11, 13]), Some([55, 1, 2]));
         assert_eq!(counts(&[0x1_0001, 0xffff, 0x1_0003]), Some([53, 1, 1]));
-        // Another stream goes before.
+        // Another stream comes first.
         assert_eq!(counts(&[20_000, 20_001, 7, 8]), Some([50, 0, 0]));
     }
 
-    /// Of 200 bytes as many as a snap length leaves; an extension of 10 words begins behind 12.
+    /// Datagrams of 200 bytes, truncated by the snaplen. An extension of 10 words starts after byte 12.
     #[test]
-    fn a_header_that_the_snap_length_cut_is_read() {
+    fn reads_header_truncated_by_snaplen() {
         for captured in [12, 13, 16, 18, 56, 200] {
             let mut state = RtpState::default();
             for number in 0..20_u16 {
@@ -275,24 +289,24 @@ mod tests {
                 payload.extend((u32::from(number) * 160).to_be_bytes());
                 payload.extend([1, 2, 3, 4, 0xbe, 0xde, 0, 10]);
                 payload.resize(200, 0);
-                let segment = Segment {
+                let datagram = L4Payload {
                     protocol: 17,
                     time_ns: i64::from(number) * 20_000_000,
                     payload: &payload[..captured],
                     payload_length: 200,
-                    ..super::super::tcp_stream::nothing(0)
+                    ..super::super::tcp_stream::empty_segment(0)
                 };
-                assert!(read(&mut state, 1 + number as u8, &segment), "{captured}");
+                assert!(read(&mut state, 1 + number as u8, &datagram), "{captured}");
             }
             let [side, _] = records(&state);
-            let told = side.map(|it| (it.packets, it.lost));
-            assert_eq!(told, Some((20, 0)), "{captured}");
+            let counts = side.map(|it| (it.packets, it.lost));
+            assert_eq!(counts, Some((20, 0)), "{captured}");
         }
     }
 
-    /// A receiver's report and the source's description, of which as much is there.
+    /// A receiver report and a source description, truncated by the snaplen.
     #[test]
-    fn reports_that_the_snap_length_cut_are_counted() {
+    fn counts_reports_truncated_by_snaplen() {
         let mut report = vec![0x81, 201, 0, 7];
         report.resize(32, 0xee);
         report.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
@@ -305,77 +319,78 @@ mod tests {
                     payload = report[..captured].to_vec();
                     payload_length = length;
                 }
-                let segment = Segment {
+                let datagram = L4Payload {
                     protocol: 17,
                     payload: &payload,
                     payload_length,
-                    ..super::super::tcp_stream::nothing(0)
+                    ..super::super::tcp_stream::empty_segment(0)
                 };
-                assert!(read(&mut state, number + 1, &segment), "{captured}");
+                assert!(read(&mut state, number + 1, &datagram), "{captured}");
             }
             let [side, _] = records(&state);
-            let told = side.map(|it| it.rtcp_packets);
-            assert_eq!(told, Some(expected), "{captured} of {length}");
+            let count = side.map(|it| it.rtcp_packets);
+            assert_eq!(count, Some(expected), "{captured} of {length}");
         }
     }
 
     #[test]
-    fn a_request_between_is_no_reason_to_give_up_what_goes_on_with_gaps() {
+    fn stun_request_does_not_end_probing_of_a_source_with_gaps() {
         let two_of_three = (0..30).filter(|number| number % 3 != 2);
         let mut packets: Vec<_> = two_of_three.chain(30..80).map(|at| (0, at)).collect();
         packets.insert(11, (0, STUN));
-        let told = told(&packets).map(|it| (it.packets, it.lost));
-        assert_eq!(told, Some((70, 10)));
+        let counts = record_of(&packets).map(|it| (it.packets, it.lost));
+        assert_eq!(counts, Some((70, 10)));
     }
 
     #[test]
-    fn a_stranger_is_given_up() {
-        // All alike, or far apart.
+    fn gives_up_other_protocols() {
+        // All sequence numbers equal, or far apart.
         for step in [0, 5000] {
             let packets: Vec<_> = (0..50).map(|at| (0, at * step)).collect();
-            assert_eq!(told(&packets), None, "{step}");
+            assert_eq!(record_of(&packets), None, "{step}");
         }
     }
 
-    /// What is told of a stream of such numbers, each 20 ms later: packets, lost, out of order, jitter.
-    fn restarted(numbers: &[std::ops::Range<u32>]) -> (u32, u32, u32, f64) {
+    /// Received, lost and out-of-order packets and jitter of a stream with these sequence numbers,
+    /// 20 ms apart.
+    fn counts_and_jitter(numbers: &[std::ops::Range<u32>]) -> (u32, u32, u32, f64) {
         let packets: Vec<_> = (0..)
             .step_by(20_000_000)
             .zip(numbers.iter().cloned().flatten())
             .collect();
-        let told = told(&packets).unwrap();
-        let jitter = told.jitter_ns.unwrap();
-        (told.packets, told.lost, told.out_of_order, jitter)
+        let record = record_of(&packets).unwrap();
+        let jitter = record.jitter_ns.unwrap();
+        (record.packets, record.lost, record.out_of_order, jitter)
     }
 
     #[test]
-    fn a_source_that_counts_anew_has_lost_nothing() {
+    fn restart_of_sequence_numbers_is_no_loss() {
         for (one, other) in [
             (1000, 10_000),
             (1000, 40_000),
             (1000, 62_000),
             (30_000, 65_535),
         ] {
-            let told = restarted(&[one..one + 100, other..other + 100]);
-            assert_eq!(told, (200, 0, 0, 0.0), "{one} to {other}");
-            let told = restarted(&[other..other + 100, one..one + 100]);
-            assert_eq!(told, (200, 0, 0, 0.0), "{other} to {one}");
+            let counts = counts_and_jitter(&[one..one + 100, other..other + 100]);
+            assert_eq!(counts, (200, 0, 0, 0.0), "{one} to {other}");
+            let counts = counts_and_jitter(&[other..other + 100, one..one + 100]);
+            assert_eq!(counts, (200, 0, 0, 0.0), "{other} to {one}");
         }
-        // What was lost on either side stays lost.
+        // Losses before and after the restart count.
         let gaps = [1000..1100, 1102..1150, 40_000..40_050, 40_051..40_100];
-        assert_eq!(restarted(&gaps).1, 3);
+        assert_eq!(counts_and_jitter(&gaps).1, 3);
         let thrice = [1000..1100, 1101..1110, 20_000..20_100, 5..10, 12..20];
-        assert_eq!(restarted(&thrice).1, 3);
-        // One of the old numbers comes between.
-        let told = restarted(&[1000..1100, 40_000..40_001, 1100..1101, 40_001..40_100]);
-        assert_eq!((told.0, told.1), (201, 0));
-        // What was overtaken where it begins anew, and one that is lost.
-        let anew = [1000..1100, 40_000..40_010, 39_998..40_000, 40_011..40_020];
-        assert_eq!(restarted(&anew).1, 1);
+        assert_eq!(counts_and_jitter(&thrice).1, 3);
+        // One of the old numbers arrives in between.
+        let counts = counts_and_jitter(&[1000..1100, 40_000..40_001, 1100..1101, 40_001..40_100]);
+        assert_eq!((counts.0, counts.1), (201, 0));
+        // Packets that were overtaken at the restart, and one that is lost.
+        let overtaken = [1000..1100, 40_000..40_010, 39_998..40_000, 40_011..40_020];
+        assert_eq!(counts_and_jitter(&overtaken).1, 1);
     }
 
     #[test]
-    fn a_packet_far_off_is_none_of_the_source() {
+    fn ignores_a_packet_far_off() {
         let stray = [
             1000..1100,
             40_000..40_001,
@@ -383,15 +398,15 @@ mod tests {
             20_000..20_001,
             1200..1210,
         ];
-        let told = restarted(&stray);
-        assert_eq!((told.0, told.1, told.2), (210, 0, 0));
-        // As far as it may be lost.
-        let told = restarted(&[1000..1100, 4099..4110]);
-        assert_eq!((told.0, told.1), (111, 2999));
+        let counts = counts_and_jitter(&stray);
+        assert_eq!((counts.0, counts.1, counts.2), (210, 0, 0));
+        // The largest loss.
+        let counts = counts_and_jitter(&[1000..1100, 4099..4110]);
+        assert_eq!((counts.0, counts.1), (111, 2999));
     }
 
     #[test]
-    fn time_stamps_of_another_clock_are_left_out_of_the_jitter() {
+    fn jitter_ignores_timestamps_of_another_clock() {
         // PCMU, ten of another type with as many ticks each, and PCMU again.
         for (other, ticks) in [(111, 960), (101, 160), (34, 1800), (13, 160)] {
             let mut timestamp = 0;
@@ -403,21 +418,21 @@ mod tests {
                     (i64::from(at) * 20_000_000, at, payload_type, timestamp)
                 })
                 .collect();
-            let told = told_of(&packets).unwrap();
-            assert_eq!((told.packets, told.payload_type), (60, 0));
-            assert_eq!(told.jitter_ns, Some(0.0), "{other}");
+            let record = record_of_any(&packets).unwrap();
+            assert_eq!((record.packets, record.payload_type), (60, 0));
+            assert_eq!(record.jitter_ns, Some(0.0), "{other}");
         }
-        // A type before it is known to be RTP.
+        // Another payload type before the source is identified.
         let packets: Vec<_> = (0..60_u32)
             .map(|at| match at {
                 0..3 => (i64::from(at) * 20_000_000, at, 34, at * 900),
                 _ => (i64::from(at) * 20_000_000, at, 8, at * 160),
             })
             .collect();
-        assert_eq!(told_of(&packets).unwrap().jitter_ns, Some(0.0));
+        assert_eq!(record_of_any(&packets).unwrap().jitter_ns, Some(0.0));
     }
 
-    /// The same by RFC 3550 section 6.4.1, without rounding.
+    /// The jitter by RFC 3550 section 6.4.1, without rounding.
     fn expected(packets: &[(i64, u32)]) -> f64 {
         let transit = |&(time_ns, number): &(i64, u32)| time_ns as f64 - f64::from(number) * 2e7;
         packets.windows(2).fold(0.0, |jitter, pair| {
@@ -438,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_were_held_back_for_long_count_in_full() {
+    fn jitter_counts_long_delays_in_full() {
         for held_back_ns in [100_000_000, 1_000_000_000, 30_000_000_000] {
             let mut packets = on_time(530);
             let released = packets[500].0 + held_back_ns;
@@ -450,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_that_come_late_count_in_full() {
+    fn jitter_counts_late_duplicates_in_full() {
         let mut packets = on_time(203);
         for (at, packet) in packets.iter_mut().enumerate() {
             packet.1 = match at {
@@ -463,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_differences_do_not_overflow() {
+    fn largest_differences_do_not_overflow() {
         let ends = [i64::MIN, i64::MAX].into_iter().cycle();
         let mut packets = on_time(400);
         for (packet, end) in packets[10..].iter_mut().zip(ends) {
@@ -475,7 +490,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn jitter_is_as_rfc_3550_computes_it(
+        fn jitter_matches_rfc_3550(
             delays in prop::collection::vec(0i64..20_000_000_000, 10..300),
         ) {
             let mut packets = on_time(delays.len() as u32);

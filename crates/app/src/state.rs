@@ -1,18 +1,18 @@
-//! What is kept of a flow while it may still tell something.
+//! The state of a flow under inspection.
 
-use super::TCP_TRIES;
-use super::record::Cut;
-use super::text_pool::Text;
+use super::TCP_PROBE_PACKETS;
+use super::record::Incomplete;
+use super::text_pool::TextId;
 use crate::message::http::Method;
-use hw::pool::Linked;
+use hw::pool::FreeListNode;
 use wire::tcp::flag;
 
-/// A time or a span in nanoseconds, anywhere in memory: states are packed close.
+/// A time or a duration in nanoseconds. It has no alignment, so that states need no padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nanoseconds([u8; 8]);
 
 impl Nanoseconds {
-    /// A time that is not known, in nanoseconds: no packet's.
+    /// Stands for an unknown time. No packet has this time.
     pub(super) const UNKNOWN: i64 = i64::MIN;
 
     pub(super) const fn new(nanoseconds: i64) -> Self {
@@ -23,7 +23,8 @@ impl Nanoseconds {
         i64::from_ne_bytes(self.0)
     }
 
-    /// From this time to `later`; nothing where the clock went back, not known where this time is not.
+    /// The duration from this time to `later`: 0 if the clock went back, unknown if this time is
+    /// unknown.
     pub(super) fn until(self, later: i64) -> Self {
         match self.get() {
             Self::UNKNOWN => self,
@@ -31,70 +32,71 @@ impl Nanoseconds {
         }
     }
 
-    /// A span from a time that may not be known.
+    /// The duration, if it is known.
     pub(super) fn known_span(self) -> Option<u64> {
         (self.get() != Self::UNKNOWN).then(|| self.span())
     }
 
-    /// A span, which is never less than nothing.
+    /// The duration, which must be known.
     pub(super) const fn span(self) -> u64 {
         self.get().cast_unsigned()
     }
 }
 
-/// Bits that say yes or no.
+/// Bits of [`handshake_flag`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks(u16);
+pub(super) struct HandshakeFlags(u16);
 
-impl Marks {
+impl HandshakeFlags {
     #[inline]
-    pub(super) const fn has(self, mark: u16) -> bool {
-        self.0 & mark != 0
+    pub(super) const fn has(self, flag: u16) -> bool {
+        self.0 & flag != 0
     }
 
     #[inline]
-    pub(super) const fn set(&mut self, mark: u16) {
-        self.0 |= mark;
+    pub(super) const fn set(&mut self, flag: u16) {
+        self.0 |= flag;
     }
 
     #[inline]
-    pub(super) const fn put(&mut self, mark: u16, yes: bool) {
-        self.0 = self.0 & !mark | if yes { mark } else { 0 };
+    pub(super) const fn put(&mut self, flag: u16, value: bool) {
+        self.0 = self.0 & !flag | if value { flag } else { 0 };
     }
 }
 
-/// A flow: one place for all that names keep of it.
+/// The state of a flow, the same size for all protocols.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Flow {
+pub(super) struct FlowState {
     pub(super) common: Common,
-    pub(super) state: State,
+    pub(super) state: ProtocolState,
 }
 
-impl Linked for Flow {
-    fn link(&mut self) -> &mut u32 {
+impl FreeListNode for FlowState {
+    fn next_free(&mut self) -> &mut u32 {
         &mut self.common.resolved_age_us
     }
 }
 
-/// What any flow has.
+/// The part of the state that all flows have.
 #[derive(Debug, Default)]
 pub(super) struct Common {
-    /// Name that the initiator had resolved, and its age.
-    pub(super) resolved: Text,
+    /// Name that the initiator had resolved.
+    pub(super) resolved: TextId,
+    /// Age of that name, in microseconds.
     pub(super) resolved_age_us: u32,
-    /// Class of application by the first bytes, counted from 1; 0 for none.
+    /// Application class by the first bytes, plus 1; 0 if there is none.
     pub(super) class: u16,
-    /// Packets with payload, up to 255.
+    /// Number of packets with payload, up to 255.
     pub(super) packets: u8,
-    /// What a limit cut.
-    pub(super) cut: Cut,
+    /// Why the results are incomplete.
+    pub(super) incomplete: Incomplete,
 }
 
-/// What a flow has besides, by what it is.
+/// The part of the state that depends on the protocol.
 #[derive(Debug, Default)]
-pub(super) enum State {
-    /// Not known, and no TCP.
+pub(super) enum ProtocolState {
+    /// No known protocol yet, and not TCP.
     #[default]
     Unknown,
     /// TCP.
@@ -103,73 +105,75 @@ pub(super) enum State {
     Dns(DnsState),
     /// QUIC.
     Quic(QuicState),
-    /// RTP, perhaps.
+    /// Possibly RTP.
     Rtp(RtpState),
 }
 
-/// A segment, as far as it must be known to pass it over.
+/// The header fields of a TCP segment that the fast path needs.
 #[derive(Clone, Copy)]
-pub(super) struct Passing {
+pub(super) struct L4Header {
     pub(super) direction: u8,
     pub(super) tcp_flags: u8,
     pub(super) sequence: u32,
     pub(super) payload_length: u32,
 }
 
-impl Flow {
-    /// Whether half of a handshake of TLS or QUIC is in a buffer, or a ClientHello of TLS waits for its
-    /// answer.
-    pub(super) fn is_half_read(&self) -> bool {
+impl FlowState {
+    /// Whether part of a TLS or QUIC handshake is in a buffer, or a TLS ClientHello waits for its
+    /// ServerHello.
+    pub(super) fn has_partial_handshake(&self) -> bool {
         match &self.state {
-            State::Tcp(tcp) => {
-                let is_asked = tcp.protocol == Protocol::Tls
-                    && tcp.tls.marks.has(mark::CLIENT_HELLO)
-                    && !tcp.tls.marks.has(mark::SERVER_HELLO);
-                let is_kept = tcp.sides.iter().any(|side| side.assembly != 0);
-                is_asked || is_kept && matches!(tcp.protocol, Protocol::Unknown | Protocol::Tls)
+            ProtocolState::Tcp(tcp) => {
+                let is_waiting = tcp.protocol == StreamProtocol::Tls
+                    && tcp.tls.flags.has(handshake_flag::CLIENT_HELLO)
+                    && !tcp.tls.flags.has(handshake_flag::SERVER_HELLO);
+                let is_buffered = tcp.sides.iter().any(|side| side.buffer != 0);
+                is_waiting
+                    || is_buffered
+                        && matches!(tcp.protocol, StreamProtocol::Unknown | StreamProtocol::Tls)
             }
-            State::Quic(quic) => quic.assembly != 0,
-            State::Unknown | State::Dns(_) | State::Rtp(_) => false,
+            ProtocolState::Quic(quic) => quic.buffer != 0,
+            ProtocolState::Unknown | ProtocolState::Dns(_) | ProtocolState::Rtp(_) => false,
         }
     }
 
-    /// Counts a segment with payload none of which is to be read; false if some may be. `may_begin`:
-    /// whether a protocol may begin with its payload.
+    /// Counts a segment with payload of which nothing needs to be parsed. Returns false if the
+    /// segment may need parsing. `may_start` returns whether a message may start with its payload.
     #[inline]
-    pub(super) fn pass_over(&mut self, passing: Passing, may_begin: impl FnOnce() -> bool) -> bool {
-        let State::Tcp(tcp) = &mut self.state else {
+    pub(super) fn try_skip(&mut self, header: L4Header, may_start: impl FnOnce() -> bool) -> bool {
+        let ProtocolState::Tcp(tcp) = &mut self.state else {
             return false;
         };
-        if passing.tcp_flags & flag::SYN != 0 {
+        if header.tcp_flags & flag::SYN != 0 {
             return false;
         }
-        let side = &mut tcp.sides[usize::from(passing.direction & 1)];
-        if !side.is(side::CLOSED) {
-            let next =
-                side.is(side::KNOWN) && side.assembly == 0 && side.expected == passing.sequence;
-            if !next {
+        let side = &mut tcp.sides[usize::from(header.direction & 1)];
+        if !side.has(side_flag::DONE) {
+            let is_next =
+                side.has(side_flag::SYNCED) && side.buffer == 0 && side.expected == header.sequence;
+            if !is_next {
                 return false;
             }
-            if tcp.protocol == Protocol::Unknown {
-                let last_try = self.common.packets >= TCP_TRIES - 1;
-                if last_try || !side.is(side::COMPARED) || may_begin() {
+            if tcp.protocol == StreamProtocol::Unknown {
+                let last_try = self.common.packets >= TCP_PROBE_PACKETS - 1;
+                if last_try || !side.has(side_flag::PROBED) || may_start() {
                     return false;
                 }
-            } else if side.skip < passing.payload_length {
+            } else if side.skip < header.payload_length {
                 return false;
             } else {
-                side.skip -= passing.payload_length;
+                side.skip -= header.payload_length;
             }
-            side.expected = side.expected.wrapping_add(passing.payload_length);
+            side.expected = side.expected.wrapping_add(header.payload_length);
         }
         self.common.packets = self.common.packets.saturating_add(1);
         true
     }
 }
 
-/// What a TCP stream is read as.
+/// The protocol of a TCP stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum StreamProtocol {
     /// Not known yet.
     #[default]
     Unknown,
@@ -181,90 +185,93 @@ pub(super) enum Protocol {
     Dns,
 }
 
-/// Bits of a [`Side`].
-pub(super) mod side {
+/// Flags of a [`Side`].
+pub(super) mod side_flag {
     /// `expected` is known.
-    pub(crate) const KNOWN: u8 = 1;
-    /// It is known from a SYN.
+    pub(crate) const SYNCED: u8 = 1;
+    /// `expected` is known from a SYN.
     pub(crate) const FROM_SYN: u8 = 2;
-    /// Nothing more is to be read.
-    pub(crate) const CLOSED: u8 = 4;
-    /// The first bytes have been compared with the table of applications.
-    pub(crate) const COMPARED: u8 = 8;
-    /// It is of another connection than the one before on the same ports, and no TLS was read of it yet.
-    pub(crate) const ANOTHER: u8 = 16;
+    /// No more segments need to be read.
+    pub(crate) const DONE: u8 = 4;
+    /// The first bytes were compared with the table of applications.
+    pub(crate) const PROBED: u8 = 8;
+    /// A new connection has started on the same ports, and no TLS of it was read yet.
+    pub(crate) const NEW_CONNECTION: u8 = 16;
 }
 
 /// One direction of a TCP stream.
 #[derive(Debug, Default)]
 pub(super) struct Side {
-    /// Sequence number of the next byte to read.
+    /// Sequence number of the next byte.
     pub(super) expected: u32,
-    /// Bytes from there on that are of no interest.
+    /// Number of bytes from there on that need no parsing.
     pub(super) skip: u32,
-    /// Stream that is put together, 0 for none.
-    pub(super) assembly: u16,
-    /// Packets for which a gap has been waited out.
-    pub(super) waited: u8,
-    /// Bits of [`side`].
-    marks: u8,
+    /// Handle of the reassembly buffer, 0 if there is none.
+    pub(super) buffer: u16,
+    /// Number of packets since a gap opened.
+    pub(super) gap_packets: u8,
+    /// Flags of [`side_flag`].
+    flags: u8,
 }
 
 impl Side {
     #[inline]
-    pub(super) const fn is(&self, mark: u8) -> bool {
-        self.marks & mark != 0
+    pub(super) const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
     }
 
     #[inline]
-    pub(super) const fn set(&mut self, mark: u8) {
-        self.marks |= mark;
+    pub(super) const fn set(&mut self, flag: u8) {
+        self.flags |= flag;
     }
 
-    /// Forgets the place in the stream, and the buffer: it goes on with whatever comes next.
-    pub(super) const fn forget_place(&mut self) {
-        self.assembly = 0;
+    /// Forgets the position in the stream and the buffer. The stream continues with the next segment
+    /// that arrives.
+    pub(super) const fn reset_position(&mut self) {
+        self.buffer = 0;
         self.skip = 0;
-        self.waited = 0;
-        self.marks &= !(side::KNOWN | side::FROM_SYN);
+        self.gap_packets = 0;
+        self.flags &= !(side_flag::SYNCED | side_flag::FROM_SYN);
     }
 
-    /// It is of another connection from now on.
-    pub(super) const fn leave_connection(&mut self) {
-        self.marks = self.marks & !(side::COMPARED | side::CLOSED) | side::ANOTHER;
+    /// Marks that a new connection starts.
+    pub(super) const fn start_new_connection(&mut self) {
+        self.flags =
+            self.flags & !(side_flag::PROBED | side_flag::DONE) | side_flag::NEW_CONNECTION;
     }
 
-    /// Whether it is of another connection than what was known of its TLS; once.
-    pub(super) const fn take_another(&mut self) -> bool {
-        let is_another = self.is(side::ANOTHER);
-        self.marks &= !side::ANOTHER;
+    /// Returns whether a new connection has started since the last call.
+    pub(super) const fn take_new_connection(&mut self) -> bool {
+        let is_another = self.has(side_flag::NEW_CONNECTION);
+        self.flags &= !side_flag::NEW_CONNECTION;
         is_another
     }
 
-    /// Notes the sequence number behind a SYN.
-    pub(super) const fn begin(&mut self, expected: u32) {
+    /// Sets the sequence number after a SYN.
+    pub(super) const fn start_after_syn(&mut self, expected: u32) {
         self.expected = expected;
-        self.marks |= side::KNOWN | side::FROM_SYN;
+        self.flags |= side_flag::SYNCED | side_flag::FROM_SYN;
     }
 }
 
-/// A TCP flow: its streams, TLS, and the protocol besides (HTTP before TLS, through a proxy).
+/// A TCP flow: its streams, TLS, and the other protocol if it has two (HTTP before TLS, through a
+/// proxy).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct TcpState {
     pub(super) sides: [Side; 2],
-    /// What the next bytes are read as: beside the sides, since every packet asks for both.
-    pub(super) protocol: Protocol,
-    /// A digest of the sequence number behind the SYN of each side.
-    pub(super) starts: [u8; 2],
+    /// Protocol of the next bytes. It is next to `sides` because each packet reads both.
+    pub(super) protocol: StreamProtocol,
+    /// A digest of the sequence number after the SYN of each side.
+    pub(super) start_digests: [u8; 2],
     pub(super) tls: TlsState,
-    pub(super) messages: Messages,
+    pub(super) messages: MessageState,
 }
 
-/// Messages in a TCP stream.
+/// The state of the messages in a TCP stream.
 #[derive(Debug, Default)]
-pub(super) enum Messages {
-    /// None that are read.
+pub(super) enum MessageState {
+    /// No messages of a known protocol.
     #[default]
     None,
     /// HTTP/1.
@@ -273,8 +280,8 @@ pub(super) enum Messages {
     Dns(DnsState),
 }
 
-/// Bits of TLS and QUIC.
-pub(super) mod mark {
+/// Flags of TLS and QUIC.
+pub(super) mod handshake_flag {
     /// The client offers Encrypted Client Hello.
     pub(crate) const ECH_OFFERED: u16 = 1;
     /// The client offers to resume a session.
@@ -285,72 +292,72 @@ pub(super) mod mark {
     pub(crate) const CLIENT_HELLO: u16 = 1 << 3;
     /// A ServerHello was read (TLS).
     pub(crate) const SERVER_HELLO: u16 = 1 << 4;
-    /// The set-up time is known (TLS).
+    /// The setup time is known (TLS).
     pub(crate) const SETUP: u16 = 1 << 5;
-    /// The server took a session up (TLS).
+    /// The server resumed a session (TLS).
     pub(crate) const RESUMED: u16 = 1 << 6;
-    /// An Initial packet of the client was opened (QUIC).
+    /// An Initial packet of the client was decrypted (QUIC).
     pub(crate) const CLIENT: u16 = 1 << 7;
-    /// The client's handshake message was read, whatever it was (QUIC).
+    /// The client's first handshake message was read, whatever its type (QUIC).
     pub(crate) const HELLO: u16 = 1 << 8;
-    /// The handshake's round trip is known (QUIC).
+    /// The RTT of the handshake is known (QUIC).
     pub(crate) const RTT: u16 = 1 << 9;
-    /// 0-RTT packets (QUIC).
+    /// 0-RTT packets were seen (QUIC).
     pub(crate) const ZERO_RTT: u16 = 1 << 10;
-    /// A Retry packet (QUIC).
+    /// A Retry packet was seen (QUIC).
     pub(crate) const RETRY: u16 = 1 << 11;
-    /// Keys are derived from another connection id than the original one (QUIC).
+    /// The keys are derived from a connection ID other than the original one (QUIC).
     pub(crate) const RETRIED: u16 = 1 << 12;
-    /// Version Negotiation (QUIC).
+    /// A Version Negotiation packet was seen (QUIC).
     pub(crate) const NEGOTIATION: u16 = 1 << 13;
     /// An edge of the spin bit was seen (QUIC).
     pub(crate) const SPIN: u16 = 1 << 14;
-    /// The ClientHello that was read lacks its end.
+    /// The end of the ClientHello is missing.
     pub(crate) const HELLO_CUT: u16 = 1 << 15;
 }
 
-impl Marks {
-    /// The direction of the client's packets.
+impl HandshakeFlags {
+    /// Direction of the client's packets.
     #[inline]
     pub(super) fn client(self) -> u8 {
-        u8::from(self.has(mark::CLIENT_IS_1))
+        u8::from(self.has(handshake_flag::CLIENT_IS_1))
     }
 }
 
 /// Texts of a ClientHello.
 #[derive(Debug, Default)]
-pub(super) struct Hello {
-    pub(super) server_name: Text,
-    pub(super) alpn_offered: Text,
-    pub(super) versions_offered: Text,
-    pub(super) ja4: Text,
+pub(super) struct HelloTexts {
+    pub(super) server_name: TextId,
+    pub(super) alpn_offered: TextId,
+    pub(super) versions_offered: TextId,
+    pub(super) ja4: TextId,
 }
 
 /// A TLS handshake.
 #[derive(Debug, Default)]
 pub(super) struct TlsState {
-    pub(super) hello: Hello,
-    pub(super) alpn_chosen: Text,
-    pub(super) subject: Text,
-    pub(super) issuer: Text,
-    /// Digest of the session id in the hello that came first, 0 for none.
-    pub(super) session: u32,
+    pub(super) hello: HelloTexts,
+    pub(super) alpn_chosen: TextId,
+    pub(super) subject: TextId,
+    pub(super) issuer: TextId,
+    /// Digest of the session ID in the first of the two hellos, 0 if it is empty.
+    pub(super) session_digest: u32,
     pub(super) version: u16,
     pub(super) cipher: u16,
-    /// Bits of [`mark`].
-    pub(super) marks: Marks,
-    /// Time of the ClientHello, then, with [`mark::SETUP`], how long the set-up took.
+    /// Flags of [`handshake_flag`].
+    pub(super) flags: HandshakeFlags,
+    /// Time of the ClientHello; with [`handshake_flag::SETUP`], the setup time.
     pub(super) time: Nanoseconds,
 }
 
 impl TlsState {
-    /// Whether there is a hello to be told, of whichever connection of the flow.
+    /// Whether a hello of any connection of the flow was read.
     pub(super) const fn has_hello(&self) -> bool {
-        self.marks.has(mark::CLIENT_HELLO) || self.marks.has(mark::SERVER_HELLO)
+        self.flags.has(handshake_flag::CLIENT_HELLO) || self.flags.has(handshake_flag::SERVER_HELLO)
     }
 
-    pub(super) fn texts(&mut self) -> [&mut Text; 7] {
-        let Hello {
+    pub(super) fn texts(&mut self) -> [&mut TextId; 7] {
+        let HelloTexts {
             server_name,
             alpn_offered,
             versions_offered,
@@ -372,48 +379,48 @@ impl TlsState {
 #[derive(Debug, Default)]
 pub(super) struct HttpState {
     pub(super) method: Option<Method>,
-    pub(super) host: Text,
-    /// With [`Method::OTHER`], the method and a space before it.
-    pub(super) target: Text,
-    pub(super) user_agent: Text,
-    pub(super) content_type: Text,
+    pub(super) host: TextId,
+    /// With [`Method::OTHER`], it starts with the method and a space.
+    pub(super) target: TextId,
+    pub(super) user_agent: TextId,
+    pub(super) content_type: TextId,
     pub(super) requests: u32,
     pub(super) responses: u32,
-    /// Time of the first request, then, with `has_first_byte`, how long the first response took: not
-    /// known where it came before.
+    /// Time of the first request; with `has_first_byte`, the time from there to the first response,
+    /// unknown if the response came first.
     pub(super) time: Nanoseconds,
     pub(super) status: u16,
     pub(super) has_first_byte: bool,
-    /// Whether the last request was HEAD or CONNECT, whose response has no body.
+    /// Whether the last request was HEAD or CONNECT, so that its response has no body.
     pub(super) bodiless: bool,
 }
 
 /// DNS messages.
 #[derive(Debug, Default)]
 pub(super) struct DnsState {
-    pub(super) query: Text,
-    pub(super) addresses: Text,
+    pub(super) query: TextId,
+    pub(super) addresses: TextId,
     pub(super) queries: u32,
     pub(super) responses: u32,
     pub(super) ttl_s: u32,
-    /// Time of the first query, then, with `has_latency`, how long its answer took; before any, of the
-    /// first response.
+    /// Time of the first query, or of the first response if no query was seen. With `has_latency`,
+    /// the time from the query to its response.
     pub(super) time: Nanoseconds,
     pub(super) query_type: u16,
     pub(super) response_code: u16,
     pub(super) answers: u16,
-    /// Of the first query, or of the first response where none was seen before it.
+    /// ID of the first query, or of the first response if no query came before it.
     pub(super) id: u16,
-    /// The direction of that query.
-    pub(super) asked_by: u8,
-    pub(super) has_query: bool,
-    /// Whether the answer to it was seen.
+    /// Direction of that query.
+    pub(super) query_direction: u8,
+    pub(super) has_question: bool,
+    /// Whether the response to it was seen.
     pub(super) is_answered: bool,
     pub(super) has_ttl: bool,
     pub(super) has_latency: bool,
 }
 
-/// A connection id of QUIC.
+/// A QUIC connection ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConnectionId {
     length: u8,
@@ -422,12 +429,12 @@ pub(super) struct ConnectionId {
 
 impl ConnectionId {
     pub(super) fn new(id: &[u8]) -> Self {
-        let mut made = Self::default();
-        if let Some(place) = made.bytes.get_mut(..id.len()) {
-            place.copy_from_slice(id);
-            made.length = id.len() as u8;
+        let mut connection_id = Self::default();
+        if let Some(bytes) = connection_id.bytes.get_mut(..id.len()) {
+            bytes.copy_from_slice(id);
+            connection_id.length = id.len() as u8;
         }
-        made
+        connection_id
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -438,51 +445,51 @@ impl ConnectionId {
 /// A QUIC connection.
 #[derive(Debug, Default)]
 pub(super) struct QuicState {
-    pub(super) hello: Hello,
+    pub(super) hello: HelloTexts,
     pub(super) version: u32,
-    /// CRYPTO frames of the client that are put together, 0 for none.
-    pub(super) assembly: u16,
-    /// Bits of [`mark`].
-    pub(super) marks: Marks,
-    /// Time of the client's last Initial packet, then, with [`mark::RTT`], the handshake's round
-    /// trip.
+    /// Handle of the reassembly buffer for the client's CRYPTO frames, 0 if there is none.
+    pub(super) buffer: u16,
+    /// Flags of [`handshake_flag`].
+    pub(super) flags: HandshakeFlags,
+    /// Time of the client's last Initial packet; with [`handshake_flag::RTT`], the RTT of the
+    /// handshake.
     pub(super) time: Nanoseconds,
     pub(super) spin: Spin,
-    /// Destination connection id of the client's first Initial packet.
-    pub(super) original: ConnectionId,
+    /// Destination connection ID of the client's first Initial packet.
+    pub(super) original_id: ConnectionId,
     pub(super) client_id: ConnectionId,
     pub(super) server_id: ConnectionId,
-    /// The spin bit's last value and, in the bit above it, the direction that is followed, plus
-    /// one; 0 before any.
+    /// 1 plus the last value of the spin bit (bit 0) and the direction that is followed (bit 1); 0
+    /// before the first short header.
     pub(super) spin_bit: u8,
-    /// Packets that could not be opened.
+    /// Number of packets that could not be decrypted.
     pub(super) failures: u8,
-    /// Where its keys are kept.
-    pub(super) keys: u8,
+    /// Slot of its keys in the cache.
+    pub(super) key_slot: u8,
 }
 
 impl QuicState {
-    /// Whether Version Negotiation is all that was seen of it.
-    pub(super) const fn has_but_negotiated(&self) -> bool {
-        self.version == 0 && self.failures == 0 && !self.marks.has(mark::CLIENT)
+    /// Whether nothing but Version Negotiation was seen.
+    pub(super) const fn is_only_negotiation(&self) -> bool {
+        self.version == 0 && self.failures == 0 && !self.flags.has(handshake_flag::CLIENT)
     }
 }
 
-/// Round trips by QUIC's spin bit.
+/// RTT samples from QUIC's spin bit.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     pub(super) min_ns: u32,
     pub(super) count: u32,
     pub(super) sum: Nanoseconds,
     /// Time of the last edge.
-    pub(super) edge: Nanoseconds,
+    pub(super) last_edge: Nanoseconds,
 }
 
 impl Spin {
-    /// Begins to count anew, from the last edge on.
-    pub(super) fn begin_count(&mut self) {
+    /// Resets the samples. The next one starts at the last edge.
+    pub(super) fn reset_counts(&mut self) {
         *self = Self {
-            edge: self.edge,
+            last_edge: self.last_edge,
             ..Self::default()
         };
     }
@@ -493,26 +500,27 @@ impl Spin {
 pub(super) struct RtpSide {
     pub(super) ssrc: u32,
     pub(super) packets: u32,
-    /// Highest sequence number, with the number of times that it wrapped in the upper half.
-    pub(super) highest: u32,
+    /// Highest sequence number. The upper 16 bits count the wraparounds.
+    pub(super) highest_sequence: u32,
     pub(super) timestamp: u32,
-    /// Jitter, times 16.
+    /// Interarrival jitter in nanoseconds, times 16.
     pub(super) jitter_16: Nanoseconds,
     pub(super) arrival: Nanoseconds,
-    /// Packets that were expected before the source counted anew, and such as came behind the first
-    /// although they were sent before it.
-    pub(super) before: u32,
-    /// Behind a number far off, the next one, with which it would count anew from there.
-    pub(super) awaited: Option<u16>,
-    /// The first sequence number since then.
-    pub(super) first: u16,
+    /// Number of packets that were expected before the source restarted its sequence numbers, plus
+    /// the packets that arrived after the first one although they were sent before it.
+    pub(super) expected_before: u32,
+    /// The sequence number after one that was far off. If it arrives next, the source has restarted
+    /// (RFC 3550 appendix A.1).
+    pub(super) resync_sequence: Option<u16>,
+    /// First sequence number since the last restart.
+    pub(super) base_sequence: u16,
     pub(super) out_of_order: u16,
     pub(super) rtcp: u16,
     pub(super) payload_type: u8,
-    /// Consecutive packets so far, up to the number that makes it RTP.
-    pub(super) run: u8,
-    /// Whether the packet before has a time stamp to compare the next one's with.
-    pub(super) is_timed: bool,
+    /// Number of consecutive packets so far, up to the number that identifies RTP.
+    pub(super) consecutive: u8,
+    /// Whether the next timestamp can be compared with that of the previous packet.
+    pub(super) has_timestamp: bool,
 }
 
 /// RTP in both directions.
@@ -521,5 +529,5 @@ pub(super) struct RtpState {
     pub(super) sides: [RtpSide; 2],
 }
 
-/// The most texts that one flow holds: the name resolved, and those of HTTP and TLS behind it.
+/// The most texts that one flow holds: the resolved name, and those of HTTP and of TLS after it.
 pub(super) const TEXTS_MAX: usize = 1 + 4 + 3 + 4;

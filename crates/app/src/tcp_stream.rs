@@ -1,58 +1,60 @@
-//! TCP segments in the order of their sequence numbers, up to where names are known.
+//! TCP streams: puts segments in order, as long as their flow needs inspection.
 //!
-//! A segment that comes in order and holds all of a message is read where it lies. Others are put
-//! together in a buffer out of a bounded pool, which is given back as soon as it has been read.
+//! A segment in order that has a complete message is parsed in place. Others go to a reassembly
+//! buffer, which is released as soon as its bytes are parsed.
 
-use super::Segment;
-use super::assembly::TCP_PIECES_MAX;
-use super::reader::Reader;
-use super::record::Cut;
-use super::state::{Common, DnsState, HttpState, Messages, Nanoseconds, Protocol, TcpState, side};
+use super::L4Payload;
+use super::parsers::Parsers;
+use super::reassembly::TCP_RANGES_MAX;
+use super::record::Incomplete;
+use super::state::{
+    Common, DnsState, HttpState, MessageState, Nanoseconds, StreamProtocol, TcpState, side_flag,
+};
 use crate::message::{http, tls};
 use std::ops::ControlFlow;
 use wire::ip_protocol;
 
-/// Packets for which a gap is waited out before it is given up.
-const WAIT_PACKETS: u8 = 24;
+/// Number of packets after which a gap is given up.
+const GAP_PACKETS_MAX: u8 = 24;
 
-/// The furthest that a gap is jumped without resynchronising, in bytes.
-const GAP_MAX: u32 = 1 << 20;
+/// The longest gap for which later segments are buffered, in bytes.
+const GAP_BYTES_MAX: u32 = 1 << 20;
 
-/// The furthest that a segment can be behind another of its connection (RFC 7323 section 2.3): one
-/// further behind is of another connection of the same ports.
+/// How far, in bytes, a segment can be behind another one of its connection (RFC 7323 section 2.3).
+/// If it is further behind, it belongs to another connection on the same ports.
 const BEHIND_MAX: u32 = 1 << 30;
 
-/// What a reader says of the bytes that it was shown.
+/// What a parser did with the bytes it received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It wants them again with what follows.
-    More,
-    /// It has done with as many as this, which may be more than there are.
-    Used(usize),
-    /// It has done with all of this direction.
-    Close,
+    /// It needs the same bytes again, followed by more.
+    NeedMore,
+    /// It consumed this number of bytes, which may include bytes that are yet to come.
+    Consumed(usize),
+    /// It needs nothing more of this direction.
+    Done,
 }
 
-impl Reader {
-    /// Takes in a segment with payload.
+impl Parsers {
+    /// Reads a segment with payload. `sequence` is the sequence number of its first payload byte.
     pub(super) fn read_segment(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         sequence: u32,
     ) {
         let direction = usize::from(segment.direction & 1);
         let side = &mut tcp.sides[direction];
-        if side.is(side::CLOSED) {
+        if side.has(side_flag::DONE) {
             return;
         }
-        if !side.is(side::KNOWN) {
-            side.set(side::KNOWN);
+        if !side.has(side_flag::SYNCED) {
+            side.set(side_flag::SYNCED);
             side.expected = sequence;
         }
-        if side.assembly != 0 {
-            self.join_segment(common, tcp, segment, sequence);
+        if side.buffer != 0 {
+            self.buffer_segment(common, tcp, segment, sequence);
             return;
         }
         let length = segment.payload_length;
@@ -60,10 +62,10 @@ impl Reader {
         if ahead.cast_signed() < 0 {
             let behind = ahead.wrapping_neg();
             if behind >= length {
-                // Without a SYN the first packet seen need not be the stream's first.
-                let is_earlier = !side.is(side::FROM_SYN)
-                    && tcp.protocol == Protocol::Unknown
-                    && begins_something(segment.payload);
+                // If no SYN was seen, the first captured packet may not be the first of the stream.
+                let is_earlier = !side.has(side_flag::FROM_SYN)
+                    && tcp.protocol == StreamProtocol::Unknown
+                    && starts_handshake_or_request(segment.payload);
                 if is_earlier || behind > BEHIND_MAX {
                     side.expected = sequence;
                     side.skip = 0;
@@ -79,45 +81,45 @@ impl Reader {
             side.skip -= ahead;
             side.expected = sequence;
             self.read_in_order(common, tcp, segment, segment.payload, length);
-        } else if ahead > GAP_MAX
+        } else if ahead > GAP_BYTES_MAX
             || segment.payload.len() < length as usize
-            || (tcp.protocol == Protocol::Http && begins_message(segment.payload))
+            || (tcp.protocol == StreamProtocol::Http && starts_http_message(segment.payload))
         {
-            // Between messages of HTTP nothing is wanted but where the next begins.
+            // With HTTP, the start of a message is a safe point to continue from.
             self.resynchronise(common, tcp, segment, sequence);
         } else {
-            // What is between is wanted: what follows it waits.
+            // The missing bytes are needed, so this segment waits for them.
             let skip = std::mem::take(&mut side.skip);
-            side.assembly = self.assemblies.take(
+            side.buffer = self.buffers.allocate(
                 direction as u8,
                 side.expected.wrapping_add(skip),
-                TCP_PIECES_MAX,
+                TCP_RANGES_MAX,
             );
-            if side.assembly == 0 {
-                common.cut.add(Cut::ASSEMBLY);
+            if side.buffer == 0 {
+                common.incomplete.add(Incomplete::REASSEMBLY);
                 self.resynchronise(common, tcp, segment, sequence);
             } else {
-                self.join_segment(common, tcp, segment, sequence);
+                self.buffer_segment(common, tcp, segment, sequence);
             }
         }
     }
 
-    /// Gives up what is missing before this segment, and goes on with it.
+    /// Gives up the missing bytes before this segment and continues with it.
     fn resynchronise(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         sequence: u32,
     ) {
         let direction = usize::from(segment.direction & 1);
-        self.drop_assembly(common, tcp, direction);
+        self.flush_buffer(common, tcp, direction);
         let side = &mut tcp.sides[direction];
-        if side.is(side::CLOSED) {
+        if side.has(side_flag::DONE) {
             return;
         }
-        if tcp.protocol != Protocol::Unknown {
-            common.cut.add(Cut::GAP);
+        if tcp.protocol != StreamProtocol::Unknown {
+            common.incomplete.add(Incomplete::GAP);
         }
         side.expected = sequence;
         side.skip = 0;
@@ -130,12 +132,13 @@ impl Reader {
         );
     }
 
-    /// Reads bytes that are next in the stream; `length` of them were on the wire.
+    /// Reads the next bytes of the stream. `length` is their number on the wire; fewer may be
+    /// captured.
     fn read_in_order(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         bytes: &[u8],
         length: u32,
     ) {
@@ -145,136 +148,135 @@ impl Reader {
         side.expected = start.wrapping_add(length);
         let skipped = side.skip.min(length);
         side.skip -= skipped;
-        let mut at = skipped as usize;
-        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            match self.read(common, tcp, segment, rest) {
-                Verdict::Used(used) => {
+        let mut offset = skipped as usize;
+        while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            match self.parse(common, tcp, segment, rest) {
+                Verdict::Consumed(used) => {
                     let used = used.max(1);
                     if used > rest.len() {
-                        // What was not captured of this segment is skipped already.
-                        let beyond = (at + used).saturating_sub(length as usize);
+                        // The part of the segment that was not captured is skipped already.
+                        let beyond = (offset + used).saturating_sub(length as usize);
                         tcp.sides[direction].skip = u32::try_from(beyond).unwrap_or(u32::MAX);
                     }
-                    at += used;
+                    offset += used;
                 }
-                Verdict::Close => {
-                    tcp.sides[direction].set(side::CLOSED);
+                Verdict::Done => {
+                    tcp.sides[direction].set(side_flag::DONE);
                     return;
                 }
-                Verdict::More if bytes.len() < length as usize => {
-                    // The capture has not the rest of this segment: nothing can be appended.
-                    common.cut.add(Cut::SNAP_LENGTH);
-                    self.read_what_there_is(common, tcp, segment, rest);
+                Verdict::NeedMore if bytes.len() < length as usize => {
+                    // The rest of the segment was not captured, so nothing can be appended.
+                    common.incomplete.add(Incomplete::SNAPLEN);
+                    self.read_truncated(common, tcp, segment, rest);
                     return;
                 }
-                Verdict::More => {
-                    let base = start.wrapping_add(at as u32);
-                    let assembly = self.assemblies.take(direction as u8, base, TCP_PIECES_MAX);
-                    let kept = self.assemblies.insert(assembly, direction as u8, 0, rest);
-                    if kept.is_ok() {
-                        tcp.sides[direction].assembly = assembly;
-                        tcp.sides[direction].waited = 0;
+                Verdict::NeedMore => {
+                    let base = start.wrapping_add(offset as u32);
+                    let buffer = self.buffers.allocate(direction as u8, base, TCP_RANGES_MAX);
+                    let inserted = self.buffers.insert(buffer, direction as u8, 0, rest);
+                    if inserted.is_ok() {
+                        tcp.sides[direction].buffer = buffer;
+                        tcp.sides[direction].gap_packets = 0;
                     } else {
-                        let mut assembly = assembly;
-                        self.assemblies.release(&mut assembly, direction as u8);
-                        common.cut.add(Cut::ASSEMBLY);
-                        self.read_what_there_is(common, tcp, segment, rest);
+                        let mut buffer = buffer;
+                        self.buffers.release(&mut buffer, direction as u8);
+                        common.incomplete.add(Incomplete::REASSEMBLY);
+                        self.read_truncated(common, tcp, segment, rest);
                     }
                     return;
                 }
             }
         }
-        if bytes.len() < length as usize && tcp.protocol == Protocol::Unknown && at == 0 {
-            common.cut.add(Cut::SNAP_LENGTH);
+        if bytes.len() < length as usize && tcp.protocol == StreamProtocol::Unknown && offset == 0 {
+            common.incomplete.add(Incomplete::SNAPLEN);
         }
     }
 
-    /// Adds a segment to the stream that is put together, and reads what is whole by that.
-    fn join_segment(
+    /// Adds a segment to the reassembly buffer and parses the messages that it completes.
+    fn buffer_segment(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         sequence: u32,
     ) {
         let direction = usize::from(segment.direction & 1);
-        let handle = tcp.sides[direction].assembly;
-        let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
+        let handle = tcp.sides[direction].buffer;
+        let Some(stream) = self.buffers.get_mut(handle, direction as u8) else {
             return;
         };
         let before = stream.contiguous().len();
         let offset = sequence.wrapping_sub(stream.base);
-        let whole = segment.payload.len() == segment.payload_length as usize;
+        let is_complete = segment.payload.len() == segment.payload_length as usize;
         let (offset, bytes) = if offset.cast_signed() < 0 {
             let behind = offset.wrapping_neg() as usize;
             (0, segment.payload.get(behind..).unwrap_or_default())
         } else {
             (offset, segment.payload)
         };
-        let inserted = self
-            .assemblies
-            .insert(handle, direction as u8, offset, bytes);
-        let stream = self.assemblies.get_mut(handle, direction as u8);
-        let grew = stream.is_some_and(|stream| stream.contiguous().len() > before);
-        if grew {
-            tcp.sides[direction].waited = 0;
-            if self.read_joined(common, tcp, segment).is_break() {
+        let inserted = self.buffers.insert(handle, direction as u8, offset, bytes);
+        let stream = self.buffers.get_mut(handle, direction as u8);
+        let has_grown = stream.is_some_and(|stream| stream.contiguous().len() > before);
+        if has_grown {
+            tcp.sides[direction].gap_packets = 0;
+            if self.read_buffered(common, tcp, segment).is_break() {
                 return;
             }
         }
         let side = &mut tcp.sides[direction];
-        side.waited = side.waited.saturating_add(1);
+        side.gap_packets = side.gap_packets.saturating_add(1);
         if inserted.is_err() {
-            common.cut.add(Cut::ASSEMBLY);
+            common.incomplete.add(Incomplete::REASSEMBLY);
             self.resynchronise(common, tcp, segment, sequence);
-        } else if !whole || side.waited > WAIT_PACKETS {
-            common.cut.add(match whole {
-                true => Cut::GAP,
-                false => Cut::SNAP_LENGTH,
+        } else if !is_complete || side.gap_packets > GAP_PACKETS_MAX {
+            common.incomplete.add(match is_complete {
+                true => Incomplete::GAP,
+                false => Incomplete::SNAPLEN,
             });
-            self.drop_assembly(common, tcp, direction);
+            self.flush_buffer(common, tcp, direction);
             tcp.sides[direction].expected = sequence.wrapping_add(segment.payload_length);
         }
     }
 
-    /// Reads what is contiguous; breaks when the stream needs no assembly any more.
-    fn read_joined(
+    /// Parses the buffered bytes before the first gap. Returns `Break` if the stream does not need
+    /// the buffer any more.
+    fn read_buffered(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
     ) -> ControlFlow<()> {
         let direction = usize::from(segment.direction & 1);
-        let handle = tcp.sides[direction].assembly;
+        let handle = tcp.sides[direction].buffer;
         loop {
-            let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
+            let Some(stream) = self.buffers.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
             };
-            let there = stream.contiguous().len();
-            if there == 0 {
+            let length = stream.contiguous().len();
+            if length == 0 {
                 return ControlFlow::Continue(());
             }
-            let bytes = stream.lend();
-            let verdict = self.read(common, tcp, segment, &bytes[..there]);
-            let Some(stream) = self.assemblies.get_mut(handle, direction as u8) else {
+            let bytes = stream.take_bytes();
+            let verdict = self.parse(common, tcp, segment, &bytes[..length]);
+            let Some(stream) = self.buffers.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
             };
-            stream.take_back(bytes);
+            stream.put_bytes(bytes);
             let side = &mut tcp.sides[direction];
             match verdict {
-                Verdict::More => return ControlFlow::Continue(()),
-                Verdict::Close => {
-                    side.set(side::CLOSED);
-                    self.assemblies.release(&mut side.assembly, direction as u8);
+                Verdict::NeedMore => return ControlFlow::Continue(()),
+                Verdict::Done => {
+                    side.set(side_flag::DONE);
+                    self.buffers.release(&mut side.buffer, direction as u8);
                     return ControlFlow::Break(());
                 }
-                Verdict::Used(used) => {
+                Verdict::Consumed(used) => {
                     let used = u32::try_from(used.max(1)).unwrap_or(u32::MAX);
-                    let there = there as u32;
-                    if used >= there && stream.is_only(there) {
-                        side.expected = stream.base.wrapping_add(there);
-                        side.skip = used - there;
-                        self.assemblies.release(&mut side.assembly, direction as u8);
+                    let length = length as u32;
+                    if used >= length && stream.has_only(length) {
+                        side.expected = stream.base.wrapping_add(length);
+                        side.skip = used - length;
+                        self.buffers.release(&mut side.buffer, direction as u8);
                         return ControlFlow::Break(());
                     }
                     stream.advance(used);
@@ -283,149 +285,155 @@ impl Reader {
         }
     }
 
-    /// Reads what there is of a stream that will not become whole, and lets its buffer go. The packet
-    /// at hand says nothing of when it came.
-    pub(super) fn drop_assembly(
+    /// Parses the incomplete message in a buffer and releases the buffer. The time of the message
+    /// counts as unknown, because it did not arrive with the current packet.
+    pub(super) fn flush_buffer(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
         direction: usize,
     ) {
-        let handle = tcp.sides[direction].assembly;
-        if let Some(stream) = self.assemblies.get_mut(handle, direction as u8) {
-            let there = stream.contiguous().len();
-            let bytes = stream.lend();
-            if there > 0 {
-                let segment = nothing(direction as u8);
-                self.read_what_there_is(common, tcp, &segment, &bytes[..there]);
+        let handle = tcp.sides[direction].buffer;
+        if let Some(stream) = self.buffers.get_mut(handle, direction as u8) {
+            let length = stream.contiguous().len();
+            let bytes = stream.take_bytes();
+            if length > 0 {
+                let segment = empty_segment(direction as u8);
+                self.read_truncated(common, tcp, &segment, &bytes[..length]);
             }
         }
-        self.assemblies
-            .release(&mut tcp.sides[direction].assembly, direction as u8);
+        self.buffers
+            .release(&mut tcp.sides[direction].buffer, direction as u8);
     }
 
-    /// Whether bytes are missing before some that wait in a direction.
+    /// Whether the buffer of a direction has a gap.
     pub(super) fn has_gap(&mut self, tcp: &TcpState, direction: usize) -> bool {
-        let handle = tcp.sides[direction].assembly;
-        let stream = self.assemblies.get_mut(handle, direction as u8);
-        stream.is_some_and(|stream| !stream.is_only(stream.contiguous().len() as u32))
+        let handle = tcp.sides[direction].buffer;
+        let stream = self.buffers.get_mut(handle, direction as u8);
+        stream.is_some_and(|stream| !stream.has_only(stream.contiguous().len() as u32))
     }
 
-    /// Shows the next bytes of a stream to whoever reads it.
-    fn read(
+    /// Passes the next bytes of a stream to the parser of its protocol.
+    fn parse(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         bytes: &[u8],
     ) -> Verdict {
         match tcp.protocol {
-            Protocol::Unknown => self.identify(common, tcp, segment, bytes),
-            Protocol::Tls => self.read_tls(common, tcp, segment, bytes),
-            Protocol::Http => self.read_http(common, tcp, segment, bytes),
-            Protocol::Dns => match &mut tcp.messages {
-                Messages::Dns(dns) => self.read_dns_stream(&mut common.cut, dns, segment, bytes),
-                _ => Verdict::Close,
+            StreamProtocol::Unknown => self.detect_protocol(common, tcp, segment, bytes),
+            StreamProtocol::Tls => self.read_tls(common, tcp, segment, bytes),
+            StreamProtocol::Http => self.read_http(common, tcp, segment, bytes),
+            StreamProtocol::Dns => match &mut tcp.messages {
+                MessageState::Dns(dns) => {
+                    self.read_dns_stream(&mut common.incomplete, dns, segment, bytes)
+                }
+                _ => Verdict::Done,
             },
         }
     }
 
-    /// Finds out what a stream is by its first bytes, or by those after another protocol's
+    /// Detects the protocol of a stream by its first bytes, or by those after another protocol
     /// (STARTTLS).
-    fn identify(
+    fn detect_protocol(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         bytes: &[u8],
     ) -> Verdict {
         let direction = usize::from(segment.direction & 1);
-        match tls::begins(bytes) {
-            tls::Begins::Hello(_) => {
-                tcp.protocol = Protocol::Tls;
-                self.pass_over_text(tcp, 1 - direction);
+        match tls::detect(bytes) {
+            tls::Detected::Hello(_) => {
+                tcp.protocol = StreamProtocol::Tls;
+                self.skip_earlier_protocol(tcp, 1 - direction);
                 return self.read_tls(common, tcp, segment, bytes);
             }
-            tls::Begins::Perhaps => return Verdict::More,
-            tls::Begins::No => {}
+            tls::Detected::NeedMore => return Verdict::NeedMore,
+            tls::Detected::No => {}
         }
-        // Text is looked at line by line only where a stream begins.
-        let is_beginning = !tcp.sides[direction].is(side::COMPARED);
-        let begins = match is_beginning {
-            true => http::begins_by_line(bytes),
-            false => http::begins(bytes),
+        // A request with an unknown method is detected by its first line, but only at the start of a
+        // stream.
+        let is_start = !tcp.sides[direction].has(side_flag::PROBED);
+        let detected = match is_start {
+            true => http::detect_by_line(bytes),
+            false => http::detect(bytes),
         };
-        match begins {
-            http::Begins::Request | http::Begins::Response => {
-                tcp.messages = Messages::Http(HttpState::default());
-                tcp.protocol = Protocol::Http;
+        match detected {
+            http::Detected::Request | http::Detected::Response => {
+                tcp.messages = MessageState::Http(HttpState::default());
+                tcp.protocol = StreamProtocol::Http;
                 return self.read_http(common, tcp, segment, bytes);
             }
-            http::Begins::Perhaps if is_beginning => return Verdict::More,
-            http::Begins::Perhaps | http::Begins::No => {}
+            http::Detected::NeedMore if is_start => return Verdict::NeedMore,
+            http::Detected::NeedMore | http::Detected::No => {}
         }
-        if is_dns([segment.source_port, segment.destination_port]) {
-            match super::dns::begins_stream(bytes) {
+        if has_dns_port([segment.source_port, segment.destination_port]) {
+            match super::dns::detect_stream(bytes) {
                 Some(true) => {
-                    tcp.messages = Messages::Dns(DnsState::default());
-                    tcp.protocol = Protocol::Dns;
-                    return self.read(common, tcp, segment, bytes);
+                    tcp.messages = MessageState::Dns(DnsState::default());
+                    tcp.protocol = StreamProtocol::Dns;
+                    return self.parse(common, tcp, segment, bytes);
                 }
-                None => return Verdict::More,
+                None => return Verdict::NeedMore,
                 Some(false) => {}
             }
         }
-        if is_beginning {
-            tcp.sides[direction].set(side::COMPARED);
+        if is_start {
+            tcp.sides[direction].set(side_flag::PROBED);
             if common.class == 0
                 && let Some(class) = self.applications.by_bytes(bytes)
             {
                 common.class = class + 1;
             }
         }
-        Verdict::Used(bytes.len())
+        Verdict::Consumed(bytes.len())
     }
 
-    /// Passes over what waits in the other direction when TLS begins, if it is of the protocol before.
-    fn pass_over_text(&mut self, tcp: &mut TcpState, direction: usize) {
+    /// Skips the bytes in the buffer of the other direction when TLS starts, if they belong to the
+    /// protocol before TLS.
+    fn skip_earlier_protocol(&mut self, tcp: &mut TcpState, direction: usize) {
         let side = &mut tcp.sides[direction];
-        let Some(stream) = self.assemblies.get_mut(side.assembly, direction as u8) else {
+        let Some(stream) = self.buffers.get_mut(side.buffer, direction as u8) else {
             return;
         };
-        if tls::begins(stream.contiguous()) != tls::Begins::No {
+        if tls::detect(stream.contiguous()) != tls::Detected::No {
             return;
         }
-        let there = stream.contiguous().len() as u32;
-        if stream.is_only(there) {
-            side.expected = stream.base.wrapping_add(there);
-            self.assemblies.release(&mut side.assembly, direction as u8);
+        let length = stream.contiguous().len() as u32;
+        if stream.has_only(length) {
+            side.expected = stream.base.wrapping_add(length);
+            self.buffers.release(&mut side.buffer, direction as u8);
         } else {
-            stream.advance(there);
+            stream.advance(length);
         }
     }
 
-    /// Reads of bytes that will not become a whole message what can be read.
-    pub(super) fn read_what_there_is(
+    /// Parses as much as possible of a message that remains incomplete.
+    pub(super) fn read_truncated(
         &mut self,
         common: &mut Common,
         tcp: &mut TcpState,
-        segment: &Segment<'_>,
+        segment: &L4Payload<'_>,
         bytes: &[u8],
     ) {
-        let cut = &mut common.cut;
+        let incomplete = &mut common.incomplete;
         match (tcp.protocol, &mut tcp.messages) {
-            (Protocol::Tls, _) => self.read_cut_hello(cut, &mut tcp.tls, segment, bytes),
-            (Protocol::Http, Messages::Http(http)) => {
-                self.read_cut_head(cut, http, segment, bytes);
+            (StreamProtocol::Tls, _) => {
+                self.read_truncated_hello(incomplete, &mut tcp.tls, segment, bytes)
+            }
+            (StreamProtocol::Http, MessageState::Http(http)) => {
+                self.read_truncated_head(incomplete, http, segment, bytes);
             }
             _ => {}
         }
     }
 }
 
-/// A segment that brings nothing, at no time that is known.
-pub(super) fn nothing(direction: u8) -> Segment<'static> {
-    Segment {
+/// A segment without payload at an unknown time.
+pub(super) fn empty_segment(direction: u8) -> L4Payload<'static> {
+    L4Payload {
         time_ns: Nanoseconds::UNKNOWN,
         direction,
         protocol: ip_protocol::TCP,
@@ -438,32 +446,32 @@ pub(super) fn nothing(direction: u8) -> Segment<'static> {
     }
 }
 
-/// Whether the payload of a stream that nothing is known of, between such ports, may begin something,
-/// by a look at as little as may be. (Of the whole segment, every packet would have to put it into
-/// memory.)
+/// Whether a message of a known protocol may start with this payload, which belongs to a stream of no
+/// known protocol. It looks at as few bytes as possible, because reading the payload of each packet
+/// would load its cache lines.
 #[inline]
-pub(super) fn may_begin(payload: &[u8], ports: [u16; 2]) -> bool {
+pub(super) fn may_start_message(payload: &[u8], ports: [u16; 2]) -> bool {
     let Some(&first) = payload.first() else {
         return true;
     };
-    tls::may_begin(first) || http::may_begin_known(payload) || is_dns(ports)
+    tls::may_start(first) || http::may_start_known(payload) || has_dns_port(ports)
 }
 
-/// Whether one of two ports is that of DNS.
-const fn is_dns([source, destination]: [u16; 2]) -> bool {
+/// Whether one of two ports is the DNS port.
+const fn has_dns_port([source, destination]: [u16; 2]) -> bool {
     source == super::dns::PORT || destination == super::dns::PORT
 }
 
-/// Whether bytes begin a message of HTTP.
-fn begins_message(bytes: &[u8]) -> bool {
+/// Whether bytes start an HTTP message.
+fn starts_http_message(bytes: &[u8]) -> bool {
     matches!(
-        http::begins_by_line(bytes),
-        http::Begins::Request | http::Begins::Response
+        http::detect_by_line(bytes),
+        http::Detected::Request | http::Detected::Response
     )
 }
 
-/// Whether bytes begin a message of a protocol that is read from its beginning.
-fn begins_something(bytes: &[u8]) -> bool {
-    matches!(tls::begins(bytes), tls::Begins::Hello(_))
-        || matches!(http::begins_by_line(bytes), http::Begins::Request)
+/// Whether bytes start a TLS handshake or an HTTP request.
+fn starts_handshake_or_request(bytes: &[u8]) -> bool {
+    matches!(tls::detect(bytes), tls::Detected::Hello(_))
+        || matches!(http::detect_by_line(bytes), http::Detected::Request)
 }

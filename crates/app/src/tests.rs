@@ -1,4 +1,4 @@
-//! Streams and datagrams made by hand: what comes out of them, in any order and under any limit.
+//! Inspection of hand-made streams and datagrams, in any order and with any limits.
 
 mod connections;
 mod handshakes;
@@ -13,8 +13,8 @@ mod messages;
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-fn names() -> Names {
-    Names::new(16, &NamesLimits::default(), Arc::default(), 1).unwrap()
+fn inspector() -> Inspector {
+    Inspector::new(16, &InspectorLimits::default(), Arc::default(), 1).unwrap()
 }
 
 fn key(protocol: u8, destination_port: u16) -> FlowKey {
@@ -30,20 +30,20 @@ fn key(protocol: u8, destination_port: u16) -> FlowKey {
     key
 }
 
-/// A packet of the flow with `key`; the payload is all captured.
+/// A packet of the flow with `key`, captured completely.
 fn segment<'a>(
     key: &FlowKey,
     time_ns: i64,
     direction: u8,
     sequence: u32,
     payload: &'a [u8],
-) -> Segment<'a> {
+) -> L4Payload<'a> {
     let (source_port, destination_port) = if direction == 0 {
         (key.source_port, key.destination_port)
     } else {
         (key.destination_port, key.source_port)
     };
-    Segment {
+    L4Payload {
         time_ns,
         direction,
         protocol: key.protocol,
@@ -56,78 +56,87 @@ fn segment<'a>(
     }
 }
 
-/// What is told of a flow that its active time-out cuts.
-fn so_far(names: &mut Names, progress: &mut Progress, key: &FlowKey) -> NamesRecord {
-    let mut record = NamesRecord::default();
-    names.take_so_far(&mut record, progress, key);
+/// The record of a flow that the active timeout splits.
+fn snapshot(inspector: &mut Inspector, state: &mut InspectState, key: &FlowKey) -> AppRecord {
+    let mut record = AppRecord::default();
+    inspector.snapshot(&mut record, state, key);
     record
 }
 
 #[test]
-fn a_record_says_that_names_of_the_one_before_found_no_room() {
-    let mut names = names();
+fn record_is_incomplete_after_loss_of_earlier_data() {
+    let mut inspector = inspector();
     for (protocol, payload) in [(17, &b"nothing known"[..]), (6, b""), (132, b"")] {
         let key = key(protocol, 9);
-        let mut progress = Progress::FORGOTTEN;
+        let mut state = InspectState::RESUMED_WITH_LOSS;
         let mut packet = segment(&key, 0, 0, 1, payload);
         packet.tcp_flags = flag::SYN;
-        names.observe(&mut progress, &packet, || key);
-        assert_eq!(names.take(&mut progress, &key).cut, Cut::TEXT);
-        check_nothing_is_held(&names);
+        inspector.observe(&mut state, &packet, || key);
+        assert_eq!(
+            inspector.finish(&mut state, &key).incomplete,
+            Incomplete::TEXT
+        );
+        assert_idle(&inspector);
     }
 }
 
-/// One side's bytes in pieces, at the place that each has in the stream.
-struct Talk {
-    names: Names,
-    progress: Progress,
+/// A TCP flow whose segments a test sends, with any sequence numbers.
+struct Conversation {
+    inspector: Inspector,
+    state: InspectState,
     key: FlowKey,
     time_ns: i64,
 }
 
-impl Talk {
+impl Conversation {
     fn new(port: u16) -> Self {
         Self {
-            names: names(),
-            progress: Progress::default(),
+            inspector: inspector(),
+            state: InspectState::default(),
             key: key(6, port),
             time_ns: 0,
         }
     }
 
-    fn syn(&mut self, direction: u8, sequence: u32) {
-        self.flag(flag::SYN, direction, sequence);
+    fn send_syn(&mut self, direction: u8, sequence: u32) {
+        self.send_flags(flag::SYN, direction, sequence);
     }
 
-    fn flag(&mut self, tcp_flags: u8, direction: u8, sequence: u32) {
+    fn send_flags(&mut self, tcp_flags: u8, direction: u8, sequence: u32) {
         let mut packet = segment(&self.key, self.time_ns, direction, sequence, &[]);
         packet.tcp_flags = tcp_flags;
-        self.names.observe(&mut self.progress, &packet, || self.key);
+        self.inspector
+            .observe(&mut self.state, &packet, || self.key);
     }
 
-    fn say(&mut self, direction: u8, sequence: u32, payload: &[u8]) {
+    fn send(&mut self, direction: u8, sequence: u32, payload: &[u8]) {
         self.time_ns += 1_000_000;
         let packet = segment(&self.key, self.time_ns, direction, sequence, payload);
-        self.names.observe(&mut self.progress, &packet, || self.key);
+        self.inspector
+            .observe(&mut self.state, &packet, || self.key);
     }
 
-    /// What comes before the server's first TLS record, at sequence number 20, in a tunnel.
-    fn say_hello_through_a_proxy(&mut self) {
+    /// Sends a proxy's handshake and a ClientHello. The server's TLS records start at sequence number
+    /// 20.
+    fn send_hello_through_proxy(&mut self) {
         let connect = b"CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\n\r\n";
-        self.say(0, 1, connect);
-        self.say(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
-        self.say(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
+        self.send(0, 1, connect);
+        self.send(1, 1, b"HTTP/1.1 200 OK\r\n\r\n");
+        self.send(0, 1 + connect.len() as u32, &client_hello("s.example", 0));
     }
 
-    fn end(mut self) -> NamesRecord {
-        let record = self.names.take(&mut self.progress, &self.key);
-        check_nothing_is_held(&self.names);
+    fn finish(mut self) -> AppRecord {
+        let record = self.inspector.finish(&mut self.state, &self.key);
+        assert_idle(&self.inspector);
         record
     }
 }
 
-fn check_nothing_is_held(names: &Names) {
-    assert!(names.is_idle(), "something was not given back");
+fn assert_idle(inspector: &Inspector) {
+    assert!(
+        inspector.is_idle(),
+        "a state, text or buffer was not released"
+    );
 }
 
 /// A ClientHello in one record: server name, ALPN, versions, and padding up to `length`.
@@ -183,23 +192,26 @@ fn record(content: u8, fragment: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn name_of(record: &NamesRecord) -> Option<&str> {
+fn name_of(record: &AppRecord) -> Option<&str> {
     record.tls.as_ref()?.server_name.as_deref()
 }
 
 #[test]
-fn a_handshake_is_told_with_its_set_up_time() {
-    let mut talk = Talk::new(443);
-    talk.syn(0, 99);
-    talk.syn(1, 499);
+fn records_handshake_with_setup_time() {
+    let mut conversation = Conversation::new(443);
+    conversation.send_syn(0, 99);
+    conversation.send_syn(1, 499);
     let hello = client_hello("www.youtube.com", 0);
-    talk.say(0, 100, &hello);
-    talk.say(1, 500, &server_hello(true));
+    conversation.send(0, 100, &hello);
+    conversation.send(1, 500, &server_hello(true));
     let at = 100 + hello.len() as u32;
-    talk.say(0, at, &record(20, &[1]));
-    talk.say(0, at + 6, &record(23, &[0; 40]));
-    assert!(!talk.progress.wants(1000, 0), "a packet more costs a look");
-    let record = talk.end();
+    conversation.send(0, at, &record(20, &[1]));
+    conversation.send(0, at + 6, &record(23, &[0; 40]));
+    assert!(
+        !conversation.state.needs_packet(1000, 0),
+        "needs another packet"
+    );
+    let record = conversation.finish();
     let tls = record.tls.as_deref().unwrap();
     assert_eq!(tls.server_name.as_deref(), Some("www.youtube.com"));
     assert_eq!(tls.alpn_offered.as_deref(), Some("h2,http/1.1"));
@@ -211,15 +223,15 @@ fn a_handshake_is_told_with_its_set_up_time() {
     let application = record.application.unwrap();
     assert_eq!(&*application.name, "YouTube");
     assert_eq!(application.found_by, FoundBy::Sni);
-    assert_eq!(record.cut, Cut::default());
+    assert_eq!(record.incomplete, Incomplete::default());
 }
 
 #[test]
-fn a_session_taken_up_again_is_told() {
-    let mut talk = Talk::new(443);
-    talk.say(0, 1, &client_hello("a.example", 0));
-    talk.say(1, 1, &server_hello(false));
-    let record = talk.end();
+fn records_session_resumption() {
+    let mut conversation = Conversation::new(443);
+    conversation.send(0, 1, &client_hello("a.example", 0));
+    conversation.send(1, 1, &server_hello(false));
+    let record = conversation.finish();
     let tls = record.tls.unwrap();
     assert_eq!(tls.resumed, Some(true));
     assert_eq!(tls.alpn_chosen.as_deref(), Some("h2"));
@@ -227,58 +239,60 @@ fn a_session_taken_up_again_is_told() {
 }
 
 #[test]
-fn a_hello_whose_middle_was_lost_gives_what_is_there() {
+fn reads_hello_up_to_a_gap() {
     let hello = client_hello("lost.example", 1500);
-    let mut talk = Talk::new(443);
-    talk.syn(0, 0);
-    talk.say(0, 1, &hello[..300]);
-    talk.say(0, 900, &hello[899..]);
-    let record = talk.end();
+    let mut conversation = Conversation::new(443);
+    conversation.send_syn(0, 0);
+    conversation.send(0, 1, &hello[..300]);
+    conversation.send(0, 900, &hello[899..]);
+    let record = conversation.finish();
     assert_eq!(name_of(&record), Some("lost.example"));
     assert_eq!(record.tls.as_ref().unwrap().ja4, None);
-    assert!(record.cut.holds(Cut::GAP));
+    assert!(record.incomplete.contains(Incomplete::GAP));
 }
 
 #[test]
-fn a_snap_length_is_told() {
+fn records_truncation_by_snaplen() {
     let hello = client_hello("snapped.example", 900);
-    let mut talk = Talk::new(443);
-    let mut packet = segment(&talk.key, 0, 0, 1, &hello[..300]);
+    let mut conversation = Conversation::new(443);
+    let mut packet = segment(&conversation.key, 0, 0, 1, &hello[..300]);
     packet.payload_length = hello.len() as u32;
-    talk.names.observe(&mut talk.progress, &packet, || talk.key);
-    let record = talk.end();
+    conversation
+        .inspector
+        .observe(&mut conversation.state, &packet, || conversation.key);
+    let record = conversation.finish();
     assert_eq!(name_of(&record), Some("snapped.example"));
-    assert!(record.cut.holds(Cut::SNAP_LENGTH));
+    assert!(record.incomplete.contains(Incomplete::SNAPLEN));
 }
 
 #[test]
-fn without_a_buffer_the_name_is_looked_for_in_the_first_piece() {
-    let limits = NamesLimits {
-        assemblies_max: 0,
-        ..NamesLimits::default()
+fn reads_name_from_first_segment_without_a_buffer() {
+    let limits = InspectorLimits {
+        reassembly_buffers_max: 0,
+        ..InspectorLimits::default()
     };
-    let mut talk = Talk::new(443);
-    talk.names = Names::new(16, &limits, Arc::default(), 1).unwrap();
+    let mut conversation = Conversation::new(443);
+    conversation.inspector = Inspector::new(16, &limits, Arc::default(), 1).unwrap();
     let hello = client_hello("full.example", 1500);
-    talk.say(0, 1, &hello[..600]);
-    talk.say(0, 601, &hello[600..]);
-    let record = talk.end();
+    conversation.send(0, 1, &hello[..600]);
+    conversation.send(0, 601, &hello[600..]);
+    let record = conversation.finish();
     assert_eq!(name_of(&record), Some("full.example"));
-    assert!(record.cut.holds(Cut::ASSEMBLY));
+    assert!(record.incomplete.contains(Incomplete::REASSEMBLY));
 }
 
 #[test]
-fn tls_after_another_protocol_is_found() {
-    let mut talk = Talk::new(25);
-    talk.syn(0, 0);
-    talk.syn(1, 0);
-    talk.say(1, 1, b"220 mail.example ESMTP\r\n");
-    talk.say(0, 1, b"EHLO a\r\n");
-    talk.say(1, 25, b"250 STARTTLS\r\n");
-    talk.say(0, 9, b"STARTTLS\r\n");
-    talk.say(1, 39, b"220 go\r\n");
-    talk.say(0, 19, &client_hello("mail.example", 0));
-    let record = talk.end();
+fn detects_tls_after_another_protocol() {
+    let mut conversation = Conversation::new(25);
+    conversation.send_syn(0, 0);
+    conversation.send_syn(1, 0);
+    conversation.send(1, 1, b"220 mail.example ESMTP\r\n");
+    conversation.send(0, 1, b"EHLO a\r\n");
+    conversation.send(1, 25, b"250 STARTTLS\r\n");
+    conversation.send(0, 9, b"STARTTLS\r\n");
+    conversation.send(1, 39, b"220 go\r\n");
+    conversation.send(0, 19, &client_hello("mail.example", 0));
+    let record = conversation.finish();
     assert_eq!(name_of(&record), Some("mail.example"));
     let application = record.application.unwrap();
     assert_eq!(&*application.name, "SMTP");
@@ -286,21 +300,21 @@ fn tls_after_another_protocol_is_found() {
 }
 
 #[test]
-fn requests_and_responses_are_counted_past_their_bodies() {
-    let mut talk = Talk::new(80);
+fn counts_requests_and_responses_after_bodies() {
+    let mut conversation = Conversation::new(80);
     let first = b"POST /a HTTP/1.1\r\nHost: h.example:80\r\nContent-Length: 10\r\n\r\nGET / HTTP";
     let second = b"GET /b HTTP/1.1\r\nHost: other.example\r\n\r\nGET /c HTTP/1.1\r\n\r\n";
-    talk.say(0, 1, &first[..50]);
-    talk.say(0, 51, &first[50..]);
-    talk.say(
+    conversation.send(0, 1, &first[..50]);
+    conversation.send(0, 51, &first[50..]);
+    conversation.send(
         1,
         1,
         b"HTTP/1.1 404 No\r\nContent-Type: text/plain\r\nContent-Length: 20\r\n\r\n",
     );
-    talk.say(1, 66, b"HTTP/1.1 20");
-    talk.say(1, 77, b"123456789HTTP/1.1 200 OK\r\n\r\n");
-    talk.say(0, 1 + first.len() as u32, second);
-    let record = talk.end();
+    conversation.send(1, 66, b"HTTP/1.1 20");
+    conversation.send(1, 77, b"123456789HTTP/1.1 200 OK\r\n\r\n");
+    conversation.send(0, 1 + first.len() as u32, second);
+    let record = conversation.finish();
     let http = record.http.unwrap();
     assert_eq!((http.requests, http.responses), (3, 2));
     assert_eq!(http.method.as_deref(), Some("POST"));
@@ -312,11 +326,11 @@ fn requests_and_responses_are_counted_past_their_bodies() {
 }
 
 #[test]
-fn a_tunnel_through_a_proxy_keeps_both_names() {
-    let mut talk = Talk::new(8080);
-    talk.say_hello_through_a_proxy();
-    talk.say(1, 20, &server_hello(true));
-    let record = talk.end();
+fn records_both_names_of_a_proxy_tunnel() {
+    let mut conversation = Conversation::new(8080);
+    conversation.send_hello_through_proxy();
+    conversation.send(1, 20, &server_hello(true));
+    let record = conversation.finish();
     assert_eq!(
         record.http.as_ref().unwrap().host.as_deref(),
         Some("s.example:443")
@@ -325,80 +339,113 @@ fn a_tunnel_through_a_proxy_keeps_both_names() {
     assert_eq!(record.tls.unwrap().version, Some(0x0304));
 }
 
-/// A request whose texts are a host and a target.
+/// A request with a host and a target.
 fn request(host: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
 #[test]
-fn flows_share_their_texts_and_a_full_pool_is_told() {
-    let limits = NamesLimits {
+fn flows_share_texts_and_full_pool_is_recorded() {
+    let limits = InspectorLimits {
         // Room for the target and two hosts.
         text_bytes: 3 * 68,
-        ..NamesLimits::default()
+        ..InspectorLimits::default()
     };
-    let mut names = Names::new(100, &limits, Arc::default(), 1).unwrap();
-    let mut flows = [Progress::default(); 81];
+    let mut inspector = Inspector::new(100, &limits, Arc::default(), 1).unwrap();
+    let mut flows = [InspectState::default(); 81];
     let web = key(6, 80);
-    let ask = |names: &mut Names, flow: &mut Progress, host: &str| {
+    let ask = |inspector: &mut Inspector, flow: &mut InspectState, host: &str| {
         let bytes = request(host);
-        names.observe(flow, &segment(&web, 0, 0, 1, &bytes), || web);
+        inspector.observe(flow, &segment(&web, 0, 0, 1, &bytes), || web);
     };
-    let told = |names: &mut Names, flow: &mut Progress| {
-        let record = names.take(flow, &web);
+    let host_and_truncation = |inspector: &mut Inspector, flow: &mut InspectState| {
+        let record = inspector.finish(flow, &web);
         let host = record.http.and_then(|http| http.host);
-        (host.map(String::from), record.cut.holds(Cut::TEXT))
+        (
+            host.map(String::from),
+            record.incomplete.contains(Incomplete::TEXT),
+        )
     };
     for slot in 0..40 {
-        ask(&mut names, &mut flows[slot], "a.example");
-        ask(&mut names, &mut flows[40 + slot], "b.example");
+        ask(&mut inspector, &mut flows[slot], "a.example");
+        ask(&mut inspector, &mut flows[40 + slot], "b.example");
     }
-    ask(&mut names, &mut flows[80], "c.example");
-    assert_eq!(told(&mut names, &mut flows[80]), (None, true));
-    ask(&mut names, &mut flows[80], "a.example");
+    ask(&mut inspector, &mut flows[80], "c.example");
     assert_eq!(
-        told(&mut names, &mut flows[80]),
+        host_and_truncation(&mut inspector, &mut flows[80]),
+        (None, true)
+    );
+    ask(&mut inspector, &mut flows[80], "a.example");
+    assert_eq!(
+        host_and_truncation(&mut inspector, &mut flows[80]),
         (Some("a.example".into()), false)
     );
     for flow in &mut flows[..40] {
-        assert_eq!(told(&mut names, flow), (Some("a.example".into()), false));
+        assert_eq!(
+            host_and_truncation(&mut inspector, flow),
+            (Some("a.example".into()), false)
+        );
     }
-    ask(&mut names, &mut flows[80], "c.example");
+    ask(&mut inspector, &mut flows[80], "c.example");
     assert_eq!(
-        told(&mut names, &mut flows[80]),
+        host_and_truncation(&mut inspector, &mut flows[80]),
         (Some("c.example".into()), false)
     );
     for flow in &mut flows[40..80] {
-        assert_eq!(told(&mut names, flow), (Some("b.example".into()), false));
+        assert_eq!(
+            host_and_truncation(&mut inspector, flow),
+            (Some("b.example".into()), false)
+        );
     }
-    check_nothing_is_held(&names);
+    assert_idle(&inspector);
 }
 
-/// A stranger is looked at for as long as it may yet tell something, without a state meanwhile.
+/// A flow of an unknown protocol is probed for a while, but gets no state.
 #[test]
-fn datagrams_that_tell_nothing_need_no_state() {
-    let mut names = Names::new(1, &NamesLimits::default(), Arc::default(), 1).unwrap();
-    let (resolver, strange) = (key(17, 53), key(17, 4242));
-    let (mut asked, mut stranger) = (Progress::default(), Progress::default());
+fn unknown_datagrams_need_no_state() {
+    let mut inspector = Inspector::new(1, &InspectorLimits::default(), Arc::default(), 1).unwrap();
+    let (resolver, unknown_key) = (key(17, 53), key(17, 4242));
+    let (mut dns_flow, mut unknown) = (InspectState::default(), InspectState::default());
     let query = dns(false, 7);
-    names.observe(&mut asked, &segment(&resolver, 0, 0, 0, &query), || {
+    inspector.observe(&mut dns_flow, &segment(&resolver, 0, 0, 0, &query), || {
         resolver
     });
-    assert_eq!(names.flows.left(), 0);
-    names.observe(&mut stranger, &segment(&strange, 0, 0, 0, &[]), || strange);
-    for _ in 0..UDP_TRIES {
-        assert!(stranger.wants(1, 0));
-        let packet = segment(&strange, 0, 0, 0, &[0x17; 40]);
-        names.observe(&mut stranger, &packet, || strange);
+    assert_eq!(inspector.flows.available(), 0);
+    inspector.observe(&mut unknown, &segment(&unknown_key, 0, 0, 0, &[]), || {
+        unknown_key
+    });
+    for _ in 0..UDP_PROBE_PACKETS {
+        assert!(unknown.needs_packet(1, 0));
+        let packet = segment(&unknown_key, 0, 0, 0, &[0x17; 40]);
+        inspector.observe(&mut unknown, &packet, || unknown_key);
     }
-    assert!(!stranger.wants(1, 0));
-    assert!(!names.take(&mut stranger, &strange).cut.holds(Cut::STATES));
-    // What tells something finds no place.
-    let mut lost = Progress::default();
-    names.observe(&mut lost, &segment(&resolver, 0, 0, 0, &query), || resolver);
-    assert!(names.take(&mut lost, &resolver).cut.holds(Cut::STATES));
-    assert_eq!(names.take(&mut asked, &resolver).dns.unwrap().queries, 1);
-    check_nothing_is_held(&names);
+    assert!(!unknown.needs_packet(1, 0));
+    assert!(
+        !inspector
+            .finish(&mut unknown, &unknown_key)
+            .incomplete
+            .contains(Incomplete::STATES)
+    );
+    // A flow of a known protocol finds no free state.
+    let mut stateless = InspectState::default();
+    inspector.observe(&mut stateless, &segment(&resolver, 0, 0, 0, &query), || {
+        resolver
+    });
+    assert!(
+        inspector
+            .finish(&mut stateless, &resolver)
+            .incomplete
+            .contains(Incomplete::STATES)
+    );
+    assert_eq!(
+        inspector
+            .finish(&mut dns_flow, &resolver)
+            .dns
+            .unwrap()
+            .queries,
+        1
+    );
+    assert_idle(&inspector);
 }
 
 fn dns(response: bool, id: u16) -> Vec<u8> {
@@ -424,23 +471,23 @@ fn dns(response: bool, id: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_name_resolved_before_is_the_next_flows() {
-    let mut names = names();
+fn flow_has_the_name_its_initiator_resolved() {
+    let mut inspector = inspector();
     let mut resolver = key(17, 53);
     resolver.destination[..4].copy_from_slice(&[9, 9, 9, 9]);
     let (query, response) = (dns(false, 7), dns(true, 7));
-    let mut asked = Progress::default();
+    let mut dns_flow = InspectState::default();
     let packet = segment(&resolver, 0, 0, 0, &query);
-    names.observe(&mut asked, &packet, || resolver);
+    inspector.observe(&mut dns_flow, &packet, || resolver);
     let packet = segment(&resolver, 2_000, 1, 0, &response);
-    names.observe(&mut asked, &packet, || resolver);
+    inspector.observe(&mut dns_flow, &packet, || resolver);
     let web = key(6, 443);
     let mut syn = segment(&web, 5_000_000, 0, 0, &[]);
     syn.tcp_flags = flag::SYN;
-    // Whether it was asked for or not.
-    for mut called in [Progress::default(), names.expect(|| web)] {
-        names.observe(&mut called, &syn, || web);
-        let record = names.take(&mut called, &web);
+    // With and without a prefetch.
+    for mut flow in [InspectState::default(), inspector.prefetch_new_flow(|| web)] {
+        inspector.observe(&mut flow, &syn, || web);
+        let record = inspector.finish(&mut flow, &web);
         let resolved = record.resolved.unwrap();
         assert_eq!(&*resolved.name, "www.netflix.com");
         assert_eq!(resolved.age_ns, 4_998_000);
@@ -450,12 +497,12 @@ fn a_name_resolved_before_is_the_next_flows() {
             ("Netflix", FoundBy::Dns)
         );
     }
-    let mut stranger = web;
-    stranger.source[..4].copy_from_slice(&[9, 9, 9, 8]);
-    let mut called = names.expect(|| stranger);
-    names.observe(&mut called, &syn, || stranger);
-    assert_eq!(names.take(&mut called, &stranger).resolved, None);
-    let record = names.take(&mut asked, &resolver);
+    let mut unknown = web;
+    unknown.source[..4].copy_from_slice(&[9, 9, 9, 8]);
+    let mut flow = inspector.prefetch_new_flow(|| unknown);
+    inspector.observe(&mut flow, &syn, || unknown);
+    assert_eq!(inspector.finish(&mut flow, &unknown).resolved, None);
+    let record = inspector.finish(&mut dns_flow, &resolver);
     let dns = record.dns.unwrap();
     assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
     assert_eq!((dns.query_type, dns.response_code), (Some(1), Some(0)));
@@ -463,20 +510,20 @@ fn a_name_resolved_before_is_the_next_flows() {
     assert_eq!(dns.addresses.as_deref(), Some("192.0.2.1"));
     assert_eq!(dns.latency_ns, Some(2_000));
     assert_eq!((dns.queries, dns.responses), (1, 1));
-    check_nothing_is_held(&names);
+    assert_idle(&inspector);
 }
 
 #[test]
-fn dns_over_tcp_in_two_pieces() {
-    let mut talk = Talk::new(53);
+fn reads_dns_over_tcp_in_segments() {
+    let mut conversation = Conversation::new(53);
     for (direction, message) in [(0, dns(false, 3)), (1, dns(true, 3))] {
         let mut stream = (message.len() as u16).to_be_bytes().to_vec();
         stream.extend(message);
-        talk.say(direction, 1, &stream[..1]);
-        talk.say(direction, 2, &stream[1..20]);
-        talk.say(direction, 21, &stream[20..]);
+        conversation.send(direction, 1, &stream[..1]);
+        conversation.send(direction, 2, &stream[1..20]);
+        conversation.send(direction, 21, &stream[20..]);
     }
-    let record = talk.end();
+    let record = conversation.finish();
     let dns = record.dns.unwrap();
     assert_eq!(dns.query.as_deref(), Some("www.netflix.com"));
     assert_eq!((dns.queries, dns.responses), (1, 1));
@@ -491,28 +538,28 @@ fn rtp(sequence: u16, timestamp: u32) -> Vec<u8> {
     bytes
 }
 
-/// A packet every 20 ms, one lost, two out of order; each arrival is 1 ms late or early in turn,
-/// so that jitter nears 2 ms.
+/// A packet every 20 ms, one lost, two out of order. Every second packet is 1 ms late, so that the
+/// jitter approaches 1 ms.
 #[test]
-fn rtp_is_measured_once_it_has_shown_itself() {
-    let mut names = names();
+fn measures_rtp_once_identified() {
+    let mut inspector = inspector();
     let call = key(17, 30_000);
     let mut order: Vec<u16> = (0..400)
         .map(|index| 65_400_u16.wrapping_add(index))
         .collect();
     order.remove(200);
     order.swap(300, 301);
-    let mut flow = Progress::default();
+    let mut flow = InspectState::default();
     for (index, &sequence) in order.iter().enumerate() {
         let tick = u32::from(sequence.wrapping_sub(65_400));
         let time = i64::from(tick) * 20_000_000 + if index % 2 == 0 { 1_000_000 } else { 0 };
         let packet = rtp(sequence, tick * 160);
         let packet = segment(&call, time, 0, 0, &packet);
-        names.observe(&mut flow, &packet, || call);
+        inspector.observe(&mut flow, &packet, || call);
     }
     let report = segment(&call, 0, 0, 0, &[0x80, 201, 0, 1, 1, 2, 3, 4]);
-    names.observe(&mut flow, &report, || call);
-    let record = names.take(&mut flow, &call);
+    inspector.observe(&mut flow, &report, || call);
+    let record = inspector.finish(&mut flow, &call);
     let side = record.rtp[0].as_deref().unwrap();
     assert_eq!((side.ssrc, side.codec()), (0x0102_0304, "PCMU"));
     assert_eq!((side.packets, side.lost, side.out_of_order), (399, 1, 1));
@@ -521,13 +568,13 @@ fn rtp_is_measured_once_it_has_shown_itself() {
     assert!((0.9..=1.1).contains(&jitter), "{jitter} ms");
     assert_eq!(&*record.application.unwrap().name, "RTP");
     assert!(record.rtp[1].is_none());
-    check_nothing_is_held(&names);
+    assert_idle(&inspector);
 }
 
 proptest! {
-    /// A hello in pieces of any size and in any order gives the same as whole.
+    /// A hello gives the same result whatever its segments and their order.
     #[test]
-    fn pieces_in_any_order_give_the_name(
+    fn segments_in_any_order_give_the_name(
         length in 200usize..6000,
         mut cuts in prop::collection::vec(1usize..6000, 0..6),
         order in any::<u64>(),
@@ -546,43 +593,43 @@ proptest! {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             pieces.swap(index, (state >> 33) as usize % (index + 1));
         }
-        let mut talk = Talk::new(443);
-        talk.syn(0, first);
-        talk.syn(1, 7);
+        let mut conversation = Conversation::new(443);
+        conversation.send_syn(0, first);
+        conversation.send_syn(1, 7);
         let start = first.wrapping_add(1);
         for &(from, to) in &pieces {
-            talk.say(0, start.wrapping_add(from as u32), &hello[from..to]);
+            conversation.send(0, start.wrapping_add(from as u32), &hello[from..to]);
             if repeat {
-                talk.say(0, start.wrapping_add(from as u32), &hello[from..to]);
+                conversation.send(0, start.wrapping_add(from as u32), &hello[from..to]);
             }
         }
-        talk.say(1, 8, &server_hello(true));
-        let record = talk.end();
+        conversation.send(1, 8, &server_hello(true));
+        let record = conversation.finish();
         prop_assert_eq!(name_of(&record), Some("split.example.org"));
         prop_assert_eq!(record.tls.as_ref().unwrap().version, Some(0x0304));
         prop_assert!(record.tls.unwrap().ja4.is_some());
-        prop_assert_eq!(record.cut, Cut::default());
+        prop_assert_eq!(record.incomplete, Incomplete::default());
     }
 
-    /// Whatever comes in whatever order, nothing panics, and all that was taken is given back.
+    /// No sequence of packets panics or leaks a state, text or buffer.
     #[test]
-    fn any_segments_leave_nothing_behind(
+    fn any_packets_leave_nothing_allocated(
         segments in prop::collection::vec(
             (0u32..4, any::<bool>(), 0u8..8, 0u32..3000, 0usize..1500, any::<bool>()), 1..80),
         tiny: bool,
     ) {
         let limits = if tiny {
-            NamesLimits {
-                assemblies_max: 1,
-                assembly_bytes: 600,
+            InspectorLimits {
+                reassembly_buffers_max: 1,
+                reassembly_bytes: 600,
                 text_bytes: 3 * 68,
-                resolved_max: 1,
+                resolved_names_max: 1,
             }
         } else {
-            NamesLimits::default()
+            InspectorLimits::default()
         };
-        let mut names = Names::new(4, &limits, Arc::default(), 1).unwrap();
-        let mut flows = [Progress::default(); 4];
+        let mut inspector = Inspector::new(4, &limits, Arc::default(), 1).unwrap();
+        let mut flows = [InspectState::default(); 4];
         let hello = client_hello("any.example", 900);
         let request = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n".repeat(20);
         let answers = dns(true, 1).repeat(10);
@@ -596,11 +643,11 @@ proptest! {
             let mut packet = segment(&flow, 0, u8::from(direction), at, &stream[from..to]);
             packet.payload_length += u32::from(what & 1) * 7;
             packet.tcp_flags = if at == 0 { flag::SYN } else { 0 };
-            names.observe(&mut flows[slot as usize], &packet, || flow);
+            inspector.observe(&mut flows[slot as usize], &packet, || flow);
         }
         for flow in &mut flows {
-            let _ = names.take(flow, &key(6, 443));
+            let _ = inspector.finish(flow, &key(6, 443));
         }
-        check_nothing_is_held(&names);
+        assert_idle(&inspector);
     }
 }

@@ -1,34 +1,35 @@
-//! Texts of flows, each distinct one kept once: many flows have the same server names, clients and
-//! certificates. They lie in blocks of a cache line out of one bounded pool, are found by a keyed
-//! hash and compared whole, and go with the last flow that has them.
+//! A bounded pool of interned texts. Many flows have the same server names, user agents and
+//! certificates, so each distinct text is stored once, with a reference count. A text is a list of
+//! blocks of one cache line. It is found by a keyed hash and compared in full.
 
-use super::record::NameText;
+use super::record::AppText;
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
-use hw::pool::{Linked, Pool};
+use hw::pool::{FreeListNode, Pool};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
-/// The longest text that is kept whole, in bytes: longer than any host name, and than nearly all
-/// names in certificates.
+/// The longest text, in bytes. Longer ones are truncated. Host names are shorter, and so are nearly
+/// all names in certificates.
 pub(super) const TEXT_MAX: usize = 320;
 
 /// Bytes of text in a block.
 const BLOCK_TEXT: usize = 46;
 
-/// A piece of a text; what is said of the text is in its first one.
+/// A block of a text. The fields `next_in_chain`, `references`, `hash` and `length` are used in the
+/// first block of a text only.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Block {
-    /// Handle of the next piece.
+    /// Handle of the next block of the text.
     next: u32,
-    /// Handle of the next text whose hash has the same chain.
-    chain: u32,
-    /// How often the text is held.
-    count: u32,
+    /// Handle of the next text in the same hash chain.
+    next_in_chain: u32,
+    /// Reference count.
+    references: u32,
     /// Hash of the text.
     hash: u32,
-    /// Where words are aligned, by which it is looked through.
+    /// The text. It starts at an aligned offset, because it is searched word by word.
     bytes: [u8; BLOCK_TEXT],
     length: u16,
 }
@@ -39,8 +40,8 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             next: 0,
-            chain: 0,
-            count: 0,
+            next_in_chain: 0,
+            references: 0,
             hash: 0,
             length: 0,
             bytes: [0; BLOCK_TEXT],
@@ -48,36 +49,36 @@ impl Default for Block {
     }
 }
 
-impl Linked for Block {
-    fn link(&mut self) -> &mut u32 {
+impl FreeListNode for Block {
+    fn next_free(&mut self) -> &mut u32 {
         &mut self.next
     }
 }
 
-/// A text in the pool.
+/// Handle of a text in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text(u32);
+pub(super) struct TextId(u32);
 
-impl Text {
-    /// Whether there is none. (A text of no bytes is none.)
-    pub(super) const fn is_none(self) -> bool {
+impl TextId {
+    /// Whether it stands for the empty text, or for a missing one.
+    pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// The pool.
+/// The pool of texts.
 #[derive(Debug)]
 pub(super) struct TextPool {
     blocks: Pool<Block>,
-    /// Handles of the first texts of each chain. There are as many chains as blocks, so that they
-    /// stay short however full the pool is.
+    /// Handle of the first text of each hash chain. There are as many chains as blocks, so that
+    /// chains are short even in a full pool.
     chains: HugeSlice<u32>,
-    /// Under a secret of this process, so that nobody can send texts that share a chain.
+    /// Keyed with a secret of this process, so that no attacker can send texts that share a chain.
     hash: KeyedHash,
 }
 
 impl TextPool {
-    /// A pool that takes `bytes` when it is full.
+    /// Creates a pool that uses `bytes` bytes when full.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let blocks =
             (bytes / (size_of::<Block>() + size_of::<u32>())).clamp(1, u32::MAX as usize / 2);
@@ -88,32 +89,33 @@ impl TextPool {
         })
     }
 
-    /// Takes the memory of the first blocks from the machine now.
+    /// Touches the memory of the first blocks now.
     pub(super) fn populate(&mut self) {
         self.blocks.populate();
         self.chains.populate();
     }
 
-    /// Holds a text, or as much of it as may be kept. The second value is whether some was cut.
-    pub(super) fn keep(&mut self, text: &[u8]) -> (Text, bool) {
+    /// Interns a text, up to [`TEXT_MAX`] bytes, and adds a reference. Also returns whether the text
+    /// was truncated, or was dropped because the pool is full.
+    pub(super) fn intern(&mut self, text: &[u8]) -> (TextId, bool) {
         if text.is_empty() {
-            return (Text::default(), false);
+            return (TextId::default(), false);
         }
         let kept = &text[..text.len().min(TEXT_MAX)];
-        let hash = self.hash.text(kept) as u32;
+        let hash = self.hash.hash_bytes(kept) as u32;
         let handle = match self.find(kept, hash) {
             0 => self.insert(kept, hash),
             handle => handle,
         };
-        let held = self.blocks.get_mut(handle).is_some_and(|block| {
-            let more = block.count.checked_add(1);
-            block.count = more.unwrap_or(block.count);
+        let is_held = self.blocks.get_mut(handle).is_some_and(|block| {
+            let more = block.references.checked_add(1);
+            block.references = more.unwrap_or(block.references);
             more.is_some()
         });
-        if held {
-            (Text(handle), kept.len() < text.len())
+        if is_held {
+            (TextId(handle), kept.len() < text.len())
         } else {
-            (Text::default(), true)
+            (TextId::default(), true)
         }
     }
 
@@ -122,21 +124,21 @@ impl TextPool {
         ((u64::from(hash) * self.chains.len() as u64) >> 32) as usize
     }
 
-    /// The handle of a text that is there, or 0.
+    /// The handle of a text in the pool, 0 if it is not there.
     #[inline]
     fn find(&self, text: &[u8], hash: u32) -> u32 {
         let mut handle = self.chains[self.chain_of(hash)];
         while let Some(block) = self.blocks.get(handle) {
-            if block.hash == hash && self.is(block, text) {
+            if block.hash == hash && self.equals(block, text) {
                 return handle;
             }
-            handle = block.chain;
+            handle = block.next_in_chain;
         }
         0
     }
 
     #[inline]
-    fn is(&self, first: &Block, text: &[u8]) -> bool {
+    fn equals(&self, first: &Block, text: &[u8]) -> bool {
         usize::from(first.length) == text.len()
             && match first.bytes.get(..text.len()) {
                 Some(bytes) => bytes == text,
@@ -144,9 +146,9 @@ impl TextPool {
             }
     }
 
-    /// Whether a text that is held is this name of DNS, whatever the case of its letters (RFC 4343), as
-    /// far as it was kept.
-    pub(super) fn is_name(&self, text: Text, name: &[u8]) -> bool {
+    /// Whether a text equals a DNS name, ignoring case (RFC 4343). Compares only the part of the name
+    /// that a text can hold. A missing text equals every name.
+    pub(super) fn equals_dns_name(&self, text: TextId, name: &[u8]) -> bool {
         let Some(first) = self.blocks.get(text.0) else {
             return true;
         };
@@ -158,15 +160,15 @@ impl TextPool {
                 .all(|(held, piece)| held.eq_ignore_ascii_case(piece))
     }
 
-    /// Puts a text in that is not there, held by nobody yet: its handle, or 0 where there is no room.
+    /// Inserts a new text without a reference. Returns its handle, 0 if there are too few blocks.
     fn insert(&mut self, text: &[u8], hash: u32) -> u32 {
         let pieces = text.chunks(BLOCK_TEXT);
-        if self.blocks.left() < pieces.len() {
+        if self.blocks.available() < pieces.len() {
             return 0;
         }
         let mut next = 0;
         for piece in pieces.rev() {
-            let handle = self.blocks.take();
+            let handle = self.blocks.allocate();
             if let Some(block) = self.blocks.get_mut(handle) {
                 block.next = next;
                 block.bytes[..piece.len()].copy_from_slice(piece);
@@ -177,12 +179,12 @@ impl TextPool {
         if let Some(first) = self.blocks.get_mut(next) {
             first.hash = hash;
             first.length = text.len() as u16;
-            first.chain = std::mem::replace(&mut self.chains[chain], next);
+            first.next_in_chain = std::mem::replace(&mut self.chains[chain], next);
         }
         next
     }
 
-    /// The pieces of a text by its first block.
+    /// The bytes of a text, block by block.
     #[inline]
     fn pieces<'a>(&'a self, first: &'a Block) -> impl Iterator<Item = &'a [u8]> {
         let mut block = Some(first);
@@ -198,8 +200,8 @@ impl TextPool {
         })
     }
 
-    /// Lets a text go that was held, and gives it as a string; bytes that are not UTF-8 are replaced.
-    pub(super) fn take(&mut self, text: Text) -> Option<NameText> {
+    /// Returns a text as a string, with invalid UTF-8 replaced, and removes a reference.
+    pub(super) fn take(&mut self, text: TextId) -> Option<AppText> {
         let first = self.blocks.get(text.0)?;
         let length = usize::from(first.length);
         let string = match first.bytes.get(..length) {
@@ -218,67 +220,67 @@ impl TextPool {
         Some(string)
     }
 
-    /// Holds a text once more that is held; it is none where that is too often.
-    pub(super) fn hold(&mut self, text: Text) -> Text {
+    /// Adds a reference to a text. Returns the missing text if the count is at its maximum.
+    pub(super) fn retain(&mut self, text: TextId) -> TextId {
         match self.blocks.get_mut(text.0) {
-            Some(block) if block.count < u32::MAX => block.count += 1,
-            _ => return Text::default(),
+            Some(block) if block.references < u32::MAX => block.references += 1,
+            _ => return TextId::default(),
         }
         text
     }
 
-    /// Lets a text go that was held.
-    pub(super) fn release(&mut self, text: Text) {
+    /// Removes a reference. Frees the text with the last one.
+    pub(super) fn release(&mut self, text: TextId) {
         if let Some(first) = self.blocks.get_mut(text.0) {
-            first.count = first.count.saturating_sub(1);
-            if first.count == 0 {
-                self.forget(text.0);
+            first.references = first.references.saturating_sub(1);
+            if first.references == 0 {
+                self.remove(text.0);
             }
         }
     }
 
-    /// Takes a text out that nobody holds.
-    fn forget(&mut self, handle: u32) {
+    /// Removes an unreferenced text.
+    fn remove(&mut self, handle: u32) {
         let Some(&first) = self.blocks.get(handle) else {
             return;
         };
         let chain = self.chain_of(first.hash);
         if self.chains[chain] == handle {
-            self.chains[chain] = first.chain;
+            self.chains[chain] = first.next_in_chain;
         } else {
-            let mut before = self.chains[chain];
-            while let Some(block) = self.blocks.get_mut(before) {
-                if block.chain == handle {
-                    block.chain = first.chain;
+            let mut previous = self.chains[chain];
+            while let Some(block) = self.blocks.get_mut(previous) {
+                if block.next_in_chain == handle {
+                    block.next_in_chain = first.next_in_chain;
                     break;
                 }
-                before = block.chain;
+                previous = block.next_in_chain;
             }
         }
         let mut handle = handle;
         while let Some(block) = self.blocks.get(handle) {
             let next = block.next;
-            self.blocks.release(handle);
+            self.blocks.free(handle);
             handle = next;
         }
     }
 
-    /// Blocks that are taken now.
-    pub(super) fn taken(&self) -> usize {
-        self.blocks.taken()
+    /// Number of allocated blocks.
+    pub(super) fn allocated(&self) -> usize {
+        self.blocks.allocated()
     }
 
-    /// Memory when all blocks are taken, in bytes.
+    /// Memory with all blocks allocated, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.blocks.memory_bytes() + self.chains.len() * size_of::<u32>()
     }
 }
 
-/// Bytes as a string; those that are not UTF-8 are replaced.
-pub(super) fn string(bytes: &[u8]) -> NameText {
+/// Converts bytes to a string, with invalid UTF-8 replaced.
+pub(super) fn string(bytes: &[u8]) -> AppText {
     match hw::text::utf_8(bytes) {
         Some(text) => text.into(),
-        None => NameText::from_utf8_lossy(bytes),
+        None => AppText::from_utf8_lossy(bytes),
     }
 }
 
@@ -294,16 +296,17 @@ mod tests {
         TextPool::new(blocks * (size_of::<Block>() + size_of::<u32>())).unwrap()
     }
 
-    fn bytes_of(pool: &TextPool, text: Text) -> Vec<u8> {
+    fn bytes_of(pool: &TextPool, text: TextId) -> Vec<u8> {
         let first = pool.blocks.get(text.0).unwrap();
         pool.pieces(first).flatten().copied().collect()
     }
 
     proptest! {
-        /// Beside a plain map from texts to how often they are held: texts are whole or marked,
-        /// equal ones share a place, and a text is refused when its blocks are not there, only then.
+        /// Compares the pool with a map from texts to reference counts: texts are complete or marked
+        /// as truncated, equal texts share a handle, and a text is dropped if and only if there are
+        /// too few blocks.
         #[test]
-        fn it_does_as_a_map_does(
+        fn behaves_like_a_map(
             steps in prop::collection::vec((0usize..12, any::<bool>(), any::<prop::sample::Index>()), 1..200),
             lengths in prop::collection::vec(prop_oneof![0usize..60, 40usize..400], 12),
             alike: bool,
@@ -320,11 +323,11 @@ mod tests {
                 })
                 .collect();
             let mut pool = pool(BLOCKS);
-            let mut map: HashMap<Vec<u8>, (Text, usize)> = HashMap::new();
-            let mut held: Vec<(Text, Vec<u8>)> = Vec::new();
+            let mut map: HashMap<Vec<u8>, (TextId, usize)> = HashMap::new();
+            let mut held: Vec<(TextId, Vec<u8>)> = Vec::new();
             let blocks_of = |text: &[u8]| text.len().div_ceil(BLOCK_TEXT);
-            for (which, let_go, index) in steps {
-                if let_go && !held.is_empty() {
+            for (which, release, index) in steps {
+                if release && !held.is_empty() {
                     let (text, expected) = held.swap_remove(index.index(held.len()));
                     let string = pool.take(text);
                     prop_assert_eq!(string.as_deref().map(str::as_bytes), Some(&*expected));
@@ -338,38 +341,38 @@ mod tests {
                     let expected = &text[..text.len().min(TEXT_MAX)];
                     let used: usize = map.keys().map(|text| blocks_of(text)).sum();
                     let fits = map.contains_key(expected) || used + blocks_of(expected) <= BLOCKS;
-                    let (handle, cut) = pool.keep(text);
-                    prop_assert_eq!(handle.is_none(), expected.is_empty() || !fits);
-                    prop_assert_eq!(cut, !fits || expected.len() < text.len());
-                    if !handle.is_none() {
+                    let (handle, is_truncated) = pool.intern(text);
+                    prop_assert_eq!(handle.is_empty(), expected.is_empty() || !fits);
+                    prop_assert_eq!(is_truncated, !fits || expected.len() < text.len());
+                    if !handle.is_empty() {
                         prop_assert_eq!(bytes_of(&pool, handle), expected);
-                        let (place, count) = map.entry(expected.to_vec()).or_insert((handle, 0));
-                        prop_assert_eq!(*place, handle);
+                        let (known, count) = map.entry(expected.to_vec()).or_insert((handle, 0));
+                        prop_assert_eq!(*known, handle);
                         *count += 1;
                         held.push((handle, expected.to_vec()));
                     }
                 }
                 let used: usize = map.keys().map(|text| blocks_of(text)).sum();
-                prop_assert_eq!(pool.taken(), used);
+                prop_assert_eq!(pool.allocated(), used);
             }
             for (text, expected) in held {
                 prop_assert_eq!(bytes_of(&pool, text), expected);
                 pool.release(text);
             }
-            prop_assert_eq!(pool.taken(), 0);
+            prop_assert_eq!(pool.allocated(), 0);
             prop_assert!(pool.chains.iter().all(|&first| first == 0));
         }
     }
 
     #[test]
-    fn what_is_not_utf_8_is_replaced_whatever_its_length() {
+    fn replaces_invalid_utf_8_in_texts_of_any_length() {
         let mut pool = pool(BLOCKS);
         for length in [1, BLOCK_TEXT, BLOCK_TEXT + 1, TEXT_MAX] {
-            let (text, cut) = pool.keep(&vec![0xff; length]);
-            assert!(!cut);
+            let (text, is_truncated) = pool.intern(&vec![0xff; length]);
+            assert!(!is_truncated);
             let string = pool.take(text).unwrap();
             assert_eq!(*string, *"\u{fffd}".repeat(length));
         }
-        assert_eq!(pool.taken(), 0);
+        assert_eq!(pool.allocated(), 0);
     }
 }

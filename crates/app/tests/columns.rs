@@ -1,8 +1,8 @@
-//! docs/names.md has the table of columns that the code has.
+//! The table of columns in docs/names.md must match the code.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "a test fails if something is missing")]
 
-use app::{COLUMNS, NameKind};
+use app::{AppType, COLUMNS};
 use std::collections::HashSet;
 
 fn table() -> String {
@@ -12,9 +12,9 @@ fn table() -> String {
     );
     for column in COLUMNS {
         let kind = match column.kind {
-            NameKind::Text => "string",
-            NameKind::Number => "unsigned64",
-            NameKind::Real => "float64",
+            AppType::Text => "string",
+            AppType::Number => "unsigned64",
+            AppType::Real => "float64",
         };
         let cells = [
             format!("`{}`", column.name),
@@ -32,12 +32,12 @@ fn table() -> String {
 }
 
 #[test]
-fn names_md_has_the_table_of_columns() {
+fn names_md_has_the_columns_of_the_code() {
     tables::assert_in_page("names.md", "columns", &table());
 }
 
 #[test]
-fn no_two_columns_have_one_name_and_every_one_is_defined() {
+fn columns_have_unique_names_and_definitions() {
     let names: HashSet<&str> = COLUMNS.iter().map(|column| column.name).collect();
     assert_eq!(names.len(), COLUMNS.len());
     for column in COLUMNS {

@@ -1,18 +1,18 @@
-//! ns per packet of the whole path in memory, without any reading of files or rings: frame of 64 B
-//! parsed, key made and hashed, counted in the default table; and with the 99th percentile of the
-//! interleaving gap (or, told `statistics`, with every statistic). 2^16, 1 M and 10 M flows, uniform
-//! and Zipf(1). Told `flood`, it measures one-packet flows past `flows_max`, each of which makes an
-//! older one leave, beside as many packets of flows that stay.
+//! Nanoseconds per packet of the whole packet path in memory, without files or receive rings: parse a
+//! frame of 64 bytes, build and hash its key, and count it in the default table, with and without the
+//! 99th percentile of the interleaving gap (or, with `statistics`, every statistic). 2^16, 1 M and 10 M
+//! flows, uniform and Zipf(1). With `flood`, it compares one-packet flows beyond `flows_max`, each of
+//! which evicts an older flow, with packets of flows that stay in the table.
 //!
-//! Frames are copied into a buffer that stays in the cache before each burst, as a NIC puts them
-//! there; the copy is not in the time. A burst is of 256 packets unless told otherwise. Medians over
-//! rounds of the mean over bursts.
+//! Before each burst, frames are copied to a buffer that stays in the cache, where a NIC would put them.
+//! The copy is not measured. A burst has 256 packets by default. The results are medians over the rounds
+//! of the mean over the bursts.
 //!
 //! `cargo run --release -p flowatch-engine --example bench_path [-- statistics|flood] [burst=N]
 //! [flows …]`
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
-use engine::intake::Intake;
+use engine::parser::PacketParser;
 use flow::statistic::{Estimator, Selection};
 use flow::{BURST, Batch, Meter, MeterOptions, RecordBatch, RecordSink};
 use hw::random::Random;
@@ -26,13 +26,13 @@ mod traffic;
 const ROUNDS: usize = 5;
 const FRAME: usize = 60;
 
-/// A burst that takes longer was stalled by the machine.
-const STALL: Duration = Duration::from_micros(100);
+/// A burst that takes longer was interrupted by the machine.
+const STALL_MIN: Duration = Duration::from_micros(100);
 
-struct Nowhere;
+struct NullSink;
 
-impl RecordSink for Nowhere {
-    // They leave the packet path as they are.
+impl RecordSink for NullSink {
+    // As in a real run, records are not completed in the packet path.
     const COMPLETES: bool = true;
 
     fn take(&mut self, batch: &mut RecordBatch) {
@@ -40,7 +40,7 @@ impl RecordSink for Nowhere {
     }
 }
 
-/// A UDP frame of flow `flow`.
+/// Returns a UDP frame of flow number `flow`.
 fn frame(flow: u32) -> [u8; FRAME] {
     let mut random = Random::from_state(u64::from(flow));
     let (addresses, ports) = (random.bits(), random.bits() as u32);
@@ -54,22 +54,22 @@ fn frame(flow: u32) -> [u8; FRAME] {
     frame
 }
 
-/// One pass in bursts of so many; the mean time of a packet in ns, bursts that the machine stalled
-/// left out.
+/// Processes `flows` in bursts of `burst` packets. Returns the mean time per packet in nanoseconds,
+/// without interrupted bursts.
 fn pass(
     flows: &[u32],
     burst: usize,
     number: &mut i64,
-    intake: &mut Intake,
+    parser: &mut PacketParser,
     meter: &mut Meter,
 ) -> f64 {
     let mut frames = vec![[0u8; 64]; burst];
     let mut batch = Batch::default();
-    let mut spent = Duration::ZERO;
+    let mut total = Duration::ZERO;
     let mut packets = 0;
     for burst in flows.chunks_exact(burst) {
-        for (place, &flow) in frames.iter_mut().zip(burst) {
-            place[..FRAME].copy_from_slice(&frame(flow));
+        for (bytes, &flow) in frames.iter_mut().zip(burst) {
+            bytes[..FRAME].copy_from_slice(&frame(flow));
         }
         let list: Vec<Frame<'_>> = frames
             .iter()
@@ -78,26 +78,26 @@ fn pass(
                 Frame::new(&bytes[..FRAME], *number * 67, 64)
             })
             .collect();
-        let begun = Instant::now();
+        let start = Instant::now();
         batch.clear();
-        intake.read(
+        parser.parse(
             &Burst {
                 link: LinkType::Ethernet,
                 frames: &list,
             },
             &mut batch,
         );
-        meter.process(&batch, &mut Nowhere);
-        let taken = begun.elapsed();
-        if taken < STALL {
-            spent += taken;
+        meter.process(&batch, &mut NullSink);
+        let elapsed = start.elapsed();
+        if elapsed < STALL_MIN {
+            total += elapsed;
             packets += burst.len();
         }
     }
-    spent.as_nanos() as f64 / packets as f64
+    total.as_nanos() as f64 / packets as f64
 }
 
-/// What is metered, as `--statistics` and `--estimator` say it.
+/// The statistics to measure, as values of `--statistics` and `--estimator`.
 const STATISTICS: [(&str, Estimator); 12] = [
     ("count", Estimator::LogLinear),
     ("gap-percentile=99", Estimator::LogLinear),
@@ -113,13 +113,13 @@ const STATISTICS: [(&str, Estimator); 12] = [
     ("moments", Estimator::LogLinear),
 ];
 
-/// A flood of one-packet flows past the bound of the table, and the same number of packets of
-/// 2^16 flows that stay, in turns.
+/// Compares a flood of one-packet flows beyond the capacity of the table with the same number of packets
+/// of 2^16 flows that stay in it.
 fn flood() {
     const FLOWS: usize = 1 << 16;
     const PACKETS: usize = 1 << 22;
     let steady = flow_numbers(FLOWS, PACKETS, false);
-    println!("{FLOWS} flows at most: ns per packet, median of {ROUNDS} rounds");
+    println!("at most {FLOWS} flows: ns per packet, median of {ROUNDS} rounds");
     for list in ["count", "gap-percentile=99"] {
         let mut rounds = [const { Vec::new() }; 2];
         let options = MeterOptions {
@@ -131,15 +131,15 @@ fn flood() {
         let mut parts: Vec<_> = (0..2)
             .map(|_| {
                 let meter = Meter::new(&options).expect("memory");
-                (Intake::new(&options, Decapsulate::No), meter, 0)
+                (PacketParser::new(&options, Decapsulate::No), meter, 0)
             })
             .collect();
         for round in 0..=ROUNDS as u32 {
             let first = round * PACKETS as u32;
             let unique: Vec<u32> = (first..first + PACKETS as u32).collect();
             for (kind, flows) in [&steady, &unique].into_iter().enumerate() {
-                let (intake, meter, number) = &mut parts[kind];
-                let time = pass(flows, BURST, number, intake, meter);
+                let (parser, meter, number) = &mut parts[kind];
+                let time = pass(flows, BURST, number, parser, meter);
                 if round > 0 {
                     rounds[kind].push(time);
                 }
@@ -198,12 +198,12 @@ fn main() {
                     statistics: Selection::parse(list, estimator).expect("a known statistic"),
                     ..MeterOptions::default()
                 };
-                let mut intake = Intake::new(&options, Decapsulate::No);
+                let mut parser = PacketParser::new(&options, Decapsulate::No);
                 let mut meter = Meter::new(&options).expect("memory");
                 let mut number = 0;
-                pass(&packets, burst, &mut number, &mut intake, &mut meter);
+                pass(&packets, burst, &mut number, &mut parser, &mut meter);
                 let rounds: Vec<f64> = (0..ROUNDS)
-                    .map(|_| pass(&packets, burst, &mut number, &mut intake, &mut meter))
+                    .map(|_| pass(&packets, burst, &mut number, &mut parser, &mut meter))
                     .collect();
                 let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
                 let estimator = if list.contains("percentile") {

@@ -1,14 +1,14 @@
-//! ns per packet of every flow table beside hashbrown: 2^16, 1 M and 10 M flows, uniform and
-//! Zipf(1). The tables take turns within each round, so that a machine that changes speed changes
-//! it for all; the figures are medians over the rounds, of the thread's processor time.
+//! Nanoseconds per packet of every flow table compared with hashbrown: 2^16, 1 M and 10 M flows, uniform
+//! and Zipf(1). The tables take turns in each round, so that a change of the machine's speed affects all
+//! of them. The results are medians over the rounds of the thread's CPU time.
 //!
-//! `cargo run --release -p flowatch-engine --example bench_tables [-- flows … table …]`; a table is
-//! named by a part of its name, and hashbrown is always there.
+//! `cargo run --release -p flowatch-engine --example bench_tables [-- flows … table …]`. Select a table
+//! by a part of its name; hashbrown always runs.
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use flow::expiry::Expiry;
 use flow::hash::{FlowHash, HashKind};
-use flow::table::{Bucket, Combined, DoubleHash, LinkedList, Observed, Step, Table, Wanted};
+use flow::table::{BucketTable, Combined, DoubleHash, LinkedList, Observed, Outputs, Step, Table};
 use flow::{BURST, Batch, Packet, Timeouts};
 use hashbrown::HashMap;
 use hw::lines::Lines;
@@ -32,22 +32,22 @@ fn keys(flows: usize) -> Vec<u128> {
         .collect()
 }
 
-/// Packets of a round for a table whose chains grow with the flows: microseconds a packet.
+/// Packets per round for a table with long chains, which takes microseconds per packet.
 const SLOW_PACKETS: usize = 1 << 18;
 
-/// At 10 M flows a chain of the paper's tables has 150 flows: each flow once to fill them, and a
-/// short round, are enough to see it.
+/// With 10 M flows, a chain of the paper's tables has 150 flows. They are filled with one packet per flow
+/// and measured in short rounds.
 fn is_slow(name: &str, flows: usize) -> bool {
     flows > 1_000_000 && matches!(name, "linked list" | "combined")
 }
 
 trait Contender {
     fn run(&mut self, keys: &[u128]);
-    fn note(&self) -> String;
+    fn remark(&self) -> String;
 }
 
-/// A table of ours, fed in batches.
-struct Ours {
+/// A table of flowatch, which processes batches.
+struct FlowTable {
     table: Box<dyn Table>,
     hash: FlowHash,
     expiry: Expiry,
@@ -57,7 +57,7 @@ struct Ours {
     number: u64,
 }
 
-impl Ours {
+impl FlowTable {
     fn new(table: Box<dyn Table>, hash: HashKind, burst: usize) -> Self {
         Self {
             table,
@@ -71,7 +71,7 @@ impl Ours {
     }
 }
 
-impl Contender for Ours {
+impl Contender for FlowTable {
     fn run(&mut self, keys: &[u128]) {
         for burst in keys.chunks(self.burst) {
             self.batch.clear();
@@ -90,7 +90,7 @@ impl Contender for Ours {
             while let Err(slot) = self.table.grow(&mut |_, _| {}) {
                 self.table.remove(&[slot]);
             }
-            self.table.stage(&self.batch);
+            self.table.prefetch_batch(&self.batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } = self.table.update(
                 &self.batch,
@@ -105,23 +105,23 @@ impl Contender for Ours {
         }
     }
 
-    fn note(&self) -> String {
-        let share = 100.0 * self.table.miscounted()[0] as f64 / self.number as f64;
+    fn remark(&self) -> String {
+        let share = 100.0 * self.table.unattributed()[0] as f64 / self.number as f64;
         if share > 0.0 {
-            format!("{share:.1} % miscounted")
+            format!("{share:.1} % unattributed")
         } else {
             String::new()
         }
     }
 }
 
-/// The peer: hashbrown with ahash, one by one.
-struct Peer {
+/// hashbrown with ahash, which processes one packet at a time.
+struct Hashbrown {
     map: HashMap<u128, [u64; 4], ahash::RandomState>,
     number: u64,
 }
 
-impl Contender for Peer {
+impl Contender for Hashbrown {
     fn run(&mut self, keys: &[u128]) {
         for &key in keys {
             self.number += 1;
@@ -133,8 +133,8 @@ impl Contender for Peer {
         }
     }
 
-    fn note(&self) -> String {
-        "peer".into()
+    fn remark(&self) -> String {
+        "reference".into()
     }
 }
 
@@ -161,14 +161,14 @@ fn main() {
                 .collect();
             let bucket = |hash, burst| -> Box<dyn Contender> {
                 let flows_max = flows + flows / 8;
-                let table = Bucket::new(
+                let table = BucketTable::new(
                     flows_max,
                     FlowHash::new(hash, SEED),
-                    Wanted::default(),
-                    Lines::zeroed(Bucket::slots_for(flows_max)),
+                    Outputs::default(),
+                    Lines::zeroed(BucketTable::slots_for(flows_max)),
                 )
                 .expect("memory");
-                Box::new(Ours::new(Box::new(table), hash, burst))
+                Box::new(FlowTable::new(Box::new(table), hash, burst))
             };
             let mut contenders: Vec<(String, Box<dyn Contender>)> = vec![
                 ("bucket, keyed hash".into(), bucket(HashKind::Keyed, BURST)),
@@ -176,31 +176,31 @@ fn main() {
                 ("bucket, one by one".into(), bucket(HashKind::Keyed, 1)),
                 (
                     "double hash".into(),
-                    Box::new(Ours::new(
-                        Box::new(DoubleHash::new(Wanted::default()).expect("memory")),
+                    Box::new(FlowTable::new(
+                        Box::new(DoubleHash::new(Outputs::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
                 ),
                 (
                     "linked list".into(),
-                    Box::new(Ours::new(
-                        Box::new(LinkedList::new(flows, Wanted::default()).expect("memory")),
+                    Box::new(FlowTable::new(
+                        Box::new(LinkedList::new(flows, Outputs::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
                 ),
                 (
                     "combined".into(),
-                    Box::new(Ours::new(
-                        Box::new(Combined::new(flows, Wanted::default()).expect("memory")),
+                    Box::new(FlowTable::new(
+                        Box::new(Combined::new(flows, Outputs::default()).expect("memory")),
                         HashKind::Keyed,
                         BURST,
                     )),
                 ),
                 (
                     "hashbrown + ahash".into(),
-                    Box::new(Peer {
+                    Box::new(Hashbrown {
                         map: HashMap::with_capacity_and_hasher(
                             flows,
                             ahash::RandomState::with_seeds(1, 2, 3, 4),
@@ -235,7 +235,7 @@ fn main() {
                     times.push(taken.as_nanos() as f64 / length as f64);
                 }
             }
-            let peer = median(times.last().map_or(&[], |times| times));
+            let reference = median(times.last().map_or(&[], |times| times));
             let traffic = if zipf { "Zipf(1)" } else { "uniform" };
             println!(
                 "\n{flows} flows, {traffic}\n{:<22}{:>10}{:>10}{:>10}{:>12}",
@@ -247,8 +247,8 @@ fn main() {
                     "{name:<22}{middle:>10.2}{:>10.2}{:>10.2}{:>12.2}  {}",
                     times.iter().copied().fold(f64::INFINITY, f64::min),
                     times.iter().copied().fold(0.0, f64::max),
-                    peer / middle,
-                    contender.note()
+                    reference / middle,
+                    contender.remark()
                 );
             }
         }

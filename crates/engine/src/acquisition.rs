@@ -1,96 +1,96 @@
-//! Acquisition apart from processing (DPDKStat): a thread for each port does nothing but empty its
-//! queue into a large buffer, all the time or once a period; any model runs behind the buffer. The two
-//! have a core each, or share one under SCHED_DEADLINE.
+//! Acquisition separate from processing, as in DPDKStat. A thread for each port does nothing but drain
+//! the receive queue to a large buffer, continuously or periodically. Any model can read from the
+//! buffer. The two threads have a core each, or share one under SCHED_DEADLINE.
 
+use crate::executor::Backoff;
 use crate::occupancy::Occupancy;
-use crate::options::{EngineError, Input, Options, Seat};
-use crate::pace::Patience;
+use crate::options::{EngineError, Input, Options, ThreadPlacement};
 use crate::report::QueueReport;
-use crate::thread::{join, start};
-use hw::schedule::yield_job;
+use crate::thread::{join, spawn};
+use hw::schedule::yield_cpu;
 use port::buffer::{self, BufferWriter};
 use port::{Burst, Port, Received};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// When queues are emptied.
+/// When a receive queue is drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum When {
-    /// All the time.
+pub enum PollMode {
+    /// Continuously.
     #[default]
-    Polled,
-    /// Once a period, until they are empty.
+    Continuous,
+    /// Once per period, until it is empty.
     Periodic(Duration),
 }
 
-/// How frames are acquired.
+/// The options of acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquisition {
-    /// Memory of each port's buffer, in bytes.
+    /// Size of each port's buffer, in bytes.
     pub buffer_bytes: usize,
-    /// Bytes within which the buffer is sorted by flow; 0: not at all.
+    /// Size of the blocks within which frames are sorted by flow, in bytes; 0 for no sorting.
     pub sort_bytes: usize,
-    /// When queues are emptied.
-    pub when: When,
-    /// Frames that a receive queue holds, whose overflow the report gives the probability of, where the
-    /// port does not tell.
-    pub queue: usize,
+    /// When the receive queues are drained.
+    pub mode: PollMode,
+    /// Capacity of a receive queue in frames, if the port does not report it. The report gives the
+    /// probability that the queue overflows.
+    pub queue_size: usize,
 }
 
-/// Frames after which a round is handed over though the queue is not empty.
-const ROUND: usize = 1 << 15;
+/// Frames after which a round ends even if the queue is not empty.
+const ROUND_FRAMES_MAX: usize = 1 << 15;
 
-/// A queue that is polled is asked how full it is once in so many times.
+/// Polls of a continuously drained queue between two samples of its occupancy.
 const POLLS_PER_SAMPLE: u32 = 64;
 
-/// Rounds between two looks at the port's counters.
+/// Rounds between two reads of the port's counters.
 const ROUNDS_PER_COUNTERS: u32 = 256;
 
-/// What acquisition came to, for one port.
+/// The results of acquisition, for one port.
 #[derive(Clone, Debug, Default)]
 pub struct AcquisitionReport {
-    /// The port's name.
+    /// Name of the port.
     pub name: String,
-    /// Rounds that found frames.
+    /// Rounds that received frames.
     pub rounds: u64,
-    /// Periods that began late, the round before having lasted too long.
+    /// Periods that started late because the previous round took too long.
     pub late: u64,
-    /// Blocks of the buffer, and the most that were in use after a round.
+    /// Blocks of the buffer.
     pub blocks: usize,
-    /// See `blocks`.
-    pub blocks_used_most: usize,
-    /// Whether times were interpolated, the port not having taken each frame's.
+    /// Most blocks in use after a round.
+    pub blocks_used_max: usize,
+    /// Whether timestamps were interpolated, since the port has none for each frame.
     pub interpolated: bool,
-    /// The longest time over which they were: no frame's is wrong by more.
+    /// The longest interval that was interpolated, which bounds the error of every timestamp.
     pub time_error_max: Duration,
-    /// Sum of the same over the frames, for a mean.
+    /// Sum of these bounds over the frames, for the mean.
     pub time_error_sum_ns: u128,
-    /// Frames whose times were interpolated.
+    /// Frames with interpolated timestamps.
     pub time_error_frames: u64,
-    /// How full the queue was: before each round, as far as it was asked.
+    /// Samples of the occupancy of the queue before a round.
     pub occupancy: Occupancy,
-    /// Frames that the queue holds.
-    pub queue: usize,
-    /// Whether the port told how full its queue was; else a round's frames stand for it.
-    pub told_by_port: bool,
+    /// Capacity of the queue, in frames.
+    pub queue_size: usize,
+    /// Whether the port reported its occupancy; otherwise the frames of a round are the sample.
+    pub occupancy_from_port: bool,
 }
 
-/// A port's end of its buffer.
-struct Acquiring<'a> {
+/// The acquisition thread of one port, with the write end of its buffer.
+struct AcquisitionThread<'a> {
     port: Box<dyn Port>,
     writer: BufferWriter,
     acquisition: Acquisition,
     live: bool,
-    /// Whether others read the same packets: who reads the buffer says when to stop.
+    /// Whether other threads read the same packets; the reader of the buffer then decides when to stop.
     shared: bool,
     options: &'a Options,
     number: usize,
 }
 
-/// Puts a buffer and a thread before every port of `input`, and runs `model` on what comes out of them.
+/// Starts an acquisition thread with a buffer for every port of `input`, and runs `model` on the buffers.
 ///
 /// # Errors
-/// When there is no memory for the buffers, a thread cannot start, or those of the model.
+/// Fails if there is not enough memory for the buffers, a thread cannot start or `model` fails.
 pub(crate) fn run(
     options: &Options,
     acquisition: Acquisition,
@@ -109,7 +109,7 @@ pub(crate) fn run(
         let (writer, reader) = buffer::buffer(&buffer_options, port.name(), port.rss_key())
             .map_err(|error| EngineError::Buffer(error.to_string()))?;
         readers.push(Box::new(reader));
-        threads.push(Acquiring {
+        threads.push(AcquisitionThread {
             port,
             writer,
             acquisition,
@@ -119,20 +119,20 @@ pub(crate) fn run(
             number,
         });
     }
-    // The first cores and policies are those of acquisition.
-    let behind = options.behind(threads.len());
+    // The first cores and policies are for the acquisition threads.
+    let model_options = options.skip_threads(threads.len());
     thread::scope(|scope| {
         let mut started = Vec::new();
-        for acquiring in threads {
-            let name = format!("acquisition-{}", acquiring.number);
-            started.push(start(scope, options, name, move || acquiring.run())?);
+        for thread in threads {
+            let name = format!("acquisition-{}", thread.number);
+            started.push(spawn(scope, options, name, move || thread.run())?);
         }
         let input = Input {
             ports: readers,
             same_packets,
             live,
         };
-        let outcome = model(&behind, input);
+        let outcome = model(&model_options, input);
         if outcome.is_err() {
             options.stop.request();
         }
@@ -153,142 +153,157 @@ pub(crate) fn run(
     })
 }
 
-/// What one poll of the port gave.
-enum Polled {
-    /// Frames; whether there may be more at once.
+/// The outcome of one poll of the port, or of one round.
+enum PollOutcome {
+    /// Frames were received; `true` if more may be waiting.
     Frames(bool),
-    Nothing,
+    Idle,
     End,
 }
 
-impl Acquiring<'_> {
+impl AcquisitionThread<'_> {
     fn run(mut self) -> (AcquisitionReport, QueueReport, Option<String>) {
-        let seat = self.options.settle(self.number);
-        let report = self.acquire(&seat);
-        self.writer.show(&self.port.counters());
+        let placement = self.options.apply_placement(self.number);
+        let report = self.acquire(&placement);
+        self.writer.publish_counters(&self.port.counters());
         let queue = QueueReport {
             name: format!("acquisition-{}", self.number),
-            ..seat.report()
+            ..placement.report()
         };
-        (report, queue, seat.fault)
+        (report, queue, placement.fault)
     }
 
-    fn acquire(&mut self, seat: &Seat) -> AcquisitionReport {
+    fn acquire(&mut self, placement: &ThreadPlacement) -> AcquisitionReport {
         let mut report = AcquisitionReport {
             name: self.port.name().to_owned(),
-            interpolated: self.live && self.port.stamps_bursts(),
+            interpolated: self.live && self.port.has_burst_timestamps(),
             ..AcquisitionReport::default()
         };
         let mut last_ns = now_ns();
         let mut due = Instant::now();
         let (mut rounds, mut stopping) = (0u32, false);
         loop {
-            let asked = self.options.stop.is_requested() && !self.shared;
-            if !stopping && (asked || self.writer.is_stopped()) {
+            let stop_requested = self.options.stop.is_requested() && !self.shared;
+            if !stopping && (stop_requested || self.writer.is_stopped()) {
                 stopping = true;
                 self.port.stop();
                 if !self.live {
                     break;
                 }
             }
-            if self.writer.is_abandoned() {
+            if self.writer.is_reader_gone() {
                 break;
             }
             rounds = rounds.wrapping_add(1);
             let sampled = self.sample(rounds, &mut report);
-            let (outcome, until_ns) = self.round(&mut report);
+            let (outcome, until_ns) = self.run_round(&mut report);
             let frames = self.writer.batch_frames();
             if frames > 0 {
                 report.rounds += 1;
                 if report.interpolated {
-                    stamp(&mut self.writer, &mut report, last_ns, until_ns);
+                    interpolate_times(&mut self.writer, &mut report, last_ns, until_ns);
                 }
-                self.writer.hand_over(false);
-            } else if matches!(outcome, Polled::Nothing) {
-                // Whoever reads may have nothing else.
-                self.writer.hand_over(false);
+                self.writer.end_batch(false);
+            } else if matches!(outcome, PollOutcome::Idle) {
+                // The reader may have no other data: do not hold a partly filled block back.
+                self.writer.end_batch(false);
             }
-            if !sampled && self.acquisition.when != When::Polled {
+            if !sampled && self.acquisition.mode != PollMode::Continuous {
                 report.occupancy.add(frames);
             }
             last_ns = until_ns;
             if rounds.is_multiple_of(ROUNDS_PER_COUNTERS) || frames == 0 {
-                self.writer.show(&self.port.counters());
-                self.options.stop.look_at_clock();
+                self.writer.publish_counters(&self.port.counters());
+                self.options.stop.check_deadline();
             }
             match outcome {
-                Polled::End => break,
-                Polled::Frames(true) => {}
-                Polled::Frames(false) | Polled::Nothing => self.rest(seat, &mut due, &mut report),
+                PollOutcome::End => break,
+                PollOutcome::Frames(true) => {}
+                PollOutcome::Frames(false) | PollOutcome::Idle => {
+                    self.wait_for_next_round(placement, &mut due, &mut report);
+                }
             }
         }
-        (report.blocks, report.blocks_used_most) = self.writer.usage();
-        report.queue = self.port.queue_size().unwrap_or(self.acquisition.queue);
+        (report.blocks, report.blocks_used_max) = self.writer.usage();
+        report.queue_size = self
+            .port
+            .queue_size()
+            .unwrap_or(self.acquisition.queue_size);
         report
     }
 
-    /// Asks the port how full its queue is; whether it knows.
+    /// Samples the occupancy of the queue, if it is time to. Returns `false` if the port does not report
+    /// it.
     fn sample(&mut self, rounds: u32, report: &mut AcquisitionReport) -> bool {
-        if self.acquisition.when == When::Polled && !rounds.is_multiple_of(POLLS_PER_SAMPLE) {
+        if self.acquisition.mode == PollMode::Continuous && !rounds.is_multiple_of(POLLS_PER_SAMPLE)
+        {
             return true;
         }
         let Some(frames) = self.port.occupancy() else {
             return false;
         };
-        report.told_by_port = true;
+        report.occupancy_from_port = true;
         report.occupancy.add(frames);
         true
     }
 
-    /// A poll, or polls until the queue is empty; and when the last frames were had.
-    fn round(&mut self, report: &mut AcquisitionReport) -> (Polled, i64) {
+    /// Polls once, or until the queue is empty. Also returns the time after the last poll, or 0 if
+    /// timestamps are not interpolated.
+    fn run_round(&mut self, report: &mut AcquisitionReport) -> (PollOutcome, i64) {
         let outcome = loop {
             let outcome = self.poll();
-            let Polled::Frames(more) = outcome else {
+            let PollOutcome::Frames(more) = outcome else {
                 break outcome;
             };
-            if self.acquisition.when == When::Polled || self.writer.batch_frames() >= ROUND {
-                break Polled::Frames(true);
+            if self.acquisition.mode == PollMode::Continuous
+                || self.writer.batch_frames() >= ROUND_FRAMES_MAX
+            {
+                break PollOutcome::Frames(true);
             }
             let empty = match self.port.occupancy() {
                 Some(left) => left == 0,
                 None => !more,
             };
             if empty {
-                break Polled::Frames(false);
+                break PollOutcome::Frames(false);
             }
         };
         let until_ns = if report.interpolated { now_ns() } else { 0 };
         (outcome, until_ns)
     }
 
-    fn poll(&mut self) -> Polled {
+    fn poll(&mut self) -> PollOutcome {
         match self.port.receive() {
             Ok(Received::Burst(burst)) => {
                 let more = burst.frames.len() == port::frame::BURST;
-                copy(&mut self.writer, &burst, self.live);
-                Polled::Frames(more)
+                copy_burst(&mut self.writer, &burst, self.live);
+                PollOutcome::Frames(more)
             }
-            Ok(Received::Idle) => Polled::Nothing,
+            Ok(Received::Idle) => PollOutcome::Idle,
             Ok(Received::Fault(message)) => {
-                self.writer.tell(message);
-                Polled::Frames(true)
+                self.writer.report_fault(message);
+                PollOutcome::Frames(true)
             }
-            Ok(Received::End) => Polled::End,
+            Ok(Received::End) => PollOutcome::End,
             Err(error) => {
-                self.writer.fail(error);
-                Polled::End
+                self.writer.report_error(error);
+                PollOutcome::End
             }
         }
     }
 
-    /// Until the next round.
-    fn rest(&self, seat: &Seat, due: &mut Instant, report: &mut AcquisitionReport) {
-        let period = match self.acquisition.when {
-            // Under SCHED_DEADLINE the kernel begins the next period.
-            _ if seat.schedule.is_deadline() => return yield_job(),
-            When::Polled => return,
-            When::Periodic(period) => period,
+    /// Waits until the next round.
+    fn wait_for_next_round(
+        &self,
+        placement: &ThreadPlacement,
+        due: &mut Instant,
+        report: &mut AcquisitionReport,
+    ) {
+        let period = match self.acquisition.mode {
+            // Under SCHED_DEADLINE, the kernel starts the next period.
+            _ if placement.schedule.is_deadline() => return yield_cpu(),
+            PollMode::Continuous => return,
+            PollMode::Periodic(period) => period,
         };
         *due += period;
         let now = Instant::now();
@@ -301,26 +316,31 @@ impl Acquiring<'_> {
     }
 }
 
-/// Copies a burst. Where there is no room, a link's frames are lost, and a file waits.
-fn copy(writer: &mut BufferWriter, burst: &Burst<'_>, live: bool) {
-    let mut patience = Patience::default();
+/// Copies a burst to the buffer. If the buffer is full, frames of a link are lost, and a file waits.
+fn copy_burst(writer: &mut BufferWriter, burst: &Burst<'_>, live: bool) {
+    let mut backoff = Backoff::default();
     let mut copied = writer.copy(burst, 0);
     while copied < burst.frames.len() {
-        if live || writer.is_abandoned() {
-            writer.overflow(burst, copied);
+        if live || writer.is_reader_gone() {
+            writer.count_overflow(burst, copied);
             return;
         }
-        writer.hand_over(true);
-        patience.wait(false);
+        writer.end_batch(true);
+        backoff.wait(false);
         copied = writer.copy(burst, copied);
     }
 }
 
-/// Gives the frames of a round their times.
-fn stamp(writer: &mut BufferWriter, report: &mut AcquisitionReport, after_ns: i64, until_ns: i64) {
-    // A clock that was set back leaves nothing to spread over.
+/// Interpolates the timestamps of the frames of a round.
+fn interpolate_times(
+    writer: &mut BufferWriter,
+    report: &mut AcquisitionReport,
+    after_ns: i64,
+    until_ns: i64,
+) {
+    // If the clock was set back, the interval is empty.
     let after_ns = after_ns.min(until_ns);
-    let frames = writer.interpolate(after_ns, until_ns);
+    let frames = writer.interpolate_times(after_ns, until_ns);
     let span = Duration::from_nanos((until_ns - after_ns).cast_unsigned());
     report.time_error_max = report.time_error_max.max(span);
     report.time_error_sum_ns += span.as_nanos() * frames as u128;

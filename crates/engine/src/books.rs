@@ -1,12 +1,12 @@
-//! The books: what became of every packet. They balance when
-//! `received = processed + dropped`, over each reason, and
-//! `processed = in flows + in no flow + miscounted + counted only`.
+//! Packet accounting, called the books: what happened to every packet. The books balance if
+//! `received = processed + dropped` (summed over all reasons) and
+//! `processed = in flows + in no flow + unattributed + counted only`.
 
-use port::{Counters, SnapLengths};
+use port::{Counters, SnaplenErrors};
 use std::ops::AddAssign;
 use wire::{Malformed, NoFlow};
 
-/// Packets, and their bytes on the wire.
+/// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Packets.
@@ -16,7 +16,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts one packet.
+    /// Adds one packet of `bytes` bytes.
     #[inline]
     pub fn add(&mut self, bytes: u32) {
         self.packets += 1;
@@ -31,11 +31,11 @@ impl AddAssign for Count {
     }
 }
 
-/// Why a packet that arrived was not processed.
+/// The reason why a received packet was not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Loss {
-    /// The kernel's receive ring was full. The kernel counts packets only: their bytes are 0.
+    /// The kernel's receive ring was full. The kernel counts packets only, so their bytes are 0.
     Kernel,
     /// The buffer between acquisition and processing was full.
     Buffer,
@@ -43,9 +43,9 @@ pub enum Loss {
     Ring,
     /// The device's receive queue was full. Devices count packets only, here and below.
     Missed,
-    /// The device had no buffer to put the packet in.
+    /// The device had no buffer for the packet.
     NoBuffer,
-    /// The device received the packet damaged.
+    /// The device received a damaged packet.
     Error,
 }
 
@@ -60,20 +60,20 @@ impl Loss {
         Self::Error,
     ];
 
-    /// What happened, for a person.
+    /// Returns a description for text output.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
             Self::Kernel => "kernel ring",
             Self::Buffer => "acquisition buffer",
-            Self::Ring => "ring before a monitor",
-            Self::Missed => "device's receive queue",
-            Self::NoBuffer => "no buffer for the device",
-            Self::Error => "damaged, by the device",
+            Self::Ring => "ring to a monitor",
+            Self::Missed => "receive queue of the device",
+            Self::NoBuffer => "no receive buffer",
+            Self::Error => "receive errors",
         }
     }
 
-    /// The name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,48 +87,48 @@ impl Loss {
     }
 }
 
-/// What became of the packets of one queue, or of several together.
+/// The packet accounting of one queue, or the sum over several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
-    /// Packets that arrived and passed the filter, processed or not.
+    /// Packets that arrived and passed the filter, whether processed or lost.
     pub received: Count,
-    /// Packets whose headers were read and that were counted in a flow, or in no flow.
+    /// Packets that were counted, in a flow or not.
     pub processed: Count,
     /// Packets lost, by [`Loss`].
     pub dropped: [Count; Loss::ALL.len()],
-    /// Packets that the filter left out; they are not among the received.
+    /// Packets that the filter rejected; `received` does not include them.
     pub filtered: Count,
     /// Packets counted in a flow.
     pub in_flows: Count,
-    /// Packets counted and no more: at packet level no header is read.
+    /// Packets that were only counted: packet level reads no headers.
     pub counted_only: Count,
-    /// Packets processed that belong to no flow, by [`NoFlow`].
+    /// Processed packets that belong to no flow, by [`NoFlow`].
     pub no_flow: [Count; NoFlow::ALL.len()],
-    /// Packets that the table had no place for.
-    pub miscounted: Count,
-    /// Malformed packets, by kind; a malformed packet may still be in a flow.
+    /// Packets of flows for which the table had no free slot.
+    pub unattributed: Count,
+    /// Malformed packets, by [`Malformed`]. A malformed packet may still belong to a flow.
     pub malformed: [u64; Malformed::ALL.len()],
-    /// Packets of which the snap length cut off bytes.
+    /// Packets that the snaplen truncated.
     pub truncated: u64,
     /// Fragments of IP packets.
     pub fragments: u64,
-    /// Records of the input that could not be read.
+    /// Unreadable records of capture files.
     pub faults: u64,
-    /// Where files contradict the snap lengths in their headers, or these what is possible.
-    pub snap_lengths: SnapLengths,
-    /// Steps of the clock back by more than a second.
+    /// Invalid or exceeded snaplens in capture files.
+    pub snaplens: SnaplenErrors,
+    /// Backward steps of the packet clock by more than a second.
     pub clock_steps_back: u64,
-    /// Steps of the clock forward by more than two hours and a quarter, which no link is silent for.
+    /// Forward steps of the packet clock by more than 2 h 15 min: too long for an idle link.
     pub clock_steps_forward: u64,
-    /// Packets whose flow is the device's hash: their headers were not read, so nothing is known of
-    /// what is malformed, truncated or a fragment among them.
+    /// Packets whose flow key is the device's hash. Their headers were not read, so malformed, truncated
+    /// and fragmented packets among them are not counted as such.
     pub hashed_by_device: u64,
-    /// Packets whose flow is a hash made in software, the device having given none.
+    /// Packets whose flow key is a hash computed in software, since the device gave none.
     pub hashed_in_software: u64,
-    /// Packets for which the device's hash served as the table's.
+    /// Packets for which the device's hash was used as the hash of the flow table.
     pub hashes_reused: u64,
-    /// Hashes of the device that were not what it is said to make: none was used from then on.
-    pub hashes_refuted: u64,
+    /// Device hashes that did not match the computed hash. After the first one, no more were used.
+    pub hashes_mismatched: u64,
 }
 
 impl Default for Books {
@@ -140,26 +140,26 @@ impl Default for Books {
             filtered: Count::default(),
             in_flows: Count::default(),
             no_flow: [Count::default(); NoFlow::ALL.len()],
-            miscounted: Count::default(),
+            unattributed: Count::default(),
             malformed: [0; Malformed::ALL.len()],
             truncated: 0,
             fragments: 0,
             faults: 0,
-            snap_lengths: SnapLengths::default(),
+            snaplens: SnaplenErrors::default(),
             clock_steps_back: 0,
             clock_steps_forward: 0,
             counted_only: Count::default(),
             hashed_by_device: 0,
             hashed_in_software: 0,
             hashes_reused: 0,
-            hashes_refuted: 0,
+            hashes_mismatched: 0,
         }
     }
 }
 
 impl Books {
-    /// Enters what a port counted itself.
-    pub(crate) fn enter(&mut self, counters: &Counters) {
+    /// Adds the counters of a port.
+    pub(crate) fn add_port_counters(&mut self, counters: &Counters) {
         for (reason, packets) in [
             (Loss::Kernel, counters.dropped),
             (Loss::Missed, counters.missed),
@@ -181,16 +181,16 @@ impl Books {
             bytes: counters.filtered_bytes,
         };
         self.faults += counters.faults;
-        self.snap_lengths += counters.snap_lengths;
+        self.snaplens += counters.snaplen_errors;
     }
 
-    /// Packets lost, over all reasons.
+    /// Returns the number of lost packets, over all reasons.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.dropped.iter().map(|count| count.packets).sum()
     }
 
-    /// Packets in no flow, over all reasons.
+    /// Returns the packets that belong to no flow, over all reasons.
     #[must_use]
     pub fn without_flow(&self) -> Count {
         let mut sum = Count::default();
@@ -200,18 +200,18 @@ impl Books {
         sum
     }
 
-    /// Whether every packet is accounted for.
+    /// Returns whether every packet is accounted for.
     #[must_use]
-    pub fn balance(&self) -> bool {
-        let mut handled = self.processed;
+    pub fn is_balanced(&self) -> bool {
+        let mut accounted = self.processed;
         for count in self.dropped {
-            handled += count;
+            accounted += count;
         }
         let mut counted = self.in_flows;
         counted += self.without_flow();
-        counted += self.miscounted;
+        counted += self.unattributed;
         counted += self.counted_only;
-        handled == self.received && counted == self.processed
+        accounted == self.received && counted == self.processed
     }
 }
 
@@ -221,18 +221,18 @@ impl AddAssign<&Self> for Books {
         self.processed += other.processed;
         self.filtered += other.filtered;
         self.in_flows += other.in_flows;
-        self.miscounted += other.miscounted;
+        self.unattributed += other.unattributed;
         self.truncated += other.truncated;
         self.fragments += other.fragments;
         self.faults += other.faults;
-        self.snap_lengths += other.snap_lengths;
+        self.snaplens += other.snaplens;
         self.clock_steps_back += other.clock_steps_back;
         self.clock_steps_forward += other.clock_steps_forward;
         self.counted_only += other.counted_only;
         self.hashed_by_device += other.hashed_by_device;
         self.hashed_in_software += other.hashed_in_software;
         self.hashes_reused += other.hashes_reused;
-        self.hashes_refuted += other.hashes_refuted;
+        self.hashes_mismatched += other.hashes_mismatched;
         for (sum, count) in self.dropped.iter_mut().zip(&other.dropped) {
             *sum += *count;
         }

@@ -1,73 +1,80 @@
-//! Cooperative: a receiver and its monitors as tasks of one thread, which give way to each other at
-//! the boundary of a batch, where the ring between them is full and where it is empty (FloWatcher's
-//! model on one core, lthread). Nothing is dropped between them: a receiver that finds the ring full
-//! gives the core to whoever empties it.
+//! The cooperative model: a receiver and its monitors are tasks of one thread. A task yields after each
+//! batch and when the ring between them is full or empty (FloWatcher's single-core model, lthread).
+//! Nothing is dropped between them: a receiver that finds the ring full yields to the monitor that
+//! drains it.
 
-use crate::options::{EngineError, Input, Options, Seat};
-use crate::output::Records;
-use crate::overhearing::Overhearing;
-use crate::pace::{Pace, Task, by_turns};
+use crate::dispatcher::Dispatcher;
+use crate::dns_feed::DnsFeed;
+use crate::executor::{Executor, Task, round_robin};
+use crate::options::{EngineError, Input, Options, ThreadPlacement};
+use crate::pipeline_builder::{MonitorTask, PipelineBuilder};
 use crate::progress::Progress;
-use crate::report::{Report, Worked};
-use crate::sending::Sender;
-use crate::thread::{join, start};
-use crate::wiring::{Counting, Wiring};
+use crate::record_channel::RecordSender;
+use crate::report::{Report, ThreadResult};
+use crate::thread::{join, spawn};
 use flow::Meter;
 use std::thread;
 
-/// Runs a thread for each port: a receiver and `options.monitors` monitors by turns, with a meter each.
+/// Runs one thread for each port, with a receiver task and `options.monitors` monitor tasks, each with a
+/// meter.
 ///
 /// # Errors
-/// When a thread cannot start.
+/// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
     input: Input,
     meters: Vec<Meter>,
-    records: &Records,
+    records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let ports = input.ports.len();
-    let overhearings = Overhearing::of_all(options, ports, true)?;
+    let dns_feeds = DnsFeed::new_all(options, ports, true)?;
     let mut meters = meters.into_iter();
-    let wiring = Wiring {
+    let builder = PipelineBuilder {
         options,
         progress,
         live: input.live,
-        drops: false,
+        drops_when_full: false,
     };
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        let ports = input.ports.into_iter().zip(overhearings);
-        for (number, (port, overhearing)) in ports.enumerate() {
+        let ports = input.ports.into_iter().zip(dns_feeds);
+        for (number, (port, dns_feed)) in ports.enumerate() {
             let meters: Vec<Meter> = meters.by_ref().take(options.monitors).collect();
             let records = records.clone();
             let name = format!("cooperative-{number}");
-            threads.push(start(scope, options, name, move || {
-                let seat = options.settle(number);
-                let (sender, monitors) = wiring.halves(number, port, overhearing, meters, &records);
-                by_turns_of(seat, sender, monitors)
+            threads.push(spawn(scope, options, name, move || {
+                let placement = options.apply_placement(number);
+                let (dispatcher, monitors) =
+                    builder.build(number, port, dns_feed, meters, &records);
+                run_tasks(placement, dispatcher, monitors)
             })?);
         }
         Ok(threads.into_iter().flat_map(join).collect())
     })
 }
 
-/// One thread's work.
-fn by_turns_of(seat: Seat, sender: Sender<'_>, monitors: Vec<Counting<'_>>) -> Vec<Worked> {
-    let pace = Pace::shared(&seat.schedule);
-    let monitors: Vec<Task<'_, Worked>> = monitors
+/// Runs the tasks of one thread and returns their results, the receiver's first.
+fn run_tasks(
+    placement: ThreadPlacement,
+    dispatcher: Dispatcher<'_>,
+    monitors: Vec<MonitorTask<'_>>,
+) -> Vec<ThreadResult> {
+    let executor = Executor::multi_task(&placement.schedule);
+    let monitors: Vec<Task<'_, ThreadResult>> = monitors
         .into_iter()
-        .map(|counting| Box::pin(counting.run(seat.task(), pace)) as Task<'_, Worked>)
+        .map(|task| Box::pin(task.run(placement.for_task(), executor)) as Task<'_, ThreadResult>)
         .collect();
-    let mut tasks: Vec<Task<'_, Worked>> = vec![Box::pin(sender.run(seat, pace))];
+    let mut tasks: Vec<Task<'_, ThreadResult>> =
+        vec![Box::pin(dispatcher.run(placement, executor))];
     tasks.extend(monitors);
-    let mut worked = by_turns(tasks);
-    // The thread's time is all its tasks': it stands with the receiver.
-    for (task, worked) in worked.iter_mut().enumerate() {
-        worked.queue.cpu = match task {
+    let mut results = round_robin(tasks);
+    // The tasks share the CPU time of the thread; the receiver reports all of it.
+    for (task, result) in results.iter_mut().enumerate() {
+        result.queue.cpu = match task {
             0 => hw::time::thread_cpu(),
             _ => std::time::Duration::ZERO,
         };
     }
-    worked
+    results
 }

@@ -1,74 +1,75 @@
-//! Who runs where: threads, cores, queues and rings between a port and the meter, and the books
-//! that say what became of every packet.
+//! Runs the packet path: the threads, cores, queues and rings between ports and meters, and the packet
+//! accounting (the [`Books`]) that covers every packet.
 
 pub mod acquisition;
 pub mod books;
+mod coalescing_receiver;
 mod cooperative;
-pub mod intake;
+mod dispatcher;
+mod dns_feed;
+mod executor;
 pub mod merge;
-mod moderated;
-mod monitoring;
+mod monitor;
 pub mod occupancy;
 pub mod options;
-pub mod output;
-mod overhearing;
-mod pace;
 mod packet_level;
+pub mod parser;
 mod pipeline;
+mod pipeline_builder;
 pub mod progress;
-mod receive;
+mod receiver;
+pub mod record_channel;
 pub mod report;
 mod run_to_completion;
 pub mod schedule;
-mod sending;
 pub mod steer;
+mod stop_barrier;
 mod thread;
-mod together;
-mod wiring;
 
-pub use acquisition::{Acquisition, AcquisitionReport, When};
+pub use acquisition::{Acquisition, AcquisitionReport, PollMode};
 pub use books::{Books, Count, Loss};
-pub use moderated::Moderated;
+pub use coalescing_receiver::CoalescingReceiver;
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
-pub use output::{Emptied, Records, Returned, channel};
 pub use progress::{Progress, QueueProgress};
+pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{QueueReport, Report};
 
 use flow::{Meter, MeterOptions};
 use std::time::Instant;
 
-// A burst of a port must fit a batch.
+// A burst of a port must fit in a batch.
 const _: () = assert!(port::frame::BURST <= flow::BURST);
 
-/// Makes the meters of a run over `ports` ports: before the ports are opened, since a link waits
-/// for no table.
+/// Creates the meters for a run over `ports` ports. Call this before opening the ports: allocating the
+/// tables takes time, in which packets of an open link would be lost.
 ///
 /// # Errors
-/// When the machine has no room for them.
+/// Fails if there is not enough memory for the tables.
 pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError> {
     let tables = options.tables(ports);
     let meter = MeterOptions {
-        overhears: options.overhears(ports),
+        dns_from_batches: options.shares_dns(ports),
         ..options.meter.clone()
     };
     (0..tables)
         .map(|_| {
             Meter::new(&meter)
-                .map_err(|error| EngineError::no_room(tables, meter.flows_max, &error))
+                .map_err(|error| EngineError::table_memory(tables, meter.flows_max, &error))
         })
         .collect()
 }
 
-/// Runs `options.model` over `input` until it ends or is stopped; records go to `records`.
+/// Runs `options.model` over `input` until the input ends or the run is stopped. Flow records go to
+/// `records`.
 ///
 /// # Errors
-/// When a thread cannot start, or not on its core. Faults of ports do not end the run: they are in
-/// the report.
+/// Fails if a thread cannot start, a core is not available or the kernel rejects a scheduling policy.
+/// Port faults do not fail the run; the report lists them.
 pub fn run(
     options: &Options,
     input: Input,
     meters: Vec<Meter>,
-    records: &Records,
+    records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     check_cores(&options.cores)?;

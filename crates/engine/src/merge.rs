@@ -1,73 +1,74 @@
-//! One record of a flow that two queues of a link have seen parts of: the device divides packets by
-//! its own hash, which passes over the ports of fragments, looks into some tunnels, and knows nothing
-//! of flows by address. Records wait as long as their counterpart may still come, and are joined.
+//! Merges the records of a flow whose packets arrived on several queues of a link. The device distributes
+//! packets by its own hash, which ignores the ports of fragments, looks into some tunnels and does not
+//! match flow keys of addresses only. Records are held as long as another part of their flow may arrive,
+//! and are then joined.
 
 use flow::{Record, RecordBatch};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use wire::FlowKey;
 
-/// What is joined, and how long it is waited for.
+/// The options of a [`Merger`].
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
-    /// Two records are of one flow when no more than this lies between them; none: always.
+    /// Longest interval between two records of the same flow; `None` for no limit.
     pub idle: Option<Duration>,
-    /// How long a record waits; none: to the end.
+    /// How long a record is held; `None` for until the end.
     pub hold: Option<Duration>,
-    /// The most records that wait; one more, and the one that has waited longest goes.
-    pub most: usize,
-    /// Statistics in a record. Those of a joined one cannot be told from its parts: they are NaN.
+    /// Maximum number of held records. Beyond it, the record held longest is released.
+    pub held_max: usize,
+    /// Statistics per record. They cannot be computed for a joined record, and are NaN.
     pub width: usize,
-    /// Whether a key and its reverse are one flow.
+    /// Whether a key and its reverse belong to the same flow.
     pub both_directions: bool,
-    /// The link of each worker: only records of one link are joined.
+    /// The link of each worker: only records of the same link are joined.
     pub links: Vec<usize>,
 }
 
-/// A record that waits.
+/// A held record.
 #[derive(Debug)]
 struct Held {
     number: u64,
     record: Record,
     values: Vec<f64>,
-    /// The workers whose parts it has.
+    /// The workers whose records were joined in it.
     workers: Vec<usize>,
     link: usize,
     since: Duration,
 }
 
-/// Joins records.
+/// Merges records.
 #[derive(Debug)]
 pub struct Merger {
     options: MergeOptions,
     held: HashMap<FlowKey, Vec<Held>>,
-    /// Held records by the time from which they wait; one that was joined since stands there as it
-    /// was before.
-    order: VecDeque<(Duration, FlowKey, u64)>,
+    /// Held records by the time since which they are held. A record that was joined since is still queued
+    /// with its earlier time.
+    queue: VecDeque<(Duration, FlowKey, u64)>,
     next_number: u64,
-    waiting: usize,
+    held_count: usize,
     merged: u64,
-    hurried: u64,
+    released_early: u64,
 }
 
 impl Merger {
-    /// With `options`.
+    /// Creates a merger without held records.
     #[must_use]
     pub fn new(options: MergeOptions) -> Self {
         Self {
             options,
             held: HashMap::new(),
-            order: VecDeque::new(),
+            queue: VecDeque::new(),
             next_number: 0,
-            waiting: 0,
+            held_count: 0,
             merged: 0,
-            hurried: 0,
+            released_early: 0,
         }
     }
 
-    /// Takes the records of a worker at `now` (any clock that does not go back); those that have
-    /// waited long enough are added to `ready`.
-    pub fn take(
+    /// Adds the records of a worker at `now`, a reading of any monotonic clock, and appends the records
+    /// that are due to `ready`.
+    pub fn add_batch(
         &mut self,
         worker: usize,
         batch: &RecordBatch,
@@ -77,61 +78,61 @@ impl Merger {
         let width = self.options.width;
         for (row, record) in batch.records.iter().enumerate() {
             let values = &batch.values[row * width..(row + 1) * width];
-            self.take_one(worker, record, values, now);
+            self.add_record(worker, record, values, now);
         }
-        self.release(now, ready);
+        self.release_due(now, ready);
     }
 
-    /// Adds the records that have waited long enough at `now` to `ready`.
-    pub fn release(&mut self, now: Duration, ready: &mut RecordBatch) {
-        while let Some(&(since, key, number)) = self.order.front() {
+    /// Appends the records that are due at `now` to `ready`.
+    pub fn release_due(&mut self, now: Duration, ready: &mut RecordBatch) {
+        while let Some(&(since, key, number)) = self.queue.front() {
             let due = self.options.hold.is_some_and(|hold| now >= since + hold);
-            let crowded = self.waiting > self.options.most;
-            if !due && !crowded {
+            let over_limit = self.held_count > self.options.held_max;
+            if !due && !over_limit {
                 return;
             }
-            self.order.pop_front();
+            self.queue.pop_front();
             let Some(held) = self.held.get_mut(&key) else {
                 continue;
             };
             let Some(at) = held.iter().position(|held| held.number == number) else {
                 continue;
             };
-            if held[at].since > since && !crowded {
-                // Joined since: it waits anew for another part.
-                self.order.push_back((held[at].since, key, number));
+            if held[at].since > since && !over_limit {
+                // Joined since: held again for the full time, for another part.
+                self.queue.push_back((held[at].since, key, number));
                 continue;
             }
-            let held_one = held.swap_remove(at);
+            let released = held.swap_remove(at);
             if held.is_empty() {
                 self.held.remove(&key);
             }
-            self.waiting -= 1;
-            self.hurried += u64::from(!due);
-            ready.records.push(held_one.record);
-            ready.values.extend(held_one.values);
+            self.held_count -= 1;
+            self.released_early += u64::from(!due);
+            ready.records.push(released.record);
+            ready.values.extend(released.values);
         }
     }
 
-    /// Adds all records that wait to `ready`: there will be no more.
+    /// Appends all held records to `ready`, at the end of the input.
     pub fn finish(&mut self, ready: &mut RecordBatch) {
         self.options.hold = Some(Duration::ZERO);
-        self.release(Duration::MAX, ready);
+        self.release_due(Duration::MAX, ready);
     }
 
-    /// Records that went into others.
+    /// Returns the number of records that were joined to another.
     #[must_use]
     pub fn merged(&self) -> u64 {
         self.merged
     }
 
-    /// Records that went before their time, since too many waited.
+    /// Returns the number of records released early because too many were held.
     #[must_use]
-    pub fn hurried(&self) -> u64 {
-        self.hurried
+    pub fn released_early(&self) -> u64 {
+        self.released_early
     }
 
-    fn take_one(&mut self, worker: usize, record: &Record, values: &[f64], now: Duration) {
+    fn add_record(&mut self, worker: usize, record: &Record, values: &[f64], now: Duration) {
         let key = if self.options.both_directions {
             record.key.min(record.key.reversed())
         } else {
@@ -142,13 +143,13 @@ impl Merger {
             i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX)
         });
         let held = self.held.entry(key).or_default();
-        let counterpart = held.iter_mut().find(|held| {
+        let other_part = held.iter_mut().find(|held| {
             held.link == link
                 && !held.workers.contains(&worker)
                 && record.start_ns.saturating_sub(held.record.end_ns) <= idle_ns
                 && held.record.start_ns.saturating_sub(record.end_ns) <= idle_ns
         });
-        if let Some(counterpart) = counterpart {
+        if let Some(counterpart) = other_part {
             counterpart.record = join(&counterpart.record, record);
             counterpart.values.fill(f64::NAN);
             counterpart.workers.push(worker);
@@ -166,32 +167,32 @@ impl Merger {
             link,
             since: now,
         });
-        self.waiting += 1;
-        self.order.push_back((now, key, number));
+        self.held_count += 1;
+        self.queue.push_back((now, key, number));
     }
 }
 
-/// One record of two: the initiator and the ICMP type are those of the part that began first, the end
-/// and its reason those of the part that ended last.
-fn join(one: &Record, two: &Record) -> Record {
-    let (first, second) = if two.start_ns < one.start_ns {
-        (two, one)
+/// Joins two records. The initiator and the ICMP type are those of the part that started first; the end
+/// and its reason are those of the part that ended last.
+fn join(a: &Record, b: &Record) -> Record {
+    let (first, second) = if b.start_ns < a.start_ns {
+        (b, a)
     } else {
-        (one, two)
+        (a, b)
     };
-    let turned = usize::from(second.key != first.key);
-    let mut sum = *first;
+    let is_reversed = usize::from(second.key != first.key);
+    let mut joined = *first;
     for side in 0..2 {
-        let other = side ^ turned;
-        sum.packets[side] = sum.packets[side].saturating_add(second.packets[other]);
-        sum.bytes[side] = sum.bytes[side].saturating_add(second.bytes[other]);
-        sum.tcp_flags[side] |= second.tcp_flags[other];
+        let other = side ^ is_reversed;
+        joined.packets[side] = joined.packets[side].saturating_add(second.packets[other]);
+        joined.bytes[side] = joined.bytes[side].saturating_add(second.bytes[other]);
+        joined.tcp_flags[side] |= second.tcp_flags[other];
     }
     if second.end_ns > first.end_ns {
-        sum.end_ns = second.end_ns;
-        sum.end_reason = second.end_reason;
+        joined.end_ns = second.end_ns;
+        joined.end_reason = second.end_reason;
     }
-    sum
+    joined
 }
 
 #[cfg(test)]
@@ -224,7 +225,7 @@ mod tests {
         Merger::new(MergeOptions {
             idle: Some(Duration::from_secs(15)),
             hold: Some(Duration::from_secs(20)),
-            most,
+            held_max: most,
             width: 1,
             both_directions: true,
             links: vec![0, 0, 1],
@@ -244,60 +245,60 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_two_queues_are_one_record_and_the_initiator_is_the_first() {
+    fn joins_parts_of_two_queues_and_keeps_the_first_initiator() {
         let mut merger = merger(100);
         let mut ready = RecordBatch::default();
-        let mut answer = record(1, 5, 9);
-        answer.key = answer.key.reversed();
-        merger.take(0, &batch(&[answer]), seconds(1), &mut ready);
-        merger.take(1, &batch(&[record(1, 3, 7)]), seconds(2), &mut ready);
+        let mut response = record(1, 5, 9);
+        response.key = response.key.reversed();
+        merger.add_batch(0, &batch(&[response]), seconds(1), &mut ready);
+        merger.add_batch(1, &batch(&[record(1, 3, 7)]), seconds(2), &mut ready);
         assert!(ready.records.is_empty());
-        // It waits anew from the moment of the joining.
-        merger.release(seconds(21), &mut ready);
+        // The holding time restarts when records are joined.
+        merger.release_due(seconds(21), &mut ready);
         assert!(ready.records.is_empty());
-        merger.release(seconds(22), &mut ready);
+        merger.release_due(seconds(22), &mut ready);
         let joined = ready.records[0];
         assert_eq!(joined.key, record(1, 0, 0).key);
         assert_eq!((joined.start_ns, joined.end_ns), (3 * SECOND, 9 * SECOND));
         assert_eq!((joined.packets, joined.bytes), ([11, 11], [1100, 1100]));
         assert_eq!(joined.tcp_flags, [18, 18]);
         assert!(ready.values[0].is_nan());
-        assert_eq!((merger.merged(), merger.hurried()), (1, 0));
+        assert_eq!((merger.merged(), merger.released_early()), (1, 0));
     }
 
     #[test]
-    fn what_is_not_one_flow_stays_apart() {
+    fn records_of_different_flows_are_not_joined() {
         let mut merger = merger(100);
         let mut ready = RecordBatch::default();
-        // The same queue twice (an active time-out), another flow, another link, and too late.
-        merger.take(
+        // Twice the same queue (active timeout), another flow, another link, and too late.
+        merger.add_batch(
             0,
             &batch(&[record(1, 0, 9), record(1, 9, 12)]),
             seconds(1),
             &mut ready,
         );
-        merger.take(
+        merger.add_batch(
             1,
             &batch(&[record(2, 0, 9), record(1, 30, 31)]),
             seconds(1),
             &mut ready,
         );
-        merger.take(2, &batch(&[record(1, 0, 9)]), seconds(1), &mut ready);
+        merger.add_batch(2, &batch(&[record(1, 0, 9)]), seconds(1), &mut ready);
         merger.finish(&mut ready);
         assert_eq!((ready.records.len(), merger.merged()), (5, 0));
         assert!(ready.values.iter().all(|&value| value == 1.0));
     }
 
     #[test]
-    fn no_more_wait_than_may() {
+    fn held_records_are_bounded() {
         let mut merger = merger(3);
         let mut ready = RecordBatch::default();
         for host in 0..10 {
-            merger.take(0, &batch(&[record(host, 0, 1)]), seconds(1), &mut ready);
+            merger.add_batch(0, &batch(&[record(host, 0, 1)]), seconds(1), &mut ready);
         }
-        assert_eq!((ready.records.len(), merger.hurried()), (7, 7));
+        assert_eq!((ready.records.len(), merger.released_early()), (7, 7));
         assert_eq!(ready.records[0], record(0, 0, 1));
         merger.finish(&mut ready);
-        assert_eq!((ready.records.len(), merger.hurried()), (10, 7));
+        assert_eq!((ready.records.len(), merger.released_early()), (10, 7));
     }
 }

@@ -1,71 +1,70 @@
-//! How full the receive queue was when it was looked at, and how likely it is to overflow: DPDKStat
-//! fits a lognormal distribution to the samples and reads the tail off it. The fit is of the measured
-//! run, and how well it fits is said beside it: on a virtual machine the tail is the machine's.
+//! Samples of the occupancy of a receive queue, and the probability that it overflows. Like DPDKStat, this
+//! fits a lognormal distribution to the samples and extrapolates its tail. The fit is valid for the
+//! measured run only, and comes with its quality: on a virtual machine, the tail is that of the machine.
 
-/// The largest occupancy that is told apart from larger ones.
-const MOST: usize = 1 << 17;
+/// The last bin of the histogram, which also counts all larger occupancies.
+const OCCUPANCY_MAX: usize = 1 << 17;
 
-/// Samples of a queue's occupancy.
+/// A histogram of a queue's occupancy.
 #[derive(Clone, Debug, Default)]
 pub struct Occupancy {
-    /// Samples of each occupancy; as long as the largest met needs.
+    /// Samples of each occupancy, up to the largest one.
     counts: Vec<u64>,
     samples: u64,
-    most: usize,
+    max: usize,
 }
 
-/// A lognormal distribution of the samples above 0, and the share of those that are 0.
+/// A lognormal distribution of the samples above 0, and the share of the samples that are 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lognormal {
-    /// Mean of the logarithm.
+    /// Mean of the logarithms.
     pub mu: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the logarithms.
     pub sigma: f64,
     /// Share of the samples that are 0, which have no logarithm.
-    pub zero: f64,
-    /// The largest distance between the distribution and the samples above 0 (Kolmogorov-Smirnov):
-    /// 0 is a perfect fit.
-    pub distance: f64,
+    pub zero_share: f64,
+    /// Kolmogorov-Smirnov distance between the distribution and the samples above 0; 0 is a perfect fit.
+    pub ks_distance: f64,
 }
 
 impl Occupancy {
     /// Adds a sample.
     pub fn add(&mut self, frames: usize) {
-        let place = frames.min(MOST);
-        if place >= self.counts.len() {
-            self.counts.resize(place + 1, 0);
+        let bin = frames.min(OCCUPANCY_MAX);
+        if bin >= self.counts.len() {
+            self.counts.resize(bin + 1, 0);
         }
-        self.counts[place] += 1;
+        self.counts[bin] += 1;
         self.samples += 1;
-        self.most = self.most.max(frames);
+        self.max = self.max.max(frames);
     }
 
-    /// Samples so far.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// The largest of them.
+    /// Returns the largest sample.
     #[must_use]
-    pub fn most(&self) -> usize {
-        self.most
+    pub fn max(&self) -> usize {
+        self.max
     }
 
-    /// Each occupancy that was met and its samples, in order.
+    /// Returns each occupancy that occurred and its number of samples, in ascending order.
     pub fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
         let counts = self.counts.iter().copied().enumerate();
         counts.filter(|(_, count)| *count > 0)
     }
 
-    /// The least occupancy that a share `quantile` of the samples does not exceed.
+    /// Returns the quantile: the smallest occupancy that is not below a share `quantile` of the samples.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<usize> {
-        let wanted = (quantile * self.samples as f64).ceil().max(1.0) as u64;
+        let rank = (quantile * self.samples as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         self.counts().find_map(|(frames, count)| {
             seen += count;
-            (seen >= wanted).then_some(frames)
+            (seen >= rank).then_some(frames)
         })
     }
 
@@ -78,10 +77,11 @@ impl Occupancy {
             *sum += count;
         }
         self.samples += other.samples;
-        self.most = self.most.max(other.most);
+        self.max = self.max.max(other.max);
     }
 
-    /// The lognormal distribution of greatest likelihood; none of fewer than two values above 0.
+    /// Fits a lognormal distribution by maximum likelihood. Returns `None` if fewer than two different
+    /// values above 0 occurred.
     #[must_use]
     pub fn lognormal(&self) -> Option<Lognormal> {
         let positive = || self.counts().filter(|(frames, _)| *frames > 0);
@@ -98,38 +98,40 @@ impl Occupancy {
         let mut fit = Lognormal {
             mu,
             sigma,
-            zero: 1.0 - count as f64 / self.samples as f64,
-            distance: 0.0,
+            zero_share: 1.0 - count as f64 / self.samples as f64,
+            ks_distance: 0.0,
         };
         let mut seen = 0;
         for (frames, of_these) in positive() {
-            // Samples are whole numbers: the distribution is compared between them.
+            // Samples are integers, so the distributions are compared halfway between them.
             seen += of_these;
             let empirical = seen as f64 / count as f64;
-            let fitted = 1.0 - fit.above_given_any(frames as f64 + 0.5);
-            fit.distance = fit.distance.max((empirical - fitted).abs());
+            let fitted = 1.0 - fit.positive_tail(frames as f64 + 0.5);
+            fit.ks_distance = fit.ks_distance.max((empirical - fitted).abs());
         }
         Some(fit)
     }
 }
 
 impl Lognormal {
-    /// The probability of more than `frames`: that a queue of so many descriptors overflows.
+    /// Returns the probability of more than `frames` frames: that a queue of `frames` descriptors
+    /// overflows.
     #[must_use]
-    pub fn above(&self, frames: usize) -> f64 {
-        (1.0 - self.zero) * self.above_given_any(frames as f64)
+    pub fn probability_above(&self, frames: usize) -> f64 {
+        (1.0 - self.zero_share) * self.positive_tail(frames as f64)
     }
 
-    fn above_given_any(&self, frames: f64) -> f64 {
+    /// Returns the same probability under the condition that the queue is not empty.
+    fn positive_tail(&self, frames: f64) -> f64 {
         let deviations = (frames.ln() - self.mu) / self.sigma;
         0.5 * erfc(deviations / std::f64::consts::SQRT_2)
     }
 }
 
-/// The complementary error function, to a relative error of 1e-12 in the tail as well: the series of
-/// erf about 0 (Abramowitz and Stegun 7.1.6), and the continued fraction of erfc further out (7.1.14).
+/// The complementary error function, with a relative error of 1e-12 even in the tail. It uses the series
+/// of erf near 0 (Abramowitz and Stegun 7.1.6) and the continued fraction of erfc beyond (7.1.14).
 fn erfc(x: f64) -> f64 {
-    /// Where the one takes over from the other.
+    /// Where the continued fraction replaces the series.
     const SPLIT: f64 = 2.0;
     if x < 0.0 {
         return 2.0 - erfc(-x);
@@ -144,7 +146,7 @@ fn erfc(x: f64) -> f64 {
         }
         return 1.0 - 2.0 * gauss * sum;
     }
-    // From far enough inside the fraction outwards.
+    // Evaluated from the inside out, from deep enough for convergence.
     let fraction = (1..=120)
         .rev()
         .fold(x, |rest, k| x + f64::from(k) / 2.0 / rest);
@@ -156,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erfc_has_the_values_of_the_tables() {
-        // By the C library of another language (its `math.erfc`).
+    fn erfc_matches_reference_values() {
+        // Computed by a C library.
         for (x, value) in [
             (0.0, 1.0),
             (0.5, 0.479_500_122_186_953_5),
@@ -177,15 +179,15 @@ mod tests {
         }
     }
 
-    /// Quantiles of a lognormal distribution, evenly: the fit gives its parameters back.
+    /// The samples are evenly spaced quantiles of a lognormal distribution.
     #[test]
-    fn a_lognormal_sample_gives_its_parameters_back() {
+    fn fit_recovers_the_parameters_of_a_lognormal_sample() {
         let (mu, sigma) = (5.0, 0.4);
         let mut occupancy = Occupancy::default();
         let mut value = 0.0f64;
         let samples = 20_000;
         for number in 0..samples {
-            // The occupancy below which a share of (number + 1/2)/samples lies, by bisection.
+            // The quantile (number + 1/2) / samples, by bisection.
             let share = (f64::from(number) + 0.5) / f64::from(samples);
             let (mut low, mut high) = (value, 20_000.0);
             for _ in 0..60 {
@@ -209,17 +211,17 @@ mod tests {
             "{fit:?}"
         );
         assert!(
-            (fit.zero - 0.2).abs() < 1e-9 && fit.distance < 0.01,
+            (fit.zero_share - 0.2).abs() < 1e-9 && fit.ks_distance < 0.01,
             "{fit:?}"
         );
-        // exp(5) is the median of what is above 0.
+        // exp(5) is the median of the samples above 0.
         assert_eq!(occupancy.quantile(0.6), Some(148));
-        assert!((fit.above(148) - 0.4).abs() < 0.01);
-        assert!(fit.above(4096) < 1e-15 && fit.above(4096) > 0.0);
+        assert!((fit.probability_above(148) - 0.4).abs() < 0.01);
+        assert!(fit.probability_above(4096) < 1e-15 && fit.probability_above(4096) > 0.0);
     }
 
     #[test]
-    fn too_little_for_a_fit_is_none_and_the_tail_is_kept() {
+    fn too_few_values_give_no_fit_and_large_samples_share_a_bin() {
         let mut occupancy = Occupancy::default();
         assert_eq!(occupancy.lognormal(), None);
         assert_eq!(occupancy.quantile(0.5), None);
@@ -228,8 +230,8 @@ mod tests {
             occupancy.add(7);
         }
         assert_eq!(occupancy.lognormal(), None);
-        occupancy.add(MOST * 3);
-        assert_eq!(occupancy.most(), MOST * 3);
+        occupancy.add(OCCUPANCY_MAX * 3);
+        assert_eq!(occupancy.max(), OCCUPANCY_MAX * 3);
         let mut other = Occupancy::default();
         other.merge(&occupancy);
         assert_eq!((other.samples(), other.quantile(0.9)), (19, Some(7)));

@@ -1,4 +1,4 @@
-//! What a run is told, and why it may refuse to begin.
+//! The options of a run, and the errors that prevent it.
 
 use crate::acquisition::Acquisition;
 use crate::report::QueueReport;
@@ -11,15 +11,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use wire::Decapsulate;
 
-/// Which threads do what.
+/// The threading model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
-    /// Each thread receives, reads headers and counts.
+    /// Each thread receives packets, parses their headers and meters them.
     #[default]
     RunToCompletion,
-    /// Receiver threads read headers, monitor threads count; a ring joins them.
+    /// Receiver threads parse headers and send packets over rings to monitor threads, which meter them.
     Pipeline,
-    /// Receiver and monitors as tasks of one thread, which give way to each other.
+    /// The receiver and its monitors are tasks of one thread, which yield to each other.
     Cooperative,
 }
 
@@ -29,36 +29,36 @@ pub enum Level {
     /// Every flow.
     #[default]
     Flow,
-    /// Packets and bytes of the whole; no frame is touched. Run to completion only.
+    /// Only all packets and bytes; no frame is read. Run to completion only.
     Packet,
 }
 
-/// How an engine runs.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The programming model.
+    /// The threading model.
     pub model: Model,
-    /// Whether flows are counted, or packets alone.
+    /// Whether to count flows or only packets.
     pub level: Level,
-    /// What is metered.
+    /// The options of the meters.
     pub meter: MeterOptions,
-    /// How far to look into tunnels.
+    /// Whether to decapsulate tunnels.
     pub decapsulate: Decapsulate,
-    /// Cores for the threads in their order; empty to leave them to the scheduler.
+    /// Cores of the threads, in order; empty for no pinning.
     pub cores: Vec<usize>,
-    /// Policies for the threads in their order, from the first again when there are more threads;
-    /// empty for the default.
+    /// Scheduling policies of the threads, in order, repeated if there are more threads; empty for the
+    /// default policy.
     pub schedules: Vec<Schedule>,
-    /// Pipeline and cooperative: monitors behind each receiver.
+    /// Pipeline and cooperative: monitors per receiver.
     pub monitors: usize,
-    /// Pipeline and cooperative: packets that the ring before a monitor holds.
+    /// Pipeline and cooperative: capacity of the ring to a monitor, in packets.
     pub ring: usize,
-    /// The counter that all queues share, where gaps count the packets of the whole link; else each
-    /// queue numbers its own.
-    pub link_numbers: Option<Arc<AtomicU64>>,
-    /// Acquisition apart from processing.
+    /// A packet counter that all queues of the link share, so that gaps count the packets of the whole
+    /// link. Without it, each queue numbers its own packets.
+    pub link_packet_counter: Option<Arc<AtomicU64>>,
+    /// Acquisition in threads of its own.
     pub acquisition: Option<Acquisition>,
-    /// Ends the run when set.
+    /// The handle to stop the run.
     pub stop: Stop,
 }
 
@@ -73,7 +73,7 @@ impl Default for Options {
             schedules: Vec::new(),
             monitors: 1,
             ring: 4096,
-            link_numbers: None,
+            link_packet_counter: None,
             acquisition: None,
             stop: Stop::default(),
         }
@@ -81,7 +81,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Threads that a run over so many ports has.
+    /// Returns the number of threads of a run over `ports` ports.
     #[must_use]
     pub fn threads(&self, ports: usize) -> usize {
         let processing = match self.model {
@@ -92,9 +92,9 @@ impl Options {
         acquiring + processing
     }
 
-    /// The options of the model behind `threads` threads of acquisition, which have the first cores and
-    /// policies.
-    pub(crate) fn behind(&self, threads: usize) -> Self {
+    /// Returns options without the cores and policies of the first `threads` threads, which are those of
+    /// acquisition.
+    pub(crate) fn skip_threads(&self, threads: usize) -> Self {
         let mut options = self.clone();
         let cores = options.cores.len().max(1);
         if !options.cores.is_empty() {
@@ -107,7 +107,7 @@ impl Options {
         options
     }
 
-    /// Workers, each with a place in the progress, that a run over so many ports has.
+    /// Returns the number of workers, each with an entry in `Progress::queues`, of a run over `ports` ports.
     #[must_use]
     pub fn workers(&self, ports: usize) -> usize {
         match self.model {
@@ -116,7 +116,7 @@ impl Options {
         }
     }
 
-    /// Tables that a run over so many ports has.
+    /// Returns the number of flow tables of a run over `ports` ports.
     #[must_use]
     pub fn tables(&self, ports: usize) -> usize {
         if self.level == Level::Packet {
@@ -128,19 +128,19 @@ impl Options {
         }
     }
 
-    /// Whether tables are to be told what DNS responses say wherever they go: where there are several
-    /// and names are looked for.
-    pub(crate) fn overhears(&self, ports: usize) -> bool {
+    /// Returns whether the tables share DNS answers: there are several tables, and the analysis looks for
+    /// names.
+    pub(crate) fn shares_dns(&self, ports: usize) -> bool {
         let analysis = self.meter.statistics.analysis;
         self.tables(ports) > 1 && analysis.is_some_and(analysis::Level::has_applications)
     }
 
-    /// The core of the thread with this number.
+    /// Returns the core of a thread, or `None` if it is not pinned.
     pub(crate) fn core(&self, thread: usize) -> Option<usize> {
         (!self.cores.is_empty()).then(|| self.cores[thread % self.cores.len()])
     }
 
-    /// The policy of the thread with this number.
+    /// Returns the scheduling policy of a thread.
     pub(crate) fn schedule(&self, thread: usize) -> Schedule {
         let count = self.schedules.len().max(1);
         self.schedules
@@ -149,14 +149,14 @@ impl Options {
             .unwrap_or_default()
     }
 
-    /// The counter of the whole link's packets, where they are numbered by it.
-    pub(crate) fn link_numbers(&self) -> Option<Arc<AtomicU64>> {
-        self.link_numbers.clone()
+    /// Returns the packet counter of the link, if there is one.
+    pub(crate) fn link_packet_counter(&self) -> Option<Arc<AtomicU64>> {
+        self.link_packet_counter.clone()
     }
 
-    /// Puts the calling thread where it belongs. What was checked before and cannot be had any more
-    /// is a fault to be told; the thread goes on without.
-    pub(crate) fn settle(&self, thread: usize) -> Seat {
+    /// Applies the core and policy of thread number `thread` to the calling thread. They were checked
+    /// before; a policy that the kernel now rejects is a fault, and the thread continues without it.
+    pub(crate) fn apply_placement(&self, thread: usize) -> ThreadPlacement {
         let core = self.core(thread);
         let mut schedule = self.schedule(thread);
         if let Some(core) = core {
@@ -166,10 +166,10 @@ impl Options {
         if schedule != Schedule::Other
             && let Err(error) = schedule.apply()
         {
-            fault = Some(format!("a thread goes on without {schedule}: {error}"));
+            fault = Some(format!("a thread continues without {schedule}: {error}"));
             schedule = Schedule::Other;
         }
-        Seat {
+        ThreadPlacement {
             core,
             schedule,
             fault,
@@ -177,54 +177,54 @@ impl Options {
     }
 }
 
-/// What is read.
+/// The input of a run.
 pub struct Input {
-    /// One for each receiving thread.
+    /// One port for each receiving thread.
     pub ports: Vec<Box<dyn Port>>,
-    /// Whether every port reads the same packets, so that each thread must keep to its share.
+    /// Whether all ports read the same packets, so that each thread meters only its share of the flows.
     pub same_packets: bool,
-    /// Whether packets come from a link, which waits for nobody.
+    /// Whether packets come from a link, which cannot wait, unlike a file.
     pub live: bool,
 }
 
-/// Asks a run to end. Clones ask the same run.
+/// A handle to stop a run. Clones stop the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Asked>);
+pub struct Stop(Arc<StopState>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct StopState {
     requested: AtomicBool,
-    end: OnceLock<Instant>,
+    deadline: OnceLock<Instant>,
 }
 
 impl Stop {
-    /// Asks.
+    /// Requests the stop.
     pub fn request(&self) {
         self.0.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Returns whether a stop was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.requested.load(Ordering::Relaxed)
     }
 
-    /// The moment at which the run ends; the first that is given counts.
-    pub fn end_at(&self, end: Instant) {
-        let _ = self.0.end.set(end);
+    /// Sets the time at which the run stops. Only the first call has an effect.
+    pub fn set_deadline(&self, end: Instant) {
+        let _ = self.0.deadline.set(end);
     }
 
-    /// Asks if that moment has come. Receivers do it themselves: where they leave no core to others, as
-    /// under SCHED_FIFO, nobody else may get to it for a second.
-    pub fn look_at_clock(&self) {
-        if let Some(end) = self.0.end.get()
+    /// Requests the stop if the deadline has passed. Receivers call this themselves: under SCHED_FIFO they
+    /// may leave no core to any other thread for a second.
+    pub fn check_deadline(&self) {
+        if let Some(end) = self.0.deadline.get()
             && Instant::now() >= *end
         {
             self.request();
         }
     }
 
-    /// Asks when the holder's thread panics: its siblings must not go on without it.
+    /// Returns a guard that requests the stop if its thread panics: the others must not run without it.
     pub(crate) fn on_panic(&self) -> StopOnPanic {
         StopOnPanic(self.clone())
     }
@@ -241,46 +241,46 @@ impl Drop for StopOnPanic {
     }
 }
 
-/// Why a run cannot begin.
+/// The reason why a run cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A thread cannot run on the core that it was given.
+    /// A core is not available to this process.
     #[error("core {core} is not available: this process may use {allowed}")]
     Core {
         /// The core.
         core: usize,
-        /// The cores that it may use.
+        /// The cores that are available.
         allowed: String,
     },
-    /// The machine has no room for the tables.
+    /// Not enough memory for the tables.
     #[error(
-        "no room for {tables} tables of {flows_max} flows: {reason}; give a smaller --max-flows"
+        "not enough memory for {tables} tables of {flows_max} flows: {reason}; use a smaller --max-flows"
     )]
     Memory {
-        /// How many tables.
+        /// Number of tables.
         tables: usize,
-        /// Flows in each at most.
+        /// Maximum number of flows in each.
         flows_max: usize,
-        /// The system's words.
+        /// The error of the kernel.
         reason: String,
     },
-    /// There is no memory for the buffers of acquisition.
+    /// Not enough memory for the acquisition buffers.
     #[error("{0}")]
     Buffer(String),
-    /// A right is missing; the message ends with the line that grants it.
+    /// A permission is missing; the message ends with the command that grants it.
     #[error("{0}")]
     Permission(String),
-    /// A scheduling policy cannot be had.
+    /// A scheduling policy is invalid or not available.
     #[error("{0}")]
     Schedule(String),
-    /// The system refuses a thread.
+    /// A thread cannot start.
     #[error("cannot start a thread: {0}")]
     Thread(String),
 }
 
 impl EngineError {
-    /// So many tables, of so many flows each, are more than the machine has memory for.
-    pub(crate) fn no_room(tables: usize, flows_max: usize, error: &io::Error) -> Self {
+    /// Creates the error for `tables` tables of `flows_max` flows that do not fit in memory.
+    pub(crate) fn table_memory(tables: usize, flows_max: usize, error: &io::Error) -> Self {
         Self::Memory {
             tables,
             flows_max,
@@ -289,10 +289,10 @@ impl EngineError {
     }
 }
 
-/// Checks that every given core can be used.
+/// Checks that all of `cores` are available.
 ///
 /// # Errors
-/// The first that cannot.
+/// Returns the first core that is not.
 pub fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
     let allowed = hw::cores::allowed();
     match cores.iter().find(|core| !allowed.contains(core)) {
@@ -308,25 +308,25 @@ pub fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
     }
 }
 
-/// Where a thread runs.
+/// The core and scheduling policy of a thread.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ThreadPlacement {
     pub(crate) core: Option<usize>,
     pub(crate) schedule: Schedule,
-    /// What could not be had.
+    /// Describes a policy that could not be applied.
     pub(crate) fault: Option<String>,
 }
 
-impl Seat {
-    /// The same, for another task of the thread, which need not tell again.
-    pub(crate) fn task(&self) -> Self {
+impl ThreadPlacement {
+    /// Returns a copy without the fault, for another task of the same thread.
+    pub(crate) fn for_task(&self) -> Self {
         Self {
             fault: None,
             ..*self
         }
     }
 
-    /// What is known of the thread.
+    /// Returns a report with the placement, overruns and CPU time of the calling thread.
     pub(crate) fn report(&self) -> QueueReport {
         QueueReport {
             core: self.core,

@@ -1,21 +1,21 @@
-//! Packet level: packets and bytes are counted as they are received, and no byte of them is
-//! touched. (FloWatcher's "software" counting; the device's own count is beside it in the report.)
+//! Packet level: counts packets and bytes as they are received, without reading a byte of them.
+//! (FloWatcher's "software" counting. The report also has the device's own count.)
 
 use crate::books::{Books, Count};
-use crate::intake::Intake;
+use crate::executor::{Executor, block_on};
 use crate::options::{EngineError, Input, Options};
-use crate::pace::{Pace, alone};
+use crate::parser::PacketParser;
 use crate::progress::Progress;
-use crate::receive::{Handler, Receiver};
-use crate::report::{Report, Worked};
-use crate::thread::{join, start};
-use port::{Burst, Counted, Port, PortError, Received};
+use crate::receiver::{Handler, Receiver};
+use crate::report::{Report, ThreadResult};
+use crate::thread::{join, spawn};
+use port::{Burst, BurstCount, Port, PortError, Received};
 use std::thread;
 
-/// Runs one thread for each port. Of ports that read the same packets only the first is read.
+/// Runs one thread for each port. If all ports read the same packets, only the first one is read.
 ///
 /// # Errors
-/// When a thread cannot start.
+/// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
     input: Input,
@@ -31,49 +31,50 @@ pub(crate) fn run(
         let mut threads = Vec::new();
         for (number, port) in input.ports.into_iter().take(ports).enumerate() {
             let name = format!("counter-{number}");
-            let work = move || work(options, progress, port, live, number);
-            threads.push(start(scope, options, name, work)?);
+            let work = move || count_port(options, progress, port, live, number);
+            threads.push(spawn(scope, options, name, work)?);
         }
         Ok(threads.into_iter().map(join).collect())
     })
 }
 
-fn work(
+/// Counts the packets of one port until it ends.
+fn count_port(
     options: &Options,
     progress: &Progress,
     port: Box<dyn Port>,
     live: bool,
     number: usize,
-) -> Worked {
-    let seat = options.settle(number);
-    let pace = Pace::alone(&seat.schedule);
-    let mut intake = Intake::new(&options.meter, options.decapsulate);
-    let mut counting = Counting::default();
+) -> ThreadResult {
+    let placement = options.apply_placement(number);
+    let executor = Executor::single_task(&placement.schedule);
+    let mut parser = PacketParser::new(&options.meter, options.decapsulate);
+    let mut counter = PacketCounter::default();
     let mut receiver = Receiver {
-        together: None,
+        stop_ticket: None,
         port,
         live,
         stop: &options.stop,
         progress,
-        place: progress.queues.get(number),
+        queue: progress.queues.get(number),
     };
-    let mut told = alone(receiver.run(&mut intake, &mut counting, pace));
-    told.faults.extend(seat.fault.clone());
-    receiver.publish(&intake, &mut counting);
-    let queue = receiver.report(counting.books(&intake), &seat);
-    Worked {
+    let mut faults = block_on(receiver.run(&mut parser, &mut counter, executor));
+    faults.messages.extend(placement.fault.clone());
+    receiver.publish(&parser, &mut counter);
+    let queue = receiver.report(counter.books(&parser), &placement);
+    ThreadResult {
         queue,
-        told,
-        ..Worked::default()
+        port_faults: faults,
+        ..ThreadResult::default()
     }
 }
 
-/// What has been received.
+/// The packets and bytes received.
 #[derive(Default)]
-struct Counting(Count);
+struct PacketCounter(Count);
 
-impl Counting {
-    fn add(&mut self, Counted { frames, bytes }: Counted) {
+impl PacketCounter {
+    fn add(&mut self, BurstCount { frames, bytes }: BurstCount) {
         self.0 += Count {
             packets: frames,
             bytes,
@@ -81,25 +82,25 @@ impl Counting {
     }
 }
 
-impl Handler for Counting {
-    async fn burst(&mut self, _: &mut Intake, burst: &Burst<'_>) {
-        self.add(Counted::from(*burst));
+impl Handler for PacketCounter {
+    async fn handle_burst(&mut self, _: &mut PacketParser, burst: &Burst<'_>) {
+        self.add(BurstCount::from(*burst));
     }
 
-    /// No port need make a list of frames for that.
+    /// Lets the port count without building a list of frames.
     async fn receive(
         &mut self,
-        _: &mut Intake,
+        _: &mut PacketParser,
         port: &mut dyn Port,
     ) -> Result<Received<()>, PortError> {
-        Ok(port.count()?.map(|counted| self.add(counted)))
+        Ok(port.receive_count()?.map(|counted| self.add(counted)))
     }
 
-    async fn idle(&mut self, _: &mut Intake) {}
+    async fn handle_idle(&mut self, _: &mut PacketParser) {}
 
-    fn now_and_then(&mut self, _: &Intake) {}
+    fn publish_progress(&mut self, _: &PacketParser) {}
 
-    fn books(&self, _: &Intake) -> Books {
+    fn books(&self, _: &PacketParser) -> Books {
         Books {
             received: self.0,
             processed: self.0,

@@ -1,4 +1,4 @@
-//! What a running engine lets others see, without waiting for them.
+//! Live counters of a running engine, which other threads can read without slowing it down.
 
 use crate::books::Books;
 use flow::{LiveView, Meter};
@@ -6,30 +6,30 @@ use port::Counters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Figures of one queue, on cache lines of their own.
+/// The live counters of one worker, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct QueueProgress {
     /// Packets processed.
     pub packets: AtomicU64,
-    /// Their bytes on the wire.
+    /// Bytes of these packets on the wire.
     pub bytes: AtomicU64,
     /// Packets lost.
     pub lost: AtomicU64,
-    /// Flows in the table.
+    /// Flows in the table now.
     pub flows: AtomicU64,
-    /// Records handed on.
+    /// Flow records created.
     pub records: AtomicU64,
-    /// Bytes of the input read.
+    /// Position in the input, in bytes.
     pub position: AtomicU64,
-    /// Bytes of the input, 0 where unknown.
+    /// Size of the input in bytes, 0 if unknown.
     pub size: AtomicU64,
     view: Mutex<Option<LiveView>>,
 }
 
 impl QueueProgress {
-    /// Shows the books of a receiver, and what its port counted.
-    pub(crate) fn show_port(&self, books: &Books, counters: &Counters) {
+    /// Publishes the counters of a receiver and of its port.
+    pub(crate) fn update_port(&self, books: &Books, counters: &Counters) {
         self.packets
             .store(books.processed.packets, Ordering::Relaxed);
         self.bytes.store(books.processed.bytes, Ordering::Relaxed);
@@ -41,73 +41,74 @@ impl QueueProgress {
         self.size.store(counters.size, Ordering::Relaxed);
     }
 
-    /// Shows the flows of a table.
-    pub(crate) fn show_meter(&self, meter: &mut Meter) {
+    /// Publishes the counters of a meter, and its new live view if it has one.
+    pub(crate) fn update_meter(&self, meter: &mut Meter) {
         let counters = meter.counters();
         self.flows.store(counters.flows, Ordering::Relaxed);
         self.records.store(counters.records, Ordering::Relaxed);
         if let Some(view) = meter.take_view() {
-            self.show(view);
+            self.set_view(view);
         }
     }
 
-    /// Leaves a new view for whoever looks; never waits.
-    fn show(&self, view: LiveView) {
-        if let Ok(mut place) = self.view.try_lock() {
-            *place = Some(view);
+    /// Replaces the view, unless a reader holds the lock: the packet path must not wait.
+    fn set_view(&self, view: LiveView) {
+        if let Ok(mut slot) = self.view.try_lock() {
+            *slot = Some(view);
         }
     }
 
-    /// The latest view.
+    /// Returns the latest view of the flow table.
     #[must_use]
     pub fn view(&self) -> Option<LiveView> {
         self.view.lock().ok().and_then(|view| view.clone())
     }
 }
 
-/// Figures of all queues.
+/// The live counters and warnings of a run.
 #[derive(Debug)]
 pub struct Progress {
-    /// One for each worker that has a table or reads a port.
+    /// One for each worker that has a flow table or reads a port.
     pub queues: Vec<QueueProgress>,
-    /// Everything said so far, and how much of it was taken.
-    told: Mutex<(Vec<String>, usize)>,
+    /// All warnings so far, and how many of them were taken.
+    warnings: Mutex<(Vec<String>, usize)>,
 }
 
 impl Progress {
-    /// For so many workers.
+    /// Creates zeroed counters for `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
             queues: (0..workers).map(|_| QueueProgress::default()).collect(),
-            told: Mutex::default(),
+            warnings: Mutex::default(),
         }
     }
 
-    /// The sum of a figure over the queues.
-    pub fn sum(&self, figure: impl Fn(&QueueProgress) -> &AtomicU64) -> u64 {
+    /// Returns the sum of a counter over all workers.
+    pub fn sum(&self, counter: impl Fn(&QueueProgress) -> &AtomicU64) -> u64 {
         self.queues
             .iter()
-            .map(|queue| figure(queue).load(Ordering::Relaxed))
+            .map(|queue| counter(queue).load(Ordering::Relaxed))
             .sum()
     }
 
-    /// Has something said while the run goes on, once: queues of one interface go down together.
-    pub(crate) fn tell(&self, message: &str) {
-        if let Ok(mut told) = self.told.lock()
-            && !told.0.iter().any(|before| before == message)
+    /// Adds a warning to print during the run, unless it is a duplicate: all queues of an interface
+    /// report the same fault when the interface goes down.
+    pub(crate) fn warn(&self, message: &str) {
+        if let Ok(mut warnings) = self.warnings.lock()
+            && !warnings.0.iter().any(|before| before == message)
         {
-            told.0.push(message.to_owned());
+            warnings.0.push(message.to_owned());
         }
     }
 
-    /// What is to be said since the last time.
+    /// Returns the warnings added since the last call.
     #[must_use]
-    pub fn take_told(&self) -> Vec<String> {
-        let Ok(mut told) = self.told.lock() else {
+    pub fn take_warnings(&self) -> Vec<String> {
+        let Ok(mut warnings) = self.warnings.lock() else {
             return Vec::new();
         };
-        let (all, taken) = &mut *told;
+        let (all, taken) = &mut *warnings;
         let from = std::mem::replace(taken, all.len());
         all[from..].to_vec()
     }

@@ -1,89 +1,89 @@
-//! What a run comes to.
+//! The report of a run.
 
 use crate::acquisition::AcquisitionReport;
 use crate::books::{Books, Count};
-use crate::receive::Told;
+use crate::receiver::PortFaults;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
 use port::{DeviceCounters, Rss};
 use std::time::Duration;
 
-/// One thread's part.
+/// The report of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct QueueReport {
-    /// What it read (a port's name), or the monitor that it was.
+    /// Name of the port or monitor.
     pub name: String,
-    /// The core that it was kept on.
+    /// Core to which the thread was pinned.
     pub core: Option<usize>,
-    /// The policy that it ran under.
+    /// Scheduling policy of the thread.
     pub schedule: Schedule,
-    /// How often it used its runtime up before its period was over (SCHED_DEADLINE).
+    /// How often the thread used up its runtime before the end of a period (SCHED_DEADLINE).
     pub overruns: u64,
-    /// Its books; a monitor's are part of its receiver's.
+    /// Packet accounting. That of a monitor is included in its receiver's.
     pub books: Books,
-    /// Its flows, where it has a table.
+    /// Flow counters, if the thread has a table.
     pub flows: MeterCounters,
-    /// What the port's device itself says it has delivered, where it says so.
+    /// The device's own count of delivered packets, if it has one.
     pub device: Option<DeviceCounters>,
-    /// Whether the port's device hashes frames, where that is known.
+    /// Whether the device hashes frames, if known.
     pub rss: Option<Rss>,
-    /// Processor time of the thread.
+    /// CPU time of the thread.
     pub cpu: Duration,
 }
 
-/// A whole run.
+/// The report of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The books of all queues together.
+    /// Packet accounting over all queues.
     pub books: Books,
-    /// Flows and records, all tables together.
+    /// Flow and record counters over all tables.
     pub flows: MeterCounters,
-    /// Memory that the tables may take, in bytes.
+    /// Maximum memory of the tables, in bytes.
     pub memory_bytes: usize,
-    /// Each thread.
+    /// The report of each thread.
     pub queues: Vec<QueueReport>,
-    /// What acquisition came to, for each port, where it was apart from processing.
+    /// The acquisition report of each port, if acquisition had threads of its own.
     pub acquisition: Vec<AcquisitionReport>,
     /// Wall-clock time from the first receive to the last record.
     pub elapsed: Duration,
-    /// Faults of ports, in words.
+    /// Port faults, as messages.
     pub faults: Vec<String>,
-    /// Whether a port could not go on.
+    /// Whether a port failed and could not continue.
     pub failed: bool,
-    /// Link types that flowatch does not read, as libpcap numbers them, each once.
+    /// Unsupported link types, as libpcap numbers (LINKTYPE), each once.
     pub unknown_links: Vec<u16>,
 }
 
-/// What one thread brings home.
+/// The result of one thread or task.
 #[derive(Default)]
-pub(crate) struct Worked {
+pub(crate) struct ThreadResult {
     pub(crate) queue: QueueReport,
     pub(crate) memory_bytes: usize,
-    pub(crate) told: Told,
+    pub(crate) port_faults: PortFaults,
     pub(crate) unknown_links: Vec<u16>,
 }
 
-impl FromIterator<Worked> for Report {
-    fn from_iter<I: IntoIterator<Item = Worked>>(threads: I) -> Self {
+impl FromIterator<ThreadResult> for Report {
+    fn from_iter<I: IntoIterator<Item = ThreadResult>>(threads: I) -> Self {
         let mut report = Self::default();
-        for worked in threads {
-            report.books += &worked.queue.books;
-            report.add_flows(&worked.queue.flows);
-            report.memory_bytes += worked.memory_bytes;
-            for fault in worked.told.faults {
-                // Queues of one interface go down together.
+        for result in threads {
+            report.books += &result.queue.books;
+            report.add_flows(&result.queue.flows);
+            report.memory_bytes += result.memory_bytes;
+            for fault in result.port_faults.messages {
+                // All queues of an interface report the same fault.
                 if !report.faults.contains(&fault) {
                     report.faults.push(fault);
                 }
             }
-            report.failed |= worked.told.failed;
-            report.unknown_links.extend(worked.unknown_links);
-            report.queues.push(worked.queue);
+            report.failed |= result.port_faults.failed;
+            report.unknown_links.extend(result.unknown_links);
+            report.queues.push(result.queue);
         }
-        // In flows is what came out in records: a packet lost inside would unbalance the books.
+        // Packets in flows are those in records, so that a packet lost in the meter unbalances the books.
         let count = |[packets, bytes]: [u64; 2]| Count { packets, bytes };
         report.books.in_flows = count(report.flows.recorded);
-        report.books.miscounted = count(report.flows.miscounted);
+        report.books.unattributed = count(report.flows.unattributed);
         report.unknown_links.sort_unstable();
         report.unknown_links.dedup();
         report
@@ -95,7 +95,7 @@ impl Report {
         let sum = &mut self.flows;
         for side in 0..2 {
             sum.recorded[side] += counters.recorded[side];
-            sum.miscounted[side] += counters.miscounted[side];
+            sum.unattributed[side] += counters.unattributed[side];
         }
         sum.records += counters.records;
         sum.evicted += counters.evicted;

@@ -1,31 +1,31 @@
-//! Run to completion: each thread receives a burst, reads its headers, counts it, and only then
-//! receives the next.
+//! The run-to-completion model: each thread receives a burst, parses its headers and meters it before
+//! it receives the next one.
 
 use crate::books::Books;
-use crate::intake::Intake;
+use crate::dns_feed::DnsFeed;
+use crate::executor::{Executor, block_on};
 use crate::options::{EngineError, Input, Options};
-use crate::output::Records;
-use crate::overhearing::Overhearing;
-use crate::pace::{Pace, alone};
+use crate::parser::PacketParser;
 use crate::progress::{Progress, QueueProgress};
-use crate::receive::{Handler, Receiver};
-use crate::report::{Report, Worked};
+use crate::receiver::{Handler, Receiver};
+use crate::record_channel::RecordSender;
+use crate::report::{Report, ThreadResult};
 use crate::steer::Steer;
-use crate::thread::{join, start};
-use crate::together::Together;
-use flow::{Batch, InFrames, Meter};
+use crate::stop_barrier::StopBarrier;
+use crate::thread::{join, spawn};
+use flow::{Batch, FramePayloads, Meter};
 use port::{Burst, Port};
 use std::thread;
 
-/// Runs one thread for each port, with a meter each.
+/// Runs one thread for each port, with one meter per thread.
 ///
 /// # Errors
-/// When a thread cannot start.
+/// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
     input: Input,
     meters: Vec<Meter>,
-    records: &Records,
+    records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let shares = if input.same_packets {
@@ -34,114 +34,118 @@ pub(crate) fn run(
         1
     };
     let ports = input.ports.len();
-    let overhearings = Overhearing::of_all(options, ports, shares == 1)?;
-    let together = (shares > 1).then(|| Together::new(shares));
+    let dns_feeds = DnsFeed::new_all(options, ports, shares == 1)?;
+    let stop_barrier = (shares > 1).then(|| StopBarrier::new(shares));
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        let tables = meters.into_iter().zip(overhearings);
+        let tables = meters.into_iter().zip(dns_feeds);
         for (number, (port, table)) in input.ports.into_iter().zip(tables).enumerate() {
-            let (meter, overhearing) = table;
-            let work = Work {
+            let (meter, dns_feed) = table;
+            let worker = Worker {
                 number,
                 shares,
-                together: together.as_ref(),
-                overhearing,
+                stop_barrier: stop_barrier.as_ref(),
+                dns_feed,
                 live: input.live,
                 options,
                 progress,
             };
-            let records = records.of_worker(number);
+            let records = records.for_worker(number);
             let name = format!("monitor-{number}");
-            let work = move || work.run(port, meter, records);
-            threads.push(start(scope, options, name, work)?);
+            let work = move || worker.run(port, meter, records);
+            threads.push(spawn(scope, options, name, work)?);
         }
         Ok(threads.into_iter().map(join).collect())
     })
 }
 
-/// One thread's work.
-struct Work<'a> {
+/// A thread of this model.
+struct Worker<'a> {
     number: usize,
-    /// Into how many shares the flows are divided, of which this thread keeps its own.
+    /// Number of threads that read the same packets and divide the flows among them.
     shares: usize,
-    together: Option<&'a Together>,
-    overhearing: Overhearing,
+    stop_barrier: Option<&'a StopBarrier>,
+    dns_feed: DnsFeed,
     live: bool,
     options: &'a Options,
     progress: &'a Progress,
 }
 
-impl Work<'_> {
-    fn run(self, port: Box<dyn Port>, meter: Meter, records: Records) -> Worked {
-        let seat = self.options.settle(self.number);
-        let pace = Pace::alone(&seat.schedule);
-        // The packets of shared input are in the books of the first thread alone.
+impl Worker<'_> {
+    fn run(self, port: Box<dyn Port>, meter: Meter, records: RecordSender) -> ThreadResult {
+        let placement = self.options.apply_placement(self.number);
+        let executor = Executor::single_task(&placement.schedule);
+        // If threads read the same packets, only the first one counts them.
         let counts_packets = self.number == 0 || self.shares == 1;
-        let place = self.progress.queues.get(self.number);
-        let mut intake = Intake::new(&self.options.meter, self.options.decapsulate)
-            .numbered_by(self.options.link_numbers().filter(|_| self.shares == 1));
-        let mut counting = Counting {
+        let queue_progress = self.progress.queues.get(self.number);
+        let mut parser = PacketParser::new(&self.options.meter, self.options.decapsulate)
+            .with_link_counter(
+                self.options
+                    .link_packet_counter()
+                    .filter(|_| self.shares == 1),
+            );
+        let mut handler = MeterHandler {
             meter,
             records,
             steer: Steer::new(self.shares),
             number: self.number,
-            overhearing: self.overhearing,
+            dns_feed: self.dns_feed,
             live: self.live,
             batch: Batch::default(),
             share: Batch::default(),
-            place,
-            end: u64::MAX,
+            queue: queue_progress,
+            stop_after: u64::MAX,
         };
         let mut receiver = Receiver {
             port,
             live: self.live,
             stop: &self.options.stop,
             progress: self.progress,
-            place: place.filter(|_| counts_packets),
-            together: self.together.map(Together::attend),
+            queue: queue_progress.filter(|_| counts_packets),
+            stop_ticket: self.stop_barrier.map(StopBarrier::ticket),
         };
-        let mut told = alone(receiver.run(&mut intake, &mut counting, pace));
-        told.faults.extend(seat.fault.clone());
-        counting.records.wait_from_now_on();
-        counting
+        let mut faults = block_on(receiver.run(&mut parser, &mut handler, executor));
+        faults.messages.extend(placement.fault.clone());
+        handler.records.set_blocking();
+        handler
             .meter
-            .finish(intake.clock_ms(), &mut counting.records);
-        receiver.publish(&intake, &mut counting);
-        let mut queue = receiver.report(intake.books(), &seat);
+            .finish(parser.clock_ms(), &mut handler.records);
+        receiver.publish(&parser, &mut handler);
+        let mut queue = receiver.report(parser.books(), &placement);
         if !counts_packets {
             queue.books = Books::default();
-            told.faults.clear();
+            faults.messages.clear();
         }
-        queue.flows = counting.meter.counters();
-        Worked {
+        queue.flows = handler.meter.counters();
+        ThreadResult {
             queue,
-            memory_bytes: counting.meter.memory_bytes() + counting.overhearing.memory_bytes(),
-            told,
-            unknown_links: intake.unknown_links().to_vec(),
+            memory_bytes: handler.meter.memory_bytes() + handler.dns_feed.memory_bytes(),
+            port_faults: faults,
+            unknown_links: parser.unknown_links().to_vec(),
         }
     }
 }
 
-/// What the thread does with its packets.
-struct Counting<'a> {
+/// Meters the packets of one thread.
+struct MeterHandler<'a> {
     meter: Meter,
-    records: Records,
+    records: RecordSender,
     steer: Steer,
     number: usize,
-    overhearing: Overhearing,
+    dns_feed: DnsFeed,
     live: bool,
     batch: Batch,
-    /// The packets of the batch that are this thread's, where threads share an input.
+    /// The packets of the batch in this thread's flows, if threads read the same packets.
     share: Batch,
-    place: Option<&'a QueueProgress>,
-    /// Packets to be read, its own or not.
-    end: u64,
+    queue: Option<&'a QueueProgress>,
+    /// Packets of the input to read before stopping.
+    stop_after: u64,
 }
 
-impl Handler for Counting<'_> {
-    async fn burst(&mut self, intake: &mut Intake, burst: &Burst<'_>) {
+impl Handler for MeterHandler<'_> {
+    async fn handle_burst(&mut self, parser: &mut PacketParser, burst: &Burst<'_>) {
         self.batch.clear();
-        let left = self.end.saturating_sub(intake.received());
+        let left = self.stop_after.saturating_sub(parser.received());
         let count = burst
             .frames
             .len()
@@ -150,57 +154,57 @@ impl Handler for Counting<'_> {
             frames: &burst.frames[..count],
             ..*burst
         };
-        intake.read(burst, &mut self.batch);
-        let payloads = InFrames(burst.frames);
-        self.overhearing.listen(&self.batch, 0, &payloads);
+        parser.parse(burst, &mut self.batch);
+        let payloads = FramePayloads(burst.frames);
+        self.dns_feed.learn(&self.batch, 0, &payloads);
         if self.steer.is_single() {
-            for (before, told) in self.overhearing.take() {
-                self.batch.tell(before, told);
+            for (before, answer) in self.dns_feed.drain() {
+                self.batch.push_dns_answer(before, answer);
             }
             self.meter
                 .process_with(&self.batch, &payloads, &mut self.records);
         } else {
             self.share.clear();
-            let mut told = self.overhearing.take().peekable();
+            let mut answers = self.dns_feed.drain().peekable();
             for (index, &hash) in self.batch.hashes().iter().enumerate() {
-                while let Some((_, told)) = told.next_if(|(before, _)| *before <= index) {
-                    self.share.tell(self.share.len(), told);
+                while let Some((_, answer)) = answers.next_if(|(before, _)| *before <= index) {
+                    self.share.push_dns_answer(self.share.len(), answer);
                 }
                 if self.steer.worker(hash) == self.number {
                     self.share.push_from(&self.batch, index);
                 }
             }
-            for (_, told) in told {
-                self.share.tell(self.share.len(), told);
+            for (_, answer) in answers {
+                self.share.push_dns_answer(self.share.len(), answer);
             }
             self.meter
                 .process_with(&self.share, &payloads, &mut self.records);
-            // Time goes on for the flows of a share that has no packet.
-            self.meter.advance(intake.clock_ms(), &mut self.records);
+            // The clock advances even if no packet of the burst was for this thread.
+            self.meter.advance(parser.clock_ms(), &mut self.records);
         }
     }
 
-    async fn idle(&mut self, intake: &mut Intake) {
+    async fn handle_idle(&mut self, parser: &mut PacketParser) {
         if self.live {
-            self.meter.advance_idle(intake.tick(), &mut self.records);
+            self.meter.advance_idle(parser.tick(), &mut self.records);
         }
         self.meter.flush(&mut self.records);
     }
 
-    fn end_behind(&mut self, packets: u64) {
-        self.end = packets;
+    fn stop_after(&mut self, packets: u64) {
+        self.stop_after = packets;
     }
 
-    fn has_ended(&self, intake: &Intake) -> bool {
-        intake.received() >= self.end
+    fn is_done(&self, parser: &PacketParser) -> bool {
+        parser.received() >= self.stop_after
     }
 
-    fn now_and_then(&mut self, intake: &Intake) {
+    fn publish_progress(&mut self, parser: &PacketParser) {
         if self.live {
-            self.meter.flush_after(intake.clock_ms(), &mut self.records);
+            self.meter.flush_after(parser.clock_ms(), &mut self.records);
         }
-        if let Some(place) = self.place {
-            place.show_meter(&mut self.meter);
+        if let Some(queue) = self.queue {
+            queue.update_meter(&mut self.meter);
         }
     }
 }

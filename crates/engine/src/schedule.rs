@@ -1,5 +1,5 @@
-//! Whether the policies that were asked for can be had: tried before anything is opened, since the
-//! kernel decides by what else runs.
+//! Checks the scheduling policies before anything is opened, by applying them: whether the kernel accepts
+//! a policy depends on what else runs.
 
 use crate::options::{EngineError, Options};
 use hw::schedule::{Limits, Schedule};
@@ -7,11 +7,10 @@ use std::io;
 use std::sync::Barrier;
 use std::thread;
 
-/// Puts as many threads as a run over `ports` ports has under their policies, all at one time, and
-/// lets them go again.
+/// Applies the policies of a run over `ports` ports to temporary threads, all at the same time.
 ///
 /// # Errors
-/// The first that is refused: [`EngineError::Permission`] where a right is missing, else
+/// Returns the first failure: [`EngineError::Permission`] if a permission is missing, otherwise
 /// [`EngineError::Schedule`] with the reason.
 pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
     let threads = options.threads(ports);
@@ -24,32 +23,32 @@ pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
     {
         return Ok(());
     }
-    let limits = Limits::of_this_machine();
+    let limits = Limits::read();
     for schedule in &schedules {
         schedule
             .check(&limits)
             .map_err(|error| EngineError::Schedule(format!("--schedule {error}")))?;
     }
-    let all_settled = Barrier::new(threads);
+    let all_applied = Barrier::new(threads);
     let outcomes: Vec<Result<(), io::Error>> = thread::scope(|scope| {
-        let tried: Vec<_> = schedules
+        let attempts: Vec<_> = schedules
             .iter()
             .enumerate()
             .map(|(number, schedule)| {
-                let (core, all_settled) = (options.core(number), &all_settled);
+                let (core, all_settled) = (options.core(number), &all_applied);
                 scope.spawn(move || {
                     if let Some(core) = core {
                         let _ = hw::cores::pin(core);
                     }
                     let outcome = schedule.apply();
-                    // Back to the default, so that no one waits for a period to begin.
+                    // Back to the default, so that the thread ends without waiting for its next period.
                     all_settled.wait();
                     let _ = Schedule::Other.apply();
                     outcome
                 })
             })
             .collect();
-        tried.into_iter().map(crate::thread::join).collect()
+        attempts.into_iter().map(crate::thread::join).collect()
     });
     for ((number, schedule), outcome) in schedules.iter().enumerate().zip(outcomes) {
         if let Err(error) = outcome {
@@ -60,7 +59,7 @@ pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What the kernel means.
+/// Explains an error of the kernel.
 fn explain(
     schedule: &Schedule,
     pinned: Option<usize>,
@@ -69,16 +68,17 @@ fn explain(
     error: &io::Error,
 ) -> EngineError {
     match error.kind() {
-        io::ErrorKind::PermissionDenied if schedule.is_deadline() && may_schedule() => {
+        io::ErrorKind::PermissionDenied if schedule.is_deadline() && has_cap_sys_nice() => {
             EngineError::Schedule(match pinned {
                 Some(core) => format!(
-                    "--schedule {schedule} with --cores: the kernel takes a deadline thread only if it may run on \
-                     every core of its scheduling domain, and this one is kept on core {core}; leave --cores out, or \
-                     start flowatch in an exclusive cpuset of the cores that it is to have"
+                    "--schedule {schedule} with --cores: the kernel accepts a deadline thread only if it may run on \
+                     every core of its scheduling domain, but this one is pinned to core {core}; omit --cores, or \
+                     start flowatch in an exclusive cpuset with the cores that it should use"
                 ),
                 None => format!(
-                    "--schedule {schedule}: the kernel takes a deadline thread only if it may run on every core of \
-                     its scheduling domain, and this process may not (taskset, cpuset); start it without"
+                    "--schedule {schedule}: the kernel accepts a deadline thread only if it may run on every core \
+                     of its scheduling domain, but this process is restricted (taskset, cpuset); start it without \
+                     the restriction"
                 ),
             })
         }
@@ -88,12 +88,12 @@ fn explain(
             program()
         )),
         io::ErrorKind::ResourceBusy => {
-            let asked: u64 = all.iter().map(Schedule::share_ppm).sum();
+            let requested: u64 = all.iter().map(Schedule::share_ppm).sum();
             EngineError::Schedule(format!(
-                "--schedule {schedule}: no room: its threads ask for {:.1} % of a core together, and all deadline \
-                 threads of the machine may have {:.1} % of each (sysctl kernel.sched_rt_runtime_us); ask for less \
-                 runtime in the period",
-                asked as f64 / 1e4,
+                "--schedule {schedule}: not enough CPU time: the threads request {:.1} % of a core in total, and all \
+                 deadline threads of the machine may use {:.1} % of each core (sysctl \
+                 kernel.sched_rt_runtime_us); use a smaller runtime",
+                requested as f64 / 1e4,
                 limits.share_ppm as f64 / 1e4,
             ))
         }
@@ -101,8 +101,8 @@ fn explain(
     }
 }
 
-/// Whether this process has CAP_SYS_NICE.
-fn may_schedule() -> bool {
+/// Returns whether this process has CAP_SYS_NICE.
+fn has_cap_sys_nice() -> bool {
     const CAP_SYS_NICE: u32 = 23;
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -1,13 +1,13 @@
-//! Which of several workers a flow belongs to: a function of its hash alone.
+//! Distributes flows over workers. The worker of a flow depends on its hash only.
 
-/// Divides flows among workers.
+/// Distributes flows over workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steer {
     workers: u32,
 }
 
 impl Steer {
-    /// Among so many workers.
+    /// Distributes flows over `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -15,14 +15,14 @@ impl Steer {
         }
     }
 
-    /// Whether there is only one.
+    /// Returns whether there is only one worker.
     #[must_use]
     pub fn is_single(self) -> bool {
         self.workers == 1
     }
 
-    /// The worker of a flow. Mixed anew, so that the flows of one worker still spread over all the
-    /// buckets of its table.
+    /// Returns the worker of a flow. The hash is mixed again, so that the flows of one worker still spread
+    /// over all buckets of its table.
     #[inline(always)]
     #[must_use]
     pub fn worker(self, hash: u64) -> usize {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_get_equal_shares_of_random_and_of_32_bit_hashes() {
+    fn workers_get_equal_shares_of_64_bit_and_32_bit_hashes() {
         for workers in [1, 2, 3, 8] {
             let steer = Steer::new(workers);
             let mut counts = vec![0usize; workers];

@@ -1,13 +1,13 @@
-//! The threads of a run: a thread that panics, or cannot start, stops the others.
+//! Starting and joining the threads of a run. A thread that panics or cannot start stops the others.
 
 use crate::options::{EngineError, Options};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Starts a thread.
+/// Starts a thread in `scope`.
 ///
 /// # Errors
-/// When it cannot start; the others are then asked to stop.
-pub(crate) fn start<'scope, T: Send + 'scope>(
+/// Fails if the thread cannot start; the run is then stopped.
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     options: &'scope Options,
     name: String,
@@ -26,7 +26,7 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
         })
 }
 
-/// What a thread brings home; a thread that panicked brings its panic here.
+/// Waits for a thread and returns its result, or propagates its panic.
 pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()

@@ -1,5 +1,5 @@
-//! What writing a record costs in each format: nanoseconds of CPU a record, without and with a
-//! file behind it.
+//! Measures the cost of writing a record in each format: CPU nanoseconds per record, with and
+//! without a file system.
 //!
 //! `cargo run --release -p flowatch-export --example export_speed [DIRECTORY]`
 
@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 use wire::FlowKey;
 
 const RECORDS: usize = 200_000;
-/// Records that leave the meter together.
+/// Records per batch, as the meter hands them over.
 const BATCH: usize = 256;
-/// Passes over the records that are measured as one: Linux accounts for a thread's time in ticks
-/// of up to 4 ms.
+/// Passes per measurement: Linux may account thread time in ticks of up to 4 ms.
 const PASSES: usize = 5;
 const REPETITIONS: usize = 5;
 
@@ -75,8 +74,8 @@ fn main() -> Result<(), ExportError> {
     Ok(())
 }
 
-/// Time that this thread ran, where the system tells it (Linux), so that other work on the
-/// machine does not count; else the time that went by.
+/// CPU time of this thread where the system reports it (Linux), so that other load does not count;
+/// elapsed time elsewhere.
 struct Clock {
     ran: Option<u64>,
     instant: Instant,
@@ -111,8 +110,7 @@ fn statistic(number: usize) -> Column {
     }
 }
 
-/// Records like those of real traffic: nine of ten IPv4, most of few packets, in order of their
-/// ends.
+/// Records that resemble real traffic: 90 % IPv4, mostly short flows, ordered by end time.
 fn batches(statistics: usize) -> Vec<RecordBatch> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {
@@ -141,7 +139,7 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
             address[8..].copy_from_slice(&high.to_le_bytes());
             address[length..].fill(0);
         }
-        // Half the flows have one packet; the rest a heavy tail.
+        // Half the flows have one packet; the rest follow a heavy tail.
         let packets = if bits >> 12 & 1 == 0 {
             1
         } else {
@@ -173,8 +171,8 @@ fn batches(statistics: usize) -> Vec<RecordBatch> {
         .map(|records| RecordBatch {
             records: records.to_vec(),
             values: (0..records.len() * statistics)
-                .map(|place| {
-                    if place % 3 == 0 {
+                .map(|index| {
+                    if index % 3 == 0 {
                         64.0
                     } else {
                         random() as f64 / 1e15

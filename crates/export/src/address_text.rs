@@ -1,8 +1,8 @@
-//! IP addresses as text, and other octets.
+//! IP addresses and single octets as text.
 
-use crate::text::Pen;
+use crate::text::Cursor;
 
-/// Every octet in decimal with a dot behind it, and how many bytes that is.
+/// Every octet in decimal followed by a dot, and the length of that text.
 static OCTETS: ([[u8; 4]; 256], [u8; 256]) = octets();
 
 const fn octets() -> ([[u8; 4]; 256], [u8; 256]) {
@@ -27,7 +27,7 @@ const fn octets() -> ([[u8; 4]; 256], [u8; 256]) {
     (texts, lengths)
 }
 
-/// An IPv4 address: its text, the first byte the lowest, with zeroes behind it; and its length.
+/// Returns the text of an IPv4 address (first byte lowest, padded with zeroes) and its length.
 #[inline(always)]
 pub(crate) fn ipv4_text(address: [u8; 4]) -> (u128, usize) {
     let (texts, lengths) = &OCTETS;
@@ -37,51 +37,51 @@ pub(crate) fn ipv4_text(address: [u8; 4]) -> (u128, usize) {
         text |= u128::from(u32::from_le_bytes(texts[octet])) << (8 * length);
         length += usize::from(lengths[octet]);
     }
-    // Without the last dot.
+    // Drop the last dot.
     length -= 1;
     (text & ((1 << (8 * length)) - 1), length)
 }
 
-impl Pen<'_> {
+impl Cursor<'_> {
     /// Writes an octet in decimal.
     #[inline(always)]
-    pub fn small(&mut self, octet: u8) {
+    pub fn octet(&mut self, octet: u8) {
         let (texts, lengths) = &OCTETS;
         let octet = usize::from(octet);
         self.put(&texts[octet], usize::from(lengths[octet]) - 1);
     }
 
-    /// Writes an IPv4 address: four decimal octets and dots.
+    /// Writes an IPv4 address in dotted decimal.
     #[inline(always)]
     pub fn ipv4(&mut self, address: [u8; 4]) {
         let (texts, lengths) = &OCTETS;
-        for (place, octet) in address.into_iter().enumerate() {
+        for (index, octet) in address.into_iter().enumerate() {
             let octet = usize::from(octet);
-            let dot = usize::from(place == 3);
+            let dot = usize::from(index == 3);
             self.put(&texts[octet], usize::from(lengths[octet]) - dot);
         }
     }
 
-    /// Writes an IPv6 address as RFC 5952 section 4 wants it: lower case, no leading zeroes, the
-    /// longest run of two or more zero groups (the first of equals) as `::`; IPv4-mapped
-    /// addresses with the last part in dots (section 5). Returns where it ends.
+    /// Writes an IPv6 address in the canonical form of RFC 5952 section 4: lower case, no leading
+    /// zeroes, the longest run of two or more zero groups (the first one on a tie) as `::`;
+    /// IPv4-mapped addresses end in dotted decimal (section 5). Returns the new offset.
     #[inline(never)]
     pub(crate) fn ipv6_groups(mut self, address: &[u8; 16]) -> u32 {
         if let [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] = *address {
             self.put(b"::ffff:", 7);
             self.ipv4([a, b, c, d]);
-            return self.at();
+            return self.offset();
         }
         let (pairs, _) = address.as_chunks::<2>();
         let (run_start, run_length) = longest_zero_run(pairs);
-        let mut place = 0;
-        // Nothing stands between the start, or `::`, and the group behind it.
+        let mut index = 0;
+        // No colon follows the start of the address or `::`.
         let mut separated = true;
-        while let Some(group) = pairs.get(place) {
-            if place == run_start && run_length >= 2 {
+        while let Some(group) = pairs.get(index) {
+            if index == run_start && run_length >= 2 {
                 self.put(b"::", 2);
                 separated = true;
-                place += run_length;
+                index += run_length;
                 continue;
             }
             if !separated {
@@ -89,9 +89,9 @@ impl Pen<'_> {
             }
             separated = false;
             self.group(u16::from_be_bytes(*group));
-            place += 1;
+            index += 1;
         }
-        self.at()
+        self.offset()
     }
 
     /// Writes 16 bits in hexadecimal without leading zeroes.
@@ -101,21 +101,21 @@ impl Pen<'_> {
             let digit = (digit & 15) as u8;
             digit + if digit < 10 { b'0' } else { b'a' - 10 }
         });
-        // A zero alone keeps its one digit.
+        // Zero still needs one digit.
         let skipped = (group | 1).leading_zeros() / 4;
         let text = u32::from_le_bytes(digits) >> (8 * skipped);
         self.put(&text.to_le_bytes(), 4 - skipped as usize);
     }
 }
 
-/// Where the longest run of zero groups starts (the first of equals), and its length.
+/// Returns the start and length of the longest run of zero groups (the first one on a tie).
 fn longest_zero_run(groups: &[[u8; 2]]) -> (usize, usize) {
     let mut best = (0, 0);
     let mut length = 0;
-    for (place, group) in groups.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         length = if *group == [0, 0] { length + 1 } else { 0 };
         if length > best.1 {
-            best = (place + 1 - length, length);
+            best = (index + 1 - length, length);
         }
     }
     best
@@ -124,34 +124,36 @@ fn longest_zero_run(groups: &[[u8; 2]]) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::TextBuffer;
     use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
 
     fn ipv4(address: [u8; 4]) -> String {
-        let mut text = Text::default();
-        text.append(Pen::VALUE_BYTES_MAX, |pen| pen.ipv4(address));
+        let mut text = TextBuffer::default();
+        text.append(Cursor::VALUE_BYTES_MAX, |cursor| cursor.ipv4(address));
         String::from_utf8(text.as_bytes().to_vec()).unwrap()
     }
 
     fn ipv6(address: Ipv6Addr) -> String {
-        let mut text = Text::default();
-        text.append(Pen::VALUE_BYTES_MAX, |pen| pen.ipv6(&address.octets()));
+        let mut text = TextBuffer::default();
+        text.append(Cursor::VALUE_BYTES_MAX, |cursor| {
+            cursor.ipv6(&address.octets())
+        });
         String::from_utf8(text.as_bytes().to_vec()).unwrap()
     }
 
     #[test]
-    fn octets_are_as_std_writes_them() {
+    fn octets_match_std() {
         for octet in 0..=u8::MAX {
-            let mut text = Text::default();
-            text.append(3, |pen| pen.small(octet));
+            let mut text = TextBuffer::default();
+            text.append(3, |cursor| cursor.octet(octet));
             assert_eq!(text.as_bytes(), octet.to_string().as_bytes());
         }
     }
 
-    /// The addresses that RFC 5952 itself shows: sections 1, 4.1, 4.2.1 to 4.2.3, 4.3 and 5.
+    /// The examples in RFC 5952 sections 1, 4.1, 4.2.1 to 4.2.3, 4.3 and 5.
     #[test]
-    fn examples_of_rfc_5952() {
+    fn matches_the_examples_of_rfc_5952() {
         for (read, written) in [
             ("2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"),
             ("2001:0db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"),
@@ -173,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ipv4_is_as_std_writes_it(address: [u8; 4]) {
+        fn ipv4_matches_std(address: [u8; 4]) {
             let expected = Ipv4Addr::from(address).to_string();
             let (text, length) = ipv4_text(address);
             let text = text.to_le_bytes();
@@ -184,11 +186,11 @@ mod tests {
         }
 
         #[test]
-        fn ipv6_is_as_std_writes_it(groups: [u16; 8], zeroes: u8, shift in 0_u32..16) {
+        fn ipv6_matches_std(groups: [u16; 8], zeroes: u8, shift in 0_u32..16) {
             // Random groups have no zeroes: clear some, shorten others.
             let mut groups = groups;
-            for (place, group) in groups.iter_mut().enumerate() {
-                *group = if zeroes >> place & 1 == 1 { 0 } else { *group >> shift };
+            for (index, group) in groups.iter_mut().enumerate() {
+                *group = if zeroes >> index & 1 == 1 { 0 } else { *group >> shift };
             }
             let address = Ipv6Addr::from(groups);
             prop_assert_eq!(ipv6(address), address.to_string());

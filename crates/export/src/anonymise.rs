@@ -1,108 +1,111 @@
-//! Addresses that must not be told: replaced in records before any output sees them.
+//! Anonymisation: replaces addresses in records before any output sees them.
 //!
-//! Crypto-PAn (Xu, Fan, Ammar, Moon 2002) keeps prefixes: two addresses that share their first n
-//! bits share n bits afterwards, so networks can still be told apart. Truncation keeps the first
-//! bits and clears the rest.
+//! Crypto-PAn (Xu, Fan, Ammar, Moon 2002) preserves prefixes: two addresses that share their first
+//! n bits still share exactly n bits afterwards, so networks stay distinguishable. Truncation keeps
+//! the first bits and clears the rest.
 
 mod cache;
 mod crypto_pan;
-mod flow_ids;
+mod flow_id_cipher;
 mod host;
 mod labels;
 mod parts;
 
 pub use crypto_pan::{CryptoPan, KEY_BYTES, KeyError};
 
-use app::{NameText, NamesRecord};
+use app::{AppRecord, AppText};
 use cache::Cache;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::{FlowDefinition, Record, RecordBatch};
-use flow_ids::FlowIds;
+use flow_id_cipher::FlowIdCipher;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use wire::FlowKey;
 
-/// A key file is read up to here: no key is longer, and a device has no end.
+/// Limit on reading the key file: no key is longer, and a device file never ends.
 const KEY_FILE_BYTES_MAX: u64 = 4096;
 
-/// Replaces addresses, each always by the same.
+/// Replaces addresses; the same address always gets the same replacement.
 ///
-/// Clones have a memory each, and give the same answers.
+/// Each clone has its own cache; all clones return the same replacements.
 #[derive(Clone, Debug)]
 pub struct Anonymiser {
-    how: How,
+    method: Method,
     cache: Cache,
-    /// Which addresses are part of a key: the source, the destination.
+    /// Whether the source and the destination address are part of the flow key.
     in_key: [bool; 2],
-    flow_ids: FlowIds,
+    flow_id_cipher: FlowIdCipher,
 }
 
 #[derive(Clone, Debug)]
-enum How {
+enum Method {
     CryptoPan(Box<CryptoPan>),
-    /// Bits kept of IPv4 and IPv6 addresses.
+    /// Number of leading bits to keep.
     Truncate {
         ipv4: u32,
         ipv6: u32,
     },
 }
 
-/// Why addresses cannot be anonymised as asked.
+/// Why an `--anonymise` argument cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AnonymiseError {
-    /// Neither of the two ways.
-    #[error("`{spec}` is not crypto-pan=KEYFILE or truncate=24/48 (bits kept of IPv4/IPv6)")]
+    /// Neither `crypto-pan=` nor `truncate=`.
+    #[error(
+        "`{spec}` is not crypto-pan=KEYFILE or truncate=24/48 (bits to keep of IPv4/IPv6 addresses)"
+    )]
     Unknown {
-        /// What was asked.
+        /// The argument.
         spec: String,
     },
-    /// Bits that addresses do not have.
-    #[error("truncate={bits}: two numbers of bits to keep as in 24/48, at most 32 and 128")]
+    /// A bit count is missing or too large.
+    #[error("truncate={bits}: specify two bit counts, as in 24/48, of at most 32 and 128")]
     Bits {
-        /// What was asked.
+        /// The text after `truncate=`.
         bits: String,
     },
-    /// There is no key file.
+    /// The key file does not exist.
     #[error(
-        "key file {path}: no such file; name another, or make a key: head -c 32 /dev/urandom > {path}"
+        "key file {path}: no such file; specify another, or create a key: head -c 32 /dev/urandom > {path}"
     )]
     NoKeyFile {
         /// The file.
         path: String,
     },
-    /// Not allowed to read the key file.
-    #[error("key file {path}: no permission to read it; run as its owner, or name another")]
+    /// No permission to read the key file.
+    #[error("key file {path}: no permission to read it; run as its owner, or specify another")]
     Permission {
         /// The file.
         path: String,
     },
-    /// The key file cannot be read.
-    #[error("key file {path}: {source}; name a file that can be read, with a key of 32 bytes")]
+    /// Reading the key file failed.
+    #[error("key file {path}: {source}; specify a readable file that contains a key of 32 bytes")]
     KeyFile {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system error.
         source: std::io::Error,
     },
-    /// The key file holds no key.
+    /// The key file contains no valid key.
     #[error("key file {path}: {reason}")]
     Key {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the contents.
         reason: KeyError,
     },
 }
 
 impl Anonymiser {
-    /// By `crypto-pan=KEYFILE` or `truncate=BITS/BITS`.
+    /// Parses `crypto-pan=KEYFILE` or `truncate=BITS/BITS`, and reads the key file.
     ///
     /// # Errors
-    /// When it is neither, or the key file holds no key.
+    /// The argument has neither form, a bit count is too large, or the key file contains no valid
+    /// key.
     pub fn open(spec: &str) -> Result<Self, AnonymiseError> {
         if let Some(path) = Self::key_file(spec) {
-            return Ok(Self::new(How::CryptoPan(Box::new(read_key(path)?))));
+            return Ok(Self::new(Method::CryptoPan(Box::new(read_key(path)?))));
         }
         let how = match spec.split_once('=') {
             Some(("truncate", bits)) => {
@@ -117,7 +120,7 @@ impl Anonymiser {
                 if ipv4 > 32 || ipv6 > 128 {
                     return Err(wrong());
                 }
-                How::Truncate { ipv4, ipv6 }
+                Method::Truncate { ipv4, ipv6 }
             }
             _ => {
                 return Err(AnonymiseError::Unknown {
@@ -128,79 +131,83 @@ impl Anonymiser {
         Ok(Self::new(how))
     }
 
-    /// The key file that such a text names.
+    /// Returns the key file that an `--anonymise` argument names.
     #[must_use]
     pub fn key_file(spec: &str) -> Option<&Path> {
         let path = spec.strip_prefix("crypto-pan=")?;
         (!path.is_empty()).then(|| Path::new(path))
     }
 
-    /// By Crypto-PAn with this key.
+    /// Creates a Crypto-PAn anonymiser with this key.
     #[must_use]
     pub fn crypto_pan(key: &[u8; KEY_BYTES]) -> Self {
-        Self::new(How::CryptoPan(Box::new(CryptoPan::new(key))))
+        Self::new(Method::CryptoPan(Box::new(CryptoPan::new(key))))
     }
 
-    fn new(how: How) -> Self {
-        let key = match &how {
-            How::CryptoPan(cipher) => cipher.derived(*b"ids of flows    "),
-            How::Truncate { .. } => 0,
+    fn new(method: Method) -> Self {
+        let key = match &method {
+            Method::CryptoPan(cipher) => cipher.derive_key(*b"ids of flows    "),
+            Method::Truncate { .. } => 0,
         };
         Self {
-            flow_ids: FlowIds::new(key),
-            how,
+            flow_id_cipher: FlowIdCipher::new(key),
+            method,
             cache: Cache::default(),
             in_key: [true; 2],
         }
     }
 
-    /// Truncation has no key: ids of flows are enciphered by this one.
+    /// Sets the key that encrypts flow IDs. Only truncation needs it; Crypto-PAn derives one from
+    /// its own key.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
-        if matches!(self.how, How::Truncate { .. }) {
-            self.flow_ids = FlowIds::new(seed.into());
+        if matches!(self.method, Method::Truncate { .. }) {
+            self.flow_id_cipher = FlowIdCipher::new(seed.into());
         }
         self
     }
 
-    /// For records of these flows: an address that is no part of their keys stays absent. Without
-    /// this, both are part of them.
+    /// Restricts the anonymiser to the addresses that these flows have in their keys: others stay
+    /// zero. By default both are anonymised.
     #[must_use]
-    pub const fn of_flows(mut self, flow: FlowDefinition) -> Self {
+    pub const fn for_flows(mut self, flow: FlowDefinition) -> Self {
         self.in_key = flow.addresses();
         self
     }
 
-    /// Whether it is Crypto-PAn.
+    /// Whether the method is Crypto-PAn.
     #[must_use]
     pub const fn is_crypto_pan(&self) -> bool {
-        matches!(self.how, How::CryptoPan(_))
+        matches!(self.method, Method::CryptoPan(_))
     }
 
-    /// What stands for an IPv4 address.
+    /// Anonymises an IPv4 address.
     pub fn ipv4(&mut self, address: u32) -> u32 {
-        match &self.how {
-            How::Truncate { ipv4, .. } => {
+        match &self.method {
+            Method::Truncate { ipv4, .. } => {
                 address & u32::MAX.checked_shl(32 - ipv4).unwrap_or_default()
             }
-            How::CryptoPan(cipher) => self
-                .cache
-                .get(4, u128::from(address), || u128::from(cipher.ipv4(address)))
-                as u32,
+            Method::CryptoPan(cipher) => {
+                self.cache
+                    .get_or_insert_with(4, u128::from(address), || u128::from(cipher.ipv4(address)))
+                    as u32
+            }
         }
     }
 
-    /// What stands for an IPv6 address.
+    /// Anonymises an IPv6 address.
     pub fn ipv6(&mut self, address: u128) -> u128 {
-        match &self.how {
-            How::Truncate { ipv6, .. } => {
+        match &self.method {
+            Method::Truncate { ipv6, .. } => {
                 address & u128::MAX.checked_shl(128 - ipv6).unwrap_or_default()
             }
-            How::CryptoPan(cipher) => self.cache.get(6, address, || cipher.ipv6(address)),
+            Method::CryptoPan(cipher) => self
+                .cache
+                .get_or_insert_with(6, address, || cipher.ipv6(address)),
         }
     }
 
-    /// What stands for an address.
+    /// Anonymises an address.
     pub fn address(&mut self, address: IpAddr) -> IpAddr {
         match address {
             IpAddr::V4(address) => Ipv4Addr::from(self.ipv4(address.into())).into(),
@@ -208,8 +215,8 @@ impl Anonymiser {
         }
     }
 
-    /// Replaces the addresses of a key, unspecified ones (`0.0.0.0`, `::`) too. Those that are not
-    /// part of it stay zero.
+    /// Anonymises the addresses of a flow key, including unspecified ones (`0.0.0.0`, `::`).
+    /// Addresses that are not part of the key stay zero.
     pub fn key(&mut self, key: &mut FlowKey) {
         let addresses = [&mut key.source, &mut key.destination];
         for (address, is_there) in addresses.into_iter().zip(self.in_key) {
@@ -219,54 +226,54 @@ impl Anonymiser {
             match key.version {
                 4 => {
                     let [a, b, c, d, ..] = *address;
-                    let ours = self.ipv4(u32::from_be_bytes([a, b, c, d]));
-                    address[..4].copy_from_slice(&ours.to_be_bytes());
+                    let replacement = self.ipv4(u32::from_be_bytes([a, b, c, d]));
+                    address[..4].copy_from_slice(&replacement.to_be_bytes());
                 }
                 6 => *address = self.ipv6(u128::from_be_bytes(*address)).to_be_bytes(),
-                // A hash alone.
+                // The key is a hash and has no addresses.
                 _ => {}
             }
         }
     }
 
-    /// Replaces the addresses of a record's key.
+    /// Anonymises the addresses in a record's key.
     pub fn record(&mut self, record: &mut Record) {
         self.key(&mut record.key);
     }
 
-    /// Replaces all addresses of a batch: those of keys, and names that are addresses; and the ids of
-    /// flows, which would tell them to who tries.
+    /// Anonymises a batch: addresses in keys, addresses in application-layer text, and flow IDs (an
+    /// attacker could otherwise recover the addresses from an ID by brute force).
     pub fn batch(&mut self, batch: &mut RecordBatch) {
         for record in &mut batch.records {
             self.record(record);
         }
         for analysis in &mut batch.analyses {
-            analysis.flow_id = self.flow_ids.id(analysis.flow_id);
-            if let Some(names) = &mut analysis.names {
+            analysis.flow_id = self.flow_id_cipher.encrypt(analysis.flow_id);
+            if let Some(names) = &mut analysis.app {
                 self.names(names);
             }
         }
     }
 
-    /// Replaces what the application layer told of addresses.
-    fn names(&mut self, names: &mut NamesRecord) {
+    /// Anonymises addresses in application-layer fields.
+    fn names(&mut self, names: &mut AppRecord) {
         if let Some(resolved) = &mut names.resolved
-            && let Some(ours) = self.name(&resolved.name)
+            && let Some(replacement) = self.name(&resolved.name)
         {
-            resolved.name = ours.into();
+            resolved.name = replacement.into();
         }
         if let Some(dns) = &mut names.dns {
             replace(&mut dns.query, |name| self.name(name));
             replace(&mut dns.addresses, |list| {
-                each_part(list, |it| it == ',', |address| self.listed(address))
+                replace_parts(list, |it| it == ',', |address| self.list_item(address))
             });
         }
         if let Some(http) = &mut names.http {
-            replace(&mut http.host, |host| self.only_host(host));
+            replace(&mut http.host, |host| self.host_field(host));
             replace(&mut http.target, |target| self.target(target));
         }
         if let Some(tls) = &mut names.tls {
-            replace(&mut tls.server_name, |name| self.only_host(name));
+            replace(&mut tls.server_name, |name| self.host_field(name));
             for names in [&mut tls.subject, &mut tls.issuer] {
                 replace(names, |names| self.distinguished_name(names));
             }
@@ -274,34 +281,34 @@ impl Anonymiser {
     }
 }
 
-fn replace(text: &mut Option<NameText>, with: impl FnOnce(&str) -> Option<String>) {
-    if let Some(theirs) = text
-        && let Some(ours) = with(theirs)
+fn replace(text: &mut Option<AppText>, with: impl FnOnce(&str) -> Option<String>) {
+    if let Some(original) = text
+        && let Some(replacement) = with(original)
     {
-        *theirs = ours.into();
+        *original = replacement.into();
     }
 }
 
-/// Replaces parts of a text that has one character that separates between two. `None` where there is
-/// nothing to replace.
-fn each_part(
+/// Applies `with` to each part of a text between single-character separators. Returns `None` if
+/// nothing changed.
+fn replace_parts(
     text: &str,
     separates: impl FnMut(char) -> bool,
     mut with: impl FnMut(&str) -> Option<String>,
 ) -> Option<String> {
-    let mut ours = String::with_capacity(text.len());
-    let mut any = false;
-    let mut done = 0;
+    let mut replacement = String::with_capacity(text.len());
+    let mut changed = false;
+    let mut copied = 0;
     let separators = text.match_indices(separates);
     for (end, separator) in separators.chain([(text.len(), "")]) {
-        let part = &text[done..end];
+        let part = &text[copied..end];
         let replaced = with(part);
-        any |= replaced.is_some();
-        ours.push_str(replaced.as_deref().unwrap_or(part));
-        ours.push_str(separator);
-        done = end + separator.len();
+        changed |= replaced.is_some();
+        replacement.push_str(replaced.as_deref().unwrap_or(part));
+        replacement.push_str(separator);
+        copied = end + separator.len();
     }
-    any.then_some(ours)
+    changed.then_some(replacement)
 }
 
 fn read_key(path: &Path) -> Result<CryptoPan, AnonymiseError> {

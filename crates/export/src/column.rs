@@ -1,4 +1,4 @@
-//! The one table of columns that every format writes, and how a value is got from a record.
+//! The table of columns that every format writes, and how to get a column's value from a record.
 
 pub(crate) mod measure;
 mod table;
@@ -10,25 +10,25 @@ use crate::text::Word;
 use flow::{EndReason, FlowDefinition, Record, Schema};
 use wire::{CommunityId, icmp};
 
-/// Version of the names, types and meanings of the columns. It goes up when one of them changes
-/// or goes; a column that is added leaves it as it is.
+/// Version of the column names, types and meanings. It increases when a column changes or is
+/// removed; a new column does not change it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A column's number in the registry of IPFIX Information Elements (IANA).
+/// A column's number in the IANA registry of IPFIX Information Elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// IPFIX has no element for it.
+pub enum IpfixElement {
+    /// IPFIX has no element for the column.
     None,
-    /// The element of this number.
+    /// The element with this number.
     Iana(u16),
-    /// The element of this number for the other direction of a bidirectional flow: enterprise
-    /// number 29305 (RFC 5103 section 6.1).
+    /// The reverse element (enterprise number 29305, RFC 5103 section 6.1) of the element with this
+    /// number.
     Reverse(u16),
 }
 
-/// The abstract data types of IPFIX that are used here (RFC 7012 section 3.1).
+/// The IPFIX abstract data types in use (RFC 7012 section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DataType {
     /// unsigned8.
     Unsigned8,
     /// unsigned16.
@@ -37,7 +37,7 @@ pub enum Kind {
     Unsigned64,
     /// float64.
     Float64,
-    /// dateTimeNanoseconds; within 64 bits of nanoseconds around the Unix epoch.
+    /// dateTimeNanoseconds, limited to 64-bit nanoseconds around the Unix epoch.
     DateTimeNanoseconds,
     /// ipv4Address.
     Ipv4Address,
@@ -47,8 +47,8 @@ pub enum Kind {
     String,
 }
 
-impl Kind {
-    /// The name of the type in RFC 7012.
+impl DataType {
+    /// Returns the name of the type in RFC 7012.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,36 +64,36 @@ impl Kind {
     }
 }
 
-/// In which runs a column is there.
+/// In which runs a column exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum Availability {
     /// In every run.
     Always,
-    /// Where headers are read.
+    /// Runs that parse headers.
     Headers,
-    /// Where flows are known by their hash alone.
+    /// Runs whose flow key is a hash only.
     Hash,
-    /// Where the source address is part of the key.
+    /// Runs with the source address in the flow key.
     SourceAddress,
-    /// Where the destination address is part of the key.
+    /// Runs with the destination address in the flow key.
     DestinationAddress,
-    /// Where ports and protocol are part of the key.
+    /// Runs with ports and protocol in the flow key.
     Ports,
-    /// Where both directions are one flow.
+    /// Runs with bidirectional flows.
     Bidirectional,
-    /// Where VLAN tags are part of the key.
+    /// Runs with VLAN tags in the flow key.
     Vlan,
-    /// On request.
+    /// Only on request.
     CommunityId,
 }
 
-impl Presence {
-    /// What the documentation says of it.
+impl Availability {
+    /// Returns its text in the documentation.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
             Self::Always => "always",
-            Self::Headers => "all flows but rss",
+            Self::Headers => "all flows except rss",
             Self::Hash => "flows rss",
             Self::SourceAddress => "flows 5tuple, bidirectional, src, src-dst",
             Self::DestinationAddress => "flows 5tuple, bidirectional, dst, src-dst",
@@ -104,8 +104,8 @@ impl Presence {
         }
     }
 
-    /// Whether a run of `schema` has it.
-    fn holds(self, schema: &Schema, community_id: bool) -> bool {
+    /// Whether a run of `schema` has the column.
+    fn applies(self, schema: &Schema, community_id: bool) -> bool {
         use FlowDefinition::{Bidirectional, Destination, FiveTuple, Rss, Source};
         let ports = matches!(schema.flow, FiveTuple | Bidirectional);
         match self {
@@ -122,28 +122,28 @@ impl Presence {
     }
 }
 
-/// What a column is.
+/// The definition of a column.
 #[derive(Clone, Copy, Debug)]
-pub struct Definition {
-    /// Its name in every format.
+pub struct ColumnDefinition {
+    /// Name, the same in every format.
     pub name: &'static str,
-    /// Its IPFIX element.
-    pub element: Element,
-    /// Its type.
-    pub kind: Kind,
-    /// Its unit, or nothing.
+    /// IPFIX element.
+    pub element: IpfixElement,
+    /// Data type.
+    pub data_type: DataType,
+    /// Unit, or empty.
     pub unit: &'static str,
-    /// In which runs it is there.
-    pub presence: Presence,
-    /// Which records have no value in it, or nothing if all have one.
-    pub empty: &'static str,
-    /// What it means and where it comes from, in a sentence or two.
+    /// In which runs the column exists.
+    pub availability: Availability,
+    /// Which records have no value, or empty if all have one.
+    pub empty_when: &'static str,
+    /// Meaning and source, in a sentence or two.
     pub definition: &'static str,
-    /// How its value is got.
+    /// How to get the value.
     pub(crate) field: Field,
 }
 
-/// Which value of a record.
+/// A value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Start,
@@ -175,19 +175,19 @@ pub(crate) enum Field {
     EndReasonWord,
     PacketRate,
     BitRate,
-    /// With its seed.
+    /// The seed.
     CommunityId(u16),
 }
 
-/// A value, as every format takes it.
+/// A value in the form that all formats accept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
-    /// The column has no meaning for this record.
+    /// The column does not apply to this record.
     Absent,
-    /// Apart from other numbers because its text is cheaper.
-    Small(u8),
+    /// Separate from other numbers because its text is cheaper.
+    Octet(u8),
     Unsigned(u64),
-    /// NaN where the measure has no value for this record.
+    /// NaN if the record has no value.
     Float(f64),
     /// Nanoseconds since the Unix epoch.
     Time(i64),
@@ -197,17 +197,17 @@ pub(crate) enum Value<'a> {
     CommunityId(CommunityId),
 }
 
-/// IANA protocol numbers that decide which columns have a meaning.
+/// IANA protocol numbers that decide whether a column applies.
 mod protocol {
     pub(super) const ICMP: u8 = 1;
     pub(super) const TCP: u8 = 6;
     pub(super) const ICMP_V6: u8 = 58;
 }
 
-const NANOSECONDS_A_SECOND: f64 = 1e9;
+const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
 impl Field {
-    /// The value of `record` in this column.
+    /// Returns the value of this column for `record`.
     #[inline(always)]
     pub(crate) fn value(self, record: &Record) -> Value<'_> {
         let key = &record.key;
@@ -219,14 +219,14 @@ impl Field {
             Self::FlowHash => key
                 .hash()
                 .map_or(Value::Absent, |hash| Value::Unsigned(hash.into())),
-            Self::IpVersion => Value::Small(key.version),
+            Self::IpVersion => Value::Octet(key.version),
             Self::SourceIpv4 => ipv4(key.version, &key.source),
             Self::DestinationIpv4 => ipv4(key.version, &key.destination),
             Self::SourceIpv6 => ipv6(key.version, &key.source),
             Self::DestinationIpv6 => ipv6(key.version, &key.destination),
             Self::SourcePort => Value::Unsigned(key.source_port.into()),
             Self::DestinationPort => Value::Unsigned(key.destination_port.into()),
-            Self::Protocol => Value::Small(key.protocol),
+            Self::Protocol => Value::Octet(key.protocol),
             Self::OuterVlan => vlan(key.vlan[0]),
             Self::InnerVlan => vlan(key.vlan[1]),
             Self::Packets => Value::Unsigned(total(&record.packets)),
@@ -235,9 +235,9 @@ impl Field {
             Self::ReversePackets => Value::Unsigned(record.packets[1]),
             Self::ForwardBytes => Value::Unsigned(record.bytes[0]),
             Self::ReverseBytes => Value::Unsigned(record.bytes[1]),
-            // 1: the initiator is the source, known by its packet being the first (RFC 5103
-            // section 6.3).
-            Self::BiflowDirection => Value::Small(1),
+            // 1: the source is the initiator, because it sent the first packet (RFC 5103 section
+            // 6.3).
+            Self::BiflowDirection => Value::Octet(1),
             Self::TcpFlags => flags(key.protocol, record.tcp_flags[0]),
             Self::ReverseTcpFlags => flags(key.protocol, record.tcp_flags[1]),
             Self::IcmpV4 | Self::IcmpV6 if record.icmp_type_code == icmp::UNKNOWN => Value::Absent,
@@ -248,7 +248,7 @@ impl Field {
                 Value::Unsigned(record.icmp_type_code.into())
             }
             Self::IcmpV4 | Self::IcmpV6 => Value::Absent,
-            Self::EndReasonNumber => Value::Small(record.end_reason.ipfix()),
+            Self::EndReasonNumber => Value::Octet(record.end_reason.ipfix()),
             Self::EndReasonWord => Value::Word(end_reason_word(record.end_reason)),
             Self::PacketRate => rate(total(&record.packets) as f64, duration_ns(record)),
             Self::BitRate => rate(8.0 * total(&record.bytes) as f64, duration_ns(record)),
@@ -259,7 +259,7 @@ impl Field {
     }
 }
 
-/// Nanoseconds from the first packet to the last; 0 if the capture's clock went back.
+/// Nanoseconds from the first packet to the last; 0 if the capture clock went backwards.
 #[inline(always)]
 fn duration_ns(record: &Record) -> u64 {
     u64::try_from(record.end_ns.saturating_sub(record.start_ns)).unwrap_or(0)
@@ -270,7 +270,7 @@ fn rate(amount: f64, duration_ns: u64) -> Value<'static> {
     Value::Float(if duration_ns == 0 {
         f64::NAN
     } else {
-        amount * NANOSECONDS_A_SECOND / duration_ns as f64
+        amount * NANOSECONDS_PER_SECOND / duration_ns as f64
     })
 }
 
@@ -302,17 +302,17 @@ fn vlan(tag: u16) -> Value<'static> {
     }
 }
 
-/// The control bits of a TCP flow; a flow whose key has no protocol may have them too.
+/// TCP control bits of a flow. Flows without a protocol in their key may have them too.
 #[inline(always)]
 fn flags(key_protocol: u8, flags: u8) -> Value<'static> {
     if key_protocol == protocol::TCP || flags != 0 {
-        Value::Small(flags)
+        Value::Octet(flags)
     } else {
         Value::Absent
     }
 }
 
-/// How an end reason is written.
+/// Returns the text of an end reason.
 #[inline(always)]
 pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
     static IDLE: Word = Word::new("idle");
@@ -331,11 +331,11 @@ pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
     }
 }
 
-/// The columns that a run of `schema` has, in their order; the statistics of the schema follow.
-pub(crate) fn columns(schema: &Schema, options: &ExportOptions) -> Vec<Definition> {
-    let mut columns: Vec<Definition> = COLUMNS
+/// Returns the columns of a run of `schema` in order, except its statistics, which follow them.
+pub(crate) fn columns(schema: &Schema, options: &ExportOptions) -> Vec<ColumnDefinition> {
+    let mut columns: Vec<ColumnDefinition> = COLUMNS
         .iter()
-        .filter(|column| column.presence.holds(schema, options.community_id))
+        .filter(|column| column.availability.applies(schema, options.community_id))
         .copied()
         .collect();
     for column in &mut columns {

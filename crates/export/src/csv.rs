@@ -1,128 +1,131 @@
-//! CSV (RFC 4180, lines ended by a line feed alone): a line of names, then a line a record.
+//! CSV (RFC 4180, but with LF line ends): a header line with the column names, then a line per
+//! record.
 
 use crate::ExportOptions;
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
+use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{Field, Value, columns};
 use crate::error::ExportError;
-use crate::lines::{Format, Lines, Place};
-use crate::text::{Label, Pen, Text};
-use crate::time_text::TimeText;
+use crate::lines::{Destination, LineFormat, LineWriter};
+use crate::text::{Cursor, Label, TextBuffer};
+use crate::time_text::TimeFormatter;
 use analysis::Analysis;
-use analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
+use analysis::{
+    AnalysisValue, ColumnMetadata, ColumnSelection, ColumnVisitor, Part, PartState, visit_columns,
+};
 use flow::{Record, Schema};
 use std::borrow::Cow;
 
-/// Writes records as comma-separated values; a field without a value is empty. No value of a
-/// record needs quotes, but for texts of applications.
+/// Writes records as comma-separated values; a field without a value is empty. Only
+/// application-layer text may need quotes.
 #[derive(Debug)]
 pub(crate) struct Csv {
-    lines: Lines,
+    writer: LineWriter,
     fields: Vec<Field>,
     statistics: usize,
-    /// The columns of an analysis, if there are any.
-    chosen: Option<Chosen>,
-    /// These, by what they have values with.
-    blanks: Vec<Blank>,
-    /// The most bytes of all of them.
+    /// The selected analysis columns, if any.
+    chosen: Option<ColumnSelection>,
+    /// The text of each of their groups for flows without own values.
+    placeholders: Vec<GroupPlaceholder>,
+    /// Maximum length of all analysis columns.
     analysis_bytes_max: usize,
-    /// The columns of applications, and what stands there for flows that have no values in them.
-    names: Vec<(Run<Measure>, Label)>,
-    times: TimeText,
+    /// The application-layer columns, and the text for flows without values in them.
+    app_groups: Vec<(ColumnGroup<Measure>, Label)>,
+    times: TimeFormatter,
 }
 
-/// What stands in the columns of a run for flows that have no values of their own.
+/// The text of a group of columns for flows without own values.
 #[derive(Debug)]
-struct Blank {
-    /// For a flow of which nothing of the kind was seen.
+struct GroupPlaceholder {
+    /// For a flow without observations of this kind.
     unseen: Label,
-    /// And for one that has no values in it.
-    nothing: Label,
+    /// For a flow that the columns do not apply to.
+    no_value: Label,
 }
 
-impl Blank {
-    fn new(run: &Run<Measure>) -> Self {
-        let mut text = Text::default();
-        for measure in &run.cells {
+impl GroupPlaceholder {
+    fn new(group: &ColumnGroup<Measure>) -> Self {
+        let mut text = TextBuffer::default();
+        for measure in &group.columns {
             let value = measure.value(measure::unseen());
-            name(&mut text, &mut TimeText::default(), value);
+            append_measure(&mut text, &mut TimeFormatter::default(), value);
         }
         Self {
             unseen: Label::new(&String::from_utf8_lossy(text.as_bytes())),
-            nothing: nothing(run),
+            no_value: commas(group),
         }
     }
 }
 
-/// What stands in the columns of a run for a flow that has no values in it.
-fn nothing(run: &Run<Measure>) -> Label {
-    Label::new(&",".repeat(run.cells.len()))
+/// Returns the text of a group without values.
+fn commas(group: &ColumnGroup<Measure>) -> Label {
+    Label::new(&",".repeat(group.columns.len()))
 }
 
-/// Takes the columns of an analysis into a line.
-struct Cells<'a> {
+/// Appends the analysis columns to a line.
+struct AnalysisWriter<'a> {
     analysis: &'a Analysis,
-    blanks: std::slice::Iter<'a, Blank>,
-    pen: Pen<'a>,
-    times: &'a mut TimeText,
+    placeholders: std::slice::Iter<'a, GroupPlaceholder>,
+    cursor: Cursor<'a>,
+    times: &'a mut TimeFormatter,
 }
 
-impl Cells<'_> {
-    /// Writes the values of a flow, and says where they end.
+impl AnalysisWriter<'_> {
+    /// Writes the values of a flow. Returns the new offset.
     #[inline(never)]
     fn write(
-        pen: Pen<'_>,
-        times: &mut TimeText,
-        blanks: &[Blank],
+        cursor: Cursor<'_>,
+        times: &mut TimeFormatter,
+        placeholders: &[GroupPlaceholder],
         analysis: &Analysis,
-        chosen: Chosen,
+        chosen: ColumnSelection,
     ) -> u32 {
-        let mut cells = Cells {
+        let mut writer = AnalysisWriter {
             analysis,
-            blanks: blanks.iter(),
-            pen,
+            placeholders: placeholders.iter(),
+            cursor,
             times,
         };
-        describe(&mut cells, chosen);
-        cells.pen.at()
+        visit_columns(&mut writer, chosen);
+        writer.cursor.offset()
     }
 }
 
-impl Table for Cells<'_> {
+impl ColumnVisitor for AnalysisWriter<'_> {
     #[inline(always)]
-    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
-        let Some(blank) = self.blanks.next() else {
-            debug_assert!(false, "{part:?} was not described");
+    fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+        let Some(placeholder) = self.placeholders.next() else {
+            debug_assert!(false, "no group for {part:?}");
             return;
         };
-        match self.analysis.filling(part) {
-            Filling::Nothing => self.pen.label(&blank.nothing),
-            Filling::Unseen => self.pen.label(&blank.unseen),
-            Filling::Own => columns(self),
+        match self.analysis.part_state(part) {
+            PartState::Empty => self.cursor.label(&placeholder.no_value),
+            PartState::Default => self.cursor.label(&placeholder.unseen),
+            PartState::Present => columns(self),
         }
     }
 
     #[inline(always)]
-    fn column(
+    fn visit_column(
         &mut self,
-        _: &About,
+        _: &ColumnMetadata,
         _: Option<usize>,
         value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
         match value(self.analysis) {
-            AnalysisValue::None => self.pen.byte(b','),
-            AnalysisValue::Number(number) => self.pen.unsigned_and(number, b','),
+            AnalysisValue::None => self.cursor.byte(b','),
+            AnalysisValue::Number(number) => self.cursor.unsigned_then(number, b','),
             value => {
-                measure::write(&mut self.pen, self.times, value);
-                self.pen.byte(b',');
+                measure::write_value(&mut self.cursor, self.times, value);
+                self.cursor.byte(b',');
             }
         }
     }
 }
 
 impl Csv {
-    /// Every file begins with the line of names, or is not begun.
+    /// Opens the output. Every file begins with the header line.
     pub(crate) fn open(
-        place: Place,
+        destination: Destination,
         schema: &Schema,
         options: &ExportOptions,
     ) -> Result<Self, ExportError> {
@@ -140,118 +143,124 @@ impl Csv {
             })
             .collect();
         let header = names.join(",") + "\n";
-        let runs = Run::all(measures, |measure| measure);
-        let (names, analysis_runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(Run::has_texts);
-        let cells: usize = analysis_runs.iter().map(|run| run.cells.len()).sum();
+        let groups = ColumnGroup::group(measures, |measure| measure);
+        let (app_groups, analysis_groups): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(ColumnGroup::has_text);
+        let analysis_columns: usize = analysis_groups
+            .iter()
+            .map(|group| group.columns.len())
+            .sum();
         Ok(Self {
-            lines: Lines::open_or_await_room(place, header.as_bytes())?,
+            writer: LineWriter::open_allowing_full_disk(destination, header.as_bytes())?,
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             chosen: measure::chosen(schema),
-            blanks: analysis_runs.iter().map(Blank::new).collect(),
-            analysis_bytes_max: cells * (MEASURE_BYTES_MAX + 1),
-            names: names
+            placeholders: analysis_groups.iter().map(GroupPlaceholder::new).collect(),
+            analysis_bytes_max: analysis_columns * (MEASURE_BYTES_MAX + 1),
+            app_groups: app_groups
                 .into_iter()
-                .map(|run| {
-                    let commas = nothing(&run);
-                    (run, commas)
+                .map(|group| {
+                    let commas = commas(&group);
+                    (group, commas)
                 })
                 .collect(),
-            times: TimeText::default(),
+            times: TimeFormatter::default(),
         })
     }
 }
 
-impl Format for Csv {
-    fn lines(&self) -> &Lines {
-        &self.lines
+impl LineFormat for Csv {
+    fn writer(&self) -> &LineWriter {
+        &self.writer
     }
 
-    fn lines_mut(&mut self) -> &mut Lines {
-        &mut self.lines
+    fn writer_mut(&mut self) -> &mut LineWriter {
+        &mut self.writer
     }
 
-    fn statistics(&self) -> usize {
+    fn statistics_per_record(&self) -> usize {
         self.statistics
     }
 
     #[inline(always)]
-    fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
-        // A value with its comma.
-        let bytes_max = (self.fields.len() + values.len()) * (Pen::VALUE_BYTES_MAX + 1);
-        self.lines.text.append(bytes_max, |pen| {
+    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
+        // Each value is followed by a comma.
+        let bytes_max = (self.fields.len() + values.len()) * (Cursor::VALUE_BYTES_MAX + 1);
+        self.writer.text.append(bytes_max, |cursor| {
             for field in &self.fields {
                 match field.value(record) {
                     Value::Absent => {}
-                    Value::Small(value) => pen.small(value),
+                    Value::Octet(value) => cursor.octet(value),
                     Value::Unsigned(value) => {
-                        pen.unsigned_and(value, b',');
+                        cursor.unsigned_then(value, b',');
                         continue;
                     }
-                    Value::Float(value) if value.is_finite() => pen.float(value),
+                    Value::Float(value) if value.is_finite() => cursor.float(value),
                     Value::Float(_) => {}
-                    Value::Time(time_ns) => self.times.write(pen, time_ns),
-                    Value::Ipv4(address) => pen.ipv4(address),
-                    Value::Ipv6(address) => pen.ipv6(address),
-                    Value::Word(word) => pen.word(word),
-                    Value::CommunityId(id) => pen.slice(id.as_str().as_bytes()),
+                    Value::Time(time_ns) => self.times.write(cursor, time_ns),
+                    Value::Ipv4(address) => cursor.ipv4(address),
+                    Value::Ipv6(address) => cursor.ipv6(address),
+                    Value::Word(word) => cursor.word(word),
+                    Value::CommunityId(id) => cursor.bytes(id.as_str().as_bytes()),
                 }
-                pen.byte(b',');
+                cursor.byte(b',');
             }
             for &value in values {
                 if value.is_finite() {
-                    pen.float(value);
+                    cursor.float(value);
                 }
-                pen.byte(b',');
+                cursor.byte(b',');
             }
         });
         if let Some(chosen) = self.chosen {
-            let (blanks, times) = (&self.blanks, &mut self.times);
-            self.lines.text.append(self.analysis_bytes_max, |pen| {
-                pen.apart(|pen| Cells::write(pen, times, blanks, analysis, chosen));
+            let (placeholders, times) = (&self.placeholders, &mut self.times);
+            self.writer.text.append(self.analysis_bytes_max, |cursor| {
+                cursor.write_outlined(|cursor| {
+                    AnalysisWriter::write(cursor, times, placeholders, analysis, chosen)
+                });
             });
         }
-        for (run, nothing) in &self.names {
-            if run.filling(analysis) == Filling::Own {
-                for measure in &run.cells {
+        for (group, no_value) in &self.app_groups {
+            if group.part_state(analysis) == PartState::Present {
+                for measure in &group.columns {
                     let value = measure.value(analysis);
-                    name(&mut self.lines.text, &mut self.times, value);
+                    append_measure(&mut self.writer.text, &mut self.times, value);
                 }
             } else {
-                self.lines
+                self.writer
                     .text
-                    .append(nothing.len(), |pen| pen.label(nothing));
+                    .append(no_value.len(), |cursor| cursor.label(no_value));
             }
         }
-        self.lines.text.replace_last(b'\n');
+        self.writer.text.replace_last(b'\n');
     }
 }
 
-/// A value that may be a text of any length.
-fn name(text: &mut Text, times: &mut TimeText, value: Measured<'_>) {
+/// Appends a value, which may be text of any length.
+fn append_measure(text: &mut TextBuffer, times: &mut TimeFormatter, value: MeasureValue<'_>) {
     match value {
-        Measured::Plain(value) => text.append(MEASURE_BYTES_MAX + 1, |pen| {
-            measure::write(pen, times, value);
-            pen.byte(b',');
+        MeasureValue::Bounded(value) => text.append(MEASURE_BYTES_MAX + 1, |cursor| {
+            measure::write_value(cursor, times, value);
+            cursor.byte(b',');
         }),
-        Measured::Text(value) if needs_quotes(value) => {
-            text.slice(quoted(value).as_bytes());
-            text.append(1, |pen| pen.byte(b','));
+        MeasureValue::Text(value) if needs_quotes(value) => {
+            text.push_bytes(quoted(value).as_bytes());
+            text.append(1, |cursor| cursor.byte(b','));
         }
-        Measured::Text(value) => text.append(value.len() + 1, |pen| {
-            pen.slice(value.as_bytes());
-            pen.byte(b',');
+        MeasureValue::Text(value) => text.append(value.len() + 1, |cursor| {
+            cursor.bytes(value.as_bytes());
+            cursor.byte(b',');
         }),
     }
 }
 
-/// Whether there is a comma, a quote or the end of a line in `text` (RFC 4180 section 2).
+/// Whether `text` contains a comma, a quote or a line end (RFC 4180 section 2).
 #[inline(always)]
 fn needs_quotes(text: &str) -> bool {
-    measure::has_any(text, *b",\"\r\n", false)
+    measure::contains_any(text, *b",\"\r\n", false)
 }
 
-/// `text` with quotes around it.
+/// Quotes `text`.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

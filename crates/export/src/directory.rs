@@ -1,14 +1,14 @@
-//! The directories that files are made in.
+//! Creates and checks the directories of output files.
 
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::rotation::PARTIAL;
+use crate::rotation::PARTIAL_EXTENSION;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Makes a directory, not those that it lies in.
-pub(crate) fn make(directory: &Path) -> Result<(), ExportError> {
+/// Creates a directory, but not its parents.
+pub(crate) fn create(directory: &Path) -> Result<(), ExportError> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
             &directory.display().to_string(),
@@ -18,11 +18,14 @@ pub(crate) fn make(directory: &Path) -> Result<(), ExportError> {
     }
 }
 
-/// Whether files can be made in `directory`, so that a wrong one shows at once.
-pub(crate) fn check(directory: &Path) -> Result<(), ExportError> {
-    let probe = directory.join(format!(".flowatch-{}.{PARTIAL}", std::process::id()));
+/// Checks whether files can be created in `directory`, so that errors show up at the start.
+pub(crate) fn check_writable(directory: &Path) -> Result<(), ExportError> {
+    let probe = directory.join(format!(
+        ".flowatch-{}.{PARTIAL_EXTENSION}",
+        std::process::id()
+    ));
     let made = Output::create_new(&probe);
-    // Whether it was made or was there: nobody wants it.
+    // Remove the probe file, whether it was created or existed.
     let _ = fs::remove_file(&probe);
     match made {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
@@ -33,9 +36,9 @@ pub(crate) fn check(directory: &Path) -> Result<(), ExportError> {
     }
 }
 
-/// Makes a directory that has vanished, not those that it lies in; if that cannot be, making a file
-/// in it tells why.
-pub(crate) fn make_again(directory: &Path) {
+/// Creates a directory again that has disappeared, but not its parents. Creating a file in it
+/// reports any error.
+pub(crate) fn recreate(directory: &Path) {
     if directory != Path::new("") && !directory.exists() {
         let _ = fs::create_dir(directory);
     }

@@ -1,114 +1,116 @@
-//! What can go wrong where records go out.
+//! Errors of outputs.
 
 use std::io::{self, ErrorKind};
 
-/// A fault of an output; its text is one line that names the target and says what to do.
+/// An output error. Its text is one line that names the target and says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// Whoever read the output has gone: no more records are wanted. A program ends quietly.
-    #[error("{target}: nobody reads it any more")]
+    /// The reader of the output has closed it. A program should exit quietly.
+    #[error("{target}: broken pipe, its reader has closed it")]
     BrokenPipe {
         /// The output.
         target: String,
     },
-    /// No room, or a quota or limit of file size is reached. Records are lost until there is
-    /// room again; the output stays well-formed, and may be written on.
-    #[error("{target}: no space left on the device; make room, or records are lost")]
+    /// The disk is full, or a quota or file size limit is reached. Records are lost until there is
+    /// space again; the output stays well-formed, and writing may continue.
+    #[error("{target}: no space left on the device; free some space, or records will be lost")]
     DiskFull {
         /// The output.
         target: String,
     },
-    /// Not allowed to create or write it.
+    /// No permission to create or write the output.
     #[error("{target}: permission denied; choose another target, or run as its owner")]
     Permission {
         /// The output.
         target: String,
     },
-    /// Nobody may write there.
+    /// The file system is read-only.
     #[error("{target}: the file system is read-only; choose another target")]
     ReadOnly {
         /// The output.
         target: String,
     },
-    /// A directory is wanted, and there is something else.
-    #[error("{target}: a file is where a directory should be; choose another target")]
-    NoDirectory {
+    /// The path should be a directory but is not.
+    #[error("{target}: a file exists where a directory is needed; choose another target")]
+    NotADirectory {
         /// The output.
         target: String,
     },
-    /// A part of the path does not exist.
-    #[error("{target}: no such directory; create the directory that it lies in")]
+    /// A parent directory does not exist.
+    #[error("{target}: no such directory; create the parent directory first")]
     NoSuchDirectory {
         /// The output.
         target: String,
     },
-    /// A file is wanted, and the path is a directory.
-    #[error("{target} is a directory; name a file in it")]
+    /// The path should be a file but is a directory.
+    #[error("{target}: is a directory; specify a file in it")]
     IsDirectory {
         /// The output.
         target: String,
     },
-    /// Binary data would go to a terminal.
-    #[error("Parquet is not for terminals; name a directory or file as in parquet:flows")]
+    /// Binary data would be written to a terminal.
+    #[error(
+        "Parquet cannot be written to a terminal; specify a file or directory, as in parquet:flows"
+    )]
     Terminal,
-    /// The format is of connections, or needs both directions of flows together.
-    #[error("{format} needs both directions of a flow together: add --flow bidirectional")]
+    /// The format needs bidirectional flows.
+    #[error("{format} needs bidirectional flows: add --flow bidirectional")]
     NotBidirectional {
         /// The format.
         format: &'static str,
     },
-    /// The format is files in a directory.
-    #[error("{format} writes several files: name a directory, as in {format}:DIR")]
+    /// The format writes several files in a directory.
+    #[error("{format} writes several files; specify a directory, as in {format}:DIR")]
     NeedsDirectory {
         /// The format.
         format: &'static str,
     },
-    /// A file of round-robin series that cannot be gone on with.
+    /// An existing file of round-robin series cannot be continued.
     #[error("{target}: {reason}")]
-    Series {
+    UnusableSeries {
         /// The file.
         target: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// Records that are older than all that round-robin series keep.
+    /// Records are older than all intervals of the round-robin series.
     #[error(
-        "{target}: records of flows that ended before the oldest interval of the series; they are counted as lost"
+        "{target}: some flows ended before the oldest interval of the series; their records are counted as lost"
     )]
     TooOld {
         /// The directory.
         target: String,
     },
-    /// Standard output is one stream.
-    #[error("standard output cannot be rotated; name a file, or leave --rotate out")]
-    NoRotation,
-    /// Somebody removed the file while it was written.
+    /// Standard output cannot be rotated.
+    #[error("standard output cannot be rotated; specify a file, or omit --rotate")]
+    CannotRotate,
+    /// The file was removed while it was being written.
     #[error(
-        "{target}: removed while it was written; what went into it is lost, and what comes goes into a new one"
+        "{target}: removed while it was being written; records in it are lost, later ones go to a new file"
     )]
     Removed {
         /// The output.
         target: String,
     },
-    /// Any other fault of the system below.
+    /// Any other system error.
     #[error("{target}: {source}")]
     Other {
         /// The output.
         target: String,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// The Parquet encoder refused.
+    /// The Parquet encoder failed.
     #[error("{target}: Parquet: {reason}")]
     Parquet {
         /// The output.
         target: String,
-        /// What the encoder said.
+        /// The error of the encoder.
         reason: String,
     },
-    /// Two columns of one name.
-    #[error("two columns are named {name}: name each statistic once")]
+    /// Two columns have the same name.
+    #[error("two columns are named {name}; select each statistic only once")]
     DuplicateColumn {
         /// The name.
         name: String,
@@ -116,7 +118,7 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// What `source` means for `target`, something that is written.
+    /// Converts an I/O error from writing `target`.
     #[must_use]
     pub fn from_io(target: &str, source: io::Error) -> Self {
         let target = target.to_owned();
@@ -127,14 +129,14 @@ impl ExportError {
             }
             ErrorKind::PermissionDenied => Self::Permission { target },
             ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { target },
-            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Self::NoDirectory { target },
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Self::NotADirectory { target },
             ErrorKind::NotFound => Self::NoSuchDirectory { target },
             ErrorKind::IsADirectory => Self::IsDirectory { target },
             _ => Self::Other { target, source },
         }
     }
 
-    /// Whether the reader of the output has gone, so that there is nothing left to do.
+    /// Whether the reader has closed the output, so that there is nothing left to do.
     #[must_use]
     pub const fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::BrokenPipe { .. })

@@ -1,49 +1,51 @@
-//! NDJSON: one object a line, each with the version of the schema.
+//! NDJSON: one object per line, each with the schema version.
 
 use crate::ExportOptions;
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured, Run};
-use crate::column::{Field, Kind, SCHEMA_VERSION, Value, columns};
+use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
+use crate::column::{DataType, Field, SCHEMA_VERSION, Value, columns};
 use crate::error::ExportError;
-use crate::lines::{Format, Lines, Place};
-use crate::text::{Label, Pen, Text};
-use crate::time_text::TimeText;
+use crate::lines::{Destination, LineFormat, LineWriter};
+use crate::text::{Cursor, Label, TextBuffer};
+use crate::time_text::TimeFormatter;
 use analysis::Analysis;
-use analysis::{About, AnalysisValue, Chosen, Filling, Part, Table, describe};
+use analysis::{
+    AnalysisValue, ColumnMetadata, ColumnSelection, ColumnVisitor, Part, PartState, visit_columns,
+};
 use flow::{Record, Schema};
 
 /// Writes records as JSON objects.
 ///
-/// A field that has no meaning for a record (an IPv6 address of an IPv4 flow) is left out; a
-/// measure that has no value (the rate of a flow of one packet) is `null`.
+/// A field that does not apply to a record (the IPv6 address of an IPv4 flow) is omitted. A measure
+/// without a value (the rate of a one-packet flow) is `null`.
 #[derive(Debug)]
 pub(crate) struct Json {
-    lines: Lines,
+    writer: LineWriter,
     columns: Vec<Column>,
     statistics: Vec<Label>,
-    /// The columns of an analysis, if there are any.
-    chosen: Option<Chosen>,
-    /// These, by what they have values with.
-    analysis_runs: Vec<MeasureRun>,
-    /// The most bytes of all of them.
+    /// The selected analysis columns, if any.
+    chosen: Option<ColumnSelection>,
+    /// Their groups.
+    analysis_groups: Vec<MeasureGroup>,
+    /// Maximum length of all analysis columns.
     analysis_bytes_max: usize,
-    /// The columns of applications.
-    names: Vec<Run<Cell>>,
-    opening: Label,
-    /// What a line may have at most.
+    /// The application-layer columns.
+    app_groups: Vec<ColumnGroup<MeasureColumn>>,
+    prefix: Label,
+    /// Maximum length of a line without analysis columns.
     line_bytes_max: usize,
-    times: TimeText,
+    times: TimeFormatter,
 }
 
-/// A column of an analysis.
+/// An analysis column.
 #[derive(Clone, Debug)]
-struct Cell {
-    /// `,"name":` and the opening quote of a string.
+struct MeasureColumn {
+    /// `,"name":` and, for a string, the opening quote.
     label: Label,
     measure: Measure,
     is_text: bool,
 }
 
-impl Cell {
+impl MeasureColumn {
     fn new(measure: Measure) -> Self {
         let is_text = measure.is_text();
         let quote = if is_text { "\"" } else { "" };
@@ -55,39 +57,39 @@ impl Cell {
     }
 }
 
-/// More columns than any run has.
-const RUN_MAX: usize = 64;
+/// More columns than any group has.
+const GROUP_COLUMNS_MAX: usize = 64;
 
 #[derive(Debug)]
-struct MeasureRun {
-    /// [`RUN_MAX`] cells: the columns, then the last one again, so that no column has to look whether
-    /// its cell is there.
-    cells: Vec<Cell>,
-    /// What stands there for a flow of which nothing of the kind was seen.
+struct MeasureGroup {
+    /// The columns, padded to [`GROUP_COLUMNS_MAX`] by repeating the last one, so that access needs
+    /// no bounds check.
+    columns: Vec<MeasureColumn>,
+    /// The text of the group for a flow without observations of this kind.
     unseen: Box<[u8]>,
 }
 
 #[derive(Debug)]
 struct Column {
-    /// `,"name":` and the opening quote of a string.
+    /// `,"name":` and, for a string, the opening quote.
     label: Label,
     field: Field,
 }
 
 impl Json {
     pub(crate) fn open(
-        place: Place,
+        destination: Destination,
         schema: &Schema,
         options: &ExportOptions,
     ) -> Result<Self, ExportError> {
         let columns: Vec<Column> = columns(schema, options)
             .into_iter()
             .map(|column| {
-                let quote = match column.kind {
-                    Kind::DateTimeNanoseconds
-                    | Kind::Ipv4Address
-                    | Kind::Ipv6Address
-                    | Kind::String => "\"",
+                let quote = match column.data_type {
+                    DataType::DateTimeNanoseconds
+                    | DataType::Ipv4Address
+                    | DataType::Ipv6Address
+                    | DataType::String => "\"",
                     _ => "",
                 };
                 Column {
@@ -101,192 +103,200 @@ impl Json {
             .iter()
             .map(|column| Label::new(&format!(",\"{}\":", escaped(&column.name))))
             .collect();
-        let runs = Run::all(measure::measures(schema), Cell::new);
-        let (names, analysis_runs): (Vec<_>, Vec<_>) = runs.into_iter().partition(Run::has_texts);
-        let analysis_bytes_max = analysis_runs
+        let groups = ColumnGroup::group(measure::measures(schema), MeasureColumn::new);
+        let (app_groups, analysis_groups): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(ColumnGroup::has_text);
+        let analysis_bytes_max = analysis_groups
             .iter()
-            .flat_map(|run| &run.cells)
-            .map(|cell| cell.label.len() + MEASURE_BYTES_MAX + 1)
+            .flat_map(|group| &group.columns)
+            .map(|column| column.label.len() + MEASURE_BYTES_MAX + 1)
             .sum();
         let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
         let labels = columns
             .iter()
             .map(|column| &column.label)
             .chain(&statistics);
-        // A value with its closing quote, and the closing brace and line feed.
+        // Each value with its closing quote, then the closing brace and line feed.
         let fields: usize = labels
-            .map(|label| label.len() + Pen::VALUE_BYTES_MAX + 1)
+            .map(|label| label.len() + Cursor::VALUE_BYTES_MAX + 1)
             .sum();
         Ok(Self {
-            lines: Lines::open(place, b"")?,
+            writer: LineWriter::open(destination, b"")?,
             chosen: measure::chosen(schema),
-            analysis_runs: analysis_runs.into_iter().map(MeasureRun::new).collect(),
+            analysis_groups: analysis_groups.into_iter().map(MeasureGroup::new).collect(),
             analysis_bytes_max,
-            names,
+            app_groups,
             line_bytes_max: opening.len() + fields + 2,
             columns,
             statistics,
-            opening,
-            times: TimeText::default(),
+            prefix: opening,
+            times: TimeFormatter::default(),
         })
     }
 
-    /// What an analysis found.
+    /// Appends the analysis columns.
     #[inline(always)]
-    fn measured(&mut self, analysis: &Analysis, chosen: Chosen) {
-        let (runs, times) = (&self.analysis_runs, &mut self.times);
-        self.lines.text.append(self.analysis_bytes_max, |pen| {
-            pen.apart(|pen| Cells::write(pen, times, runs, analysis, chosen));
+    fn append_analysis(&mut self, analysis: &Analysis, chosen: ColumnSelection) {
+        let (groups, times) = (&self.analysis_groups, &mut self.times);
+        self.writer.text.append(self.analysis_bytes_max, |cursor| {
+            cursor.write_outlined(|cursor| {
+                AnalysisWriter::write(cursor, times, groups, analysis, chosen)
+            });
         });
-        for run in &self.names {
-            if run.filling(analysis) == Filling::Own {
-                for cell in &run.cells {
-                    let value = cell.measure.value(analysis);
-                    name(&mut self.lines.text, &mut self.times, cell, value);
+        for group in &self.app_groups {
+            if group.part_state(analysis) == PartState::Present {
+                for column in &group.columns {
+                    let value = column.measure.value(analysis);
+                    append_measure(&mut self.writer.text, &mut self.times, column, value);
                 }
             }
         }
     }
 }
 
-impl Format for Json {
-    fn lines(&self) -> &Lines {
-        &self.lines
+impl LineFormat for Json {
+    fn writer(&self) -> &LineWriter {
+        &self.writer
     }
 
-    fn lines_mut(&mut self) -> &mut Lines {
-        &mut self.lines
+    fn writer_mut(&mut self) -> &mut LineWriter {
+        &mut self.writer
     }
 
-    fn statistics(&self) -> usize {
+    fn statistics_per_record(&self) -> usize {
         self.statistics.len()
     }
 
     #[inline(always)]
-    fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
-        self.lines.text.append(self.line_bytes_max, |pen| {
-            pen.label(&self.opening);
+    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
+        self.writer.text.append(self.line_bytes_max, |cursor| {
+            cursor.label(&self.prefix);
             for column in &self.columns {
                 match column.field.value(record) {
                     Value::Absent => continue,
-                    Value::Small(value) => {
-                        pen.labelled(&column.label, value.into());
+                    Value::Octet(value) => {
+                        cursor.labelled(&column.label, value.into());
                         continue;
                     }
                     Value::Unsigned(value) => {
-                        pen.labelled(&column.label, value);
+                        cursor.labelled(&column.label, value);
                         continue;
                     }
                     Value::Float(value) => {
-                        pen.label(&column.label);
-                        number_or_null(pen, value);
+                        cursor.label(&column.label);
+                        number_or_null(cursor, value);
                         continue;
                     }
                     Value::Time(time_ns) => {
-                        pen.label(&column.label);
-                        self.times.write(pen, time_ns);
+                        cursor.label(&column.label);
+                        self.times.write(cursor, time_ns);
                     }
                     Value::Ipv4(address) => {
-                        pen.label(&column.label);
-                        pen.ipv4(address);
+                        cursor.label(&column.label);
+                        cursor.ipv4(address);
                     }
                     Value::Ipv6(address) => {
-                        pen.label(&column.label);
-                        pen.ipv6(address);
+                        cursor.label(&column.label);
+                        cursor.ipv6(address);
                     }
                     Value::Word(word) => {
-                        pen.label(&column.label);
-                        pen.word(word);
+                        cursor.label(&column.label);
+                        cursor.word(word);
                     }
                     Value::CommunityId(id) => {
-                        pen.label(&column.label);
-                        pen.slice(id.as_str().as_bytes());
+                        cursor.label(&column.label);
+                        cursor.bytes(id.as_str().as_bytes());
                     }
                 }
-                // Those that do not continue are strings.
-                pen.byte(b'"');
+                // Only strings get here.
+                cursor.byte(b'"');
             }
             for (label, &value) in self.statistics.iter().zip(values) {
-                pen.label(label);
-                number_or_null(pen, value);
+                cursor.label(label);
+                number_or_null(cursor, value);
             }
         });
         if let Some(chosen) = self.chosen {
-            self.measured(analysis, chosen);
+            self.append_analysis(analysis, chosen);
         }
-        self.lines.text.append(2, |pen| pen.put(b"}\n", 2));
+        self.writer.text.append(2, |cursor| cursor.put(b"}\n", 2));
     }
 }
 
-impl MeasureRun {
-    fn new(run: Run<Cell>) -> Self {
-        let mut text = Text::default();
-        for cell in &run.cells {
-            let value = cell.measure.value(measure::unseen());
-            name(&mut text, &mut TimeText::default(), cell, value);
+impl MeasureGroup {
+    fn new(group: ColumnGroup<MeasureColumn>) -> Self {
+        let mut text = TextBuffer::default();
+        for column in &group.columns {
+            let value = column.measure.value(measure::unseen());
+            append_measure(&mut text, &mut TimeFormatter::default(), column, value);
         }
-        let mut cells = run.cells;
-        assert!(cells.len() <= RUN_MAX, "a run of {} columns", cells.len());
-        if let Some(last) = cells.last().cloned() {
-            cells.resize(RUN_MAX, last);
+        let mut columns = group.columns;
+        assert!(
+            columns.len() <= GROUP_COLUMNS_MAX,
+            "a group of {} columns",
+            columns.len()
+        );
+        if let Some(last) = columns.last().cloned() {
+            columns.resize(GROUP_COLUMNS_MAX, last);
         }
         Self {
-            cells,
+            columns,
             unseen: text.as_bytes().into(),
         }
     }
 }
 
-/// Takes the columns of an analysis into a line.
-struct Cells<'a> {
+/// Appends the analysis columns to a line.
+struct AnalysisWriter<'a> {
     analysis: &'a Analysis,
-    runs: std::slice::Iter<'a, MeasureRun>,
-    /// Those of the run, and the number of the next, which is a constant where this is compiled into.
-    cells: &'a [Cell; RUN_MAX],
+    groups: std::slice::Iter<'a, MeasureGroup>,
+    /// The columns of the current group, and the index of the next one, which is a constant after
+    /// inlining.
+    columns: &'a [MeasureColumn; GROUP_COLUMNS_MAX],
     next: usize,
-    pen: Pen<'a>,
-    times: &'a mut TimeText,
+    cursor: Cursor<'a>,
+    times: &'a mut TimeFormatter,
 }
 
-impl Cells<'_> {
-    /// Writes the values of a flow, and says where they end.
+impl AnalysisWriter<'_> {
+    /// Writes the values of a flow. Returns the new offset.
     #[inline(never)]
     fn write(
-        pen: Pen<'_>,
-        times: &mut TimeText,
-        runs: &[MeasureRun],
+        cursor: Cursor<'_>,
+        times: &mut TimeFormatter,
+        groups: &[MeasureGroup],
         analysis: &Analysis,
-        chosen: Chosen,
+        chosen: ColumnSelection,
     ) -> u32 {
-        let Some(none) = runs.first().and_then(|run| run.cells.first_chunk()) else {
-            return pen.at();
+        let Some(none) = groups.first().and_then(|group| group.columns.first_chunk()) else {
+            return cursor.offset();
         };
-        let mut cells = Cells {
+        let mut writer = AnalysisWriter {
             analysis,
-            runs: runs.iter(),
-            cells: none,
+            groups: groups.iter(),
+            columns: none,
             next: 0,
-            pen,
+            cursor,
             times,
         };
-        describe(&mut cells, chosen);
-        cells.pen.at()
+        visit_columns(&mut writer, chosen);
+        writer.cursor.offset()
     }
 }
 
-impl Table for Cells<'_> {
+impl ColumnVisitor for AnalysisWriter<'_> {
     #[inline(always)]
-    fn run(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
-        let Some(run) = self.runs.next() else {
-            debug_assert!(false, "{part:?} was not described");
+    fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
+        let Some(group) = self.groups.next() else {
+            debug_assert!(false, "no group for {part:?}");
             return;
         };
-        match self.analysis.filling(part) {
-            Filling::Nothing => {}
-            Filling::Unseen => self.pen.slice(&run.unseen),
-            Filling::Own => {
-                if let Some(cells) = run.cells.first_chunk() {
-                    (self.cells, self.next) = (cells, 0);
+        match self.analysis.part_state(part) {
+            PartState::Empty => {}
+            PartState::Default => self.cursor.bytes(&group.unseen),
+            PartState::Present => {
+                if let Some(group_columns) = group.columns.first_chunk() {
+                    (self.columns, self.next) = (group_columns, 0);
                     columns(self);
                 }
             }
@@ -294,78 +304,92 @@ impl Table for Cells<'_> {
     }
 
     #[inline(always)]
-    fn column(
+    fn visit_column(
         &mut self,
-        _: &About,
+        _: &ColumnMetadata,
         _: Option<usize>,
         value: impl for<'a> Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
-        if let Some(cell) = self.cells.get(self.next) {
+        if let Some(column) = self.columns.get(self.next) {
             let value = value(self.analysis);
-            measured(&mut self.pen, self.times, cell, value);
+            write_measure(&mut self.cursor, self.times, column, value);
         }
         self.next += 1;
     }
 }
 
-/// A value that may be a text of any length.
-fn name(text: &mut Text, times: &mut TimeText, cell: &Cell, value: Measured<'_>) {
+/// Appends a value, which may be text of any length.
+fn append_measure(
+    text: &mut TextBuffer,
+    times: &mut TimeFormatter,
+    column: &MeasureColumn,
+    value: MeasureValue<'_>,
+) {
     match value {
-        Measured::Plain(AnalysisValue::None) => {}
-        Measured::Plain(value) => {
-            let bytes_max = cell.label.len() + MEASURE_BYTES_MAX + 1;
-            text.append(bytes_max, |pen| measured(pen, times, cell, value));
+        MeasureValue::Bounded(AnalysisValue::None) => {}
+        MeasureValue::Bounded(value) => {
+            let bytes_max = column.label.len() + MEASURE_BYTES_MAX + 1;
+            text.append(bytes_max, |cursor| {
+                write_measure(cursor, times, column, value)
+            });
         }
-        Measured::Text(value) if measure::needs_escape(value) => {
-            text.append(cell.label.len(), |pen| pen.label(&cell.label));
+        MeasureValue::Text(value) if measure::needs_escape(value) => {
+            text.append(column.label.len(), |cursor| cursor.label(&column.label));
             measure::append_escaped(text, value);
-            text.append(1, |pen| pen.byte(b'"'));
+            text.append(1, |cursor| cursor.byte(b'"'));
         }
-        Measured::Text(value) => {
-            let bytes_max = cell.label.len() + value.len() + 1;
-            text.append(bytes_max, |pen| {
-                pen.label(&cell.label);
-                pen.slice(value.as_bytes());
-                pen.byte(b'"');
+        MeasureValue::Text(value) => {
+            let bytes_max = column.label.len() + value.len() + 1;
+            text.append(bytes_max, |cursor| {
+                cursor.label(&column.label);
+                cursor.bytes(value.as_bytes());
+                cursor.byte(b'"');
             });
         }
     }
 }
 
 #[inline(always)]
-fn measured(pen: &mut Pen<'_>, times: &mut TimeText, cell: &Cell, value: AnalysisValue<'_>) {
+fn write_measure(
+    cursor: &mut Cursor<'_>,
+    times: &mut TimeFormatter,
+    column: &MeasureColumn,
+    value: AnalysisValue<'_>,
+) {
     match value {
         AnalysisValue::None => {}
-        AnalysisValue::Number(number) => pen.labelled(&cell.label, number),
+        AnalysisValue::Number(number) => cursor.labelled(&column.label, number),
         AnalysisValue::Real(real) if real.is_finite() => {
-            pen.label(&cell.label);
-            pen.float(real);
+            cursor.label(&column.label);
+            cursor.float(real);
         }
         AnalysisValue::Seconds(Some(nanoseconds)) => {
-            pen.label(&cell.label);
-            pen.seconds(nanoseconds);
+            cursor.label(&column.label);
+            cursor.seconds(nanoseconds);
         }
-        AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => pen.labelled_null(&cell.label),
+        AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => {
+            cursor.labelled_null(&column.label)
+        }
         _ => {
-            pen.label(&cell.label);
-            measure::write(pen, times, value);
-            if cell.is_text {
-                pen.byte(b'"');
+            cursor.label(&column.label);
+            measure::write_value(cursor, times, value);
+            if column.is_text {
+                cursor.byte(b'"');
             }
         }
     }
 }
 
 #[inline(always)]
-fn number_or_null(pen: &mut Pen<'_>, value: f64) {
+fn number_or_null(cursor: &mut Cursor<'_>, value: f64) {
     if value.is_finite() {
-        pen.float(value);
+        cursor.float(value);
     } else {
-        pen.put(b"null", 4);
+        cursor.put(b"null", 4);
     }
 }
 
-/// `name` as it stands between the quotes of a JSON string (RFC 8259 section 7).
+/// Escapes `name` for a JSON string (RFC 8259 section 7).
 fn escaped(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for character in name.chars() {

@@ -1,12 +1,12 @@
-//! Flow records out of the program: one file a format.
+//! Writes flow records to files and streams; one module per format.
 //!
-//! [`open`] makes the [`Exporter`] of a [`Spec`]; it is fed [`RecordBatch`]es on a writer thread.
-//! What the columns are is told once, in [`column::COLUMNS`], for all formats.
+//! [`open`] creates the [`Exporter`] of a [`Spec`]; a writer thread feeds it [`RecordBatch`]es.
+//! [`column::COLUMNS`] defines the columns for all formats.
 
 mod address_text;
 pub mod anonymise;
 pub mod column;
-mod connection;
+pub mod compat;
 mod csv;
 mod directory;
 mod error;
@@ -15,11 +15,9 @@ mod lines;
 mod output;
 mod parquet;
 pub mod rotation;
-mod rrd;
 pub mod target;
 pub mod text;
 pub mod time_text;
-pub mod tstat;
 
 pub use anonymise::{AnonymiseError, Anonymiser};
 pub use column::SCHEMA_VERSION;
@@ -28,67 +26,68 @@ pub use output::Compression;
 pub use rotation::Rotation;
 pub use target::{Format, Spec, SpecError, Target};
 
+use compat::{rrd::Rrd, tstat::Tstat};
 use flow::{RecordBatch, Schema};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// An open output that takes records.
+/// An open output for records.
 ///
-/// Every record that it is given ends up in [`written`](Exporter::written) or in
-/// [`lost`](Exporter::lost), at the latest when it is finished.
+/// Every record ends up in [`written`](Exporter::written), [`lost`](Exporter::lost) or
+/// [`left_out`](Exporter::left_out), at the latest after [`finish`](Exporter::finish).
 pub trait Exporter: Send {
-    /// Takes records. They are gathered, and go out when there are enough of them.
+    /// Takes records. They are buffered, and written when there are enough of them.
     ///
     /// # Errors
-    /// The first fault that was met. All records of the batch have been taken all the same: those
-    /// that could not be written are in [`lost`](Exporter::lost), and the next call goes on, as
-    /// there may be room again. After [`ExportError::BrokenPipe`] there is no use in going on.
+    /// Returns the first error. The whole batch is accepted nevertheless: those records that
+    /// could not be written are in [`lost`](Exporter::lost), and later calls try again, since space
+    /// may become available. After [`ExportError::BrokenPipe`] further calls are pointless.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError>;
 
-    /// Sends out what is gathered, for whoever waits at the other end; to be called when no
-    /// records have come for a while. Parquet waits for a whole row group nonetheless.
+    /// Writes buffered records for waiting readers; to be called after some time without records.
+    /// Parquet still waits for a complete row group.
     ///
     /// # Errors
     /// As for [`write`](Exporter::write).
     fn flush(&mut self) -> Result<(), ExportError>;
 
-    /// Sends out what is gathered and completes the output (the footer of Parquet). Nothing may
-    /// be written afterwards.
+    /// Writes buffered records and completes the output (in Parquet, with the footer). No further
+    /// call is allowed.
     ///
     /// # Errors
     /// As for [`write`](Exporter::write); what could not be written now is lost.
     fn finish(&mut self) -> Result<(), ExportError>;
 
-    /// Records that a reader of the output gets: for lines those that the system has taken, for
-    /// Parquet those in files that are complete.
+    /// Number of records that readers can get: for line formats, those that the system accepted;
+    /// for Parquet, those in complete files.
     fn written(&self) -> u64;
 
-    /// Records that were taken and will never be written.
+    /// Number of records that were accepted but will never be written.
     fn lost(&self) -> u64;
 
-    /// Records that the format has no place for (Tstat logs TCP and UDP alone): neither written
-    /// nor lost.
+    /// Number of records that the format does not support (Tstat logs only TCP and UDP): neither
+    /// written nor lost.
     fn left_out(&self) -> u64 {
         0
     }
 }
 
-/// What can be chosen about outputs.
+/// Options for all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// Whether to write a Community ID, where the key has ports. It costs a SHA-1 a record.
+    /// Whether to write a Community ID for keys with ports. This costs a SHA-1 per record.
     pub community_id: bool,
-    /// The seed of the Community ID; the same in all tools whose records are to be joined.
+    /// The seed of the Community ID; must be the same in all tools whose records are joined.
     pub community_id_seed: u16,
-    /// Records in a row group of Parquet: what readers take at a time, and what is gathered in
-    /// memory before it is written.
+    /// Records per Parquet row group: the unit that readers read, and that is buffered in memory
+    /// before it is written.
     pub row_group_records: usize,
-    /// Records after which a new file is begun in a directory of Parquet files: a file can be read
-    /// only when it is complete. A whole row group goes into one file.
+    /// Records per file in a directory of Parquet files, rounded up to whole row groups. A file can
+    /// be read only when it is complete.
     pub file_records: u64,
-    /// When a file ends and another begins, if ever.
+    /// When to start a new file, if at all.
     pub rotation: Option<Rotation>,
-    /// Whether addresses are those of Crypto-PAn, for formats that say so.
+    /// Whether addresses are anonymised with Crypto-PAn, for formats that record this.
     pub anonymised: bool,
 }
 
@@ -108,63 +107,63 @@ impl Default for ExportOptions {
 /// Opens the output of `spec` for records of `schema`.
 ///
 /// # Errors
-/// The target cannot be made, or two columns have one name.
+/// The target cannot be created, or two columns have the same name.
 pub fn open(
     spec: &Spec,
     schema: &Schema,
     options: &ExportOptions,
 ) -> Result<Box<dyn Exporter>, ExportError> {
-    check_names(schema, options)?;
+    reject_duplicate_columns(schema, options)?;
     Ok(match spec.format {
         Format::Json => {
-            let place = lines::Place::new(&spec.target, options.rotation)?;
-            Box::new(json::Json::open(place, schema, options)?)
+            let destination = lines::Destination::new(&spec.target, options.rotation)?;
+            Box::new(json::Json::open(destination, schema, options)?)
         }
         Format::Csv => {
-            let place = lines::Place::new(&spec.target, options.rotation)?;
-            Box::new(csv::Csv::open(place, schema, options)?)
+            let destination = lines::Destination::new(&spec.target, options.rotation)?;
+            Box::new(csv::Csv::open(destination, schema, options)?)
         }
         Format::Parquet => Box::new(parquet::Parquet::open(&spec.target, schema, options)?),
-        Format::Tstat => Box::new(tstat::Tstat::open(
+        Format::Tstat => Box::new(Tstat::open(
             &spec.target,
             spec.compression,
             schema,
             options,
         )?),
-        Format::Rrd => Box::new(rrd::Rrd::open(&spec.target, spec.step_s, schema)?),
+        Format::Rrd => Box::new(Rrd::open(&spec.target, spec.step_s, schema)?),
     })
 }
 
-/// Finds out what would keep [`open`] from opening an output, as far as that can be known, without
-/// emptying a file that is there: of several outputs, none is emptied because of a fault of another.
+/// Checks whether [`open`] would succeed, as far as possible, without truncating an existing file:
+/// if one of several outputs fails, none is truncated.
 ///
 /// # Errors
 /// As for [`open`].
 pub fn check(spec: &Spec, schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
-    check_names(schema, options)?;
+    reject_duplicate_columns(schema, options)?;
     let rotation = options.rotation;
     match spec.format {
-        Format::Json | Format::Csv => lines::Place::new(&spec.target, rotation)?.check(),
+        Format::Json | Format::Csv => lines::Destination::new(&spec.target, rotation)?.check(),
         Format::Parquet => parquet::check(&spec.target, rotation.is_some()),
-        // They begin no file before the first record.
+        // These create no file before the first record.
         Format::Tstat | Format::Rrd => open(spec, schema, options).map(drop),
     }
 }
 
-/// Finds out whether a file can be made new, or written over, and leaves it as it is; `-` is standard
-/// output, and can.
+/// Checks whether a file can be created or overwritten, and leaves it unchanged. `-` is standard
+/// output and always passes.
 ///
 /// # Errors
-/// Why it cannot.
+/// The file cannot be created or written.
 pub fn check_file(path: &Path) -> Result<(), ExportError> {
     if path == Path::new("-") {
         return Ok(());
     }
-    output::check_file(path)
+    output::check_writable(path)
 }
 
-/// Refuses two columns of one name: readers would take either.
-fn check_names(schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
+/// Rejects two columns with the same name: readers would pick either.
+fn reject_duplicate_columns(schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
     let columns = column::columns(schema, options);
     let statistics = schema.statistics.iter().map(|column| column.name.as_str());
     let measures = column::measure::measures(schema);
@@ -181,10 +180,10 @@ fn check_names(schema: &Schema, options: &ExportOptions) -> Result<(), ExportErr
     Ok(())
 }
 
-/// The statistics of the record in `row`, of which each record has `width`.
+/// Returns the statistics of the record in `row`; each record has `width` of them.
 #[inline(always)]
 fn statistics(batch: &RecordBatch, row: usize, width: usize) -> &[f64] {
     let values = batch.values.get(row * width..(row + 1) * width);
-    debug_assert!(values.is_some(), "a batch has {width} values a record");
+    debug_assert!(values.is_some(), "a batch has {width} values per record");
     values.unwrap_or_default()
 }

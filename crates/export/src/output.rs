@@ -1,8 +1,8 @@
-//! An open output: bytes go in, and what the system says of them comes out.
+//! An open output file or stream: writes, compresses, truncates, and reports system errors.
 
 mod encoder;
 #[cfg(test)]
-pub(crate) mod limited;
+pub(crate) mod test_disk;
 
 pub use encoder::Compression;
 
@@ -16,81 +16,81 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// How long to wait for an output that cannot take bytes now.
-const NOT_READY: Duration = Duration::from_millis(1);
+/// Delay before retrying an output that would block.
+const RETRY_DELAY: Duration = Duration::from_millis(1);
 
-/// Ends that are remembered of a compressed stream. Where the disk filled just behind the last write
-/// that it took, there is no room to end there; to cut that write off makes some.
-const ENDS: usize = 3;
+/// Number of cut points kept for a compressed stream. If the disk is full right after the last
+/// successful write, there is no space for the end of the stream; truncating that write makes some.
+const CUT_POINTS_MAX: usize = 3;
 
-/// A file or standard output, without a buffer of its own but for what compression needs.
+/// A file or standard output. Unbuffered, except as needed for compression.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// How faults name it.
+    /// Name in error messages.
     name: String,
     sink: Sink,
     encoder: Option<Encoder>,
-    /// Compressed bytes that the system has not taken yet: at most those of one write.
+    /// Compressed bytes that the system has not accepted yet: those of one write at most.
     staged: Vec<u8>,
-    /// Where a compressed stream could end: behind each of the last writes.
-    ends: VecDeque<End>,
-    /// Bytes that the system has taken.
-    taken: u64,
-    /// Bytes that were in the file before: standard output may be one that is written on.
-    before: u64,
-    /// The file's name, where it is a file that others could remove.
+    /// Where a compressed stream could end: after each of the last writes.
+    cut_points: VecDeque<CutPoint>,
+    /// Bytes that the system has accepted.
+    bytes_written: u64,
+    /// Length of the file when it was opened: standard output may be appended to an existing file.
+    initial_length: u64,
+    /// Path of a regular file, which others could move or remove.
     path: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 enum Sink {
     File(File),
-    /// Where standard output cannot be had as a file.
+    /// Where standard output is not available as a file.
     #[cfg_attr(unix, allow(dead_code))]
-    Standard,
+    Stdout,
     #[cfg(test)]
-    Limited(limited::LimitedDisk),
+    TestDisk(test_disk::TestDisk),
 }
 
-/// Where a compressed stream could end.
+/// A position at which a compressed stream can be cut and ended.
 #[derive(Debug)]
-struct End {
-    /// Behind so many bytes, if the system takes them.
-    at: u64,
-    /// With these.
-    ending: Vec<u8>,
-    /// Lines of the write before it.
+struct CutPoint {
+    /// Length of the stream up to here.
+    offset: u64,
+    /// The bytes that end the stream here.
+    stream_end: Vec<u8>,
+    /// Lines in the write that ends here.
     lines: u64,
 }
 
-/// A compressed stream that could not be ended behind all that was written.
+/// Error of a compressed stream that does not contain everything that was written to it.
 #[derive(Debug)]
-pub(crate) struct Unended {
-    /// Why not.
+pub(crate) struct TruncatedStream {
+    /// The cause.
     pub(crate) fault: ExportError,
-    /// Lines, the last ones, that a reader does not get.
-    pub(crate) missing: u64,
-    /// Whether the stream has ended before them.
-    pub(crate) whole: bool,
+    /// Number of lines, the last ones, that readers do not get.
+    pub(crate) lost_lines: u64,
+    /// Whether the stream was ended before these lines.
+    pub(crate) is_terminated: bool,
 }
 
-/// What became of a file under its name.
+/// Whether a file is still found under its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
-    /// It is where it was made, or is no such file.
+pub(crate) enum FileStatus {
+    /// Still there, or not a regular file.
     InPlace,
-    /// It has another name now: somebody rotates files.
+    /// Has another path now: an external tool rotates files.
     Moved,
-    /// It has no name any more: what is written to it is lost.
+    /// Has no path any more: data written to it is lost.
     Removed,
 }
 
 impl Output {
-    /// Makes the file of `target` new, or takes standard output.
+    /// Creates or truncates the file of `target`, or opens standard output.
     pub(crate) fn create(target: &Target) -> Result<Self, ExportError> {
         let name = target.to_string();
         let (sink, path) = match target {
-            Target::StandardOutput => (standard_output(), None),
+            Target::StandardOutput => (stdout_sink(), None),
             Target::Path(path) => (File::create(path).map(Sink::File), Some(path)),
         };
         match sink {
@@ -103,7 +103,7 @@ impl Output {
         }
     }
 
-    /// Makes a file that must not exist yet.
+    /// Creates a file that must not exist yet.
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
         let sink = Sink::File(File::create_new(path)?);
         let mut output = Self::new(path.display().to_string(), sink);
@@ -117,16 +117,16 @@ impl Output {
             sink,
             encoder: None,
             staged: Vec::new(),
-            ends: VecDeque::new(),
-            taken: 0,
-            before: 0,
+            cut_points: VecDeque::new(),
+            bytes_written: 0,
+            initial_length: 0,
             path: None,
         };
-        output.before = output.length().unwrap_or(0);
+        output.initial_length = output.length().unwrap_or(0);
         output
     }
 
-    /// Compresses what is written from now on.
+    /// Compresses everything that is written from now on.
     pub(crate) fn compress(
         mut self,
         compression: Option<Compression>,
@@ -138,61 +138,63 @@ impl Output {
         Ok(self)
     }
 
-    /// How faults name it.
+    /// Name in error messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it compresses.
+    /// Whether the output is compressed.
     pub(crate) const fn compresses(&self) -> bool {
         self.encoder.is_some()
     }
 
-    /// Bytes that the system has taken.
-    pub(crate) const fn taken(&self) -> u64 {
-        self.taken
+    /// Bytes that the system has accepted.
+    pub(crate) const fn bytes_written(&self) -> u64 {
+        self.bytes_written
     }
 
-    /// Writes as much as can be written: how many bytes that is, and why not all, if not all.
+    /// Writes as much as possible. Returns the number of bytes accepted, and the error if these are
+    /// not all.
     ///
-    /// Where it compresses, it takes all or nothing: all is kept until the system takes it, and
-    /// nothing more is taken meanwhile.
+    /// A compressed output accepts all bytes or none: it keeps them until the system takes them,
+    /// and accepts no others meanwhile.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
         if self.encoder.is_none() {
-            return self.write_through(bytes);
+            return self.write_to_sink(bytes);
         }
         if let Err(fault) = self.write_staged() {
             return (0, Err(fault));
         }
         if bytes.is_empty() {
-            // Behind nothing no stream can end.
+            // An empty stream cannot be ended.
             return (0, Ok(()));
         }
         if let Some(encoder) = &mut self.encoder {
-            if let Err(error) = encoder.take(bytes) {
+            if let Err(error) = encoder.write(bytes) {
                 return (0, Err(ExportError::from_io(&self.name, error)));
             }
             self.staged.append(encoder.compressed());
-            if self.ends.len() == ENDS {
-                self.ends.pop_front();
+            if self.cut_points.len() == CUT_POINTS_MAX {
+                self.cut_points.pop_front();
             }
-            self.ends.push_back(End {
-                at: self.taken + self.staged.len() as u64,
-                ending: encoder.ending(),
+            self.cut_points.push_back(CutPoint {
+                offset: self.bytes_written + self.staged.len() as u64,
+                stream_end: encoder.stream_end(),
                 lines: bytes.iter().filter(|&&byte| byte == b'\n').count() as u64,
             });
         }
         (bytes.len(), self.write_staged())
     }
 
-    /// Tries again to let a reader have all that was written.
+    /// Retries writing compressed bytes that the system did not accept.
     pub(crate) fn sync(&mut self) -> Result<(), ExportError> {
         self.write_staged()
     }
 
-    /// Ends a compressed stream. Nothing may be written afterwards. Where the system does not take
-    /// all of it, it is ended behind the last write that is whole: to cut a file off needs no room.
-    pub(crate) fn finish(&mut self) -> Result<(), Unended> {
+    /// Ends a compressed stream; nothing may be written afterwards. If the system does not accept
+    /// all of it, the stream is truncated and ended after the last complete write: truncating needs
+    /// no space.
+    pub(crate) fn finish(&mut self) -> Result<(), TruncatedStream> {
         let Some(encoder) = self.encoder.take() else {
             return Ok(());
         };
@@ -207,24 +209,27 @@ impl Output {
             return Ok(());
         };
         self.staged.clear();
-        let ends = std::mem::take(&mut self.ends);
-        let whole = ends.iter().rev().any(|end| self.end_at(end).is_ok());
-        if ends.iter().all(|end| end.at > self.taken) {
-            // Not even one write is in it. An empty file does not look as if it had any.
-            let _ = self.cut(0);
+        let ends = std::mem::take(&mut self.cut_points);
+        let whole = ends
+            .iter()
+            .rev()
+            .any(|end| self.truncate_and_end(end).is_ok());
+        if ends.iter().all(|end| end.offset > self.bytes_written) {
+            // Not even one write is complete. An empty file does not look like data.
+            let _ = self.truncate(0);
         }
-        let missing = ends.iter().filter(|end| end.at > self.taken);
-        Err(Unended {
+        let missing = ends.iter().filter(|end| end.offset > self.bytes_written);
+        Err(TruncatedStream {
             fault,
-            missing: missing.map(|end| end.lines).sum(),
-            whole,
+            lost_lines: missing.map(|end| end.lines).sum(),
+            is_terminated: whole,
         })
     }
 
-    /// Cuts a compressed stream off, and ends it there.
-    fn end_at(&mut self, end: &End) -> Result<(), ExportError> {
-        self.cut(end.at)?;
-        self.write_through(&end.ending).1
+    /// Truncates a compressed stream and ends it there.
+    fn truncate_and_end(&mut self, end: &CutPoint) -> Result<(), ExportError> {
+        self.truncate(end.offset)?;
+        self.write_to_sink(&end.stream_end).1
     }
 
     fn write_staged(&mut self) -> Result<(), ExportError> {
@@ -232,43 +237,43 @@ impl Output {
             return Ok(());
         }
         let staged = std::mem::take(&mut self.staged);
-        let (taken, result) = self.write_through(&staged);
+        let (accepted, result) = self.write_to_sink(&staged);
         self.staged = staged;
-        self.staged.drain(..taken);
+        self.staged.drain(..accepted);
         result
     }
 
-    fn write_through(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+    fn write_to_sink(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
+        let mut accepted = 0;
+        while let Some(rest) = bytes.get(accepted..).filter(|rest| !rest.is_empty()) {
             let result = match &mut self.sink {
                 Sink::File(file) => file.write(rest),
-                Sink::Standard => io::stdout().write(rest),
+                Sink::Stdout => io::stdout().write(rest),
                 #[cfg(test)]
-                Sink::Limited(disk) => disk.write(rest),
+                Sink::TestDisk(disk) => disk.write(rest),
             };
             let error = match result {
                 Ok(0) => ErrorKind::WriteZero.into(),
                 Ok(count) => {
-                    taken += count;
-                    self.taken += count as u64;
+                    accepted += count;
+                    self.bytes_written += count as u64;
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // Standard output can be shared with a program that made it non-blocking. This is
-                // a writer's thread, which may wait as it does for any slow reader.
+                // Standard output may be shared with a program that made it non-blocking. This is a
+                // writer thread, which may wait.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    thread::sleep(NOT_READY);
+                    thread::sleep(RETRY_DELAY);
                     continue;
                 }
                 Err(error) => error,
             };
-            return (taken, Err(ExportError::from_io(&self.name, error)));
+            return (accepted, Err(ExportError::from_io(&self.name, error)));
         }
-        (taken, Ok(()))
+        (accepted, Ok(()))
     }
 
-    /// Bytes in the output, where it is a file, without those that were there before.
+    /// Returns the length of the output without its initial contents, if it is a file.
     pub(crate) fn length(&self) -> Option<u64> {
         let length = match &self.sink {
             Sink::File(file) => file
@@ -276,19 +281,19 @@ impl Output {
                 .ok()
                 .filter(|it| it.is_file())
                 .map(|metadata| metadata.len()),
-            Sink::Standard => None,
+            Sink::Stdout => None,
             #[cfg(test)]
-            Sink::Limited(disk) => disk.length(),
+            Sink::TestDisk(disk) => disk.length(),
         };
-        length.map(|length| length.saturating_sub(self.before))
+        length.map(|length| length.saturating_sub(self.initial_length))
     }
 
-    /// Cuts the output off after `length` bytes, where it is a file with nothing behind what was
-    /// written here.
-    pub(crate) fn cut(&mut self, length: u64) -> Result<(), ExportError> {
+    /// Truncates the output to `length` bytes. Works only for a file that has nothing after what
+    /// was written here.
+    pub(crate) fn truncate(&mut self, length: u64) -> Result<(), ExportError> {
         use std::io::Seek;
-        let end = self.before + length;
-        let result = if length > self.taken || self.length() != Some(self.taken) {
+        let end = self.initial_length + length;
+        let result = if length > self.bytes_written || self.length() != Some(self.bytes_written) {
             Err(ErrorKind::NotSeekable.into())
         } else {
             match &mut self.sink {
@@ -296,73 +301,73 @@ impl Output {
                     .set_len(end)
                     .and_then(|()| file.seek(io::SeekFrom::Start(end)))
                     .map(|_| ()),
-                Sink::Standard => Err(ErrorKind::NotSeekable.into()),
+                Sink::Stdout => Err(ErrorKind::NotSeekable.into()),
                 #[cfg(test)]
-                Sink::Limited(disk) => {
-                    disk.cut(end as usize);
+                Sink::TestDisk(disk) => {
+                    disk.truncate(end as usize);
                     Ok(())
                 }
             }
         };
         match result {
             Ok(()) => {
-                self.taken = length;
+                self.bytes_written = length;
                 Ok(())
             }
             Err(error) => Err(ExportError::from_io(&self.name, error)),
         }
     }
 
-    /// Removes the file, where it is one that was made here.
+    /// Removes the file, if it was created here.
     pub(crate) fn remove(&self) {
         if let Some(path) = &self.path
-            && self.whereabouts() == Whereabouts::InPlace
+            && self.file_status() == FileStatus::InPlace
         {
-            // What cannot be removed stays as it is.
+            // A file that cannot be removed stays.
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Whether the file is still what its name stands for.
+    /// Returns whether the file is still found under its path.
     #[cfg(unix)]
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
+    pub(crate) fn file_status(&self) -> FileStatus {
         use std::os::unix::fs::MetadataExt;
         let (Some(path), Sink::File(file)) = (&self.path, &self.sink) else {
-            return Whereabouts::InPlace;
+            return FileStatus::InPlace;
         };
         let Ok(open) = file.metadata() else {
-            return Whereabouts::InPlace;
+            return FileStatus::InPlace;
         };
         let named = fs::metadata(path);
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
-            Whereabouts::InPlace
+            FileStatus::InPlace
         } else if open.nlink() == 0 {
-            Whereabouts::Removed
+            FileStatus::Removed
         } else {
-            Whereabouts::Moved
+            FileStatus::Moved
         }
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn whereabouts(&self) -> Whereabouts {
+    pub(crate) fn file_status(&self) -> FileStatus {
         match &self.path {
-            Some(path) if fs::metadata(path).is_err() => Whereabouts::Removed,
-            _ => Whereabouts::InPlace,
+            Some(path) if fs::metadata(path).is_err() => FileStatus::Removed,
+            _ => FileStatus::InPlace,
         }
     }
 }
 
-/// Whether a file can be made new, or written over; it is left as it is.
-pub(crate) fn check_file(path: &Path) -> Result<(), ExportError> {
+/// Checks whether a file can be created or overwritten, and leaves it unchanged.
+pub(crate) fn check_writable(path: &Path) -> Result<(), ExportError> {
     let result = match fs::metadata(path) {
         Ok(found) if found.is_file() || found.is_dir() => {
             File::options().write(true).open(path).map(drop)
         }
-        // To open a pipe waits for its other end.
+        // Opening a pipe would wait for its other end.
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => match File::create_new(path) {
             Ok(_) => fs::remove_file(path),
-            // A symbolic link that leads nowhere yet.
+            // A dangling symbolic link.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         },
@@ -371,15 +376,15 @@ pub(crate) fn check_file(path: &Path) -> Result<(), ExportError> {
     result.map_err(|error| ExportError::from_io(&path.display().to_string(), error))
 }
 
-/// Standard output without the line buffer that the standard library puts before it.
+/// Opens standard output without the line buffer of the standard library.
 #[cfg(unix)]
-fn standard_output() -> io::Result<Sink> {
+fn stdout_sink() -> io::Result<Sink> {
     use std::os::fd::AsFd;
     let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(Sink::File(File::from(descriptor)))
 }
 
 #[cfg(not(unix))]
-fn standard_output() -> io::Result<Sink> {
-    Ok(Sink::Standard)
+fn stdout_sink() -> io::Result<Sink> {
+    Ok(Sink::Stdout)
 }

@@ -1,23 +1,23 @@
-//! Apache Parquet: records gathered into row groups, and files that are complete or not there.
+//! Apache Parquet: buffers records into row groups; files are either complete or not there.
 
-mod among;
 mod chunk;
 mod column;
+mod column_builder;
 mod columns;
 mod delta;
-mod dictionary;
 mod file;
+mod hash_index;
 mod hybrid;
-mod numbering;
+mod indexer;
 mod plain;
-mod presence;
+mod row_selection;
 mod snappy;
-mod taker;
+mod validity;
 
 use crate::directory;
 use crate::error::ExportError;
-use crate::output::{Output, Whereabouts, check_file};
-use crate::rotation::{Names, PARTIAL, Rotation, Slot, create_stamped};
+use crate::output::{FileStatus, Output, check_writable};
+use crate::rotation::{FilePaths, FileWindow, PARTIAL_EXTENSION, Rotation, create_stamped};
 use crate::target::Target;
 use crate::{ExportOptions, Exporter};
 use columns::Columns;
@@ -27,35 +27,35 @@ use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// Writes records as Parquet, into one file or into one after the other in a directory.
+/// Writes records as Parquet, into a single file or a sequence of files in a directory.
 pub(crate) struct Parquet {
-    place: Place,
+    destination: Destination,
     columns: Columns,
     row_group_records: usize,
     file_records: u64,
     rotation: Option<Rotation>,
-    /// The times that go into the file, where files rotate.
-    slot: Slot,
-    /// The file that is being written; none after a fault that ended it, or between two.
+    /// Times that belong in the current file, if files are rotated.
+    window: FileWindow,
+    /// The current file; `None` between two files, and after an error that ended the file.
     file: Option<ParquetFile>,
-    /// The only file there may be has ended.
-    ended: bool,
+    /// The single file has ended.
+    single_file_ended: bool,
     written: u64,
     lost: u64,
 }
 
 /// Where files go.
-enum Place {
-    /// One file or stream.
+enum Destination {
+    /// A single file or stream.
     Single(Target),
-    /// Files `flows-00000.parquet` and on.
+    /// Files `flows-00000.parquet` and so on.
     Directory { path: PathBuf, next: u32 },
     /// Files `stem-TIME.parquet`.
     Stamped { directory: PathBuf, stem: String },
 }
 
 impl Parquet {
-    /// Opens the first file, so that a directory that cannot be written shows at once.
+    /// Opens the first file, so that a directory without write permission shows up at the start.
     pub(crate) fn open(
         target: &Target,
         schema: &Schema,
@@ -66,23 +66,23 @@ impl Parquet {
             reason: error.to_string(),
         })?;
         let mut parquet = Self {
-            place: Place::open(target, options.rotation.is_some())?,
+            destination: Destination::open(target, options.rotation.is_some())?,
             columns,
             row_group_records: options.row_group_records.max(1),
             file_records: options.file_records,
             rotation: options.rotation,
-            slot: if options.rotation.is_some() {
-                Slot::default()
+            window: if options.rotation.is_some() {
+                FileWindow::default()
             } else {
-                Slot::ALWAYS
+                FileWindow::UNBOUNDED
             },
             file: None,
-            ended: false,
+            single_file_ended: false,
             written: 0,
             lost: 0,
         };
-        if let Place::Stamped { directory, .. } = &parquet.place {
-            directory::check(directory)?;
+        if let Destination::Stamped { directory, .. } = &parquet.destination {
+            directory::check_writable(directory)?;
         } else {
             parquet.open_file()?;
         }
@@ -90,19 +90,19 @@ impl Parquet {
     }
 
     fn open_file(&mut self) -> Result<(), ExportError> {
-        let (output, names) = self.place.create(self.slot.stamp())?;
-        self.file = Some(ParquetFile::new(output, names, &self.columns)?);
+        let (output, paths) = self.destination.create(self.window.stamp_ns())?;
+        self.file = Some(ParquetFile::new(output, paths, &self.columns)?);
         Ok(())
     }
 
-    /// Writes the records gathered as a row group, and begins another file when it is time.
+    /// Writes the buffered records as a row group, and completes the file if it is full.
     fn end_row_group(&mut self) -> Result<(), ExportError> {
         let records = self.columns.records() as u64;
         if self.file.is_none() {
-            let opened = if self.ended {
-                Err(self.place.ended())
+            let opened = if self.single_file_ended {
+                Err(self.destination.ended_error())
             } else {
-                self.place.make_directory_again();
+                self.destination.recreate_directory();
                 self.open_file()
             };
             if let Err(fault) = opened {
@@ -119,10 +119,10 @@ impl Parquet {
         if !taken {
             self.lost += records;
         }
-        let full = match self.place {
-            Place::Single(_) => false,
-            Place::Directory { .. } => file.records() >= self.file_records,
-            Place::Stamped { .. } => self
+        let full = match self.destination {
+            Destination::Single(_) => false,
+            Destination::Directory { .. } => file.records() >= self.file_records,
+            Destination::Stamped { .. } => self
                 .rotation
                 .and_then(|rotation| rotation.bytes)
                 .is_some_and(|bytes| file.bytes() >= bytes),
@@ -130,7 +130,7 @@ impl Parquet {
         let full = full && result.is_ok();
         let broken = matches!(&result, Err(fault) if fault.is_broken_pipe());
         if full && let Some(rotation) = &self.rotation {
-            self.slot = self.slot.behind_full(rotation);
+            self.window = self.window.after_full(rotation);
         }
         if full || broken {
             return result.and(self.end_file());
@@ -138,27 +138,27 @@ impl Parquet {
         result
     }
 
-    /// Writes what is gathered, and completes the file.
-    fn end_slot(&mut self) -> Result<(), ExportError> {
-        let found = self.look_after_file();
+    /// Writes the buffered records and completes the file.
+    fn end_window(&mut self) -> Result<(), ExportError> {
+        let checked = self.check_file();
         let rest = if self.columns.records() > 0 {
             self.end_row_group()
         } else {
             Ok(())
         };
-        found.and(rest).and(self.end_file())
+        checked.and(rest).and(self.end_file())
     }
 
     /// Completes the file.
     fn end_file(&mut self) -> Result<(), ExportError> {
-        let found = self.look_after_file();
+        let checked = self.check_file();
         if self.file.is_some() {
-            self.ended = matches!(self.place, Place::Single(_));
+            self.single_file_ended = matches!(self.destination, Destination::Single(_));
         }
-        found.and(self.complete())
+        checked.and(self.complete_file())
     }
 
-    fn complete(&mut self) -> Result<(), ExportError> {
+    fn complete_file(&mut self) -> Result<(), ExportError> {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
@@ -169,19 +169,19 @@ impl Parquet {
         result
     }
 
-    /// One that somebody has moved is completed where it is, and one that was removed is lost; the
-    /// next row group begins another.
-    fn look_after_file(&mut self) -> Result<(), ExportError> {
+    /// Completes a file that was moved, and counts the records of a removed one as lost; the next
+    /// row group begins another file.
+    fn check_file(&mut self) -> Result<(), ExportError> {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
-        match file.output().whereabouts() {
-            Whereabouts::InPlace => Ok(()),
-            Whereabouts::Moved => {
-                file.keep_name();
-                self.complete()
+        match file.output().file_status() {
+            FileStatus::InPlace => Ok(()),
+            FileStatus::Moved => {
+                file.forget_paths();
+                self.complete_file()
             }
-            Whereabouts::Removed => {
+            FileStatus::Removed => {
                 let target = file.output().name().to_owned();
                 self.lost += file.records();
                 self.file = None;
@@ -197,21 +197,21 @@ impl Exporter for Parquet {
         let mut at = 0;
         while at < batch.records.len() {
             if let (Some(rotation), Some(first)) = (&self.rotation, batch.records.get(at))
-                && self.slot.is_over(first.end_ns)
+                && self.window.is_rotation_due(first.end_ns)
             {
-                let slot = self.slot.next(rotation, first.end_ns);
-                first_fault = first_fault.and(self.end_slot());
-                self.slot = slot;
+                let window = self.window.next(rotation, first.end_ns);
+                first_fault = first_fault.and(self.end_window());
+                self.window = window;
             }
             let room = self.row_group_records - self.columns.records();
             let mut end = batch.records.len().min(at + room);
             if self.rotation.is_some() {
-                let slot = &mut self.slot;
+                let window = &mut self.window;
                 let more = batch.records.iter().take(end).skip(at + 1);
                 end = at
                     + 1
                     + more
-                        .take_while(|record| !slot.is_over(record.end_ns))
+                        .take_while(|record| !window.is_rotation_due(record.end_ns))
                         .count();
             }
             self.columns.push(batch, at..end);
@@ -226,11 +226,11 @@ impl Exporter for Parquet {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        self.look_after_file()
+        self.check_file()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        self.end_slot()
+        self.end_window()
     }
 
     fn written(&self) -> u64 {
@@ -242,10 +242,10 @@ impl Exporter for Parquet {
     }
 }
 
-impl Place {
+impl Destination {
     fn open(target: &Target, rotates: bool) -> Result<Self, ExportError> {
         let path = match target {
-            Target::StandardOutput if rotates => return Err(ExportError::NoRotation),
+            Target::StandardOutput if rotates => return Err(ExportError::CannotRotate),
             Target::StandardOutput if io::stdout().is_terminal() => {
                 return Err(ExportError::Terminal);
             }
@@ -282,32 +282,28 @@ impl Place {
         })
     }
 
-    /// Makes the next file; in a directory also its name of now and the one that it gets when it
-    /// is complete.
-    fn create(&mut self, stamp_ns: i64) -> Result<(Output, Option<Names>), ExportError> {
+    /// Creates the next file; in a directory, also returns its temporary and final path.
+    fn create(&mut self, stamp_ns: i64) -> Result<(Output, Option<FilePaths>), ExportError> {
         match self {
             Self::Stamped { directory, stem } => {
-                let (output, names) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
-                Ok((output, Some(names)))
+                let (output, paths) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
+                Ok((output, Some(paths)))
             }
             Self::Single(target) => Ok((Output::create(target)?, None)),
             Self::Directory { path, next } => loop {
-                let last = path.join(format!("flows-{next:05}.parquet"));
-                let mut first = last.clone();
-                first.add_extension(PARTIAL);
+                let complete = path.join(format!("flows-{next:05}.parquet"));
+                let mut partial = complete.clone();
+                partial.add_extension(PARTIAL_EXTENSION);
                 *next += 1;
-                match Output::create_new(&first) {
+                match Output::create_new(&partial) {
                     Ok(output) => {
-                        let names = Names {
-                            now: first,
-                            then: last,
-                        };
-                        return Ok((output, Some(names)));
+                        let paths = FilePaths { partial, complete };
+                        return Ok((output, Some(paths)));
                     }
-                    // Another run writes here too.
+                    // Another process writes to the same directory.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     Err(error) => {
-                        let target = first.display().to_string();
+                        let target = partial.display().to_string();
                         return Err(ExportError::from_io(&target, error));
                     }
                 }
@@ -315,20 +311,20 @@ impl Place {
         }
     }
 
-    /// Makes the directory again if it has vanished.
-    fn make_directory_again(&self) {
+    /// Creates the directory again if it has disappeared.
+    fn recreate_directory(&self) {
         match self {
             Self::Single(Target::Path(path)) => {
-                directory::make_again(path.parent().unwrap_or(path));
+                directory::recreate(path.parent().unwrap_or(path));
             }
             Self::Single(Target::StandardOutput) => {}
-            Self::Directory { path, .. } => directory::make_again(path),
-            Self::Stamped { directory, .. } => directory::make_again(directory),
+            Self::Directory { path, .. } => directory::recreate(path),
+            Self::Stamped { directory, .. } => directory::recreate(directory),
         }
     }
 
-    /// What to say when records come after the only file has ended.
-    fn ended(&self) -> ExportError {
+    /// Returns the error for records after the end of the single file.
+    fn ended_error(&self) -> ExportError {
         let target = match self {
             Self::Single(target) => target.to_string(),
             Self::Directory { path, .. } => path.display().to_string(),
@@ -338,18 +334,18 @@ impl Place {
     }
 }
 
-/// Whether files can be made in the place of a target; one that is there is left as it is.
+/// Checks whether files can be created at a target; an existing file is left unchanged.
 pub(crate) fn check(target: &Target, rotates: bool) -> Result<(), ExportError> {
-    match Place::open(target, rotates)? {
-        Place::Single(Target::Path(path)) => check_file(&path),
-        Place::Single(Target::StandardOutput) => Ok(()),
-        Place::Directory { path, .. } => directory::check(&path),
-        Place::Stamped { directory, .. } => directory::check(&directory),
+    match Destination::open(target, rotates)? {
+        Destination::Single(Target::Path(path)) => check_writable(&path),
+        Destination::Single(Target::StandardOutput) => Ok(()),
+        Destination::Directory { path, .. } => directory::check_writable(&path),
+        Destination::Stamped { directory, .. } => directory::check_writable(&directory),
     }
 }
 
-/// The number after the highest that a file in `directory` has: runs add files, and never write
-/// over those of another run.
+/// Returns the number after the highest in `directory`: runs add files and never overwrite those of
+/// other runs.
 fn next_number(directory: &Path) -> io::Result<u32> {
     let mut next = 0;
     for entry in fs::read_dir(directory)? {
@@ -366,7 +362,7 @@ fn next_number(directory: &Path) -> io::Result<u32> {
     Ok(next)
 }
 
-/// Who wrote a file, for its metadata.
+/// Name of the writer for the file metadata.
 fn created_by() -> String {
     format!("flowatch version {}", env!("CARGO_PKG_VERSION"))
 }
@@ -374,7 +370,7 @@ fn created_by() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::limited::LimitedDisk;
+    use crate::output::test_disk::TestDisk;
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use flow::{EndReason, Record};
     use std::io::Write;
@@ -402,31 +398,31 @@ mod tests {
         }
     }
 
-    /// A disk that is full for a while costs the row groups that came meanwhile, but for the one
-    /// that waits; the stream goes on where it was cut.
+    /// A temporarily full disk costs the row groups that arrive meanwhile, except the one that
+    /// waits; then the stream continues where it stopped.
     #[test]
-    fn a_stream_goes_on_when_there_is_room_again() {
-        let disk = LimitedDisk::default();
+    fn stream_continues_when_space_is_available_again() {
+        let disk = TestDisk::default();
         let columns = Columns::new(&Schema::default(), &ExportOptions::default()).unwrap();
         let file = ParquetFile::new(disk.output(), None, &columns).unwrap();
         let mut parquet = Parquet {
-            place: Place::Single(Target::StandardOutput),
+            destination: Destination::Single(Target::StandardOutput),
             columns,
             row_group_records: ROW_GROUP,
             file_records: 0,
             rotation: None,
-            slot: Slot::ALWAYS,
+            window: FileWindow::UNBOUNDED,
             file: Some(file),
-            ended: false,
+            single_file_ended: false,
             written: 0,
             lost: 0,
         };
-        disk.give(1_000_000);
+        disk.add_space(1_000_000);
         parquet.write(&batch()).unwrap();
         let group_bytes = disk.bytes().len();
-        // Room for half a row group.
+        // Space for half a row group.
         let left = 1_000_000 - group_bytes;
-        disk.take(left - group_bytes / 2);
+        disk.remove_space(left - group_bytes / 2);
         for lost in [0, 1, 2] {
             assert!(matches!(
                 parquet.write(&batch()),
@@ -434,7 +430,7 @@ mod tests {
             ));
             assert_eq!(parquet.lost(), lost * ROW_GROUP as u64);
         }
-        disk.give(1_000_000);
+        disk.add_space(1_000_000);
         parquet.write(&batch()).unwrap();
         parquet.finish().unwrap();
         assert_eq!((parquet.written(), parquet.lost()), (300, 200));

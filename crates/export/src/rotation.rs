@@ -1,41 +1,41 @@
-//! When one file ends and the next begins, and what they are called.
+//! File rotation: when a file ends and the next one begins, and what the files are named.
 //!
-//! Time is that of the records (when their flows ended), so a capture gives files of the same names
-//! each time it is read. It only moves forward, but for a clock that steps back by more than
-//! a day and stays there.
+//! Rotation follows the time of the records (the end of their flows), so that reading a capture
+//! always gives files with the same names. Time only moves forward, unless the clock steps back by
+//! more than a day and stays there.
 
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::time_text::stamp;
+use crate::time_text::file_stamp;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Flows end in no order; records that are older than the file by less than this go into it.
-const STEP_BACK_NS: i64 = 86_400_000_000_000;
+/// Flows do not end in order; records go into the current file if they are late by less than this.
+const LATE_TOLERANCE_NS: i64 = 86_400_000_000_000;
 
-/// After so many records in a row that are older than that, the clock was wrong before, and not
-/// now. Where a clock jumps to and fro, this bounds the number of files.
-const LATE_IN_A_ROW: u32 = 1000;
+/// After this many consecutive records that are even later, the clock is assumed to have been ahead
+/// before. If the clock keeps jumping, this bounds the number of files.
+const LATE_RECORDS_MAX: u32 = 1000;
 
-/// What a file is called behind its name until it is complete.
-pub(crate) const PARTIAL: &str = "partial";
+/// Extension of a file that is not complete yet.
+pub(crate) const PARTIAL_EXTENSION: &str = "partial";
 
-/// When a file is full.
+/// When to rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Files begin at multiples of this since the Unix epoch.
+    /// Files begin at multiples of this period since the Unix epoch.
     pub period: Option<Duration>,
     /// A file ends when it has this many bytes.
     pub bytes: Option<u64>,
 }
 
-/// Why text is no rotation.
+/// Not a valid `--rotate` argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is neither a time as 5m or 1h nor a size as 100MB or 1GiB (or both: 1h,1GB); 1s or 1kB is the least"
+    "`{0}` is not a period (5m, 1h), a size (100MB, 1GiB) or both (1h,1GB); the minimum is 1s or 1kB"
 )]
 pub struct RotationError(String);
 
@@ -69,7 +69,7 @@ impl FromStr for Rotation {
                 _ => None,
             };
             match (seconds, bytes) {
-                // A period that does not fit is longer than any run.
+                // Reject a period of more than a year, or one that overflows.
                 (Some(unit), _) if rotation.period.is_none() && number > 0 => {
                     let seconds = number.checked_mul(unit).filter(|&s| s <= 366 * 86_400);
                     rotation.period = Some(Duration::from_secs(seconds.ok_or_else(wrong)?));
@@ -84,132 +84,131 @@ impl FromStr for Rotation {
     }
 }
 
-/// The times that go into one file: until `end`; and what became of the records that came too late
-/// for it.
+/// The time window of one file, and the state of records that are too late for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    /// Records before this are late by so much that the clock may have been wrong.
-    start: i64,
-    end: i64,
-    /// What the file is named after.
-    stamp: i64,
-    /// Records before `start`, in a row, and the latest time of them.
-    late: u32,
-    latest: i64,
+pub(crate) struct FileWindow {
+    /// Records before this time are so late that the clock may have been wrong.
+    start_ns: i64,
+    end_ns: i64,
+    /// The time in the file name.
+    stamp_ns: i64,
+    /// Number of consecutive records before `start_ns`, and the latest of their times.
+    late_records: u32,
+    latest_late_ns: i64,
 }
 
-impl Default for Slot {
-    /// No times.
+impl Default for FileWindow {
+    /// An empty window: any record begins a file.
     fn default() -> Self {
         Self {
-            end: i64::MIN,
-            ..Self::ALWAYS
+            end_ns: i64::MIN,
+            ..Self::UNBOUNDED
         }
     }
 }
 
-impl Slot {
-    /// All times, forever.
-    pub(crate) const ALWAYS: Self = Self {
-        start: i64::MIN,
-        end: i64::MAX,
-        stamp: 0,
-        late: 0,
-        latest: 0,
+impl FileWindow {
+    /// All times.
+    pub(crate) const UNBOUNDED: Self = Self {
+        start_ns: i64::MIN,
+        end_ns: i64::MAX,
+        stamp_ns: 0,
+        late_records: 0,
+        latest_late_ns: 0,
     };
 
-    /// Whether the next record, of this time, begins another file, whose slot is then the
-    /// [`next`](Self::next). As long as none is begun, the answer stays the same.
+    /// Whether a record of this time begins another file; its window is then [`next`](Self::next).
+    /// Until that file begins, the answer stays the same.
     #[inline(always)]
-    pub(crate) fn is_over(&mut self, time_ns: i64) -> bool {
-        if time_ns < self.start || time_ns > self.end {
-            self.is_over_outside(time_ns)
+    pub(crate) fn is_rotation_due(&mut self, time_ns: i64) -> bool {
+        if time_ns < self.start_ns || time_ns > self.end_ns {
+            self.is_due_outside(time_ns)
         } else {
-            self.late = 0;
+            self.late_records = 0;
             false
         }
     }
 
     #[cold]
-    fn is_over_outside(&mut self, time_ns: i64) -> bool {
-        if time_ns > self.end {
+    fn is_due_outside(&mut self, time_ns: i64) -> bool {
+        if time_ns > self.end_ns {
             return true;
         }
-        self.latest = if self.late == 0 {
+        self.latest_late_ns = if self.late_records == 0 {
             time_ns
         } else {
-            self.latest.max(time_ns)
+            self.latest_late_ns.max(time_ns)
         };
-        self.late = self.late.saturating_add(1);
-        self.late >= LATE_IN_A_ROW
+        self.late_records = self.late_records.saturating_add(1);
+        self.late_records >= LATE_RECORDS_MAX
     }
 
-    /// What follows this slot when a record of this time begins another file. A clock that has
-    /// stepped back is where the latest of the late records are: the others are late for that file,
-    /// and none of them begins one more.
+    /// Returns the window of the file that a record of this time begins. After the clock stepped
+    /// back, the latest of the late records determines it: the others are late for the new file,
+    /// and none of them begins yet another.
     pub(crate) fn next(&self, rotation: &Rotation, time_ns: i64) -> Self {
-        let is_late = time_ns <= self.end;
+        let is_late = time_ns <= self.end_ns;
         let time_ns = if is_late {
-            self.latest.max(time_ns)
+            self.latest_late_ns.max(time_ns)
         } else {
             time_ns
         };
         let Some(period) = rotation.period else {
             return Self {
-                stamp: time_ns,
-                ..Self::ALWAYS
+                stamp_ns: time_ns,
+                ..Self::UNBOUNDED
             };
         };
         let period = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
         let begin = time_ns.saturating_sub(time_ns.rem_euclid(period));
         Self {
-            start: begin.saturating_sub(STEP_BACK_NS),
-            end: begin.saturating_add(period - 1),
-            stamp: begin,
-            late: 0,
-            latest: 0,
+            start_ns: begin.saturating_sub(LATE_TOLERANCE_NS),
+            end_ns: begin.saturating_add(period - 1),
+            stamp_ns: begin,
+            late_records: 0,
+            latest_late_ns: 0,
         }
     }
 
-    /// What goes into the file behind one that is full: where no period gives it its name, its first
-    /// record does.
-    pub(crate) fn behind_full(&self, rotation: &Rotation) -> Self {
+    /// Returns the window of the file after a full one. Without a period, its first record
+    /// determines it.
+    pub(crate) fn after_full(&self, rotation: &Rotation) -> Self {
         match rotation.period {
             Some(_) => *self,
             None => Self::default(),
         }
     }
 
-    /// What the file, or directory, is named after, in nanoseconds since the Unix epoch.
-    pub(crate) const fn stamp(&self) -> i64 {
-        self.stamp
+    /// The time in the name of the file or directory, in nanoseconds since the Unix epoch.
+    pub(crate) const fn stamp_ns(&self) -> i64 {
+        self.stamp_ns
     }
 }
 
-/// A file under its name of now, that gets its lasting name when it is complete.
+/// The temporary and the final path of a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
-    pub(crate) now: PathBuf,
-    pub(crate) then: PathBuf,
+pub(crate) struct FilePaths {
+    pub(crate) partial: PathBuf,
+    pub(crate) complete: PathBuf,
 }
 
-impl Names {
-    /// Gives the complete file its name. It replaces nothing.
-    pub(crate) fn complete(&self) -> Result<(), ExportError> {
-        fs::rename(&self.now, &self.then)
-            .map_err(|error| ExportError::from_io(&self.then.display().to_string(), error))
+impl FilePaths {
+    /// Renames the complete file to its final path.
+    pub(crate) fn commit(&self) -> Result<(), ExportError> {
+        fs::rename(&self.partial, &self.complete)
+            .map_err(|error| ExportError::from_io(&self.complete.display().to_string(), error))
     }
 }
 
-/// Makes the file of a slot in `directory`: `stem-20260131T235900Z.suffix`, with a number behind
-/// the time where that name is taken.
+/// Creates the file `stem-20260131T235900Z.suffix` in `directory`, with a number after the time if
+/// the name is taken.
 pub(crate) fn create_stamped(
     directory: &Path,
     stem: &str,
     suffix: &str,
     stamp_ns: i64,
-) -> Result<(Output, Names), ExportError> {
-    let time = stamp(stamp_ns);
+) -> Result<(Output, FilePaths), ExportError> {
+    let time = file_stamp(stamp_ns);
     let mut number = 1_u32;
     loop {
         let count = if number == 1 {
@@ -217,18 +216,20 @@ pub(crate) fn create_stamped(
         } else {
             format!("-{number}")
         };
-        let then = directory.join(format!("{stem}-{time}{count}{suffix}"));
-        let mut now = then.clone();
-        now.add_extension(PARTIAL);
+        let complete = directory.join(format!("{stem}-{time}{count}{suffix}"));
+        let mut partial = complete.clone();
+        partial.add_extension(PARTIAL_EXTENSION);
         number += 1;
-        if then.exists() {
+        if complete.exists() {
             continue;
         }
-        match Output::create_new(&now) {
-            Ok(output) => return Ok((output, Names { now, then })),
+        match Output::create_new(&partial) {
+            Ok(output) => {
+                return Ok((output, FilePaths { partial, complete }));
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(ExportError::from_io(&now.display().to_string(), error));
+                return Err(ExportError::from_io(&partial.display().to_string(), error));
             }
         }
     }
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes() {
+    fn parses_periods_and_sizes() {
         let parse = |text: &str| text.parse::<Rotation>();
         let rotation = |seconds: Option<u64>, bytes| {
             Ok(Rotation {
@@ -267,32 +268,35 @@ mod tests {
             "1B",
         ] {
             let error = parse(wrong).unwrap_err().to_string();
-            assert!(error.contains("1s or 1kB is the least"), "{wrong}: {error}");
+            assert!(
+                error.contains("the minimum is 1s or 1kB"),
+                "{wrong}: {error}"
+            );
         }
     }
 
     const SECOND_NS: i64 = 1_000_000_000;
     const START_NS: i64 = 1_700_000_100 * SECOND_NS;
 
-    /// The slots that records of these times begin, by their stamps.
+    /// Returns the stamps of the windows that records of these times begin.
     fn stamps(times: impl IntoIterator<Item = i64>) -> Vec<i64> {
         let rotation: Rotation = "5m".parse().unwrap();
-        let mut slot = Slot::default();
+        let mut slot = FileWindow::default();
         let mut stamps = Vec::new();
         for time in times {
-            if slot.is_over(time) {
-                assert!(slot.is_over(time));
+            if slot.is_rotation_due(time) {
+                assert!(slot.is_rotation_due(time));
                 slot = slot.next(&rotation, time);
-                stamps.push(slot.stamp());
+                stamps.push(slot.stamp_ns());
             }
         }
         stamps
     }
 
     #[test]
-    fn only_what_is_later_begins_a_file() {
+    fn only_later_records_begin_a_file() {
         let second = |second: i64| START_NS + second * SECOND_NS;
-        let early = second(0) - STEP_BACK_NS - 1;
+        let early = second(0) - LATE_TOLERANCE_NS - 1;
         let times = [7, 0, 299, -3600, 300, 299, 900].map(second);
         assert_eq!(stamps(times), [0, 300, 900].map(second));
         assert_eq!(stamps([second(7), early, 0]), [second(0)]);
@@ -300,19 +304,19 @@ mod tests {
         for time in [0, 1, -1, i64::MAX, i64::MIN + 1] {
             assert_eq!(stamps([time; 3]).len(), 1, "{time}");
         }
-        let mut always = Slot::ALWAYS;
+        let mut always = FileWindow::UNBOUNDED;
         assert!(
             ![i64::MIN, -1, i64::MAX]
-                .map(|time| always.is_over(time))
+                .map(|time| always.is_rotation_due(time))
                 .contains(&true)
         );
     }
 
     #[test]
-    fn a_clock_that_stays_back_begins_a_file_and_one_that_jumps_few() {
-        let year = 365 * STEP_BACK_NS;
-        let rows = LATE_IN_A_ROW as usize;
-        // Late by a year and by two, in turn: the file is that of the later ones.
+    fn clock_set_back_begins_one_file_and_jumps_begin_few() {
+        let year = 365 * LATE_TOLERANCE_NS;
+        let rows = LATE_RECORDS_MAX as usize;
+        // Alternately late by a year and by two: the later ones determine the window.
         let back = (0..rows as i64).map(|number| START_NS - year * (1 + number % 2));
         let found = stamps(std::iter::once(START_NS).chain(back.clone()));
         assert_eq!(found.len(), 2);
@@ -322,13 +326,16 @@ mod tests {
         );
         let one_less = back.clone().take(rows - 1);
         assert_eq!(stamps(std::iter::once(START_NS).chain(one_less)).len(), 1);
-        // One in its time among them, and they are not in a row.
-        let among = back
+        // One record in the current window interrupts the sequence of late ones.
+        let interrupted = back
             .clone()
             .take(rows - 1)
             .chain([START_NS])
             .chain(back.take(rows - 1));
-        assert_eq!(stamps(std::iter::once(START_NS).chain(among)).len(), 1);
+        assert_eq!(
+            stamps(std::iter::once(START_NS).chain(interrupted)).len(),
+            1
+        );
         let jumps = (0..100_000_i64).map(|number| START_NS + (number * number % 7 - 3) * year);
         assert!(stamps(jumps).len() <= 4);
     }

@@ -1,4 +1,4 @@
-//! Where records go and in which format: `FORMAT[:TARGET]`.
+//! Output specifications: format and target, `FORMAT[:TARGET]`.
 
 use crate::output::Compression;
 use std::fmt;
@@ -6,29 +6,29 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Seconds that an interval of round-robin series may have.
+/// Allowed interval lengths of round-robin series, in seconds.
 const STEP_S: RangeInclusive<u32> = 1..=86_400;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// One JSON object a line (NDJSON).
+    /// One JSON object per line (NDJSON).
     Json,
-    /// Comma-separated values (RFC 4180) with a line of names.
+    /// Comma-separated values (RFC 4180) with a header line.
     Csv,
     /// Apache Parquet.
     Parquet,
     /// Tstat's log files.
     Tstat,
-    /// Round-robin series that rrdtool reads, and histograms.
+    /// Round-robin series for rrdtool, and histograms.
     Rrd,
 }
 
 impl Format {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Parquet, Self::Tstat, Self::Rrd];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,12 +47,13 @@ impl fmt::Display for Format {
     }
 }
 
-/// Where the bytes go.
+/// Where the output goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Standard output.
     StandardOutput,
-    /// A file, made new. For Parquet, a path that does not end in `.parquet` is a directory.
+    /// A file, which is created or truncated. For Parquet, a path that does not end in `.parquet`
+    /// is a directory.
     Path(PathBuf),
 }
 
@@ -65,19 +66,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// What `-o` says: a format and where it goes.
+/// An `-o` argument: format and target.
 ///
-/// `json` and `csv` alone, and with `-` as the target, go to standard output; Parquet needs a
+/// `json` and `csv` without a target, or with `-`, go to standard output. Parquet needs a
 /// directory, a file that ends in `.parquet`, or `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// The format.
     pub format: Format,
-    /// Where to.
+    /// The target.
     pub target: Target,
-    /// How the files of a directory are compressed; of single files the name tells.
+    /// Compression of the files in a directory; for a single file its name determines it.
     pub compression: Option<Compression>,
-    /// Seconds of an interval of round-robin series.
+    /// Interval of round-robin series, in seconds.
     pub step_s: Option<u32>,
 }
 
@@ -122,11 +123,12 @@ impl FromStr for Spec {
     }
 }
 
-/// What stands behind the comma of a directory.
+/// Path, compression and interval.
 type DirectoryOptions<'a> = (&'a str, Option<Compression>, Option<u32>);
 
-/// What stands behind the last comma of a directory: `tstat:DIR,gz` compresses the logs, `rrd:DIR,10s`
-/// makes intervals of ten seconds. Only with a slash in it is it part of the name.
+/// Splits a directory from its option after the last comma: `tstat:DIR,gz` compresses the logs,
+/// `rrd:DIR,10s` sets intervals of ten seconds. An option that contains a slash is part of the
+/// name.
 fn options(format: Format, target: &str) -> Result<DirectoryOptions<'_>, SpecError> {
     let split = target.rsplit_once(',');
     let Some((path, option)) =
@@ -144,7 +146,7 @@ fn options(format: Format, target: &str) -> Result<DirectoryOptions<'_>, SpecErr
             .into_iter()
             .find(|compression| compression.extension() == option)
             .map(|compression| (path, Some(compression), None))
-            .ok_or_else(|| unknown("gz and zst")),
+            .ok_or_else(|| unknown("gz or zst")),
         Format::Rrd => {
             let seconds = |unit: char, scale: u32| {
                 let number = option.strip_suffix(unit)?.parse::<u32>().ok()?;
@@ -155,7 +157,7 @@ fn options(format: Format, target: &str) -> Result<DirectoryOptions<'_>, SpecErr
             seconds('s', 1)
                 .or_else(|| seconds('m', 60))
                 .map(|step| (path, None, Some(step)))
-                .ok_or_else(|| unknown("intervals as 10s or 2m, up to a day"))
+                .ok_or_else(|| unknown("an interval such as 10s or 2m, up to a day"))
         }
         Format::Json | Format::Csv | Format::Parquet => Ok((target, None, None)),
     }
@@ -177,45 +179,43 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Why a `FORMAT[:TARGET]` is none.
+/// Why a `FORMAT[:TARGET]` argument is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No format of that name.
-    #[error(
-        "unknown format `{name}`; there are json, csv, parquet, tstat and rrd, as in csv:flows.csv"
-    )]
+    /// Unknown format.
+    #[error("unknown format `{name}`; use json, csv, parquet, tstat or rrd, as in csv:flows.csv")]
     UnknownFormat {
-        /// What stood before the colon.
+        /// The text before the colon.
         name: String,
     },
-    /// Nothing behind the colon.
-    #[error("no target behind `{format}:`; name a file, or - for standard output")]
+    /// Nothing follows the colon.
+    #[error("no target after `{format}:`; specify a file, or - for standard output")]
     EmptyTarget {
         /// The format.
         format: Format,
     },
-    /// A format of several files without a directory.
+    /// A format that needs a directory has none.
     #[error("{format} needs a directory, as in {format}:DIR")]
     Directory {
         /// The format.
         format: Format,
     },
-    /// Something behind the comma of a directory that is no option.
+    /// Unknown option of a directory.
     #[error(
-        "{format} has no option `{option}`; there are {known}, as in {format}:DIR,{}, and a directory with a comma in \
-         its name ends in a slash",
+        "{format} has no option `{option}`; use {known}, as in {format}:DIR,{}, and end a directory name that \
+         contains a comma with a slash",
         if *format == Format::Rrd { "10s" } else { "gz" }
     )]
     UnknownOption {
         /// The format.
         format: Format,
-        /// What stood behind the last comma.
+        /// The text after the last comma.
         option: String,
-        /// What may stand there.
+        /// The known options.
         known: &'static str,
     },
-    /// Parquet without a target.
-    #[error("parquet needs a target; name a directory or file, as in parquet:flows")]
+    /// Parquet needs a target.
+    #[error("parquet needs a target; specify a file or directory, as in parquet:flows")]
     ParquetTarget,
 }
 
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_with_and_without_targets() {
+    fn parses_formats_with_and_without_targets() {
         let parse = |text: &str| text.parse::<Spec>();
         let spec = |format, target| {
             Ok(Spec {
@@ -264,8 +264,8 @@ mod tests {
             ("rrd:x2,5s", ""),
             ("rrd:x,5", "10s or 2m"),
             ("rrd:x,2d", "10s or 2m"),
-            ("tstat:ts,bz2", "gz and zst"),
-            ("tstat:ts,", "gz and zst"),
+            ("tstat:ts,bz2", "gz or zst"),
+            ("tstat:ts,", "gz or zst"),
         ] {
             match parse(wrong) {
                 Err(error) => assert!(error.to_string().contains(known), "{error}"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_reads_back_as_it_is_written() {
+    fn display_of_a_spec_parses_back() {
         for text in [
             "json:-",
             "csv:dir/flows.csv",

@@ -1,31 +1,32 @@
-//! Text without `fmt`: a growing buffer, and numbers written into it.
+//! Fast text formatting without `core::fmt`: a growing buffer and a cursor that writes values into
+//! it.
 //!
-//! Formatting dominates the cost of writing flow records, so every value is written as a block of
-//! fixed size of which only the first bytes count: a fixed size compiles to a store or two, where
-//! a slice of unknown length costs a call to `memcpy`.
+//! Formatting dominates the cost of writing flow records. Every value is therefore written as a
+//! block of fixed size of which only the first bytes count: a fixed size compiles to a store or
+//! two, whereas a slice of unknown length costs a call to `memcpy`.
 
 mod digits;
 
 pub(crate) use self::digits::{ASCII_ZEROES, eight_digits};
-use self::digits::{EIGHT_DIGITS, Short};
+use self::digits::{EIGHT_DIGITS, ShortNumber};
 
-/// Bytes that a label's block holds; longer labels take a slower way.
+/// Size of a label's block; longer labels take the slow path.
 const LABEL_BLOCK: usize = 48;
 
-/// The bits of the length of a label that fits its block.
+/// Mask of the length of a label that fits into its block.
 const LABEL_MASK: usize = 63;
 
-/// Text that is being put together; cleared and used again, never freed.
+/// A growing text buffer. Clearing it keeps the capacity.
 #[derive(Debug, Default)]
-pub struct Text {
-    /// Always filled up to its length: what lies behind `length` is left over from before.
+pub struct TextBuffer {
+    /// Initialised up to its full length; the bytes after `length` are stale.
     bytes: Vec<u8>,
-    /// Bytes of text in `bytes`.
+    /// Length of the text in `bytes`.
     length: usize,
 }
 
-impl Text {
-    /// Empty text with room for `capacity` bytes.
+impl TextBuffer {
+    /// Creates an empty buffer with room for `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
@@ -34,65 +35,72 @@ impl Text {
         }
     }
 
-    /// The text so far.
+    /// Returns the text.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// The eight bytes from `at` on, with whatever stands behind the text; 0 if there are not so many.
+    /// Loads the eight bytes at `at`, which may extend beyond the text; returns 0 if they are out
+    /// of bounds.
     #[inline(always)]
-    pub(crate) fn word(&self, at: usize) -> u64 {
+    pub(crate) fn load_u64(&self, at: usize) -> u64 {
         let from = self.bytes.get(at..).unwrap_or_default();
         from.first_chunk()
             .map_or(0, |&word| u64::from_le_bytes(word))
     }
 
-    /// Bytes of text so far.
+    /// Length of the text in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is no text.
+    /// Whether the text is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Forgets the text and keeps the room.
+    /// Removes the text and keeps the capacity.
     pub const fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Keeps the bytes of `range` alone.
-    pub fn keep(&mut self, range: core::ops::Range<usize>) {
+    /// Keeps only the bytes in `range`.
+    pub fn keep_range(&mut self, range: core::ops::Range<usize>) {
         let end = range.end.min(self.length);
         let start = range.start.min(end);
         self.bytes.copy_within(start..end, 0);
         self.length = end - start;
     }
 
-    /// Appends what `write` writes, which is at most `bytes_max` bytes.
+    /// Appends what `write` writes: at most `bytes_max` bytes.
     #[inline(always)]
-    pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
+    pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut Cursor<'_>)) {
         let needed = bytes_max + OVERHANG;
-        debug_assert!(u32::try_from(needed).is_ok(), "more than a pen can write");
+        debug_assert!(
+            u32::try_from(needed).is_ok(),
+            "more than a cursor can write"
+        );
         if self.bytes.len() - self.length < needed {
             self.grow(needed);
         }
-        let room = self.bytes.get_mut(self.length..).unwrap_or_default();
-        let mut pen = Pen { room, at: 0 };
-        write(&mut pen);
-        self.length += pen.place();
+        let buffer = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let mut cursor = Cursor {
+            buffer: buffer,
+            offset: 0,
+        };
+        write(&mut cursor);
+        self.length += cursor.index();
     }
 
-    /// Appends bytes of any number.
-    pub fn slice(&mut self, bytes: &[u8]) {
-        self.append(bytes.len(), |pen| pen.slice(bytes));
+    /// Appends bytes.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.append(bytes.len(), |cursor| cursor.bytes(bytes));
     }
 
-    /// Puts `byte` in the place of the last one.
+    /// Replaces the last byte.
     #[inline]
     pub fn replace_last(&mut self, byte: u8) {
         if let Some(last) = self
@@ -112,27 +120,28 @@ impl Text {
     }
 }
 
-/// Writes into room that is known to suffice.
+/// Writes values into a buffer that has enough room.
 ///
-/// Where it stands is kept apart from the text, so that the compiler holds it in a register: every
-/// write begins where the one before ended, and a detour through memory at each would be most of
-/// the cost of a line. What is not compiled into the caller therefore takes and returns the place
-/// instead of the pen.
+/// The offset is local to the cursor, not part of the buffer, so that it stays in a register:
+/// every write starts where the previous one ended, and a detour through memory each time would be
+/// most of the cost of a line. Functions that are not inlined therefore take and return the offset
+/// instead of the cursor.
 #[derive(Debug)]
-pub struct Pen<'a> {
-    room: &'a mut [u8],
-    /// Of 32 bits, so that the compiler knows that what is added to it as a `usize` does not
-    /// overflow: one comparison says then that there is room.
-    at: u32,
+pub struct Cursor<'a> {
+    buffer: &'a mut [u8],
+    /// 32 bits, so that the compiler knows that adding to it as a `usize` does not overflow; a
+    /// single comparison then checks the bounds.
+    offset: u32,
 }
 
-impl Pen<'_> {
-    /// The widest value (a time has 30 bytes, an IPv6 address 39, a float 24, an integer 20).
+impl Cursor<'_> {
+    /// Maximum length of a value (a time has 30 bytes, an IPv6 address 39, a float 24, an integer
+    /// 20).
     pub const VALUE_BYTES_MAX: usize = 40;
 
-    /// Writes bytes of any number up to 24, of which the last few may be written twice.
+    /// Writes at most 24 bytes, some of which may be stored twice.
     #[inline(always)]
-    fn up_to_24(&mut self, bytes: &[u8]) {
+    fn bytes_up_to_24(&mut self, bytes: &[u8]) {
         match (bytes.first_chunk::<16>(), bytes.first_chunk::<8>()) {
             (Some(first), _) => {
                 self.put(first, bytes.len() - 8);
@@ -142,7 +151,7 @@ impl Pen<'_> {
                 self.put(first, bytes.len() - 8);
                 self.put(bytes.last_chunk::<8>().unwrap_or(&[0; 8]), 8);
             }
-            _ => self.slice(bytes),
+            _ => self.bytes(bytes),
         }
     }
 
@@ -151,27 +160,27 @@ impl Pen<'_> {
     pub fn put<const N: usize>(&mut self, block: &[u8; N], used: usize) {
         const { assert!(N <= OVERHANG) };
         debug_assert!(used <= N);
-        let at = self.place();
-        if let Some(room) = self.room.get_mut(at..at + N) {
-            room.copy_from_slice(block);
-            self.at += used as u32;
+        let at = self.index();
+        if let Some(buffer) = self.buffer.get_mut(at..at + N) {
+            buffer.copy_from_slice(block);
+            self.offset += used as u32;
         } else {
-            debug_assert!(false, "a line is longer than was said");
+            debug_assert!(false, "more text than announced to `append`");
         }
     }
 
-    /// Where it stands.
+    /// Current offset as an index.
     #[inline(always)]
-    const fn place(&self) -> usize {
-        self.at as usize
+    const fn index(&self) -> usize {
+        self.offset as usize
     }
 
-    /// Writes what `write` writes, which is not compiled into the caller, and says where it ends.
+    /// Lets a function that is not inlined write, and takes over the offset that it returns.
     #[inline(always)]
-    pub(crate) fn apart(&mut self, write: impl FnOnce(Pen<'_>) -> u32) {
-        self.at = write(Pen {
-            room: self.room,
-            at: self.at,
+    pub(crate) fn write_outlined(&mut self, write: impl FnOnce(Cursor<'_>) -> u32) {
+        self.offset = write(Cursor {
+            buffer: self.buffer,
+            offset: self.offset,
         });
     }
 
@@ -181,15 +190,15 @@ impl Pen<'_> {
         self.put(&[byte], 1);
     }
 
-    /// Writes bytes of any number.
+    /// Writes bytes.
     #[inline]
-    pub fn slice(&mut self, bytes: &[u8]) {
-        let rest = self.room.get_mut(self.place()..).unwrap_or_default();
-        if let Some(room) = rest.get_mut(..bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.at += bytes.len() as u32;
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let rest = self.buffer.get_mut(self.index()..).unwrap_or_default();
+        if let Some(buffer) = rest.get_mut(..bytes.len()) {
+            buffer.copy_from_slice(bytes);
+            self.offset += bytes.len() as u32;
         } else {
-            debug_assert!(false, "a line is longer than was said");
+            debug_assert!(false, "more text than announced to `append`");
         }
     }
 
@@ -198,7 +207,7 @@ impl Pen<'_> {
     pub fn label(&mut self, label: &Label) {
         match &label.long {
             None => self.put(&label.block, label.length),
-            Some(long) => self.slice(long),
+            Some(long) => self.bytes(long),
         }
     }
 
@@ -208,86 +217,87 @@ impl Pen<'_> {
         self.put(&word.block, word.text.len());
     }
 
-    /// Writes a label and behind it `value` in decimal.
+    /// Writes a label followed by `value` in decimal.
     #[inline(always)]
     pub fn labelled(&mut self, label: &Label, value: u64) {
-        self.at = labelled(self.room, self.at, label, value);
+        self.offset = labelled(self.buffer, self.offset, label, value);
     }
 
-    /// Writes a label and behind it that there is no value.
+    /// Writes a label followed by `null`.
     #[inline(always)]
     pub fn labelled_null(&mut self, label: &Label) {
-        self.at = labelled_null(self.room, self.at, label);
+        self.offset = labelled_null(self.buffer, self.offset, label);
     }
 
     /// Writes `value` in decimal.
     #[inline(always)]
     pub fn unsigned(&mut self, value: u64) {
-        match Short::of(value) {
+        match ShortNumber::of(value) {
             Some(short) => self.put(&short.text(), short.digits()),
-            None => self.at = long_unsigned(self.room, self.at, value),
+            None => self.offset = long_unsigned(self.buffer, self.offset, value),
         }
     }
 
-    /// Writes `value` in decimal and `byte` behind it.
+    /// Writes `value` in decimal followed by `byte`.
     #[inline(always)]
-    pub fn unsigned_and(&mut self, value: u64, byte: u8) {
-        match Short::of(value) {
-            Some(short) => self.put(&short.text_and(byte), short.digits() + 1),
+    pub fn unsigned_then(&mut self, value: u64, byte: u8) {
+        match ShortNumber::of(value) {
+            Some(short) => self.put(&short.text_then(byte), short.digits() + 1),
             None => {
-                self.at = long_unsigned(self.room, self.at, value);
+                self.offset = long_unsigned(self.buffer, self.offset, value);
                 self.byte(byte);
             }
         }
     }
 
-    /// Writes numbers in decimal and `separator` between two of them.
+    /// Writes numbers in decimal, separated by `separator`.
     #[inline(always)]
     pub fn list<N: Copy + Into<u64>>(&mut self, numbers: &[N], separator: u8) {
-        self.at = list(self.room, self.at, numbers, separator);
+        self.offset = list(self.buffer, self.offset, numbers, separator);
     }
 
     /// Writes `value`, below 10^8.
     #[inline(always)]
-    fn up_to_eight(&mut self, value: u32) {
+    fn up_to_eight_digits(&mut self, value: u32) {
         let digits = eight_digits(value);
-        // The first digit stands in the lowest byte, so leading zeroes are trailing zero bits. The
-        // bit set in the last digit keeps a zero that stands alone.
+        // The first digit is in the lowest byte, so leading zeroes are trailing zero bits. The bit
+        // set in the last digit keeps a single zero.
         let skipped = (digits | 1 << 56).trailing_zeros() / 8;
         let text = (digits | ASCII_ZEROES) >> (8 * skipped);
         self.put(&text.to_le_bytes(), 8 - skipped as usize);
     }
 
-    /// Writes `value`, below 10^8, with leading zeroes to eight digits.
+    /// Writes `value`, below 10^8, padded with zeroes to eight digits.
     #[inline(always)]
-    fn padded_eight(&mut self, value: u32) {
+    fn padded_eight_digits(&mut self, value: u32) {
         self.put(&(eight_digits(value) | ASCII_ZEROES).to_le_bytes(), 8);
     }
 
-    /// Writes the shortest decimal that reads back as `value`, which must be finite (others give
-    /// no text that JSON knows: the caller decides what stands for them).
+    /// Writes the shortest decimal that reads back as `value`, which must be finite: JSON cannot
+    /// represent other values, so the caller decides what to write for them.
     ///
-    /// There is always a fraction or an exponent, so that a column of floats stays one for readers
-    /// that guess types.
+    /// The text always has a fraction or an exponent, so that readers that infer types recognise
+    /// the column as floating-point.
     #[inline(always)]
     pub fn float(&mut self, value: f64) {
-        self.at = float(self.room, self.at, value);
+        self.offset = float(self.buffer, self.offset, value);
     }
 
-    /// Writes nanoseconds as seconds: the text of [`Pen::float`] for the double nearest to them.
+    /// Writes nanoseconds as seconds, with the text of [`Cursor::float`] for the nearest double.
     #[inline(always)]
     pub fn seconds(&mut self, nanoseconds: u64) {
-        self.at = seconds(self.room, self.at, nanoseconds);
+        self.offset = seconds(self.buffer, self.offset, nanoseconds);
     }
 
-    /// Writes nanoseconds as seconds; not a whole number of them.
+    /// Writes nanoseconds as seconds, unless they are a whole number of seconds.
     #[inline(always)]
-    fn split_seconds(&mut self, nanoseconds: u64) {
+    fn fractional_seconds(&mut self, nanoseconds: u64) {
         let (whole, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
         self.unsigned(whole);
         let digits = eight_digits((rest / 10) as u32);
         let last = rest % 10;
-        // The dot, eight digits, and the last one unless it is 0, as are those before it then.
+        // The dot, eight digits, and the last digit unless it is 0, in which case further trailing
+        // zeroes are dropped too.
         let used = match last {
             0 => 9 - digits.leading_zeros() as usize / 8,
             _ => 10,
@@ -301,147 +311,166 @@ impl Pen<'_> {
     /// Writes an IPv6 address.
     #[inline(always)]
     pub fn ipv6(&mut self, address: &[u8; 16]) {
-        self.apart(|pen| pen.ipv6_groups(address));
+        self.write_outlined(|cursor| cursor.ipv6_groups(address));
     }
 
-    /// Where it stands.
-    pub(crate) const fn at(&self) -> u32 {
-        self.at
+    /// Current offset.
+    pub(crate) const fn offset(&self) -> u32 {
+        self.offset
     }
 }
 
-/// [`Pen::unsigned`] for four digits and more, at most twenty: where it ends.
+/// [`Cursor::unsigned`] for four to twenty digits. Returns the new offset.
 #[inline(never)]
-fn long_unsigned(room: &mut [u8], at: u32, value: u64) -> u32 {
-    let mut pen = Pen { room, at };
+fn long_unsigned(buffer: &mut [u8], at: u32, value: u64) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
     if value < EIGHT_DIGITS {
-        pen.up_to_eight(value as u32);
-        return pen.at;
+        cursor.up_to_eight_digits(value as u32);
+        return cursor.offset;
     }
     let (high, low) = (value / EIGHT_DIGITS, value % EIGHT_DIGITS);
     if high < EIGHT_DIGITS {
-        pen.up_to_eight(high as u32);
+        cursor.up_to_eight_digits(high as u32);
     } else {
-        pen.up_to_eight((high / EIGHT_DIGITS) as u32);
-        pen.padded_eight((high % EIGHT_DIGITS) as u32);
+        cursor.up_to_eight_digits((high / EIGHT_DIGITS) as u32);
+        cursor.padded_eight_digits((high % EIGHT_DIGITS) as u32);
     }
-    pen.padded_eight(low as u32);
-    pen.at
+    cursor.padded_eight_digits(low as u32);
+    cursor.offset
 }
 
-/// [`Pen::labelled`]: where it ends.
+/// [`Cursor::labelled`]. Returns the new offset.
 #[inline(never)]
-fn labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
-    // Most counts have few digits, and most labels fit their block: both at once then.
-    if value < label.short_below {
-        let short = Short::below_count(value);
-        behind_short(room, at, label, short.text(), short.digits())
+fn labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
+    // Most counts are short and most labels fit into their block: write both at once.
+    if value < label.fast_below {
+        let short = ShortNumber::lookup(value);
+        label_and_short(buffer, at, label, short.text(), short.digits())
     } else {
-        long_labelled(room, at, label, value)
-    }
-}
-
-/// [`labelled`] for what is not short.
-#[inline(never)]
-fn long_labelled(room: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
-    let mut pen = Pen { room, at };
-    pen.label(label);
-    long_unsigned(pen.room, pen.at, value)
-}
-
-/// [`Pen::labelled_null`]: where it ends.
-#[inline(never)]
-fn labelled_null(room: &mut [u8], at: u32, label: &Label) -> u32 {
-    if label.short_below > 0 {
-        behind_short(room, at, label, *b"null", 4)
-    } else {
-        long_labelled_null(room, at, label)
+        long_labelled(buffer, at, label, value)
     }
 }
 
-/// [`labelled_null`] for a label that is not short.
+/// [`labelled`] for long labels or values.
+#[inline(never)]
+fn long_labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
+    cursor.label(label);
+    long_unsigned(cursor.buffer, cursor.offset, value)
+}
+
+/// [`Cursor::labelled_null`]. Returns the new offset.
+#[inline(never)]
+fn labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
+    if label.fast_below > 0 {
+        label_and_short(buffer, at, label, *b"null", 4)
+    } else {
+        long_labelled_null(buffer, at, label)
+    }
+}
+
+/// [`labelled_null`] for long labels.
 #[cold]
-fn long_labelled_null(room: &mut [u8], at: u32, label: &Label) -> u32 {
-    let mut pen = Pen { room, at };
-    pen.label(label);
-    pen.put(b"null", 4);
-    pen.at
+fn long_labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
+    cursor.label(label);
+    cursor.put(b"null", 4);
+    cursor.offset
 }
 
-/// Writes a short label and so many bytes of `text`: where it ends.
+/// Writes a short label and the first `used` bytes of `text`. Returns the new offset.
 #[inline(always)]
-fn behind_short(
-    room: &mut [u8],
+fn label_and_short(
+    buffer: &mut [u8],
     at: u32,
     label: &Label,
-    text: [u8; Short::BLOCK],
+    text: [u8; ShortNumber::BLOCK],
     used: usize,
 ) -> u32 {
-    let place = at as usize;
-    let Some(room) = room.get_mut(place..place + OVERHANG) else {
-        debug_assert!(false, "a line is longer than was said");
+    let index = at as usize;
+    let Some(buffer) = buffer.get_mut(index..index + OVERHANG) else {
+        debug_assert!(false, "more text than announced to `append`");
         return at;
     };
-    // What it is anyway, so that nobody has to look whether there is room behind it.
+    // The mask changes nothing, but shows the compiler that the text fits, which saves a bounds
+    // check.
     let length = label.length & LABEL_MASK;
-    room[..LABEL_BLOCK].copy_from_slice(&label.block);
-    room[length..length + Short::BLOCK].copy_from_slice(&text);
+    buffer[..LABEL_BLOCK].copy_from_slice(&label.block);
+    buffer[length..length + ShortNumber::BLOCK].copy_from_slice(&text);
     at + (length + used) as u32
 }
 
-/// [`Pen::list`]: where it ends.
+/// [`Cursor::list`]. Returns the new offset.
 #[inline(never)]
-fn list<N: Copy + Into<u64>>(room: &mut [u8], at: u32, numbers: &[N], separator: u8) -> u32 {
-    let mut pen = Pen { room, at };
+fn list<N: Copy + Into<u64>>(buffer: &mut [u8], at: u32, numbers: &[N], separator: u8) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
     for (index, &number) in numbers.iter().enumerate() {
         if index > 0 {
-            pen.byte(separator);
+            cursor.byte(separator);
         }
-        pen.unsigned(number.into());
+        cursor.unsigned(number.into());
     }
-    pen.at
+    cursor.offset
 }
 
-/// [`Pen::float`]: where it ends.
+/// [`Cursor::float`]. Returns the new offset.
 #[inline(never)]
-fn float(room: &mut [u8], at: u32, value: f64) -> u32 {
-    let mut pen = Pen { room, at };
+fn float(buffer: &mut [u8], at: u32, value: f64) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
     let whole = value as i64;
-    // Whole numbers (packet sizes, counts) are common, and digits of integers are cheap.
+    // Integral values (packet sizes, counts) are common, and integers are cheap to write.
     if whole as f64 == value && (0..WHOLE_LIMIT).contains(&whole) && value.is_sign_positive() {
-        pen.unsigned(whole.cast_unsigned());
-        pen.put(b".0", 2);
+        cursor.unsigned(whole.cast_unsigned());
+        cursor.put(b".0", 2);
     } else if let Some(nanoseconds) = whole_nanoseconds(value) {
-        pen.split_seconds(nanoseconds);
+        cursor.fractional_seconds(nanoseconds);
     } else {
-        pen.up_to_24(zmij::Buffer::new().format_finite(value).as_bytes());
+        cursor.bytes_up_to_24(zmij::Buffer::new().format_finite(value).as_bytes());
     }
-    pen.at
+    cursor.offset
 }
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// [`Pen::seconds`]: where it ends.
+/// [`Cursor::seconds`]. Returns the new offset.
 #[inline(never)]
-fn seconds(room: &mut [u8], at: u32, nanoseconds: u64) -> u32 {
-    let mut pen = Pen { room, at };
-    // As in `whole_nanoseconds`, of which these are those that have a fraction.
-    if SPLIT_NANOSECONDS.contains(&nanoseconds) && !nanoseconds.is_multiple_of(NANOSECONDS) {
-        pen.split_seconds(nanoseconds);
+fn seconds(buffer: &mut [u8], at: u32, nanoseconds: u64) -> u32 {
+    let mut cursor = Cursor {
+        buffer: buffer,
+        offset: at,
+    };
+    // The range of `whole_nanoseconds`, without whole seconds.
+    if FRACTIONAL_NANOSECONDS.contains(&nanoseconds) && !nanoseconds.is_multiple_of(NANOSECONDS) {
+        cursor.fractional_seconds(nanoseconds);
     } else {
-        pen.float(nanoseconds as f64 / 1e9);
+        cursor.float(nanoseconds as f64 / 1e9);
     }
-    pen.at
+    cursor.offset
 }
 
 /// Nanoseconds from 10^-5 to 10^6 seconds.
-const SPLIT_NANOSECONDS: std::ops::Range<u64> = 10_000..1_000_000_000_000_000;
+const FRACTIONAL_NANOSECONDS: std::ops::Range<u64> = 10_000..1_000_000_000_000_000;
 
-/// The number of nanoseconds of which `value` is the double nearest to their seconds, where the
+/// Returns the number of nanoseconds whose seconds have `value` as the nearest double, if the
 /// shortest decimal has neither an exponent nor more than 15 digits.
 ///
-/// Then that decimal is the one of the nanoseconds: decimals of 15 digits that differ are never the
-/// same double, so none that is shorter reads back as it.
+/// That decimal is then the one of the nanoseconds: different decimals of up to 15 digits never
+/// have the same double, so no shorter one reads back as it.
 #[inline(always)]
 fn whole_nanoseconds(value: f64) -> Option<u64> {
     if !(1e-5..1e6).contains(&value) {
@@ -451,43 +480,44 @@ fn whole_nanoseconds(value: f64) -> Option<u64> {
     (nanoseconds as f64 / 1e9 == value).then_some(nanoseconds.cast_unsigned())
 }
 
-/// Blocks reach this far behind their used bytes, at most.
-const OVERHANG: usize = LABEL_MASK + 1 + Short::BLOCK;
+/// Maximum number of bytes that a block extends beyond its used bytes.
+const OVERHANG: usize = LABEL_MASK + 1 + ShortNumber::BLOCK;
 
-/// Below this, zmij writes whole numbers without an exponent too (it starts at 10^16).
+/// Below this, zmij too writes integral values without an exponent (it starts at 10^16).
 const WHOLE_LIMIT: i64 = 1_000_000_000_000_000;
 
-/// Text made once and written often, as the name of a field with what stands around it.
+/// Text that is prepared once and written often, such as a field name with its punctuation.
 #[derive(Clone, Debug)]
 pub struct Label {
     block: [u8; LABEL_BLOCK],
     length: usize,
-    /// Values below this stand right behind the block; none do where it is not all of the label.
-    short_below: u64,
-    /// All of it, if it does not fit the block.
+    /// Smaller values can be written together with the block; 0 if the block does not hold the
+    /// whole label.
+    fast_below: u64,
+    /// The whole label, if it does not fit into the block.
     long: Option<Box<[u8]>>,
 }
 
 impl Label {
-    /// Bytes of the label.
+    /// Length of the label in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has no bytes.
+    /// Whether the label is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// A label of any length; up to 48 bytes are fast.
+    /// Creates a label of any length; up to 48 bytes are fast.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut block = [0; LABEL_BLOCK];
         let long = match block.get_mut(..text.len()) {
-            Some(room) => {
-                room.copy_from_slice(text.as_bytes());
+            Some(buffer) => {
+                buffer.copy_from_slice(text.as_bytes());
                 None
             }
             None => Some(text.as_bytes().into()),
@@ -495,8 +525,8 @@ impl Label {
         Self {
             block,
             length: text.len(),
-            short_below: if long.is_none() {
-                Short::COUNT as u64
+            fast_below: if long.is_none() {
+                ShortNumber::COUNT as u64
             } else {
                 0
             },
@@ -505,7 +535,7 @@ impl Label {
     }
 }
 
-/// A short word known when the program is built: at most 24 bytes.
+/// A short word known at compile time: at most 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
     block: [u8; Self::BLOCK],
@@ -515,7 +545,7 @@ pub struct Word {
 impl Word {
     const BLOCK: usize = 24;
 
-    /// The word `text`; more than 24 bytes fail to build where the word is a constant.
+    /// Creates a word. More than 24 bytes fail to compile if the word is a constant.
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
         let bytes = text.as_bytes();
@@ -528,7 +558,7 @@ impl Word {
         Self { block, text }
     }
 
-    /// The word.
+    /// Returns the word.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         self.text
@@ -540,23 +570,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `write` writes into exactly the room that values are given.
-    fn written(write: impl FnOnce(&mut Pen<'_>)) -> String {
-        let mut text = Text::default();
-        text.append(Pen::VALUE_BYTES_MAX, write);
-        assert!(text.len() <= Pen::VALUE_BYTES_MAX);
+    /// Returns what `write` writes into a buffer with exactly the room for a value.
+    fn written(write: impl FnOnce(&mut Cursor<'_>)) -> String {
+        let mut text = TextBuffer::default();
+        text.append(Cursor::VALUE_BYTES_MAX, write);
+        assert!(text.len() <= Cursor::VALUE_BYTES_MAX);
         String::from_utf8(text.as_bytes().to_vec()).unwrap()
     }
 
     fn unsigned(value: u64) -> String {
-        written(|pen| pen.unsigned(value))
+        written(|cursor| cursor.unsigned(value))
     }
 
     fn float(value: f64) -> String {
-        written(|pen| pen.float(value))
+        written(|cursor| cursor.float(value))
     }
 
-    /// Another author's shortest decimals, which have no plus before an exponent.
+    /// Shortest decimals by an independent implementation, whose exponents have no plus sign.
     fn by_ryu(value: f64) -> String {
         let text = ryu::Buffer::new().format_finite(value).to_owned();
         match text.split_once('e') {
@@ -568,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_at_the_edges_of_every_length() {
+    fn writes_integers_around_powers_of_ten() {
         let mut power: u64 = 1;
         loop {
             for value in [power - 1, power, power + 1] {
@@ -583,11 +613,11 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_at_the_edges_of_every_length() {
+    fn writes_seconds_around_powers_of_ten() {
         let mut power: u64 = 1;
         while power < u64::MAX / 10 {
             for nanoseconds in [power - 1, power, power + 1, 2 * power] {
-                let text = written(|pen| pen.seconds(nanoseconds));
+                let text = written(|cursor| cursor.seconds(nanoseconds));
                 assert_eq!(text, by_ryu(nanoseconds as f64 / 1e9));
             }
             power *= 10;
@@ -595,17 +625,17 @@ mod tests {
     }
 
     #[test]
-    fn every_four_digits_are_right_in_both_halves() {
+    fn writes_all_combinations_of_four_digits() {
         for value in 0..10_000_u32 {
             assert_eq!(unsigned(u64::from(value)), value.to_string());
             let high = value * 10_000 + 9_999 - value;
-            let padded = written(|pen| pen.padded_eight(high));
+            let padded = written(|cursor| cursor.padded_eight_digits(high));
             assert_eq!(padded, format!("{high:08}"));
         }
     }
 
     #[test]
-    fn floats_of_note() {
+    fn writes_special_floats() {
         assert_eq!(float(0.0), "0.0");
         assert_eq!(float(-0.0), "-0.0");
         assert_eq!(float(1514.0), "1514.0");
@@ -617,22 +647,22 @@ mod tests {
     }
 
     #[test]
-    fn a_label_longer_than_its_block_is_whole() {
+    fn label_longer_than_its_block_is_complete() {
         let long = "x".repeat(LABEL_BLOCK + 1);
-        let mut text = Text::default();
+        let mut text = TextBuffer::default();
         for label in [Label::new(&long), Label::new("short")] {
-            text.append(label.len(), |pen| pen.label(&label));
+            text.append(label.len(), |cursor| cursor.label(&label));
         }
         assert_eq!(text.as_bytes(), format!("{long}short").as_bytes());
     }
 
     #[test]
-    fn text_grows_from_nothing_and_keeps_a_range() {
-        let mut text = Text::default();
+    fn buffer_grows_and_keeps_a_range() {
+        let mut text = TextBuffer::default();
         for value in 0..1000 {
-            text.append(21, |pen| {
-                pen.unsigned(value);
-                pen.byte(b',');
+            text.append(21, |cursor| {
+                cursor.unsigned(value);
+                cursor.byte(b',');
             });
         }
         text.replace_last(b'.');
@@ -641,7 +671,7 @@ mod tests {
             text.as_bytes(),
             format!("{}.", expected.join(",")).as_bytes()
         );
-        text.keep(2..5);
+        text.keep_range(2..5);
         assert_eq!(text.as_bytes(), b"1,2");
         text.clear();
         assert!(text.is_empty());
@@ -651,15 +681,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_are_as_std_writes_them(value: u64, shift in 0_u32..64) {
+        fn integers_match_std(value: u64, shift in 0_u32..64) {
             let value = value >> shift;
             prop_assert_eq!(unsigned(value), value.to_string());
-            prop_assert_eq!(written(|pen| pen.unsigned_and(value, b',')), format!("{value},"));
-            prop_assert_eq!(written(|pen| pen.unsigned_and(value, b';')), format!("{value};"));
+            prop_assert_eq!(written(|cursor| cursor.unsigned_then(value, b',')), format!("{value},"));
+            prop_assert_eq!(written(|cursor| cursor.unsigned_then(value, b';')), format!("{value};"));
         }
 
         #[test]
-        fn floats_are_as_ryu_writes_them_and_read_back(bits: u64) {
+        fn floats_match_ryu_and_read_back(bits: u64) {
             let value = f64::from_bits(bits);
             if value.is_finite() {
                 prop_assert_eq!(float(value), by_ryu(value));
@@ -668,24 +698,24 @@ mod tests {
         }
 
         #[test]
-        fn nanoseconds_are_as_ryu_writes_their_seconds(nanoseconds: u64, shift in 0_u32..64) {
+        fn seconds_match_ryu(nanoseconds: u64, shift in 0_u32..64) {
             let value = (nanoseconds >> shift) as f64 / 1e9;
             prop_assert_eq!(float(value), by_ryu(value));
-            prop_assert_eq!(written(|pen| pen.seconds(nanoseconds >> shift)), by_ryu(value));
+            prop_assert_eq!(written(|cursor| cursor.seconds(nanoseconds >> shift)), by_ryu(value));
             let tens = (nanoseconds >> shift) / 1000 * 1000;
             prop_assert_eq!(float(tens as f64 / 1e9), by_ryu(tens as f64 / 1e9));
         }
 
         #[test]
-        fn labels_and_numbers_are_both_whole(name in "[a-z]{0,60}", value: u64, shift in 0_u32..64) {
+        fn labels_and_numbers_are_complete(name in "[a-z]{0,60}", value: u64, shift in 0_u32..64) {
             let (label, value) = (Label::new(&name), value >> shift);
-            let mut text = Text::default();
-            text.append(label.len() + Pen::VALUE_BYTES_MAX, |pen| pen.labelled(&label, value));
+            let mut text = TextBuffer::default();
+            text.append(label.len() + Cursor::VALUE_BYTES_MAX, |cursor| cursor.labelled(&label, value));
             prop_assert_eq!(text.as_bytes(), [name.as_bytes(), value.to_string().as_bytes()].concat());
         }
 
         #[test]
-        fn whole_floats_are_as_ryu_writes_them(value: i64, shift in 0_u32..64) {
+        fn integral_floats_match_ryu(value: i64, shift in 0_u32..64) {
             let value = (value >> shift) as f64;
             prop_assert_eq!(float(value), by_ryu(value));
         }

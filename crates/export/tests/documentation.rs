@@ -1,30 +1,30 @@
-//! docs/records.md has the table of columns that the code has.
+//! The tables in the documentation match the columns in the code.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use analysis::Level;
-use export::column::{COLUMNS, Element};
+use export::column::{COLUMNS, IpfixElement};
 use export::{ExportOptions, Format, Spec, Target};
 use flow::{FlowDefinition, RecordBatch, Schema, statistic};
 
 fn table() -> String {
     let mut table = String::from(
-        "| column | IPFIX | type | unit | in runs with | empty where | definition |\n\
+        "| column | IPFIX | type | unit | in runs with | empty if | definition |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for column in COLUMNS {
         let element = match column.element {
-            Element::None => String::new(),
-            Element::Iana(number) => number.to_string(),
-            Element::Reverse(number) => format!("29305/{number}"),
+            IpfixElement::None => String::new(),
+            IpfixElement::Iana(number) => number.to_string(),
+            IpfixElement::Reverse(number) => format!("29305/{number}"),
         };
         let cells = [
             &format!("`{}`", column.name),
             element.as_str(),
-            column.kind.name(),
+            column.data_type.name(),
             column.unit,
-            column.presence.description(),
-            column.empty,
+            column.availability.description(),
+            column.empty_when,
             column.definition,
         ];
         table.push_str(&format!("| {} |\n", cells.join(" | ")));
@@ -32,21 +32,21 @@ fn table() -> String {
     table
 }
 
-/// One test, for two that write one page at a time would undo each other.
+/// A single test: two tests that update the same page would overwrite each other's changes.
 #[test]
-fn records_md_has_the_tables_of_columns() {
+fn records_md_matches_the_code() {
     tables::assert_in_page("records.md", "columns", &table());
     tables::assert_in_page("records.md", "statistics", &statistics_table());
 }
 
 #[test]
-fn the_page_names_the_version_of_the_schema() {
+fn records_md_names_the_schema_version() {
     let page = tables::page("records.md");
     let version = format!("schema version **{}**", export::SCHEMA_VERSION);
     assert!(page.contains(&version), "{version}");
 }
 
-/// Every statistic, percentiles with and without a point.
+/// All statistics; percentiles with and without a decimal point.
 fn statistics(percentiles: &str) -> Vec<flow::Column> {
     let list = ["size", "iat", "gap"].map(|value| format!("{value}-percentile={percentiles}"));
     let list = format!("moments,{}", list.join(","));
@@ -85,7 +85,7 @@ fn statistics_table() -> String {
     table
 }
 
-/// The names that a file has with everything chosen that can be.
+/// Returns the column names of a file with all optional columns.
 fn names_of(flow: FlowDefinition, vlan: bool) -> Vec<String> {
     let schema = Schema {
         flow,
@@ -113,9 +113,9 @@ fn names_of(flow: FlowDefinition, vlan: bool) -> Vec<String> {
     names.map(ToOwned::to_owned).collect()
 }
 
-/// As README promises.
+/// As the README promises.
 #[test]
-fn every_column_is_in_a_page() {
+fn every_column_is_documented() {
     let pages = ["records.md", "analysis.md", "names.md"]
         .map(tables::page)
         .concat();
@@ -131,7 +131,7 @@ fn every_column_is_in_a_page() {
         let missing: Vec<&String> = names
             .iter()
             .filter(|name| {
-                // The docs have one percentile of each value.
+                // The documentation shows one percentile of each value.
                 let name = name
                     .replace("99_9", "99")
                     .replace("Percentile50", "Percentile99");
@@ -142,15 +142,15 @@ fn every_column_is_in_a_page() {
     }
 }
 
-/// The tables of docs/tstat.md, columns that mean the same on both sides in one row.
+/// The tables of docs/tstat.md.
 fn tstat_tables() -> String {
     let mut tables = String::new();
     for (title, columns) in [
         (
             "TCP: `log_tcp_nocomplete` has the first 44 columns, `log_tcp_complete` all 134",
-            &export::tstat::TCP[..],
+            &export::compat::tstat::TCP[..],
         ),
-        ("UDP: `log_udp_complete`", &export::tstat::UDP[..]),
+        ("UDP: `log_udp_complete`", &export::compat::tstat::UDP[..]),
     ] {
         tables.push_str(&format!(
             "\n## {title}\n\n| number | column | statistics | what it holds |\n|---|---|---|---|\n"
@@ -167,6 +167,6 @@ fn tstat_tables() -> String {
 }
 
 #[test]
-fn tstat_md_has_the_tables_of_columns() {
+fn tstat_md_matches_the_code() {
     tables::assert_in_page("tstat.md", "columns", &tstat_tables());
 }

@@ -1,6 +1,6 @@
 //! Outputs that cannot be written, fill up, or lose their reader.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 #![cfg(target_os = "linux")]
 
 mod samples;
@@ -20,7 +20,7 @@ fn try_open(spec: &str, options: &ExportOptions) -> Result<Box<dyn Exporter>, Ex
 }
 
 #[test]
-fn a_full_disk_is_told_and_every_record_is_counted() {
+fn reports_a_full_disk_and_counts_every_record() {
     for spec in ["json:/dev/full", "csv:/dev/full", "parquet:/dev/full"] {
         let options = ExportOptions {
             row_group_records: 500,
@@ -42,7 +42,7 @@ fn a_full_disk_is_told_and_every_record_is_counted() {
         ));
         assert_eq!((exporter.written(), exporter.lost()), (0, 6000), "{spec}");
     }
-    // Without records too: the names of the columns do not fit.
+    // Without records too: the header does not fit.
     let mut exporter = try_open("csv:/dev/full", &ExportOptions::default()).unwrap();
     assert!(matches!(
         exporter.finish(),
@@ -51,7 +51,7 @@ fn a_full_disk_is_told_and_every_record_is_counted() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_it_and_every_record_is_counted() {
+fn reports_a_broken_pipe_and_counts_every_record() {
     for format in ["json", "csv", "parquet"] {
         let (reader, writer) = std::io::pipe().unwrap();
         let options = ExportOptions {
@@ -75,7 +75,7 @@ fn a_reader_that_leaves_ends_it_and_every_record_is_counted() {
 }
 
 #[test]
-fn targets_that_cannot_be_made_are_named() {
+fn errors_name_targets_that_cannot_be_created() {
     let options = ExportOptions::default();
     let directory = tempfile::tempdir().unwrap();
     let inside = directory.path().display();
@@ -101,22 +101,22 @@ fn targets_that_cannot_be_made_are_named() {
     }
 }
 
-/// The limit of file size stands for a disk that fills: a write is cut short, the next refused
-/// (`EFBIG`). It holds for a whole process, so the test runs itself in one of its own, under a
-/// shell that sets the limit and has its signal ignored.
+/// A file size limit simulates a disk that fills up: one write is cut short, the next fails with
+/// `EFBIG`. The limit applies to the whole process, so the test runs itself as a subprocess of a
+/// shell that sets the limit and ignores its signal.
 #[test]
-fn a_file_that_fills_up_is_well_formed() {
+fn file_on_a_full_disk_is_well_formed() {
     const INSIDE: &str = "EXPORT_TEST_DIRECTORY";
     if let Ok(directory) = std::env::var(INSIDE) {
         fill_up(&directory);
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // 400 KiB, in the blocks of 512 bytes that POSIX has for it.
+    // 400 KiB, in POSIX blocks of 512 bytes.
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 800; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_file_that_fills_up_is_well_formed"])
+        .args(["--exact", "file_on_a_full_disk_is_well_formed"])
         .env(INSIDE, directory.path())
         .status()
         .unwrap();
@@ -145,7 +145,7 @@ fn fill_up(directory: &str) {
                 .map(|number| {
                     let mut record = dns();
                     record.packets[0] = number;
-                    // Hardly compresses.
+                    // Hardly compressible.
                     record.start_ns -= (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as i64;
                     record.key.source[8..]
                         .copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -165,7 +165,7 @@ fn fill_up(directory: &str) {
         assert_eq!(written + lost, RECORDS, "{target}");
         assert!(written > 0 && lost > 0, "{target}: {written} written");
     }
-    // Not one row group fits: nobody could read what there is.
+    // Not one row group fits: the contents would be unreadable.
     let options = ExportOptions::default();
     for target in ["parquet:{}/b.parquet", "parquet:{}/e"] {
         let mut exporter = try_open(&target.replace("{}", directory), &options).unwrap();

@@ -1,6 +1,6 @@
-//! JSON and CSV: exact lines, and what independent readers make of them.
+//! JSON and CSV: exact lines, and the results of independent readers.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod samples;
 
@@ -9,7 +9,7 @@ use flow::{FlowDefinition, RecordBatch, Schema};
 use samples::{batch, both_directions, dns, neighbour, ping, schema, statistic, tcp};
 use std::collections::HashMap;
 
-/// What an exporter writes.
+/// Returns what an exporter writes.
 fn exported(
     format: Format,
     schema: &Schema,
@@ -76,7 +76,7 @@ fn json_of_one_packet_over_ipv6_has_null_rates() {
 }
 
 #[test]
-fn json_of_both_directions_names_the_reverse_ones_as_rfc_5103() {
+fn json_of_both_directions_has_reverse_names_of_rfc_5103() {
     assert_eq!(
         json(
             &schema(FlowDefinition::Bidirectional),
@@ -122,7 +122,7 @@ fn json_of_icmp_in_two_vlans_before_1970() {
 }
 
 #[test]
-fn csv_has_a_line_of_names_and_every_field_in_its_place() {
+fn csv_has_a_header_and_all_fields_in_order() {
     assert_eq!(
         csv(
             &schema(FlowDefinition::FiveTuple),
@@ -143,7 +143,7 @@ fn csv_has_a_line_of_names_and_every_field_in_its_place() {
 }
 
 #[test]
-fn fields_outside_the_flow_definition_are_left_out() {
+fn fields_outside_the_flow_definition_are_omitted() {
     for (flow, names) in [
         (
             FlowDefinition::Source,
@@ -166,11 +166,11 @@ fn fields_outside_the_flow_definition_are_left_out() {
     }
 }
 
-/// The value is the one that the specification's README gives for this flow and seed 0
-/// (github.com/corelight/community-id-spec); seed 1 comes from its reference implementation's
-/// test vectors (baseline_seed1.json).
+/// The value for seed 0 is in the README of the specification
+/// (github.com/corelight/community-id-spec); the one for seed 1 is in the test vectors of its
+/// reference implementation (baseline_seed1.json).
 #[test]
-fn community_id_is_that_of_the_specification() {
+fn community_id_matches_the_specification() {
     for (seed, id) in [
         (0, "1:LQU9qZlK+B5F3KDmev6m5PMibrg="),
         (1, "1:3V71V58M3Ksw/yuFALMcW0LAHvc="),
@@ -209,7 +209,7 @@ fn with_statistics() -> (Schema, RecordBatch) {
 }
 
 #[test]
-fn json_reads_back_and_what_is_not_finite_is_null() {
+fn json_reads_back_and_non_finite_values_are_null() {
     let (schema, batch) = with_statistics();
     let text = json(&schema, &batch);
     let lines: Vec<serde_json::Value> = text
@@ -236,7 +236,7 @@ fn json_reads_back_and_what_is_not_finite_is_null() {
 }
 
 #[test]
-fn csv_reads_back_and_what_is_not_finite_is_empty() {
+fn csv_reads_back_and_non_finite_values_are_empty() {
     let (schema, batch) = with_statistics();
     let text = csv(&schema, &batch);
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
@@ -253,7 +253,7 @@ fn csv_reads_back_and_what_is_not_finite_is_empty() {
 }
 
 #[test]
-fn extremes_of_every_number_are_written() {
+fn writes_extreme_numbers() {
     let mut record = tcp();
     record.start_ns = i64::MIN;
     record.end_ns = i64::MAX;
@@ -268,7 +268,7 @@ fn extremes_of_every_number_are_written() {
     assert_eq!(line["flowEndNanoseconds"], "2262-04-11T23:47:16.854775807Z");
     assert_eq!(line["packets"], u64::MAX);
     assert_eq!(line["layer2OctetDeltaCount"], u64::MAX);
-    // A capture whose clock went back.
+    // The capture clock went backwards.
     record.start_ns = 1;
     record.end_ns = 0;
     let text = json(&schema(FlowDefinition::Bidirectional), &batch(&[record]));
@@ -278,7 +278,7 @@ fn extremes_of_every_number_are_written() {
 }
 
 #[test]
-fn many_records_cross_the_blocks_whole() {
+fn records_across_block_boundaries_are_whole() {
     let records: Vec<_> = (0..20_000)
         .map(|number| {
             let mut record = dns();
@@ -296,7 +296,7 @@ fn many_records_cross_the_blocks_whole() {
 }
 
 #[test]
-fn two_columns_of_one_name_are_refused() {
+fn rejects_two_columns_with_the_same_name() {
     let schema = Schema {
         statistics: vec![statistic("bytes")],
         ..schema(FlowDefinition::FiveTuple)
@@ -310,7 +310,7 @@ fn two_columns_of_one_name_are_refused() {
 }
 
 #[test]
-fn flush_sends_out_what_is_gathered() {
+fn flush_writes_buffered_records() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("flows.json");
     let spec = format!("json:{}", path.display()).parse().unwrap();

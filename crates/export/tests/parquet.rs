@@ -1,6 +1,6 @@
-//! Parquet: what its own reader finds, and how files are named and divided.
+//! Parquet: what the crate's reader finds, and how files are named and split.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod samples;
 
@@ -108,10 +108,10 @@ fn records_read_back_with_their_types() {
     }
 }
 
-/// More records than a page holds, with columns of each kind: of few values and of many, in runs and
-/// by turns, with a value in all records, in some and in none; in batches that end anywhere.
+/// More records than a page holds, with all kinds of columns: few and many distinct values, in runs
+/// and alternating; all, some or no records with a value; batches of all sizes.
 #[test]
-fn many_records_read_back_in_their_order() {
+fn many_records_read_back_in_order() {
     const RECORDS: usize = 20_000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("flows.parquet");
@@ -186,7 +186,7 @@ fn many_records_read_back_in_their_order() {
         .iter()
         .find(|it| it.column_path().string() == "bytes");
     let statistics = bytes.and_then(|it| it.statistics()).unwrap();
-    // Greater than any signed number, as the type says.
+    // An unsigned number that is negative as a signed one.
     let least = u64::MAX - 1500 * (RECORDS as u64 - 1);
     assert_eq!(statistics.min_bytes_opt(), Some(&least.to_le_bytes()[..]));
     assert_eq!(
@@ -197,7 +197,7 @@ fn many_records_read_back_in_their_order() {
 }
 
 #[test]
-fn times_keep_their_nanoseconds_and_the_file_tells_its_schema() {
+fn times_have_nanoseconds_and_the_file_has_its_schema_version() {
     use ::parquet::basic::{LogicalType, TimeUnit};
     use ::parquet::column::reader::ColumnReader;
     let directory = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn times_keep_their_nanoseconds_and_the_file_tells_its_schema() {
 }
 
 #[test]
-fn a_directory_gets_files_of_the_size_asked_for_and_keeps_those_of_other_runs() {
+fn directory_gets_files_of_limited_size_and_keeps_those_of_other_runs() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("flows");
     let options = ExportOptions {
@@ -246,7 +246,7 @@ fn a_directory_gets_files_of_the_size_asked_for_and_keeps_those_of_other_runs() 
     let schema = schema(FlowDefinition::FiveTuple);
     let mut exporter = open(&target, &schema, &options);
     assert_eq!(names(&target), ["flows-00000.parquet.partial"]);
-    // 64 records: three row groups make a file of 30; two files, and 4 records in a third.
+    // 64 records: three row groups make a file of 30; two such files, and 4 records in a third.
     exporter.write(&batch(&[dns(); 64])).unwrap();
     assert_eq!(exporter.written(), 60);
     exporter.finish().unwrap();
@@ -272,7 +272,7 @@ fn a_directory_gets_files_of_the_size_asked_for_and_keeps_those_of_other_runs() 
 }
 
 #[test]
-fn no_records_make_a_file_with_columns_and_no_rows() {
+fn file_without_records_has_columns() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("flows.parquet");
     let schema = schema(FlowDefinition::Source);

@@ -1,6 +1,6 @@
-//! Files that follow each other, are compressed, and lose their place.
+//! Rotation and compression of files, and files that are moved or removed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod samples;
 
@@ -22,7 +22,7 @@ fn open(spec: &str, rotate: Option<&str>) -> Result<Box<dyn Exporter>, ExportErr
     export::open(&spec.parse().unwrap(), &schema, &options)
 }
 
-/// A record that ended so many seconds after the first.
+/// A record that ended this many seconds after the first one.
 fn at(second: i64) -> Record {
     Record {
         end_ns: dns().end_ns + second * SECOND_NS,
@@ -59,12 +59,12 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn files_follow_each_other_by_the_time_of_records() {
+fn files_rotate_by_record_time() {
     for end in ["csv", "csv.gz", "csv.zst"] {
         let directory = tempfile::tempdir().unwrap();
         let spec = format!("csv:{}/flows.{end}", directory.path().display());
         let mut exporter = open(&spec, Some("5m")).unwrap();
-        // 12:34:56, 12:39:56, back within the file, 12:45:00.
+        // 12:34:56, 12:39:56, one late record, 12:45:00.
         exporter
             .write(&batch(&[at(0), at(300), at(10), at(604)]))
             .unwrap();
@@ -94,7 +94,7 @@ fn files_follow_each_other_by_the_time_of_records() {
 }
 
 #[test]
-fn files_follow_each_other_by_size() {
+fn files_rotate_by_size() {
     let directory = tempfile::tempdir().unwrap();
     let spec = format!("json:{}/flows", directory.path().display());
     let mut exporter = open(&spec, Some("10kB")).unwrap();
@@ -116,7 +116,7 @@ fn files_follow_each_other_by_size() {
 }
 
 #[test]
-fn a_file_behind_a_full_one_is_named_after_its_first_record() {
+fn file_after_a_full_one_is_named_after_its_first_record() {
     for spec in ["csv:{}/a.csv", "parquet:{}/a.parquet"] {
         let directory = tempfile::tempdir().unwrap();
         let spec = spec.replace("{}", directory.path().to_str().unwrap());
@@ -144,7 +144,7 @@ fn a_file_behind_a_full_one_is_named_after_its_first_record() {
 }
 
 #[test]
-fn what_is_there_is_never_written_over() {
+fn never_overwrites_existing_files() {
     let directory = tempfile::tempdir().unwrap();
     let spec = format!("json:{}/a.json", directory.path().display());
     for _ in 0..2 {
@@ -159,7 +159,7 @@ fn what_is_there_is_never_written_over() {
 }
 
 #[test]
-fn parquet_files_follow_each_other() {
+fn parquet_files_rotate() {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     let directory = tempfile::tempdir().unwrap();
     let spec = format!("parquet:{}", directory.path().display());
@@ -180,9 +180,9 @@ fn parquet_files_follow_each_other() {
     assert_eq!(names(directory.path())[0], "flows-20240229T123000Z.parquet");
 }
 
-/// A compressed file that readers follow has all that was flushed.
+/// Readers can follow a compressed file: it contains all that was flushed.
 #[test]
-fn a_reader_sees_what_was_flushed_of_a_compressed_file() {
+fn flushed_data_of_a_compressed_file_is_readable() {
     for end in ["gz", "zst"] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(format!("flows.json.{end}"));
@@ -191,7 +191,7 @@ fn a_reader_sees_what_was_flushed_of_a_compressed_file() {
         exporter.flush().unwrap();
         let bytes = fs::read(&path).unwrap();
         let mut text = Vec::new();
-        // The stream has no end yet.
+        // The stream has not ended yet.
         let result = match end {
             "gz" => flate2::read::GzDecoder::new(&*bytes).read_to_end(&mut text),
             _ => zstd::Decoder::new(&*bytes).unwrap().read_to_end(&mut text),
@@ -204,7 +204,7 @@ fn a_reader_sees_what_was_flushed_of_a_compressed_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_is_moved_goes_on_in_a_new_one_and_a_removed_one_costs_what_was_in_it() {
+fn moved_file_is_continued_in_a_new_one_and_removed_file_loses_its_records() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("flows.csv");
     let mut exporter = open(&format!("csv:{}", path.display()), None).unwrap();
@@ -221,7 +221,7 @@ fn a_file_that_is_moved_goes_on_in_a_new_one_and_a_removed_one_costs_what_was_in
     exporter.write(&batch(&[at(2); 4])).unwrap();
     let fault = exporter.flush().unwrap_err();
     assert!(matches!(fault, ExportError::Removed { .. }), "{fault}");
-    // What went into it is lost, however long ago.
+    // Everything in the file is lost, including earlier records.
     assert_eq!((exporter.written(), exporter.lost()), (5, 2));
     exporter.flush().unwrap();
     assert_eq!(lines("flows.csv"), 4);
@@ -234,7 +234,7 @@ fn a_file_that_is_moved_goes_on_in_a_new_one_and_a_removed_one_costs_what_was_in
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_vanishes_is_made_anew() {
+fn recreates_a_removed_directory() {
     for (file, rotate) in [
         ("flows.csv", None),
         ("flows.csv.gz", None),
@@ -262,7 +262,7 @@ fn a_directory_that_vanishes_is_made_anew() {
 
 #[cfg(unix)]
 #[test]
-fn parquet_files_that_are_moved_or_removed_are_made_anew() {
+fn recreates_moved_and_removed_parquet_files() {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     let rows = |path: &Path| {
         let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
@@ -297,9 +297,9 @@ fn parquet_files_that_are_moved_or_removed_are_made_anew() {
     }
 }
 
-/// Flows end in no order; where the clock jumps as well, there are few files all the same.
+/// Flows do not end in order; even if the clock jumps too, there are few files.
 #[test]
-fn a_clock_that_jumps_to_and_fro_makes_few_files() {
+fn jumping_clock_makes_few_files() {
     const YEAR: i64 = 365 * 86_400;
     let records: Vec<Record> = (0..5000).map(|n| at((n * n % 7 - 3) * YEAR)).collect();
     for format in ["csv", "parquet"] {
@@ -317,11 +317,11 @@ fn a_clock_that_jumps_to_and_fro_makes_few_files() {
 }
 
 #[test]
-fn what_cannot_rotate_is_refused() {
+fn rejects_outputs_that_cannot_rotate() {
     for format in ["json", "csv", "parquet:-"] {
         assert!(matches!(
             open(format, Some("1h")).err(),
-            Some(ExportError::NoRotation | ExportError::Terminal)
+            Some(ExportError::CannotRotate | ExportError::Terminal)
         ));
     }
     let directory = tempfile::tempdir().unwrap();

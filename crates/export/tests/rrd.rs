@@ -1,6 +1,6 @@
-//! Round-robin series that several runs write.
+//! Round-robin series written by several runs.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 #![cfg(all(target_endian = "little", target_pointer_width = "64"))]
 
 mod samples;
@@ -16,7 +16,8 @@ use std::process::Command;
 const STEP_S: i64 = 60;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Noon of the day of the samples, seconds since the Unix epoch: where rows of all archives begin.
+/// Noon of the day of the samples, in seconds since the Unix epoch: rows of all archives start
+/// here.
 const NOON_S: i64 = LEAP_DAY / SECOND_NS / 14_400 * 14_400;
 
 /// Rows of the finest archive.
@@ -42,7 +43,7 @@ fn flows(hour_ns: i64, minutes: std::ops::Range<i64>) -> Vec<Record> {
     minutes.map(at).collect()
 }
 
-/// What a run without a fault writes of records, and loses of them.
+/// Runs without an error. Returns the numbers of records written and lost.
 fn run(directory: &Path, records: &[Record]) -> (u64, u64) {
     let mut exporter = open(directory);
     exporter.write(&batch(records)).unwrap();
@@ -50,7 +51,7 @@ fn run(directory: &Path, records: &[Record]) -> (u64, u64) {
     (exporter.written(), exporter.lost())
 }
 
-/// The last update of the file of rates, and the packets in its finest archive.
+/// Returns the last update of the `rates` file, and the packets in its finest archive.
 fn read(directory: &Path) -> (i64, f64) {
     const SOURCES: usize = 4;
     let bytes = fs::read(directory.join("rates.rrd")).unwrap();
@@ -63,7 +64,7 @@ fn read(directory: &Path) -> (i64, f64) {
     (i64::from_le_bytes(word(live)), packets.round())
 }
 
-/// A flow of one packet in each of `minutes` after noon, and another in every third.
+/// A flow of one packet in each of `minutes` after noon, and another one every third minute.
 fn uneven_flows(minutes: std::ops::Range<i64>) -> Vec<Record> {
     let mut flows = flows(NOON_S * SECOND_NS, minutes.clone());
     for third in minutes.filter(|minute| minute % 3 == 0) {
@@ -72,7 +73,7 @@ fn uneven_flows(minutes: std::ops::Range<i64>) -> Vec<Record> {
     flows
 }
 
-/// What rrdtool says, in lines without the space around them.
+/// Returns the trimmed output lines of rrdtool.
 fn rrdtool(arguments: &[&str]) -> Vec<String> {
     let output = Command::new("rrdtool").args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -81,7 +82,7 @@ fn rrdtool(arguments: &[&str]) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// The rows of an archive, by the times of their ends: rates of the packets.
+/// Returns the packet rates of an archive by the end time of their rows.
 fn rows(file: &str, seconds: i64, minutes: i64) -> BTreeMap<i64, f64> {
     let [resolution, start, end] =
         [seconds, NOON_S, NOON_S + minutes * 60 - 1].map(|number| number.to_string());
@@ -107,8 +108,8 @@ fn rows(file: &str, seconds: i64, minutes: i64) -> BTreeMap<i64, f64> {
     lines.iter().filter_map(row).collect()
 }
 
-/// What is kept of the rows that are open: of each archive, the first data source's sum, and how many
-/// of its intervals are unknown.
+/// Returns the state of the incomplete rows: for each archive, the sum of the first data source and
+/// the number of unknown intervals.
 fn open_rows(file: &str) -> Vec<(f64, u64)> {
     let lines = rrdtool(&["info", file]);
     let of = |archive: usize, what: &str| {
@@ -133,17 +134,17 @@ fn is_near(one: f64, other: f64) -> bool {
     (one.is_nan() && other.is_nan()) || (one - other).abs() < 1e-6
 }
 
-/// Against rrdtool, which is told what the finest archive has, interval after interval.
+/// Compared with rrdtool, which gets the finest archive as input, interval by interval.
 #[test]
-fn rows_that_several_runs_fill_are_those_of_rrdtool() {
+fn rows_of_several_runs_match_rrdtool() {
     for (runs, minutes) in [
         (&[0..20, 20..50][..], 50),
-        // In one interval together.
+        // Both runs share an interval.
         (&[0..20, 19..50], 50),
-        // Nothing known between: of the row a third, more than half.
+        // A gap between the runs: a third of the row, then more than half.
         (&[0..20, 24..50], 50),
         (&[0..20, 29..50], 50),
-        // Three in a row; one that is older; rows of four hours.
+        // Three consecutive runs; an older run; rows of four hours.
         (&[0..20, 20..22, 22..50], 50),
         (&[0..20, 5..18, 20..50], 50),
         (&[0..100, 100..130, 130..260], 260),
@@ -191,7 +192,7 @@ fn rows_that_several_runs_fill_are_those_of_rrdtool() {
 }
 
 #[test]
-fn a_run_with_older_packets_keeps_what_an_earlier_run_wrote() {
+fn run_with_older_packets_keeps_existing_data() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let hour = 3600 * SECOND_NS;
@@ -199,18 +200,18 @@ fn a_run_with_older_packets_keeps_what_an_earlier_run_wrote() {
     let (last_update, packets) = read(path);
     assert_eq!(packets, 10.0);
     assert!(last_update * SECOND_NS > LEAP_DAY + 9 * 60 * SECOND_NS);
-    // An hour before, and within the first run's times.
+    // An hour earlier, and within the times of the first run.
     for (begin, sum) in [(LEAP_DAY - hour, 20.0), (LEAP_DAY, 30.0)] {
         assert_eq!(run(path, &flows(begin, 0..10)), (10, 0));
         assert_eq!(read(path), (last_update, sum));
     }
-    // Later packets move the end on.
+    // Later packets extend the series.
     assert_eq!(run(path, &flows(LEAP_DAY + hour, 0..10)), (10, 0));
     assert_eq!(read(path), (last_update + 3600, 40.0));
 }
 
 #[test]
-fn a_directory_that_vanishes_is_made_anew_with_its_histograms() {
+fn recreates_a_removed_directory_with_its_histograms() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("rrd");
     let mut exporter = open(&path);
@@ -223,12 +224,12 @@ fn a_directory_that_vanishes_is_made_anew_with_its_histograms() {
 }
 
 #[test]
-fn what_is_too_old_for_an_earlier_run_is_lost_and_counted() {
+fn records_too_old_for_an_earlier_run_are_counted_as_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     run(path, &flows(LEAP_DAY, 0..10));
     let before = read(path);
-    // However many come: that an older capture is read does not set the clock back.
+    // However many there are: reading an older capture does not reset the clock.
     let mut old = flows(LEAP_DAY - 3 * 86_400 * SECOND_NS, 0..2000);
     let young = flows(LEAP_DAY, 10..12);
     old.extend(&young);
@@ -240,9 +241,9 @@ fn what_is_too_old_for_an_earlier_run_is_lost_and_counted() {
     assert_eq!(read(path), (before.0 + 120, before.1 + 2.0));
 }
 
-/// A clock that was decades ahead would keep all that comes out of the series.
+/// A clock that was decades ahead would otherwise keep all later records out of the series.
 #[test]
-fn an_earlier_run_of_times_to_come_makes_room_after_a_thousand_records() {
+fn future_data_of_an_earlier_run_is_dropped_after_a_thousand_records() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     run(path, &flows(4_000_000_000 * SECOND_NS, 0..10));

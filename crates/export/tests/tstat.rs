@@ -1,6 +1,6 @@
-//! Tstat's logs: the header lines, a small log to the byte, and where they go.
+//! Tstat's logs: header lines, a small log byte by byte, and directories.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod samples;
 
@@ -20,7 +20,7 @@ fn open(directory: &Path, suffix: &str, options: &ExportOptions) -> Box<dyn Expo
     .unwrap()
 }
 
-/// A connection that was opened and closed, another that was not, and a datagram.
+/// A complete connection, an incomplete one, and a UDP datagram.
 fn records() -> [Record; 3] {
     let complete = Record {
         packets: [6, 4],
@@ -36,9 +36,10 @@ fn records() -> [Record; 3] {
     [complete, open, dns()]
 }
 
-/// Only what the plain record tells is filled: everything else is zero, or `-` for a name.
+/// Without the analyser, only the columns of the record itself are filled: the others are zero, or
+/// `-` for a name.
 #[test]
-fn a_small_log_to_the_byte() {
+fn small_log_matches_byte_for_byte() {
     let directory = tempfile::tempdir().unwrap();
     let mut exporter = open(directory.path(), "", &ExportOptions::default());
     let icmp = Record {
@@ -152,7 +153,7 @@ fn logs_rotate_with_their_directory_and_are_compressed() {
 }
 
 #[test]
-fn a_directory_that_vanishes_is_told_and_made_anew() {
+fn reports_and_recreates_a_removed_directory() {
     let directory = tempfile::tempdir().unwrap();
     let all = directory.path().join("logs");
     let mut exporter = open(&all, "", &ExportOptions::default());
@@ -160,7 +161,7 @@ fn a_directory_that_vanishes_is_told_and_made_anew() {
     exporter.flush().unwrap();
     fs::remove_dir_all(&all).unwrap();
     exporter.write(&batch(&records())).unwrap();
-    // What waits is written to files that are made anew; what was flushed is gone with the others.
+    // Pending lines go to new files; flushed ones are lost with the removed files.
     assert!(matches!(exporter.flush(), Err(ExportError::Removed { .. })));
     exporter.finish().unwrap();
     assert_eq!((exporter.written(), exporter.lost()), (3, 3));
@@ -172,7 +173,7 @@ fn a_directory_that_vanishes_is_told_and_made_anew() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_again_costs_records_until_it_can() {
+fn records_are_lost_until_the_directory_can_be_recreated() {
     let directory = tempfile::tempdir().unwrap();
     let parent = directory.path().join("disk");
     fs::create_dir(&parent).unwrap();
@@ -196,7 +197,7 @@ fn a_directory_that_cannot_be_made_again_costs_records_until_it_can() {
 }
 
 #[test]
-fn it_wants_both_directions_and_a_directory() {
+fn requires_bidirectional_flows() {
     let directory = tempfile::tempdir().unwrap();
     let spec = format!("tstat:{}", directory.path().display());
     let opened = export::open(
@@ -210,15 +211,15 @@ fn it_wants_both_directions_and_a_directory() {
     ));
 }
 
-/// The eight anomalies and the names come from the analyser's record.
+/// The eight anomalies and the names come from the analyser.
 #[test]
-fn what_the_analyser_found_is_in_its_columns() {
-    use app::{HttpRecord, NamesRecord};
+fn fills_columns_from_the_analyser() {
+    use app::{AppRecord, HttpRecord};
     let directory = tempfile::tempdir().unwrap();
     let mut exporter = open(directory.path(), "", &ExportOptions::default());
     let mut analysis = analysis::Analysis {
         tcp: Some(analysis::Tcp::default()),
-        names: Some(NamesRecord {
+        app: Some(AppRecord {
             http: Some(Box::new(HttpRecord {
                 method: Some("POST".into()),
                 host: Some("example.com".into()),
@@ -227,11 +228,11 @@ fn what_the_analyser_found_is_in_its_columns() {
                 responses: 1,
                 ..HttpRecord::default()
             })),
-            ..NamesRecord::default()
+            ..AppRecord::default()
         }),
         ..analysis::Analysis::default()
     };
-    analysis.rare[1].anomalies.classes = [1, 2, 3, 4, 5, 6, 7, 8];
+    analysis.cold[1].anomalies.classes = [1, 2, 3, 4, 5, 6, 7, 8];
     let batch = RecordBatch {
         analyses: vec![analysis].into(),
         ..batch(&records()[..1])

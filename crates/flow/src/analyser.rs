@@ -1,4 +1,5 @@
-//! Feeds packets to the states of their flows, and lets them go with their flows.
+//! Flow analysis: updates the analysis states of flows with each packet, and copies them out when flows
+//! end.
 
 mod count;
 
@@ -6,49 +7,50 @@ use crate::batch::{BURST, Batch, Payloads};
 use crate::expiry::Timeouts;
 use crate::record::{EndReason, Record};
 use crate::table::Observed;
-use analysis::continued::{CONTINUED_MAX, Continued};
-use analysis::tcp::RarePool;
-use analysis::{Analyses, Analysis, Level, RARE_SHARE, Rare, Tcp, Volume};
-use app::{Applications, Names, NamesLimits, Progress, Told};
+use analysis::suspended::{SUSPENDED_MAX, Suspended};
+use analysis::tcp::TcpColdPool;
+use analysis::{Analyses, Analysis, FLOWS_PER_TCP_COLD, Level, Tcp, TcpCold, Volume};
+use app::{Applications, DnsAnswer, InspectState, Inspector, InspectorLimits};
 use count::{Handles, NO_HANDLES};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
-use hw::pool::{NONE, Pool};
+use hw::pool::{NO_HANDLE, Pool};
 use hw::prefetch;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::FlowKey;
 
-/// Flows ahead of which the states of one that has left are asked for: they are long.
-const LEAVING_AHEAD: usize = 2;
+/// How many ended flows ahead to prefetch states. They span many cache lines.
+const PREFETCH_FLOWS_AHEAD: usize = 2;
 
-/// Any number: flow ids are to be the same in every run.
+/// A fixed seed, so that flow IDs are the same in every run.
 const FLOW_ID_SEED: u64 = 0x666c_6f77_6174_6368;
 
 /// Analyses the flows of one table.
 pub(crate) struct Analyser {
-    /// Of each slot of the table the handle of its flow.
+    /// For each slot of the table, the handle of its flow's states.
     handles: HugeSlice<u32>,
     volumes: Pool<Volume>,
     tcp: Option<Pool<Tcp>>,
-    rare: RarePool,
-    names: Option<Names>,
-    continued: Continued,
+    tcp_cold: TcpColdPool,
+    inspector: Option<Inspector>,
+    suspended: Suspended,
     idle_ms: u32,
     digest: KeyedHash,
-    /// Handles of the flows of the burst at hand, with room behind them to look ahead.
-    burst: Handles,
-    /// Flows that have left the table and are yet to be told: their handles, and the meter's clock at
-    /// their last packets.
-    left: Vec<(u32, u32)>,
+    /// Handles of the flows of the current batch's packets.
+    batch_handles: Handles,
+    /// Flows that have left the table but are not analysed to the end: their handles, and the meter's
+    /// clock at their last packets.
+    detached: Vec<(u32, u32)>,
 }
 
 impl Analyser {
-    /// For a table of so many slots and flows; `seed` is secret.
+    /// Creates an analyser for a table of `slots` slots and at most `flows_max` flows. `seed` must be
+    /// secret.
     ///
     /// # Errors
-    /// When the machine has no room for it.
+    /// If memory cannot be allocated.
     pub(crate) fn new(
         level: Level,
         slots: usize,
@@ -57,13 +59,13 @@ impl Analyser {
         applications: Arc<Applications>,
         seed: u64,
     ) -> io::Result<Self> {
-        let waiting = match timeouts.active {
-            Some(_) => CONTINUED_MAX.min(flows_max),
+        let suspended_max = match timeouts.active {
+            Some(_) => SUSPENDED_MAX.min(flows_max),
             None => 0,
         };
-        let states = flows_max + waiting + BURST;
-        let limits = NamesLimits::default();
-        let names_continued = match level.has_applications() && waiting > 0 {
+        let states = flows_max + suspended_max + BURST;
+        let limits = InspectorLimits::default();
+        let carried_over_bytes_max = match level.has_applications() && suspended_max > 0 {
             true => limits.text_bytes(states),
             false => 0,
         };
@@ -74,49 +76,49 @@ impl Analyser {
                 true => Some(Pool::new(states)?),
                 false => None,
             },
-            rare: Pool::new(match level.has_tcp() {
-                true => rare_places(states),
+            tcp_cold: Pool::new(match level.has_tcp() {
+                true => tcp_cold_states(states),
                 false => 0,
             })?,
-            names: match level.has_applications() {
-                true => Some(Names::new(states, &limits, applications, seed)?),
+            inspector: match level.has_applications() {
+                true => Some(Inspector::new(states, &limits, applications, seed)?),
                 false => None,
             },
-            continued: Continued::new(waiting, names_continued),
+            suspended: Suspended::new(suspended_max, carried_over_bytes_max),
             idle_ms: timeouts
                 .idle
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
-            burst: NO_HANDLES,
-            left: Vec::with_capacity(BURST),
+            batch_handles: NO_HANDLES,
+            detached: Vec::with_capacity(BURST),
         })
     }
 
-    /// Takes the memory of the first flows from the machine now.
+    /// Maps the memory of the first flows now.
     pub(crate) fn populate(&mut self) {
         self.handles.populate();
         self.volumes.populate();
         if let Some(tcp) = &mut self.tcp {
             tcp.populate();
         }
-        self.rare.populate();
-        if let Some(names) = &mut self.names {
-            names.populate();
+        self.tcp_cold.populate();
+        if let Some(inspector) = &mut self.inspector {
+            inspector.populate();
         }
     }
 
-    /// Memory that it takes with a full table, in bytes.
+    /// Returns the memory in use with a full table, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.handles.len() * size_of::<u32>()
             + self.volumes.memory_bytes()
             + self.tcp.as_ref().map_or(0, Pool::memory_bytes)
-            + self.rare.memory_bytes()
-            + self.names.as_ref().map_or(0, Names::memory_bytes)
-            + self.continued.memory_bytes()
+            + self.tcp_cold.memory_bytes()
+            + self.inspector.as_ref().map_or(0, Inspector::memory_bytes)
+            + self.suspended.memory_bytes()
     }
 
-    /// Asks for the handles of the flows in these slots, which are about to leave.
-    pub(crate) fn approach(&self, slots: impl Iterator<Item = u32>) {
+    /// Prefetches the handles of the flows in these slots.
+    pub(crate) fn prefetch_handles(&self, slots: impl Iterator<Item = u32>) {
         for slot in slots {
             prefetch::read(&self.handles, slot as usize);
         }
@@ -127,44 +129,54 @@ impl Analyser {
         self.handles[to as usize] = std::mem::take(&mut self.handles[from as usize]);
     }
 
-    /// Finds the states of the flows of these packets, whose slots are `observed`, and makes those of
-    /// new flows. A burst is found piece by piece, in its order, and then [observed](Self::observe).
-    pub(crate) fn find(&mut self, batch: &Batch, packets: Range<usize>, observed: &Observed) {
-        if batch.segments().len() < packets.end {
+    /// Looks up the handles of the flows of these packets by their slots in `observed`, and opens
+    /// states for new flows. The pieces of a batch must come in order, before they are
+    /// [analysed](Self::analyse).
+    pub(crate) fn find_handles(
+        &mut self,
+        batch: &Batch,
+        packets: Range<usize>,
+        observed: &Observed,
+    ) {
+        if batch.details().len() < packets.end {
             debug_assert!(false, "packets without details");
             return;
         }
         for &at in &observed.opened {
             let at = usize::from(at);
-            self.open(observed.slots[at], batch, at);
+            self.open_states(observed.slots[at], batch, at);
         }
         let slots = &observed.slots[packets.clone()];
-        let handles = &mut self.burst[packets];
+        let handles = &mut self.batch_handles[packets];
         for (handle, &slot) in handles.iter_mut().zip(slots) {
-            // A packet without a place in the table has a slot beyond them all.
-            *handle = self.handles.get(slot as usize).copied().unwrap_or(NONE);
+            // The slot of a packet without a flow is out of range.
+            *handle = self
+                .handles
+                .get(slot as usize)
+                .copied()
+                .unwrap_or(NO_HANDLE);
         }
     }
 
-    /// Takes packets `start..end` in, whose flows' states are found.
-    pub(crate) fn observe(
+    /// Analyses packets `start..end`, whose handles are [looked up](Self::find_handles).
+    pub(crate) fn analyse(
         &mut self,
         batch: &Batch,
         Range { start, end }: Range<usize>,
         payloads: &impl Payloads,
     ) {
-        if batch.segments().len() < end {
+        if batch.details().len() < end {
             return;
         }
-        self.look_ahead(start..end);
+        self.prefetch_first_volumes(start..end);
         let mut start = start;
-        if self.names.is_some() {
-            for (at, told) in batch.told() {
-                // What was told behind the last of these packets is for those that come next, if any do.
+        if self.inspector.is_some() {
+            for (at, answer) in batch.dns_answers() {
+                // An answer after the last of these packets belongs to the next piece, if there is one.
                 if *at >= start && (*at < end || end == batch.len()) {
                     let at = end.min(*at);
                     self.count(batch, start..at, payloads);
-                    self.hear(told);
+                    self.learn(answer);
                     start = at;
                 }
             }
@@ -172,103 +184,106 @@ impl Analyser {
         self.count(batch, start..end, payloads);
     }
 
-    /// What DNS responses tell comes by [`Analyser::hear`].
-    pub(crate) fn overhear(&mut self) {
-        if let Some(names) = &mut self.names {
-            names.overhear();
+    /// Declares that DNS answers come through [`Analyser::learn`], not from this table's own packets.
+    pub(crate) fn use_dns_feed(&mut self) {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.use_dns_feed();
         }
     }
 
-    /// Takes in what a client was told.
-    pub(crate) fn hear(&mut self, told: &Told) {
-        if let Some(names) = &mut self.names {
-            names.hear(told);
+    /// Learns the names of a DNS answer.
+    pub(crate) fn learn(&mut self, answer: &DnsAnswer) {
+        if let Some(inspector) = &mut self.inspector {
+            inspector.learn(answer);
         }
     }
 
+    /// Opens the states of a new flow, or resumes those of a flow cut by its active timeout.
     #[inline(never)]
-    fn open(&mut self, slot: u32, batch: &Batch, at: usize) {
+    fn open_states(&mut self, slot: u32, batch: &Batch, at: usize) {
         let packet = &batch.packets()[at];
-        if !self.continued.is_empty() {
-            let before = self
-                .continued
+        if !self.suspended.is_empty() {
+            let suspended = self
+                .suspended
                 .take(&batch.flow_key(at), packet.clock_ms, self.idle_ms);
-            match before {
+            match suspended {
                 Some((handle, true)) => {
                     self.handles[slot as usize] = handle;
                     return;
                 }
-                Some((handle, false)) => self.forget(handle),
+                Some((handle, false)) => self.release(handle),
                 None => {}
             }
-            if let Some(handle) = self.continued.idle(packet.clock_ms, self.idle_ms) {
-                self.forget(handle);
+            if let Some(handle) = self.suspended.evict_idle(packet.clock_ms, self.idle_ms) {
+                self.release(handle);
             }
         }
-        let handle = self.volumes.take();
+        let handle = self.volumes.allocate();
         if let Some(volume) = self.volumes.get_mut(handle) {
             self.handles[slot as usize] = handle;
-            volume.open(packet, &batch.segments()[at]);
-            volume.names = match &self.names {
-                Some(names) => names.expect(|| key_from(packet.direction, batch, at)),
-                None => Progress::NOTHING,
+            volume.open(packet, &batch.details()[at]);
+            volume.app = match &self.inspector {
+                Some(inspector) => {
+                    inspector.prefetch_new_flow(|| initiator_key(packet.direction, batch, at))
+                }
+                None => InspectState::DONE,
             };
         } else {
             debug_assert!(false, "more flows than the table may have");
         }
     }
 
-    /// The direction, by the table's key, of the initiator of the flow in `slot`: of a flow that goes
-    /// on after its active time-out that of its first record.
+    /// Returns the direction of the initiator of the flow in `slot`, relative to the table key. A flow
+    /// that continues after its active timeout keeps the initiator of its first record.
     pub(crate) fn initiator(&self, slot: u32) -> Option<u8> {
         let handle = *self.handles.get(slot as usize)?;
         Some(self.volumes.get(handle)?.initiator)
     }
 
-    /// Takes the flow in `slot` out of the table, whose last packet came at `last_ms`. What is known of
-    /// it stays until it is [told](Self::tell_left).
-    pub(crate) fn leave(&mut self, slot: u32, last_ms: u32) {
+    /// Detaches the flow in `slot`, whose last packet came at `last_ms`, from its slot. Its states stay
+    /// until [`Analyser::finish_pending`].
+    pub(crate) fn detach(&mut self, slot: u32, last_ms: u32) {
         let handle = std::mem::take(&mut self.handles[slot as usize]);
         self.volumes.prefetch_all(handle);
-        self.left.push((handle, last_ms));
+        self.detached.push((handle, last_ms));
     }
 
-    /// Tells what is known of the flows that have left, in their order: theirs are the last of the
-    /// `records`.
-    pub(crate) fn tell_left(&mut self, records: &[Record], analyses: &mut Analyses) {
-        let left = std::mem::take(&mut self.left);
-        let records = &records[records.len() - left.len()..];
-        for &(handle, _) in left.iter().take(LEAVING_AHEAD) {
-            self.approach_states(handle);
+    /// Appends the analyses of the detached flows to `analyses`, in order. The last of `records` are
+    /// theirs.
+    pub(crate) fn finish_pending(&mut self, records: &[Record], analyses: &mut Analyses) {
+        let detached = std::mem::take(&mut self.detached);
+        let records = &records[records.len() - detached.len()..];
+        for &(handle, _) in detached.iter().take(PREFETCH_FLOWS_AHEAD) {
+            self.prefetch_states(handle);
         }
-        for (at, (&(handle, last_ms), record)) in left.iter().zip(records).enumerate() {
-            if let Some(&(ahead, _)) = left.get(at + LEAVING_AHEAD) {
-                self.approach_states(ahead);
+        for (at, (&(handle, last_ms), record)) in detached.iter().zip(records).enumerate() {
+            if let Some(&(ahead, _)) = detached.get(at + PREFETCH_FLOWS_AHEAD) {
+                self.prefetch_states(ahead);
             }
-            self.end(handle, record, last_ms, analyses);
+            self.finish(handle, record, last_ms, analyses);
         }
-        self.left = left;
-        self.left.clear();
+        self.detached = detached;
+        self.detached.clear();
     }
 
-    /// Asks for the states that a flow's volume names.
-    fn approach_states(&self, handle: u32) {
+    /// Prefetches the TCP and application states that a flow's volume state refers to.
+    fn prefetch_states(&self, handle: u32) {
         let Some(volume) = self.volumes.get(handle) else {
             return;
         };
         if let Some(tcp) = &self.tcp
-            && volume.tcp != NONE
+            && volume.tcp != NO_HANDLE
         {
             tcp.prefetch_all(volume.tcp);
         }
-        if let Some(names) = &self.names {
-            names.approach(volume.names);
+        if let Some(inspector) = &self.inspector {
+            inspector.prefetch_flow(volume.app);
         }
     }
 
-    /// Ends a flow of which this is the record: what is known of it goes to `analyses`. A flow that
-    /// only its active time-out ends keeps its state for what is to come.
-    fn end(&mut self, handle: u32, record: &Record, last_ms: u32, analyses: &mut Analyses) {
+    /// Appends the analysis of the flow with this record to `analyses`, and releases its states. A flow
+    /// that its active timeout cut keeps them for its next record.
+    fn finish(&mut self, handle: u32, record: &Record, last_ms: u32, analyses: &mut Analyses) {
         let Some(volume) = self.volumes.get_mut(handle) else {
             analyses.push(Analysis::default());
             return;
@@ -276,124 +291,126 @@ impl Analyser {
         let (tcp, initiator) = (volume.tcp, volume.initiator);
         let state = self.tcp.as_ref().and_then(|pool| pool.get(tcp));
         let flow_id = flow_id(&self.digest, &record.key, volume.origin_ns);
-        let made = |tcp| Analysis {
+        let new = |tcp| Analysis {
             flow_id,
             volume: *volume,
             tcp,
-            rare: Default::default(),
-            names: None,
+            cold: Default::default(),
+            app: None,
         };
-        // Each part is copied once, to where it stays: more than a kilobyte, put together before it would
-        // be copied twice.
-        let write_over = |place: &mut Analysis| {
-            place.flow_id = flow_id;
-            place.volume = *volume;
-            place.rare = [Rare::default(); 2];
-            match (state, &mut place.tcp) {
+        // An analysis is more than a kilobyte. Each part is written in place, so that it is copied
+        // once.
+        let overwrite = |slot: &mut Analysis| {
+            slot.flow_id = flow_id;
+            slot.volume = *volume;
+            slot.cold = [TcpCold::default(); 2];
+            match (state, &mut slot.tcp) {
                 (Some(state), Some(tcp)) => *tcp = *state,
                 (state, tcp) => *tcp = state.copied(),
             }
         };
         let analysis = match state {
-            Some(state) => analyses.next_place(|| made(Some(*state)), write_over),
-            None => analyses.next_place(|| made(None), write_over),
+            Some(state) => analyses.push_with(|| new(Some(*state)), overwrite),
+            None => analyses.push_with(|| new(None), overwrite),
         };
         if let Some(state) = state {
-            state.tell_rare(&self.rare, &mut analysis.rare);
+            state.copy_cold(&self.tcp_cold, &mut analysis.cold);
         }
-        if let Some(names) = &mut self.names {
-            let told = match &mut analysis.names {
-                // Emptied before, so that its memory may be that of what is told now.
-                Some(told) => {
-                    *told = Default::default();
-                    told
+        if let Some(inspector) = &mut self.inspector {
+            let app_record = match &mut analysis.app {
+                // Cleared first, so that its memory can be reused.
+                Some(old) => {
+                    *old = Default::default();
+                    old
                 }
                 none => none.insert(Default::default()),
             };
             match record.end_reason {
                 EndReason::ActiveTimeout => {
-                    names.take_so_far(told, &mut volume.names, &record.key);
+                    inspector.snapshot(app_record, &mut volume.app, &record.key);
                 }
-                _ => names.take_into(told, &mut volume.names, &record.key),
+                _ => inspector.finish_into(app_record, &mut volume.app, &record.key),
             }
-            self.continued.complete(handle, told);
+            self.suspended.complete_record(handle, app_record);
         } else {
-            analysis.names = None;
+            analysis.app = None;
         }
         if record.end_reason != EndReason::ActiveTimeout {
-            return self.forget(handle);
+            return self.release(handle);
         }
         if let Some(state) = self.tcp.as_mut().and_then(|pool| pool.get_mut(tcp)) {
-            state.next_record(&mut self.rare);
+            state.next_record(&mut self.tcp_cold);
         }
         volume.next_record();
-        let is_kept = self.continued.keep_names(handle, analysis);
-        if let Some(names) = &mut self.names {
-            names.go_on(&mut volume.names, is_kept);
+        let is_kept = self.suspended.keep_app_record(handle, analysis);
+        if let Some(inspector) = &mut self.inspector {
+            inspector.resume(&mut volume.app, is_kept);
         }
         let key = if initiator == 1 {
             record.key.reversed()
         } else {
             record.key
         };
-        if let Some(given_up) = self.continued.wait(key, handle, last_ms) {
-            self.forget(given_up);
+        if let Some(evicted) = self.suspended.insert(key, handle, last_ms) {
+            self.release(evicted);
         }
     }
 
-    /// Gives the state of a flow back.
-    fn forget(&mut self, handle: u32) {
+    /// Releases the states of a flow.
+    fn release(&mut self, handle: u32) {
         let Some(volume) = self.volumes.get_mut(handle) else {
             return;
         };
         if let Some(pool) = &mut self.tcp
             && let Some(state) = pool.get(volume.tcp)
         {
-            state.release(&mut self.rare);
-            pool.release(volume.tcp);
+            state.release(&mut self.tcp_cold);
+            pool.free(volume.tcp);
         }
-        if let Some(names) = &mut self.names {
-            names.forget(&mut volume.names);
+        if let Some(inspector) = &mut self.inspector {
+            inspector.discard(&mut volume.app);
         }
-        self.volumes.release(handle);
+        self.volumes.free(handle);
     }
 }
 
-/// The key of packet `at` as a flow's initiator, the one of these two directions, has it.
-fn key_from(initiator: u8, batch: &Batch, at: usize) -> FlowKey {
+/// Returns the key of packet `at` in the direction of the flow's initiator.
+fn initiator_key(initiator: u8, batch: &Batch, at: usize) -> FlowKey {
     let key = batch.flow_key(at);
     if initiator == 1 { key.reversed() } else { key }
 }
 
-/// There are at least so many places for what is rare, or one for each side of each flow.
-const RARE_LEAST: usize = 1 << 16;
+/// The minimum number of cold TCP states, unless one for each side of each flow is fewer.
+const TCP_COLD_MIN: usize = 1 << 16;
 
-/// Places for what is rare among so many states.
-fn rare_places(states: usize) -> usize {
+/// Returns the number of cold TCP states for `states` flows.
+fn tcp_cold_states(states: usize) -> usize {
     states
-        .div_ceil(RARE_SHARE)
-        .max((2 * states).min(RARE_LEAST))
+        .div_ceil(FLOWS_PER_TCP_COLD)
+        .max((2 * states).min(TCP_COLD_MIN))
 }
 
-/// The id of a flow by its key, as its initiator has it, and the time of its first packet.
+/// Returns the ID of a flow: a digest of its key, in the direction of its initiator, and the time of
+/// its first packet.
 fn flow_id(digest: &KeyedHash, key: &FlowKey, origin_ns: i64) -> u64 {
-    let mut words = crate::batch::words(key);
+    let mut words = crate::batch::key_to_words(key);
     words[2] ^= u128::from(origin_ns.cast_unsigned()) << 80;
-    let digest = digest.digest(&words) as u64 ^ origin_ns.cast_unsigned().wrapping_mul(MIX);
+    let digest =
+        digest.digest(&words) as u64 ^ origin_ns.cast_unsigned().wrapping_mul(GOLDEN_RATIO);
     digest >> 11
 }
 
-/// An odd number without a pattern (the golden ratio's fraction).
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The fraction of the golden ratio, times 2^64: an odd multiplier without a bit pattern.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_of_few_flows_have_a_place_for_what_is_rare() {
-        assert_eq!([1, 30_000].map(rare_places), [2, 60_000]);
-        assert_eq!(rare_places(40_000), RARE_LEAST);
-        assert_eq!(rare_places(10 * RARE_LEAST), 2 * RARE_LEAST);
+    fn both_sides_of_few_flows_have_a_cold_tcp_state() {
+        assert_eq!([1, 30_000].map(tcp_cold_states), [2, 60_000]);
+        assert_eq!(tcp_cold_states(40_000), TCP_COLD_MIN);
+        assert_eq!(tcp_cold_states(10 * TCP_COLD_MIN), 2 * TCP_COLD_MIN);
     }
 }

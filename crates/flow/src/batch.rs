@@ -1,12 +1,12 @@
-//! The meter's input: a burst of packets, each reduced to its key and what is counted of it.
+//! The meter's input: a burst of packets, each reduced to its key and the fields that the meter counts.
 
 use crate::record::FlowDefinition;
 pub use analysis::Packet;
-use app::Told;
+use app::DnsAnswer;
 use hw::hash::KeyedHash;
-use wire::{FlowKey, Segment};
+use wire::{FlowKey, PacketInfo};
 
-/// The most packets in a batch.
+/// The maximum number of packets in a batch.
 pub const BURST: usize = 256;
 
 /// A burst of packets with their keys.
@@ -16,14 +16,14 @@ pub struct Batch {
     hashes: Box<[u64; BURST]>,
     packets: Box<[Packet; BURST]>,
     wide: Vec<FlowKey>,
-    /// Places for the details of packets: none until they are asked for.
-    segments: Vec<Segment>,
-    /// Whether packets have details: all of them, or none.
-    detailed: bool,
-    /// Payloads that are kept longer than the frames that they came in.
+    /// Header details of packets; empty until [enabled](Batch::enable_details).
+    details: Vec<PacketInfo>,
+    /// Whether packets have details: either all of them or none.
+    has_details: bool,
+    /// Payloads copied out of their frames.
     payloads: Vec<u8>,
-    /// What clients were told, each with the number of packets before it.
-    told: Vec<(usize, Told)>,
+    /// DNS answers, each with the number of packets before it.
+    dns_answers: Vec<(usize, DnsAnswer)>,
     length: usize,
 }
 
@@ -34,20 +34,20 @@ impl Default for Batch {
             hashes: Box::new([0; BURST]),
             packets: Box::new([Packet::default(); BURST]),
             wide: Vec::with_capacity(BURST),
-            segments: Vec::new(),
-            detailed: false,
+            details: Vec::new(),
+            has_details: false,
             payloads: Vec::new(),
-            told: Vec::new(),
+            dns_answers: Vec::new(),
             length: 0,
         }
     }
 }
 
 impl Batch {
-    /// Adds a packet; a full batch takes no more.
+    /// Adds a packet.
     ///
     /// # Panics
-    /// When the batch is full.
+    /// If the batch is full.
     #[inline]
     pub fn push(&mut self, key: u128, packet: Packet) {
         let at = self.length;
@@ -56,10 +56,11 @@ impl Batch {
         self.length = at + 1;
     }
 
-    /// Adds a packet whose whole key does not fit 16 bytes; `digest` stands for it.
+    /// Adds a packet whose key does not fit 16 bytes. Tables compare `digest` first, then the whole
+    /// key.
     ///
     /// # Panics
-    /// When the batch is full.
+    /// If the batch is full.
     #[inline]
     pub fn push_wide(&mut self, digest: u128, key: &FlowKey, mut packet: Packet) {
         self.wide.push(*key);
@@ -67,96 +68,97 @@ impl Batch {
         self.push(digest, packet);
     }
 
-    /// Gives packet `index` another key.
+    /// Replaces the key of packet `index`.
     ///
     /// # Panics
-    /// When the batch has no such packet.
+    /// If `index` is out of range.
     #[inline]
     pub fn set_key(&mut self, index: usize, key: u128) {
         self.keys[..self.length][index] = key;
     }
 
-    /// Adds the details of the packet that was pushed last. Either every packet of a batch has them,
+    /// Adds the details of the packet that was pushed last. Either all packets of a batch have details
     /// or none.
     #[inline]
-    pub fn push_segment(&mut self, segment: Segment) {
-        debug_assert!(self.detailed || self.length == 1);
-        self.detail();
+    pub fn push_details(&mut self, info: PacketInfo) {
+        debug_assert!(self.has_details || self.length == 1);
+        self.enable_details();
         if let Some(last) = self.length.checked_sub(1) {
-            self.segments[last] = segment;
+            self.details[last] = info;
         }
     }
 
-    /// Every packet that comes into the batch has details.
+    /// Declares that every packet of the batch has details.
     #[inline]
-    pub fn detail(&mut self) {
-        self.detailed = true;
-        if self.segments.is_empty() {
-            self.segments.resize(BURST, Segment::default());
+    pub fn enable_details(&mut self) {
+        self.has_details = true;
+        if self.details.is_empty() {
+            self.details.resize(BURST, PacketInfo::default());
         }
     }
 
-    /// The place of the next packet, to be filled and [taken](Self::take_places).
+    /// Returns the slot of the next packet. The packet becomes part of the batch with
+    /// [`Batch::commit`].
     ///
     /// # Panics
-    /// When the batch is full.
+    /// If the batch is full.
     #[inline]
-    pub fn place(&mut self) -> Place<'_> {
+    pub fn next_slot(&mut self) -> BatchSlot<'_> {
         let at = self.length;
-        Place {
+        BatchSlot {
             key: &mut self.keys[at],
             packet: &mut self.packets[at],
-            segment: match self.detailed {
-                true => self.segments.get_mut(at),
+            details: match self.has_details {
+                true => self.details.get_mut(at),
                 false => None,
             },
             wide: &mut self.wide,
         }
     }
 
-    /// The places behind the batch's packets, to be filled in order and [taken](Self::take_places).
+    /// Returns the free slots, to be filled in order. The packets become part of the batch with
+    /// [`Batch::commit`].
     #[inline]
-    pub fn places(&mut self) -> Places<'_> {
-        let detailed = match self.detailed {
+    pub fn free_slots(&mut self) -> BatchSlots<'_> {
+        let first_details = match self.has_details {
             true => self.length,
             false => BURST,
         };
-        Places {
+        BatchSlots {
             keys: &mut self.keys[self.length..],
             packets: &mut self.packets[self.length..],
-            segments: self.segments.get_mut(detailed..).unwrap_or_default(),
+            details: self.details.get_mut(first_details..).unwrap_or_default(),
             wide: &mut self.wide,
         }
     }
 
-    /// Makes so many places that were filled part of the batch.
+    /// Adds the first `count` filled slots to the batch.
     ///
     /// # Panics
-    /// When there are not so many.
-    pub fn take_places(&mut self, count: usize) {
+    /// If the batch has fewer free slots.
+    pub fn commit(&mut self, count: usize) {
         assert!(count <= BURST - self.length);
         self.length += count;
     }
 
-    /// Copies the payloads of the packets from `first` on out of their frames, so that the batch can
-    /// outlive these; `frame` gives the bytes of a frame by its number in the burst.
-    pub fn keep_payloads<'a>(&mut self, first: usize, frame: impl Fn(u16) -> &'a [u8]) {
-        let details = first..self.details();
-        for segment in self.segments.get_mut(details).unwrap_or_default() {
-            let start = segment.payload_at as usize;
-            let end = start + segment.payload_captured as usize;
-            let bytes = frame(segment.frame).get(start..end).unwrap_or_default();
-            segment.payload_at = self.payloads.len() as u32;
-            segment.payload_captured = bytes.len() as u32;
+    /// Copies the payloads of the packets from `first` on into the batch, so that it can outlive their
+    /// frames. `frame` returns the bytes of a frame by its index in the burst.
+    pub fn copy_payloads<'a>(&mut self, first: usize, frame: impl Fn(u16) -> &'a [u8]) {
+        let packets = first..self.details_len();
+        for info in self.details.get_mut(packets).unwrap_or_default() {
+            let start = info.payload_at as usize;
+            let end = start + info.payload_captured as usize;
+            let bytes = frame(info.frame).get(start..end).unwrap_or_default();
+            info.payload_at = self.payloads.len() as u32;
+            info.payload_captured = bytes.len() as u32;
             self.payloads.extend_from_slice(bytes);
         }
     }
 
-    /// Adds packet `index` of another batch, with its hash and its details; a payload that the other
-    /// batch has kept is left behind.
+    /// Adds packet `index` of another batch, with its hash and details but without its copied payload.
     ///
     /// # Panics
-    /// When the batch is full.
+    /// If the batch is full.
     pub fn push_from(&mut self, other: &Self, index: usize) {
         let packet = other.packets[index];
         self.hashes[self.length] = other.hashes[index];
@@ -164,109 +166,108 @@ impl Batch {
             Some(key) => self.push_wide(other.keys[index], &key, packet),
             None => self.push(other.keys[index], packet),
         }
-        if let Some(&segment) = other.segments().get(index) {
-            self.push_segment(segment);
+        if let Some(&info) = other.details().get(index) {
+            self.push_details(info);
         }
     }
 
-    /// Takes all packets out.
+    /// Removes all packets and DNS answers.
     pub fn clear(&mut self) {
         self.length = 0;
         self.wide.clear();
-        self.detailed = false;
+        self.has_details = false;
         self.payloads.clear();
-        self.told.clear();
+        self.dns_answers.clear();
     }
 
-    /// Takes the packets out, and leaves what was told.
-    pub fn drop_packets(&mut self) {
-        let told = std::mem::take(&mut self.told);
+    /// Removes all packets and keeps the DNS answers.
+    pub fn clear_packets(&mut self) {
+        let answers = std::mem::take(&mut self.dns_answers);
         self.clear();
-        self.told = told;
-        for (before, _) in &mut self.told {
+        self.dns_answers = answers;
+        for (before, _) in &mut self.dns_answers {
             *before = 0;
         }
     }
 
-    /// Adds what a client was told, with the number of packets before it: in the order of these.
-    pub fn tell(&mut self, before: usize, told: Told) {
-        self.told.push((before, told));
+    /// Adds a DNS answer that comes after the first `before` packets. Answers must come in this order.
+    pub fn push_dns_answer(&mut self, before: usize, answer: DnsAnswer) {
+        self.dns_answers.push((before, answer));
     }
 
-    /// What clients were told, each with the number of packets before it.
+    /// Returns the DNS answers, each with the number of packets before it.
     #[inline]
     #[must_use]
-    pub fn told(&self) -> &[(usize, Told)] {
-        &self.told
+    pub fn dns_answers(&self) -> &[(usize, DnsAnswer)] {
+        &self.dns_answers
     }
 
-    /// Packets in the batch.
+    /// Returns the number of packets.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none, and nothing was told.
+    /// Returns whether the batch has neither packets nor DNS answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.length == 0 && self.told.is_empty()
+        self.length == 0 && self.dns_answers.is_empty()
     }
 
-    /// Whether no more fit.
+    /// Returns whether the batch has [`BURST`] packets.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.length == BURST
     }
 
-    /// Keys in the form that tables compare: compact keys, or digests of wide ones.
+    /// Returns the table keys: compact keys, or digests of wide keys.
     #[inline]
     #[must_use]
     pub fn keys(&self) -> &[u128] {
         &self.keys[..self.length]
     }
 
-    /// Hashes of the keys.
+    /// Returns the hashes of the keys.
     #[inline]
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
         &self.hashes[..self.length]
     }
 
-    /// Keys, and the place for their hashes.
+    /// Returns the keys, and the hashes to be written.
     #[inline]
     pub fn keys_and_hashes(&mut self) -> (&[u128], &mut [u64]) {
         (&self.keys[..self.length], &mut self.hashes[..self.length])
     }
 
-    /// What is counted of each packet.
+    /// Returns the packets.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> &[Packet] {
         &self.packets[..self.length]
     }
 
-    /// The details of each packet, if they were asked for.
+    /// Returns the details of each packet; empty if details are not enabled.
     #[inline]
     #[must_use]
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments[..self.details()]
+    pub fn details(&self) -> &[PacketInfo] {
+        &self.details[..self.details_len()]
     }
 
-    /// How many packets have details.
     #[inline]
-    fn details(&self) -> usize {
-        if self.detailed { self.length } else { 0 }
+    fn details_len(&self) -> usize {
+        if self.has_details { self.length } else { 0 }
     }
 
-    /// Whether the table key of any packet is a digest.
+    /// Returns whether the table key of any packet is a digest.
     #[inline]
     #[must_use]
     pub fn has_wide_keys(&self) -> bool {
         !self.wide.is_empty()
     }
 
-    /// The whole key of a packet whose table key is a digest.
+    /// Returns the whole key of a packet whose table key is a digest; `None` for compact keys.
     #[inline]
     #[must_use]
     pub fn wide_key(&self, packet: &Packet) -> Option<FlowKey> {
@@ -275,7 +276,7 @@ impl Batch {
             .copied()
     }
 
-    /// The whole key of packet `index`.
+    /// Returns the whole key of packet `index`.
     #[must_use]
     pub fn flow_key(&self, index: usize) -> FlowKey {
         self.wide_key(&self.packets[index])
@@ -283,106 +284,107 @@ impl Batch {
     }
 }
 
-/// Places for packets.
+/// The free slots of a batch.
 #[derive(Debug)]
-pub struct Places<'b> {
-    /// For their keys.
+pub struct BatchSlots<'b> {
+    /// The table keys.
     pub keys: &'b mut [u128],
-    /// For what is counted of them.
+    /// The packets.
     pub packets: &'b mut [Packet],
-    /// For their details; none where these are not [asked for](Batch::detail). What stands there is to
-    /// be written over, all of it.
-    pub segments: &'b mut [Segment],
-    /// The whole keys of those that have a digest in the place of their key.
+    /// The details of the packets; empty if not [enabled](Batch::enable_details). The slots may hold
+    /// old values, so every field must be written.
+    pub details: &'b mut [PacketInfo],
+    /// The whole keys of packets whose table key is a digest.
     pub wide: &'b mut Vec<FlowKey>,
 }
 
-impl Places<'_> {
-    /// Place `at`.
+impl BatchSlots<'_> {
+    /// Returns slot `at`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If `at` is out of range.
     #[inline]
-    pub fn place(&mut self, at: usize) -> Place<'_> {
-        Place {
+    pub fn slot(&mut self, at: usize) -> BatchSlot<'_> {
+        BatchSlot {
             key: &mut self.keys[at],
             packet: &mut self.packets[at],
-            segment: self.segments.get_mut(at),
+            details: self.details.get_mut(at),
             wide: self.wide,
         }
     }
 }
 
-/// The place of a packet.
+/// The slot of one packet.
 #[derive(Debug)]
-pub struct Place<'b> {
-    /// For its key.
+pub struct BatchSlot<'b> {
+    /// The table key.
     pub key: &'b mut u128,
-    /// For what is counted of it.
+    /// The packet.
     pub packet: &'b mut Packet,
-    /// For its details, where these are asked for.
-    pub segment: Option<&'b mut Segment>,
-    /// See [`Places::wide`].
+    /// The packet's details, if enabled.
+    pub details: Option<&'b mut PacketInfo>,
+    /// See [`BatchSlots::wide`].
     pub wide: &'b mut Vec<FlowKey>,
 }
 
-impl Place<'_> {
-    /// Puts a packet there, but for its details.
+impl BatchSlot<'_> {
+    /// Writes a packet without its details.
     #[inline]
-    pub fn put(&mut self, key: u128, packet: Packet) {
+    pub fn write(&mut self, key: u128, packet: Packet) {
         *self.key = key;
         *self.packet = packet;
     }
 
-    /// The same of one whose whole key does not fit 16 bytes; `digest` stands for it.
+    /// Writes a packet whose key does not fit 16 bytes; `digest` becomes its table key.
     #[inline]
-    pub fn put_wide(&mut self, digest: u128, key: &FlowKey, packet: Packet) {
+    pub fn write_wide(&mut self, digest: u128, key: &FlowKey, packet: Packet) {
         self.wide.push(*key);
         let wide = self.wide.len() as u16;
-        self.put(digest, Packet { wide, ..packet });
+        self.write(digest, Packet { wide, ..packet });
     }
 }
 
-/// Where the payloads of a batch's packets lie.
+/// The source of the payloads of a batch's packets.
 pub trait Payloads {
-    /// The captured payload of a packet of `batch` with these details.
-    fn payload<'a>(&'a self, batch: &'a Batch, segment: &Segment) -> &'a [u8];
+    /// Returns the captured payload of the packet of `batch` with the details `info`.
+    fn payload<'a>(&'a self, batch: &'a Batch, info: &PacketInfo) -> &'a [u8];
 }
 
-/// In the batch itself, which has [kept](Batch::keep_payloads) them; or nobody asks for them.
+/// Payloads that [`Batch::copy_payloads`] copied into the batch. Also serves when payloads are not
+/// needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kept;
+pub struct CopiedPayloads;
 
-impl Payloads for Kept {
+impl Payloads for CopiedPayloads {
     #[inline]
-    fn payload<'a>(&'a self, batch: &'a Batch, segment: &Segment) -> &'a [u8] {
-        let start = segment.payload_at as usize;
-        let end = start + segment.payload_captured as usize;
+    fn payload<'a>(&'a self, batch: &'a Batch, info: &PacketInfo) -> &'a [u8] {
+        let start = info.payload_at as usize;
+        let end = start + info.payload_captured as usize;
         batch.payloads.get(start..end).unwrap_or_default()
     }
 }
 
-/// In the frames of the burst that was read into the batch, which are still there: nothing is copied.
+/// Payloads in the frames of the burst that the batch was parsed from, without a copy.
 #[derive(Clone, Copy, Debug)]
-pub struct InFrames<'f, F>(
-    /// The frames.
+pub struct FramePayloads<'f, F>(
+    /// The frames of the burst.
     pub &'f [F],
 );
 
-impl<F: AsRef<[u8]>> Payloads for InFrames<'_, F> {
+impl<F: AsRef<[u8]>> Payloads for FramePayloads<'_, F> {
     #[inline]
-    fn payload<'a>(&'a self, _: &'a Batch, segment: &Segment) -> &'a [u8] {
-        let start = segment.payload_at as usize;
-        let end = start + segment.payload_captured as usize;
+    fn payload<'a>(&'a self, _: &'a Batch, info: &PacketInfo) -> &'a [u8] {
+        let start = info.payload_at as usize;
+        let end = start + info.payload_captured as usize;
         self.0
-            .get(usize::from(segment.frame))
+            .get(usize::from(info.frame))
             .and_then(|frame| frame.as_ref().get(start..end))
             .unwrap_or_default()
     }
 }
 
-/// Makes table keys of 5-tuples: keeps the fields of the chosen flow definition, and brings both
-/// directions of a bidirectional flow to one form.
+/// Makes table keys from 5-tuples: masks the fields that the flow definition ignores, and orders the
+/// endpoints of bidirectional flows so that both directions have one key.
 #[derive(Clone, Debug)]
 pub struct KeyMaker {
     definition: FlowDefinition,
@@ -391,7 +393,7 @@ pub struct KeyMaker {
     digest: KeyedHash,
 }
 
-/// A key as tables compare it.
+/// A key in the form that tables compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKey {
     /// The whole key.
@@ -401,8 +403,11 @@ pub enum TableKey {
 }
 
 impl KeyMaker {
-    /// For flows by `definition` (for [`FlowDefinition::Rss`], the 5-tuples that are hashed where the
-    /// device has not), with VLAN tags as part of the key or not. `seed` is secret.
+    /// Creates a maker of keys by `definition`; `vlan`: VLAN tags are part of the key. `seed` must be
+    /// secret: it keeps outsiders from choosing keys whose digests collide.
+    ///
+    /// For [`FlowDefinition::Rss`], the keys are 5-tuples, to be hashed in software for packets
+    /// without a device hash.
     #[must_use]
     pub fn new(definition: FlowDefinition, vlan: bool, seed: u64) -> Self {
         const MARK: u128 = 0xff;
@@ -427,7 +432,7 @@ impl KeyMaker {
         }
     }
 
-    /// What makes keys of compact 5-tuples.
+    /// Returns the part that handles compact 5-tuples.
     #[inline]
     #[must_use]
     pub fn compact(&self) -> CompactKeyMaker {
@@ -437,16 +442,17 @@ impl KeyMaker {
         }
     }
 
-    /// The table key of a compact 5-tuple, and the packet's direction in it.
+    /// Returns the table key of a compact 5-tuple, and the packet's direction in the flow.
     #[inline(always)]
     #[must_use]
     pub fn from_compact(&self, five_tuple: u128) -> (u128, u8) {
         self.compact().make(five_tuple)
     }
 
-    /// The table key of any 5-tuple, and the packet's direction in it. A key of which a digest is in the
-    /// table becomes what the flow is known by: without the fields that do not count, in the order of
-    /// both directions.
+    /// Returns the table key of any 5-tuple, and the packet's direction in the flow.
+    ///
+    /// If the table key is a digest, `key` becomes the flow's whole key: ignored fields cleared,
+    /// endpoints in order.
     #[inline]
     #[must_use]
     pub fn from_key(&self, key: &mut FlowKey) -> (TableKey, u8) {
@@ -459,7 +465,7 @@ impl KeyMaker {
         }
     }
 
-    /// The same of one that does not fit 16 bytes, unless that is for VLAN tags that do not count.
+    /// Does the same for a key that does not fit 16 bytes, or fits only without its ignored VLAN tags.
     #[inline(never)]
     fn wide_table_key(&self, key: &mut FlowKey) -> (TableKey, u8) {
         if !self.vlan {
@@ -472,7 +478,7 @@ impl KeyMaker {
         match self.definition {
             FlowDefinition::FiveTuple | FlowDefinition::Rss => {}
             FlowDefinition::Bidirectional => {
-                // As for compact keys, any order will do.
+                // As for compact keys, any total order works.
                 let source = u128::from_le_bytes(key.source);
                 let destination = u128::from_le_bytes(key.destination);
                 let same = source == destination;
@@ -494,7 +500,7 @@ impl KeyMaker {
                 }
             }
         }
-        let digest = self.digest.digest(&words(key)) | FlowKey::WIDE_MARK;
+        let digest = self.digest.digest(&key_to_words(key)) | FlowKey::WIDE_MARK;
         (TableKey::Wide(digest), direction)
     }
 }
@@ -507,7 +513,7 @@ pub struct CompactKeyMaker {
 }
 
 impl CompactKeyMaker {
-    /// The table key of a compact 5-tuple, and the packet's direction in it.
+    /// Returns the table key of a compact 5-tuple, and the packet's direction in the flow.
     #[inline(always)]
     #[must_use]
     pub fn make(self, five_tuple: u128) -> (u128, u8) {
@@ -519,22 +525,22 @@ impl CompactKeyMaker {
         }
     }
 
-    /// The fields that count.
+    /// Returns the mask of the fields that are part of the key.
     #[must_use]
     pub const fn mask(self) -> u128 {
         self.mask
     }
 
-    /// Whether both directions are one flow.
+    /// Returns whether both directions of a conversation are one flow.
     #[must_use]
     pub const fn both_directions(self) -> bool {
         self.both_directions
     }
 }
 
-/// A flow key as three words: what a table keeps of a wide key, and what is digested.
+/// Packs a flow key into three words: the form in which tables store and digest wide keys.
 #[must_use]
-pub(crate) fn words(key: &FlowKey) -> [u128; 3] {
+pub(crate) fn key_to_words(key: &FlowKey) -> [u128; 3] {
     let ports = u128::from(key.source_port) | u128::from(key.destination_port) << 16;
     let vlan = u128::from(key.vlan[0]) << 32 | u128::from(key.vlan[1]) << 48;
     let kind = u128::from(key.protocol) << 64 | u128::from(key.version) << 72;
@@ -545,9 +551,9 @@ pub(crate) fn words(key: &FlowKey) -> [u128; 3] {
     ]
 }
 
-/// The flow key that [`words`] took apart.
+/// Unpacks the words of [`key_to_words`].
 #[must_use]
-pub(crate) fn from_words(words: &[u128; 3]) -> FlowKey {
+pub(crate) fn key_from_words(words: &[u128; 3]) -> FlowKey {
     let [source, destination, rest] = *words;
     FlowKey {
         version: (rest >> 72) as u8,
@@ -595,8 +601,8 @@ mod tests {
             )
     }
 
-    /// What a flow is known by, and the direction in it.
-    fn made(maker: &KeyMaker, mut key: FlowKey) -> (FlowKey, u8) {
+    /// The flow's whole key, and the direction of `key` in the flow.
+    fn key_and_direction(maker: &KeyMaker, mut key: FlowKey) -> (FlowKey, u8) {
         match maker.from_key(&mut key) {
             (TableKey::Compact(key), direction) => (FlowKey::from_compact(key), direction),
             (TableKey::Wide(_), direction) => (key, direction),
@@ -604,25 +610,25 @@ mod tests {
     }
 
     #[test]
-    fn packets_have_details_where_these_are_asked_for() {
+    fn packets_have_details_if_enabled() {
         let mut batch = Batch::default();
         batch.push(1, Packet::default());
-        assert_eq!(batch.segments(), []);
+        assert_eq!(batch.details(), []);
         batch.clear();
-        batch.detail();
+        batch.enable_details();
         for sequence in 1..=2 {
-            let place = batch.place();
-            *place.segment.unwrap() = Segment {
+            let slot = batch.next_slot();
+            *slot.details.unwrap() = PacketInfo {
                 sequence,
-                ..Segment::default()
+                ..PacketInfo::default()
             };
-            batch.take_places(1);
+            batch.commit(1);
         }
         let other = std::mem::take(&mut batch);
         batch.push_from(&other, 1);
         let sequences = |batch: &Batch| {
-            let segments = batch.segments().iter();
-            segments.map(|segment| segment.sequence).collect::<Vec<_>>()
+            let details = batch.details().iter();
+            details.map(|info| info.sequence).collect::<Vec<_>>()
         };
         assert_eq!(
             (sequences(&other), sequences(&batch)),
@@ -630,21 +636,21 @@ mod tests {
         );
         batch.clear();
         batch.push(1, Packet::default());
-        assert!(batch.place().segment.is_none());
-        assert_eq!(batch.segments(), []);
+        assert!(batch.next_slot().details.is_none());
+        assert_eq!(batch.details(), []);
     }
 
     proptest! {
         #[test]
         fn both_directions_of_a_bidirectional_flow_have_one_key(key in keys()) {
             let maker = KeyMaker::new(FlowDefinition::Bidirectional, true, 1);
-            let [table_key, table_key_back] = [key, key.reversed()].map(|mut key| maker.from_key(&mut key).0);
-            prop_assert_eq!(table_key, table_key_back);
-            let (forward, there) = made(&maker, key);
-            let (backward, back) = made(&maker, key.reversed());
-            prop_assert_eq!(forward, backward);
-            prop_assert_eq!(if there == 1 { forward.reversed() } else { forward }, key);
-            prop_assert!(there != back || key == key.reversed());
+            let [table_key, reverse_table_key] = [key, key.reversed()].map(|mut key| maker.from_key(&mut key).0);
+            prop_assert_eq!(table_key, reverse_table_key);
+            let (forward_key, forward_direction) = key_and_direction(&maker, key);
+            let (reverse_key, reverse_direction) = key_and_direction(&maker, key.reversed());
+            prop_assert_eq!(forward_key, reverse_key);
+            prop_assert_eq!(if forward_direction == 1 { forward_key.reversed() } else { forward_key }, key);
+            prop_assert!(forward_direction != reverse_direction || key == key.reversed());
         }
 
         #[test]
@@ -665,13 +671,13 @@ mod tests {
                 (FlowDefinition::SourceDestination, keep(true, true, false)),
             ] {
                 let maker = KeyMaker::new(definition, vlan, 1);
-                prop_assert_eq!(made(&maker, key), (expected, 0));
+                prop_assert_eq!(key_and_direction(&maker, key), (expected, 0));
             }
         }
 
         #[test]
-        fn words_and_back(key in keys()) {
-            prop_assert_eq!(from_words(&words(&key)), key);
+        fn words_unpack_to_the_same_key(key in keys()) {
+            prop_assert_eq!(key_from_words(&key_to_words(&key)), key);
         }
     }
 }

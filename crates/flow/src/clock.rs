@@ -1,32 +1,34 @@
-//! The meter's clock: milliseconds that only move forward, driven by the time stamps of packets.
+//! The meter's clock: monotonic milliseconds, driven by packet timestamps.
 
 /// Nanoseconds in a tick.
 const TICK_NS: i64 = 1_000_000;
 
-/// Time stamps that lag by no more than this are jitter between queues or interfaces; those that
-/// lag by more are a clock that was set back (or an older file), and time goes on from there.
-pub const JITTER_NS: i64 = 10_000 * TICK_NS;
+/// The maximum lag of a timestamp that counts as jitter between queues or interfaces. A larger lag
+/// means that a clock was set back (or that an older file follows), and time continues from there.
+pub const JITTER_MAX_NS: i64 = 10_000 * TICK_NS;
 
-/// Time stamps that fall behind by more than this at once are counted as a clock that was set back.
-/// Less is the order in which queues and interfaces are read: of 1700 captures twenty are out of order
-/// by up to a millisecond, six by up to a second, and none by one to ten. (Time goes on from there only
-/// past [`JITTER_NS`]: of two sources a few seconds apart each change back and forth would move it on; each is counted.)
-const STEP_NS: i64 = 1_000 * TICK_NS;
-
-/// Turns packet time stamps into the monotonic milliseconds by which flows time out.
+/// A timestamp that falls behind by more than this at once is counted as a step back of the clock.
 ///
-/// It is a function of the stream of time stamps alone, so a capture gives the same records
-/// whatever the number of threads. A step back adds nothing; a step forward counts as at most
-/// [`PacketClock::STEP_MS_MAX`], more than any time-out, so it ends every idle flow. The steps of
-/// one burst add up to less than half of the range: as long as the clock is shown to a table
-/// after every burst, no difference of two readings wraps.
+/// Smaller lags come from the order in which queues and interfaces are read: of 1700 captures, twenty
+/// are out of order by up to a millisecond, six by up to a second, and none by one to ten seconds.
+/// Time continues from the earlier timestamp only beyond [`JITTER_MAX_NS`]. With a lower limit, two
+/// sources a few seconds apart would advance the clock each time that packets alternate between them.
+const STEP_BACK_MIN_NS: i64 = 1_000 * TICK_NS;
+
+/// Converts packet timestamps to the monotonic milliseconds by which flows time out.
+///
+/// The result depends on the timestamps alone, so a capture gives the same records with any number of
+/// threads. A step back does not move the clock. A step forward counts as at most
+/// [`PacketClock::STEP_MS_MAX`], which is longer than any timeout, so it expires every idle flow. The
+/// steps of one burst add up to less than half of the clock's range, so differences of two readings do
+/// not wrap as long as the table is advanced after every burst.
 #[derive(Clone, Debug)]
 pub struct PacketClock {
     now_ms: u32,
     /// Start of the current millisecond, in the time of the packets.
     tick_start_ns: i64,
     started: bool,
-    /// How far the last time stamps lagged.
+    /// Lag of the last timestamps.
     lag_ns: i64,
     steps_back: u64,
     steps_forward: u64,
@@ -46,10 +48,11 @@ impl Default for PacketClock {
 }
 
 impl PacketClock {
-    /// The most that one step forward counts: two hours and a quarter. Time-outs are shorter.
+    /// The maximum for one step forward: about two and a quarter hours, longer than any timeout.
     pub const STEP_MS_MAX: u32 = 8_000_000;
 
-    /// The time after a packet stamped `time_ns` (nanoseconds since the Unix epoch).
+    /// Advances the clock to a packet with the timestamp `time_ns` (nanoseconds since the Unix epoch)
+    /// and returns the clock in milliseconds.
     #[inline]
     pub fn advance(&mut self, time_ns: i64) -> u32 {
         if !self.tick().contains(time_ns) {
@@ -58,10 +61,10 @@ impl PacketClock {
         self.now_ms
     }
 
-    /// Whether a packet stamped `time_ns` moves the clock into its millisecond. Not where that is the
-    /// clock's already, or behind it.
+    /// Advances the clock to a packet with the timestamp `time_ns`. Returns whether the clock entered
+    /// the packet's millisecond: false if it was there already, or if the packet lags.
     #[inline]
-    pub fn moves_to(&mut self, time_ns: i64) -> bool {
+    pub fn advance_into(&mut self, time_ns: i64) -> bool {
         if self.tick().contains(time_ns) {
             return false;
         }
@@ -69,7 +72,7 @@ impl PacketClock {
         self.tick().contains(time_ns)
     }
 
-    /// The millisecond at which the clock stands.
+    /// Returns the current millisecond.
     #[inline]
     #[must_use]
     pub const fn tick(&self) -> Tick {
@@ -79,19 +82,19 @@ impl PacketClock {
         }
     }
 
-    /// The time now.
+    /// Returns the current time in milliseconds.
     #[must_use]
     pub fn now_ms(&self) -> u32 {
         self.now_ms
     }
 
-    /// How often time stamps went back by more than a second.
+    /// Returns how often timestamps went back by more than a second.
     #[must_use]
     pub fn steps_back(&self) -> u64 {
         self.steps_back
     }
 
-    /// How often time stamps went forward by more than [`PacketClock::STEP_MS_MAX`].
+    /// Returns how often timestamps jumped forward by more than [`PacketClock::STEP_MS_MAX`].
     #[must_use]
     pub fn steps_forward(&self) -> u64 {
         self.steps_forward
@@ -112,13 +115,13 @@ impl PacketClock {
             self.steps_forward += u64::from(ticks > Self::STEP_MS_MAX);
             self.tick_start_ns = tick_start_ns;
             self.lag_ns = 0;
-        } else if ahead < -i128::from(JITTER_NS) {
+        } else if ahead < -i128::from(JITTER_MAX_NS) {
             self.tick_start_ns = tick_start_ns;
             self.lag_ns = 0;
             self.steps_back += 1;
         } else {
             let lag_ns = -ahead as i64;
-            self.steps_back += u64::from(lag_ns > self.lag_ns + STEP_NS);
+            self.steps_back += u64::from(lag_ns > self.lag_ns + STEP_BACK_MIN_NS);
             self.lag_ns = lag_ns;
         }
     }
@@ -132,13 +135,13 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// What the clock says in it.
+    /// Returns the clock's reading in this millisecond.
     #[must_use]
     pub const fn clock_ms(self) -> u32 {
         self.clock_ms
     }
 
-    /// Whether a packet stamped `time_ns` leaves the clock in it.
+    /// Returns whether the timestamp `time_ns` falls into this millisecond.
     #[inline]
     #[must_use]
     pub const fn contains(self, time_ns: i64) -> bool {
@@ -155,7 +158,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
-    fn counts_the_milliseconds_between_time_stamps() {
+    fn counts_the_milliseconds_between_timestamps() {
         let mut clock = PacketClock::default();
         let start = clock.advance(1_700_000_000 * SECOND + 999_999);
         assert_eq!(clock.advance(1_700_000_000 * SECOND + 1_000_000) - start, 1);
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stands_still_and_a_clock_set_back_goes_on_from_there() {
+    fn jitter_does_not_move_the_clock_and_time_continues_after_a_step_back() {
         let mut clock = PacketClock::default();
         let start = clock.advance(1000 * SECOND);
         assert_eq!(clock.advance(995 * SECOND), start);
@@ -174,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_by_seconds_is_counted_once_and_what_queues_lag_is_not() {
+    fn a_step_back_by_seconds_is_counted_once_and_queue_lag_is_not_counted() {
         let mut clock = PacketClock::default();
         let at = |ms: i64| 1000 * SECOND + ms * TICK_NS;
         let now = clock.advance(at(10_000));
-        // From 6.5 s on, until what was is passed.
+        // From 6.5 s until the timestamps catch up.
         for ms in (6500..10_000).chain([10_000]) {
             assert_eq!(clock.advance(at(ms)), now);
         }
@@ -188,7 +191,7 @@ mod tests {
             clock.advance(at(10_001 + ms));
         }
         assert_eq!(clock.steps_back(), 1);
-        // Again and again, further and further.
+        // Repeated steps back, each further than the last.
         let now = clock.now_ms();
         for ms in [9700, 9600, 3000, 3500] {
             assert_eq!(clock.advance(at(ms)), now);
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_by_years_counts_as_more_than_any_time_out() {
+    fn a_jump_of_years_counts_as_more_than_any_timeout() {
         let mut clock = PacketClock::default();
         let start = clock.advance(0);
         assert_eq!(

@@ -1,6 +1,5 @@
-//! Flows that have ended, as their table knew them: their lines and their openings, copied. Records are
-//! made of them when somebody wants to read one, which is no part of the packet path: in a flood each
-//! packet ends a flow.
+//! Ended flows, as copied out of the table: entries and [`FlowStart`]s. Records are built from them
+//! later, off the packet path, because in a flood every packet ends a flow.
 
 use crate::batch::Packet;
 use crate::entry::{Entry, FlowEntry};
@@ -8,67 +7,69 @@ use crate::record::{EndReason, Record};
 use crate::statistic::Value;
 use wire::FlowKey;
 
-/// What is kept of a flow's first packet: its time; its ICMP type and code (16 bits), direction (1)
-/// and number (47). Its clock is in the entry.
-pub(crate) type Opening = [u64; 2];
+/// A flow's first packet: its time in the first word; its ICMP type and code (16 bits), direction (1
+/// bit) and number (47 bits) in the second.
+pub(crate) type FlowStart = [u64; 2];
 
-/// Where the number of the first packet is in the second word.
-const NUMBER: u32 = 17;
+/// Bit position of the first packet's number in the second word.
+const NUMBER_SHIFT: u32 = 17;
 
-/// The opening of a flow of this first packet, in this direction.
+/// Returns the start of a flow whose first packet is `packet`, in `direction`.
 #[inline(always)]
-pub(crate) fn opening(packet: &Packet, direction: u8) -> Opening {
+pub(crate) fn flow_start(packet: &Packet, direction: u8) -> FlowStart {
     [
         packet.time_ns.cast_unsigned(),
-        u64::from(packet.icmp_type_code) | u64::from(direction & 1) << 16 | packet.number << NUMBER,
+        u64::from(packet.icmp_type_code)
+            | u64::from(direction & 1) << 16
+            | packet.number << NUMBER_SHIFT,
     ]
 }
 
 /// Corrects the direction of the first packet.
-pub(crate) fn set_direction(opening: &mut Opening, direction: u8) {
-    opening[1] = opening[1] & !(1 << 16) | u64::from(direction & 1) << 16;
+pub(crate) fn set_start_direction(start: &mut FlowStart, direction: u8) {
+    start[1] = start[1] & !(1 << 16) | u64::from(direction & 1) << 16;
 }
 
-/// Whether a flow has had gaps and inter-arrival times: its first packet has none.
+/// Returns whether a flow has gaps and inter-arrival times, which its first packet does not have.
 #[inline]
 pub(crate) fn has_intervals(entry: &Entry) -> bool {
-    let [there, back] = entry.packets();
-    there + back > 1
+    entry.packets().iter().sum::<u64>() > 1
 }
 
-/// The exact mean of what a flow's packets have shown of a value, in the unit of its statistics; NaN of
-/// nothing. That of gaps: the other packets between the first and the last of this one, shared among its
-/// gaps. Of times: from the first to the latest, which is their sum.
-pub(crate) fn mean_of(value: Value, entry: &Entry, opening: &Opening) -> f64 {
-    let [there, back] = entry.packets();
-    let packets = there + back;
+/// Returns the exact mean of a value over a flow's packets, in the unit of [`Value`]'s statistics; NaN
+/// if the flow has none.
+///
+/// The entry and the start suffice: gaps add up to the other packets between the flow's first and last
+/// packet, and inter-arrival times to the time between the first and the latest.
+pub(crate) fn exact_mean(value: Value, entry: &Entry, start: &FlowStart) -> f64 {
+    let packets = entry.packets().iter().sum::<u64>();
     let intervals = packets.saturating_sub(1);
-    let [start_ns, rest] = *opening;
+    let [start_ns, rest] = *start;
     let (sum, count) = match value {
         Value::Size => (entry.bytes().iter().sum(), packets),
         Value::InterArrivalTime => {
-            let passed_ns = entry.last_ns().wrapping_sub(start_ns.cast_signed());
-            (passed_ns.cast_unsigned(), intervals)
+            let elapsed_ns = entry.last_ns().wrapping_sub(start_ns.cast_signed());
+            (elapsed_ns.cast_unsigned(), intervals)
         }
         Value::Gap => {
-            let mask = u64::MAX >> NUMBER;
-            let passed = entry.last_number().wrapping_sub(rest >> NUMBER) & mask;
-            (passed.saturating_sub(intervals), intervals)
+            let mask = u64::MAX >> NUMBER_SHIFT;
+            let delta = entry.last_number().wrapping_sub(rest >> NUMBER_SHIFT) & mask;
+            (delta.saturating_sub(intervals), intervals)
         }
     };
     sum as f64 / count as f64
 }
 
-/// Fills an empty record, where it lies, by what is known of a flow; `wide_key` tells its whole key
-/// where the entry has but a digest of it.
+/// Fills an empty record from a flow's entry and start. `wide_key` returns the whole key; it is called
+/// only if the entry holds a digest.
 #[inline(always)]
-pub(crate) fn fill(
+pub(crate) fn fill_record(
     record: &mut Record,
     entry: &Entry,
-    opening: &Opening,
+    start: &FlowStart,
     wide_key: impl FnOnce() -> FlowKey,
 ) {
-    let [start_ns, rest] = *opening;
+    let [start_ns, rest] = *start;
     let initiator = (rest >> 16 & 1) as usize;
     let key = entry.key();
     record.key = if key & FlowKey::WIDE_MARK != 0 {
@@ -92,23 +93,23 @@ pub(crate) fn fill(
     record.icmp_type_code = rest as u16;
 }
 
-/// Flows that have ended and are no records yet, in their order.
+/// Ended flows that are not records yet, in the order in which they ended.
 #[derive(Clone, Debug, Default)]
 pub struct EndedFlows {
     pub(crate) entries: Vec<Entry>,
-    pub(crate) openings: Vec<Opening>,
+    pub(crate) starts: Vec<FlowStart>,
     pub(crate) reasons: Vec<EndReason>,
-    /// Whole keys of those whose entries have digests.
+    /// Whole keys of the flows whose entries hold digests.
     pub(crate) wide_keys: Vec<FlowKey>,
 }
 
 impl EndedFlows {
-    /// None, with the memory of so many, taken from the machine.
+    /// Creates an empty list with memory for `count` flows, already mapped.
     #[must_use]
     pub(crate) fn populated(count: usize) -> Self {
         let mut ended = Self {
             entries: vec![Entry::default(); count],
-            openings: vec![[1; 2]; count],
+            starts: vec![[1; 2]; count],
             reasons: vec![EndReason::EndOfInput; count],
             wide_keys: vec![FlowKey::default(); count],
         };
@@ -116,41 +117,41 @@ impl EndedFlows {
         ended
     }
 
-    /// Takes memory for so many more, unless it is there.
+    /// Reserves memory for `count` more flows.
     pub(crate) fn reserve(&mut self, count: usize) {
         self.entries.reserve(count);
-        self.openings.reserve(count);
+        self.starts.reserve(count);
         self.reasons.reserve(count);
     }
 
-    /// How many there are.
+    /// Returns the number of flows.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.reasons.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.reasons.is_empty()
     }
 
-    /// Forgets all of them.
+    /// Removes all flows.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.openings.clear();
+        self.starts.clear();
         self.reasons.clear();
         self.wide_keys.clear();
     }
 
-    /// Makes records of all of them, behind those that there are.
+    /// Appends a record for each flow to `records`, and removes the flows.
     pub(crate) fn complete(&mut self, records: &mut Vec<Record>) {
         let mut wide_keys = self.wide_keys.iter();
-        let flows = self.entries.iter().zip(&self.openings).zip(&self.reasons);
+        let flows = self.entries.iter().zip(&self.starts).zip(&self.reasons);
         records.reserve(self.reasons.len());
-        for ((entry, opening), &reason) in flows {
+        for ((entry, start), &reason) in flows {
             let record = records.push_mut(Record::default());
-            fill(record, entry, opening, || {
+            fill_record(record, entry, start, || {
                 wide_keys.next().copied().unwrap_or_default()
             });
             record.end_reason = reason;

@@ -1,56 +1,60 @@
-//! The 64 bytes that every packet of a flow touches: whole key, counters, times.
+//! A flow's entry in the table: the 64 bytes that each of its packets updates. It holds the key,
+//! counters and times.
 //!
 //! ```text
-//! word 0, 1  key, compact or digest of a wide one; zero: no flow
-//! word 2     packets in direction 0 (48 bits), tick of the active time-out (16)
+//! word 0, 1  compact key, or digest of a wide key; zero: no flow
+//! word 2     packets in direction 0 (48 bits), tick of the active timeout (16)
 //! word 3     packets in direction 1 (48 bits), number of the last packet, high part (16)
 //! word 4     bytes in direction 0 (56 bits), TCP control bits seen (8)
 //! word 5     bytes in direction 1 (56 bits), TCP control bits seen (8)
 //! word 6     time of the last packet, ns
 //! word 7     meter's clock at the last packet, ms (32), number of the last packet, low part (32)
 //! ```
-//! 48 bits of packets last 218 days at 14.88 Mpps, 56 bits of bytes 66 days at 100 Gbps, for one
-//! direction of one flow; [`Expiry`](crate::expiry::Expiry) ends flows long before.
+//! For one direction of one flow, 48 bits count 218 days of packets at 14.88 Mpps, and 56 bits count
+//! 66 days of bytes at 100 Gbps. [`Expiry`](crate::expiry::Expiry) ends flows long before that.
 
 use crate::batch::Packet;
 use hw::memory::Line;
 use std::num::NonZeroU32;
 
-/// One flow's line in a table.
+/// The cache line of one flow in the table.
 pub type Entry = Line<u64, 8>;
 
-const LOW_48: u64 = (1 << 48) - 1;
-const LOW_56: u64 = (1 << 56) - 1;
+const MASK_48: u64 = (1 << 48) - 1;
+const MASK_56: u64 = (1 << 56) - 1;
 
-/// Reading and counting in an [`Entry`].
+/// Access to the fields of an [`Entry`].
 pub trait FlowEntry {
-    /// The table key.
+    /// Returns the table key.
     fn key(&self) -> u128;
-    /// Packets in each direction.
+    /// Returns the packets in each direction.
     fn packets(&self) -> [u64; 2];
-    /// Bytes in each direction.
+    /// Returns the bytes in each direction.
     fn bytes(&self) -> [u64; 2];
-    /// TCP control bits seen in each direction.
+    /// Returns the TCP control bits seen in each direction.
     fn tcp_flags(&self) -> [u8; 2];
-    /// Time of the last packet.
+    /// Returns the time of the last packet, nanoseconds since the Unix epoch.
     fn last_ns(&self) -> i64;
-    /// Number of the last packet, 48 bits, where it is kept.
+    /// Returns the number of the last packet (48 bits), if the table stores it.
     fn last_number(&self) -> u64;
-    /// The meter's clock at the last packet.
+    /// Returns the meter's clock at the last packet.
     fn last_clock_ms(&self) -> u32;
-    /// The tick of the clock at which the active time-out comes.
+    /// Returns the clock tick at which the active timeout expires.
     fn active_tick(&self) -> u16;
-    /// Begins a flow with its first packet.
+    /// Starts a flow with its first packet.
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16);
-    /// Ends the flow: no key is found here.
+    /// Frees the entry: lookups no longer find its key.
     fn close(&mut self);
-    /// Counts a further packet, and keeps its number if `NUMBER`.
+    /// Counts a further packet, and stores its number if `NUMBER`.
     fn count<const NUMBER: bool>(&mut self, packet: &Packet);
-    /// How much higher the number of `packet` is than the last one, which is kept: where their low 32
-    /// bits tell it, as of all packets but one in 2^32.
-    fn passed(&self, packet: &Packet) -> Option<NonZeroU32>;
-    /// [`FlowEntry::count`] of a packet of which [`FlowEntry::passed`] tells it, or where no number is kept.
-    fn count_near<const NUMBER: bool>(&mut self, packet: &Packet);
+    /// Returns how much higher the number of `packet` is than that of the last packet.
+    ///
+    /// `None` if their upper 16 bits differ, which happens once in 2^32 packets, or if the number has
+    /// not increased.
+    fn number_delta(&self, packet: &Packet) -> Option<NonZeroU32>;
+    /// Does the same as [`FlowEntry::count`] for a packet with a [`FlowEntry::number_delta`], or when
+    /// `NUMBER` is false: only the lower 32 bits of the number change.
+    fn count_low_number<const NUMBER: bool>(&mut self, packet: &Packet);
 }
 
 impl FlowEntry for Entry {
@@ -60,11 +64,11 @@ impl FlowEntry for Entry {
     }
 
     fn packets(&self) -> [u64; 2] {
-        [self.0[2] & LOW_48, self.0[3] & LOW_48]
+        [self.0[2] & MASK_48, self.0[3] & MASK_48]
     }
 
     fn bytes(&self) -> [u64; 2] {
-        [self.0[4] & LOW_56, self.0[5] & LOW_56]
+        [self.0[4] & MASK_56, self.0[5] & MASK_56]
     }
 
     #[inline(always)]
@@ -94,16 +98,17 @@ impl FlowEntry for Entry {
 
     #[inline]
     fn open(&mut self, key: u128, packet: &Packet, active_tick: u16) {
-        let back = u64::from(packet.direction & 1);
+        let reverse = u64::from(packet.direction & 1);
         let bytes = u64::from(packet.length) | u64::from(packet.tcp_flags) << 56;
-        // Each word is written once: counting would read what was just written.
+        // Each word is written once. Clearing the entry and then counting would read words just
+        // written.
         self.0 = [
             key as u64,
             (key >> 64) as u64,
-            (back ^ 1) | u64::from(active_tick) << 48,
-            back | packet.number >> 32 << 48,
-            bytes * (back ^ 1),
-            bytes * back,
+            (reverse ^ 1) | u64::from(active_tick) << 48,
+            reverse | packet.number >> 32 << 48,
+            bytes * (reverse ^ 1),
+            bytes * reverse,
             packet.time_ns.cast_unsigned(),
             u64::from(packet.clock_ms) | packet.number << 32,
         ];
@@ -115,7 +120,7 @@ impl FlowEntry for Entry {
     }
 
     #[inline(always)]
-    fn passed(&self, packet: &Packet) -> Option<NonZeroU32> {
+    fn number_delta(&self, packet: &Packet) -> Option<NonZeroU32> {
         let (number, last) = (packet.number as u32, (self.0[7] >> 32) as u32);
         if packet.number << 16 >> 48 != self.0[3] >> 48 || number < last {
             return None;
@@ -125,14 +130,14 @@ impl FlowEntry for Entry {
 
     #[inline(always)]
     fn count<const NUMBER: bool>(&mut self, packet: &Packet) {
-        self.count_near::<NUMBER>(packet);
+        self.count_low_number::<NUMBER>(packet);
         if NUMBER {
             self.0[3] = (self.0[3] << 16 | packet.number << 16 >> 48).rotate_right(16);
         }
     }
 
     #[inline(always)]
-    fn count_near<const NUMBER: bool>(&mut self, packet: &Packet) {
+    fn count_low_number<const NUMBER: bool>(&mut self, packet: &Packet) {
         let direction = usize::from(packet.direction & 1);
         let words = &mut self.0;
         words[2 + direction] += 1;
@@ -152,9 +157,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A plain struct that counts the same way is the reference.
+        /// Compares the packed fields with plain integers.
         #[test]
-        fn equals_plain_fields(
+        fn packed_fields_equal_plain_integers(
             key in 1u128.., tick: u16,
             packets in prop::collection::vec((any::<u32>(), any::<u8>(), 0u8..2, 0u64..1 << 48, any::<u32>(), any::<i64>()), 1..40)
         ) {

@@ -1,4 +1,4 @@
-//! When a flow ends: idle and active time-outs, and the end of TCP connections.
+//! When flows end: idle timeout, active timeout, and the end of TCP connections.
 
 use crate::batch::{BURST, Packet};
 use crate::clock::PacketClock;
@@ -7,16 +7,16 @@ use crate::record::EndReason;
 use std::time::Duration;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 
-/// The time-outs as a user gives them; `None` for never.
+/// The timeouts, as configured. `None` means no timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// A flow ends when no packet of it came for longer than this.
+    /// A flow ends after more than this time without a packet.
     pub idle: Option<Duration>,
-    /// A flow ends when it has lasted this long; its next packet begins a new record.
+    /// A flow ends when it has lasted this long. Its next packet starts a new record.
     pub active: Option<Duration>,
-    /// A TCP flow that both sides closed, or one reset, ends after this long without a packet, or
-    /// when a SYN begins a new connection on its ports. `None`: it lasts as any other flow does, and
-    /// its end reason tells that it was closed.
+    /// A TCP flow that both sides closed, or that was reset, ends after this time without a packet, or
+    /// when a SYN opens a new connection on the same ports. `None`: closed flows time out like any
+    /// other, but their end reason says that they were closed.
     pub tcp_close: Option<Duration>,
 }
 
@@ -31,10 +31,10 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// No time-out is longer: the meter's clock counts a jump as at most a little more than this.
+    /// The maximum for any timeout. The meter's clock counts a jump as only slightly more than this.
     pub const MAX: Duration = Duration::from_secs(2 * 3600);
 
-    /// Flows last until the input ends.
+    /// No timeouts: flows last until the input ends.
     pub const NONE: Self = Self {
         idle: None,
         active: None,
@@ -47,30 +47,32 @@ const _: () = {
     assert!((PacketClock::STEP_MS_MAX as u64) * (BURST as u64) < u32::MAX as u64 / 2);
 };
 
-/// Decides, from a flow's entry and the clock alone, whether the flow has ended.
+/// Decides from a flow's entry and the clock alone whether the flow has ended.
 ///
-/// The same question is asked when a packet arrives for a flow and when the sweep passes it, and
-/// the answer, once yes, stays the same; so records do not depend on when the sweep passes.
+/// The check runs when a packet of the flow arrives and when the sweep reaches the flow. Once a flow
+/// has ended, the result never changes, so records do not depend on the time of the sweep.
 #[derive(Clone, Debug)]
 pub struct Expiry {
     idle_ms: u32,
     active_ms: u32,
     close_ms: u32,
-    /// No flow ends before this silence, but by its active time-out.
-    silence_ms_min: u32,
-    /// The active time-out is told by ticks of 2^this ms, so that 16 bits hold it.
+    /// Without a longer silence, only the active timeout ends a flow.
+    min_silence_ms: u32,
+    /// Active timeouts are stored in ticks of 2^`tick_shift` ms, so that they fit 16 bits.
     tick_shift: u32,
     active: bool,
     /// A flow is (a direction of) one TCP connection.
     connections: bool,
-    /// A SYN on the ports of a closed connection begins a new flow.
+    /// A SYN on the ports of a closed connection starts a new flow.
     reopens: bool,
-    /// Both directions are in one flow: it takes two FINs to close.
+    /// Both directions are in one flow, so two FINs are needed to close it.
     both_directions: bool,
 }
 
 impl Expiry {
-    /// `connections`: a flow is (a direction of) one TCP connection, so its FIN and RST end it.
+    /// Creates the rules for `timeouts`.
+    ///
+    /// `connections`: a flow is (a direction of) one TCP connection, so FIN and RST end it.
     #[must_use]
     pub fn new(timeouts: &Timeouts, connections: bool, both_directions: bool) -> Self {
         let ms = |duration: Option<Duration>| {
@@ -95,7 +97,7 @@ impl Expiry {
             idle_ms,
             active_ms,
             close_ms,
-            silence_ms_min: close_ms.min(idle_ms).min(active_ms),
+            min_silence_ms: close_ms.min(idle_ms).min(active_ms),
             tick_shift,
             active,
             connections,
@@ -104,82 +106,89 @@ impl Expiry {
         }
     }
 
-    /// The tick at which a flow that begins at `clock_ms` has lasted its active time-out.
+    /// Returns the tick at which the active timeout of a flow that starts at `clock_ms` expires.
     #[inline]
     #[must_use]
     pub fn active_tick(&self, clock_ms: u32) -> u16 {
         let deadline = clock_ms.wrapping_add(self.active_ms);
-        // Rounded up: a flow is never cut short, and lasts at most 1/4096 too long.
+        // Rounded up: a flow is never cut too early, and lasts at most 1/4096 too long.
         (deadline.wrapping_add((1 << self.tick_shift) - 1) >> self.tick_shift) as u16
     }
 
-    /// What tells of packets from `earliest_ms` to `latest_ms` that their flows have not ended.
+    /// Returns the quick check for packets with clock readings from `earliest_ms` to `latest_ms`.
     #[inline]
     #[must_use]
-    pub fn watch(&self, earliest_ms: u32, latest_ms: u32) -> Watch {
-        // Ticks have 16 bits: where a clock leaps by a good part of their range, each packet is looked
-        // at closely.
-        const LEAP: u32 = 1 << 12;
-        let leaps = latest_ms.wrapping_sub(earliest_ms) >> self.tick_shift >= LEAP;
-        let (looked_at, opening) = match (leaps, self.reopens) {
+    pub fn quick_check(&self, earliest_ms: u32, latest_ms: u32) -> QuickCheck {
+        // Ticks have 16 bits. If the clock leaps by a good part of their range, every packet needs the
+        // full check.
+        const LEAP_TICKS: u32 = 1 << 12;
+        let leaps = latest_ms.wrapping_sub(earliest_ms) >> self.tick_shift >= LEAP_TICKS;
+        let (flags_mask, flags_value) = match (leaps, self.reopens) {
+            // Matches every packet.
             (true, _) => (0, 0),
             (false, true) => (SYN | ACK, SYN),
-            // None of no flags is one.
+            // Matches no packet.
             (false, false) => (0, SYN),
         };
-        Watch {
-            silence_ms_min: self.silence_ms_min,
+        QuickCheck {
+            min_silence_ms: self.min_silence_ms,
             tick: (latest_ms >> self.tick_shift) as u16,
-            sign: if self.active { 1 << 15 } else { 0 },
-            looked_at,
-            opening,
-            looks: leaps || self.reopens,
+            sign_bit: if self.active { 1 << 15 } else { 0 },
+            flags_mask,
+            flags_value,
+            checks_flags: leaps || self.reopens,
         }
     }
 
-    /// Whether `packet` must not be counted in `entry`, because the flow has ended before it.
+    /// Returns why the flow of `entry` has ended before `packet`, if it has. The packet then belongs to
+    /// a new flow.
     #[inline(always)]
     #[must_use]
     pub fn ended_before(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
-        self.ended_before_by(self.watch(packet.clock_ms, packet.clock_ms), entry, packet)
+        self.ended_before_with(
+            self.quick_check(packet.clock_ms, packet.clock_ms),
+            entry,
+            packet,
+        )
     }
 
-    /// The same with a [`Expiry::watch`] at hand.
+    /// Does the same as [`Expiry::ended_before`] with a prepared [`Expiry::quick_check`].
     #[inline(always)]
     #[must_use]
-    pub fn ended_before_by(
+    pub fn ended_before_with(
         &self,
-        watch: Watch,
+        quick_check: QuickCheck,
         entry: &Entry,
         packet: &Packet,
     ) -> Option<EndReason> {
-        if watch.may_have_ended(entry, packet) {
-            return self.ended_before_rarely(entry, packet);
+        if quick_check.may_have_ended(entry, packet) {
+            return self.ended_before_slow(entry, packet);
         }
         None
     }
 
     #[inline(never)]
-    fn ended_before_rarely(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
+    fn ended_before_slow(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
         let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
         self.ended(entry, packet.clock_ms)
             .or_else(|| self.closed(entry).filter(|_| opens))
     }
 
-    /// Whether the flow has ended at `clock_ms`, and why.
+    /// Returns why the flow has ended by `clock_ms`, if it has.
     #[inline]
     #[must_use]
     pub fn ended(&self, entry: &Entry, clock_ms: u32) -> Option<EndReason> {
         let silence_ms = clock_ms.wrapping_sub(entry.last_clock_ms());
-        if silence_ms <= self.silence_ms_min && !self.is_past_active(entry, clock_ms) {
+        if silence_ms <= self.min_silence_ms && !self.is_past_active(entry, clock_ms) {
             return None;
         }
         let (limit_ms, reason) = match self.closed(entry) {
             Some(reason) => (self.close_ms, reason),
             None => (self.idle_ms, EndReason::IdleTimeout),
         };
-        // Two ways to end: the one that came first is the reason, whenever it is asked.
-        let active_after_ms = self.active_after_ms(entry);
+        // Both timeouts may have passed: the reason is the one that expired first, so it does not
+        // depend on the time of the check.
+        let active_after_ms = self.active_timeout_after_ms(entry);
         if active_after_ms <= limit_ms {
             (silence_ms >= active_after_ms).then_some(EndReason::ActiveTimeout)
         } else {
@@ -187,7 +196,7 @@ impl Expiry {
         }
     }
 
-    /// Why the flow ends with the input, at `clock_ms`.
+    /// Returns the end reason of a flow that is still in the table when the input ends at `clock_ms`.
     #[must_use]
     pub fn ended_at_end(&self, entry: &Entry, clock_ms: u32) -> EndReason {
         self.ended(entry, clock_ms)
@@ -201,8 +210,8 @@ impl Expiry {
         self.active && tick.wrapping_sub(entry.active_tick()).cast_signed() >= 0
     }
 
-    /// How long after the last packet the active time-out comes.
-    fn active_after_ms(&self, entry: &Entry) -> u32 {
+    /// Returns the time from the last packet to the active timeout.
+    fn active_timeout_after_ms(&self, entry: &Entry) -> u32 {
         if !self.active {
             return u32::MAX;
         }
@@ -232,37 +241,39 @@ impl Expiry {
     }
 }
 
-/// Tells cheaply that a flow has not ended before a packet, as is nearly always so.
+/// A cheap check that rules out, for nearly all packets, that their flow has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch {
-    silence_ms_min: u32,
+pub struct QuickCheck {
+    min_silence_ms: u32,
     /// The tick of the latest packet.
     tick: u16,
-    /// The bit that says whether a tick is past; none where there is no active time-out.
-    sign: u16,
-    /// TCP control bits that are looked at, and what they are where a connection is opened.
-    looked_at: u8,
-    opening: u8,
-    looks: bool,
+    /// The sign bit of a tick difference; 0 without an active timeout.
+    sign_bit: u16,
+    /// A packet whose TCP flags, masked by `flags_mask`, equal `flags_value` needs the full check.
+    flags_mask: u8,
+    flags_value: u8,
+    checks_flags: bool,
 }
 
-impl Watch {
-    /// Whether that has to be looked at closely.
+impl QuickCheck {
+    /// Returns whether the flow may have ended before `packet`, so that the full check is needed.
     #[inline(always)]
     pub(crate) fn may_have_ended(self, entry: &Entry, packet: &Packet) -> bool {
         let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
         let before_active = self.tick.wrapping_sub(entry.active_tick());
-        silence_ms > self.silence_ms_min
-            || !before_active & self.sign != 0
-            || self.looks && is_looked_at(packet.tcp_flags, self.looked_at, self.opening)
+        silence_ms > self.min_silence_ms
+            || !before_active & self.sign_bit != 0
+            || self.checks_flags && flags_match(packet.tcp_flags, self.flags_mask, self.flags_value)
     }
 }
 
-/// Whether control bits open a connection, or are to be looked at in any case. (A call where that is
-/// asked; otherwise the question would be part of every packet's instructions.)
+/// Returns whether the TCP flags call for the full check.
+///
+/// Not inlined: most configurations do not check flags, and inlined it would add instructions for every
+/// packet.
 #[inline(never)]
-fn is_looked_at(tcp_flags: u8, looked_at: u8, opening: u8) -> bool {
-    tcp_flags & looked_at == opening
+fn flags_match(tcp_flags: u8, mask: u8, value: u8) -> bool {
+    tcp_flags & mask == value
 }
 
 #[cfg(test)]
@@ -292,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_longer_than_the_idle_time_out_ends_a_flow() {
+    fn silence_longer_than_the_idle_timeout_ends_a_flow() {
         let expiry = Expiry::new(&Timeouts::default(), true, true);
         let entry = entry(&expiry, &[at(5, 0, 0), at(100, 0, 1)]);
         assert_eq!(expiry.ended_before(&entry, &at(15_100, 0, 0)), None);
@@ -304,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_time_out_below_eight_seconds_is_exact() {
+    fn an_active_timeout_below_eight_seconds_is_exact() {
         let timeouts = Timeouts {
             active: Some(Duration::from_millis(8000)),
             ..Timeouts::default()
@@ -316,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn fins_of_both_sides_close_and_the_next_syn_opens_anew() {
+    fn fins_of_both_sides_close_a_flow_and_the_next_syn_starts_a_new_one() {
         let timeouts = Timeouts {
             tcp_close: Some(Duration::from_secs(15)),
             ..Timeouts::default()
@@ -343,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_outs_nothing_ends_before_the_input() {
+    fn without_timeouts_flows_last_until_the_input_ends() {
         let expiry = Expiry::new(&Timeouts::NONE, true, true);
         let entry = entry(&expiry, &[at(1, FIN, 0), at(2, FIN | RST, 1)]);
         assert_eq!(expiry.ended_before(&entry, &at(u32::MAX, SYN, 0)), None);
@@ -358,14 +369,15 @@ mod tests {
     }
 
     proptest! {
-        /// What makes records independent of the sweep: once ended, always ended, for one reason.
+        /// Once a flow has ended, it stays ended with the same reason. This makes records independent
+        /// of the time of the sweep.
         #[test]
-        fn an_answer_stays(
+        fn an_ended_flow_stays_ended_for_the_same_reason(
             idle in durations(), active in durations(), tcp_close in durations(), start: u32,
             steps in prop::collection::vec((0u32..50_000, prop::sample::select(vec![0, SYN, FIN, RST, ACK]), 0u8..2), 1..6),
             later in prop::collection::vec(0u32..200_000, 1..10),
             before in 0u32..100_000,
-            behind in prop_oneof![0u32..100_000, 0..u32::MAX / 2],
+            after in prop_oneof![0u32..100_000, 0..u32::MAX / 2],
         ) {
             let expiry = Expiry::new(&Timeouts { idle, active, tcp_close }, true, true);
             let mut clock = start;
@@ -382,13 +394,13 @@ mod tests {
             let mut reason = None;
             for step in later {
                 clock = clock.wrapping_add(step);
-                let answer = expiry.ended(&flow, clock);
-                prop_assert!(reason.is_none() || answer == reason);
+                let ended = expiry.ended(&flow, clock);
+                prop_assert!(reason.is_none() || ended == reason);
                 let packet = at(clock, ACK, 0);
-                prop_assert_eq!(answer, expiry.ended_before(&flow, &packet));
-                let watch = expiry.watch(clock.wrapping_sub(before), clock.wrapping_add(behind));
-                prop_assert_eq!(answer, expiry.ended_before_by(watch, &flow, &packet));
-                reason = answer;
+                prop_assert_eq!(ended, expiry.ended_before(&flow, &packet));
+                let quick_check = expiry.quick_check(clock.wrapping_sub(before), clock.wrapping_add(after));
+                prop_assert_eq!(ended, expiry.ended_before_with(quick_check, &flow, &packet));
+                reason = ended;
             }
         }
     }

@@ -1,21 +1,21 @@
-//! The meter: counts batches of packets in flows, and lets flows go as records when they end.
+//! The meter: counts batches of packets in flows, and emits a record when a flow ends.
 
 mod options;
 
 pub use options::MeterOptions;
 
 use crate::analyser::Analyser;
-use crate::batch::{BURST, Batch, Kept, Payloads};
-use crate::ended::{self, fill, has_intervals, mean_of};
+use crate::batch::{BURST, Batch, CopiedPayloads, Payloads};
+use crate::ended::{self, exact_mean, fill_record, has_intervals};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
-use crate::garbage::Garbage;
-use crate::order;
-use crate::record::{EndReason, FULL, Record, RecordBatch};
+use crate::garbage::GarbageCollector;
+use crate::radix_sort;
+use crate::record::{BATCH_RECORDS_MAX, EndReason, Record, RecordBatch};
 use crate::statistic::{Statistic, Value};
 use crate::table::{
-    Bucket, Combined, DoubleHash, LinkedList, MANY_FLOWS, NO_SLOT, NO_VALUE, Observed, Step, Table,
-    TableKind,
+    BucketTable, Combined, DoubleHash, LinkedList, NO_SLOT, NO_VALUE, OUT_OF_CACHE_FLOWS, Observed,
+    Step, Table, TableKind,
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::lines::Rows;
@@ -24,69 +24,71 @@ use std::io;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
 
-/// Where records go: takes what a batch of records holds, and leaves it empty.
+/// Receives the records of a meter.
 pub trait RecordSink {
-    /// Whether it [completes](RecordBatch::complete) batches itself, most often in another thread.
+    /// Whether the sink [completes](RecordBatch::complete) batches itself, usually in another thread.
     const COMPLETES: bool = false;
 
-    /// Takes the records out of `batch`, which is complete unless the sink completes it itself.
+    /// Takes the records out of `batch` and leaves it empty. The batch is complete unless
+    /// [`RecordSink::COMPLETES`].
     fn take(&mut self, batch: &mut RecordBatch);
 }
 
-/// Records that are handed on together.
-pub const RECORDS: usize = 1024;
+/// The number of records at which a batch goes to the sink.
+pub const RECORDS_PER_BATCH: usize = 1024;
 
-/// How many flows are asked for together while as many before them are ended.
-const TOGETHER: usize = 8;
+/// The number of flows that end together. While one group is processed, the next is prefetched.
+const END_GROUP_FLOWS: usize = 8;
 
-/// Packets that are counted together while what statistics keep of those before them comes near: the
-/// most of these where it comes from a cache, a quarter of a burst within them where from memory.
-const GROUP: RangeInclusive<usize> = 16..=64;
+/// The number of packets that are counted together while the statistics' states of the previous group
+/// are prefetched: the maximum if those states come from a cache, a quarter of a burst within this
+/// range if they come from memory.
+const STATISTICS_GROUP_PACKETS: RangeInclusive<usize> = 16..=64;
 
-/// How long finished records of a link wait for others to be handed on with.
-pub const FLUSH_MS: u32 = 500;
+/// The interval at which the records of a live link are flushed, full batch or not.
+pub const FLUSH_INTERVAL_MS: u32 = 500;
 
-/// What a meter counted besides its flows.
+/// Counters of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterCounters {
-    /// Packets and bytes in the records handed out.
+    /// Packets and bytes in the emitted records.
     pub recorded: [u64; 2],
-    /// Packets and bytes that found no place in the table, and are in no record.
-    pub miscounted: [u64; 2],
-    /// Records handed out.
+    /// Packets and bytes of flows that did not fit the table. They are in no record.
+    pub unattributed: [u64; 2],
+    /// Emitted records.
     pub records: u64,
-    /// Records of flows that made room for others.
+    /// Records of evicted flows.
     pub evicted: u64,
-    /// Whether the table was ever full. Where it was not, flows were evicted since too many hashes
-    /// share a place.
+    /// Whether the table was ever full. If not, flows were evicted because too many hashes collide.
     pub was_full: bool,
     /// Flows in the table now.
     pub flows: u64,
 }
 
-/// The table, and a column of rows for each statistic: beside the entries where the table is ours and
-/// its flows come from memory, which brings two lines together sooner than two lines apart; from a
-/// cache it does not.
-fn table_and_rows(options: &MeterOptions) -> io::Result<(Box<dyn Table>, Rows)> {
-    let (flows_max, wanted) = (options.flows_max, options.statistics.wanted());
-    let kept = options.statistics.build(&mut Rows::default()).len();
+/// Creates the table, and rows with a column for each statistic.
+///
+/// For a bucket table too large for the caches, the columns are interleaved with the entries: two
+/// adjacent lines arrive from memory sooner than two separate ones. From a cache they do not.
+fn build_table(options: &MeterOptions) -> io::Result<(Box<dyn Table>, Rows)> {
+    let (flows_max, outputs) = (options.flows_max, options.statistics.table_outputs());
+    let columns = options.statistics.build(&mut Rows::default()).len();
     let table: Box<dyn Table> = match options.table {
         TableKind::Bucket => {
-            let lines = if flows_max < MANY_FLOWS {
-                Rows::try_apart
+            let new_rows = if flows_max < OUT_OF_CACHE_FLOWS {
+                Rows::try_separate
             } else {
-                Rows::try_together
+                Rows::try_interleaved
             };
-            let mut rows = lines(Bucket::slots_for(flows_max), 1 + kept)?;
-            let entries = rows.take();
-            let table = Bucket::new(flows_max, options.flow_hash(), wanted, entries)?;
+            let mut rows = new_rows(BucketTable::slots_for(flows_max), 1 + columns)?;
+            let entries = rows.take_column();
+            let table = BucketTable::new(flows_max, options.flow_hash(), outputs, entries)?;
             return Ok((Box::new(table), rows));
         }
-        TableKind::DoubleHash => Box::new(DoubleHash::new(wanted)?),
-        TableKind::LinkedList => Box::new(LinkedList::new(flows_max, wanted)?),
-        TableKind::Combined => Box::new(Combined::new(flows_max, wanted)?),
+        TableKind::DoubleHash => Box::new(DoubleHash::new(outputs)?),
+        TableKind::LinkedList => Box::new(LinkedList::new(flows_max, outputs)?),
+        TableKind::Combined => Box::new(Combined::new(flows_max, outputs)?),
     };
-    let rows = Rows::try_apart(table.slots_max() as usize, kept)?;
+    let rows = Rows::try_separate(table.slots_max() as usize, columns)?;
     Ok((table, rows))
 }
 
@@ -94,32 +96,31 @@ fn table_and_rows(options: &MeterOptions) -> io::Result<(Box<dyn Table>, Rows)> 
 pub struct Meter {
     table: Box<dyn Table>,
     expiry: Expiry,
-    garbage: Garbage,
+    garbage: GarbageCollector,
     statistics: Vec<(Value, Box<dyn Statistic>)>,
     gap_mean: bool,
-    asks_ahead: bool,
-    /// What is not chosen does not exist.
+    prefetches: bool,
     analyser: Option<Box<Analyser>>,
     observed: Observed,
     sizes: Vec<u64>,
     ended: Vec<(u32, EndReason)>,
-    /// Flows that make room for others.
-    leaving: Vec<u32>,
+    /// Slots of flows that the table has just evicted.
+    evicted: Vec<u32>,
     occupied: Vec<u32>,
     records: RecordBatch,
     counters: MeterCounters,
-    /// The clock when records were last handed on for their age.
+    /// The clock at the last flush by [`Meter::flush_after`].
     flushed_ms: u32,
     view: Option<ViewBuilder>,
 }
 
 impl Meter {
-    /// A meter with all the memory that it will ever take, for `options`.
+    /// Creates a meter and reserves all the memory that it will ever use.
     ///
     /// # Errors
-    /// When the machine has no room for it.
+    /// If memory cannot be allocated.
     pub fn new(options: &MeterOptions) -> io::Result<Self> {
-        let (mut table, mut rows) = table_and_rows(options)?;
+        let (mut table, mut rows) = build_table(options)?;
         let slots = table.slots_max();
         let mut statistics = options.statistics.build(&mut rows);
         let mut analyser = match options.statistics.analysis {
@@ -141,9 +142,9 @@ impl Meter {
             }
         };
         if let Some(analyser) = &mut analyser
-            && options.overhears
+            && options.dns_from_batches
         {
-            analyser.overhear();
+            analyser.use_dns_feed();
         }
         if options.populate {
             if let Some(analyser) = &mut analyser {
@@ -156,15 +157,15 @@ impl Meter {
         }
         Ok(Self {
             expiry: options.expiry(),
-            garbage: Garbage::new(&options.garbage),
+            garbage: GarbageCollector::new(&options.garbage),
             statistics,
             gap_mean: options.statistics.gap_mean,
-            asks_ahead: options.asks_ahead || options.table == TableKind::Bucket,
+            prefetches: options.prefetches || options.table == TableKind::Bucket,
             analyser,
             observed: Observed::default(),
             sizes: Vec::with_capacity(BURST),
             ended: Vec::new(),
-            leaving: Vec::new(),
+            evicted: Vec::new(),
             occupied: Vec::new(),
             records: match options.populate {
                 true => RecordBatch::populated(&options.schema()),
@@ -177,26 +178,30 @@ impl Meter {
         })
     }
 
-    /// Memory that this meter takes when its table is full, in bytes.
+    /// Returns the memory in use with a full table, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let slots = self.table.slots_max() as usize;
         let statistics: usize = self
             .statistics
             .iter()
-            .map(|(_, each)| each.bytes_per_flow())
+            .map(|(_, statistic)| statistic.bytes_per_flow())
             .sum();
-        let analyser = self.analyser.as_ref().map_or(0, |it| it.memory_bytes());
+        let analyser = self
+            .analyser
+            .as_ref()
+            .map_or(0, |analyser| analyser.memory_bytes());
         self.table.memory_bytes() + slots * statistics + analyser
     }
 
-    /// Counts the packets of `batch`, whose hashes are made; flows that end go to `sink`. Payloads,
-    /// if they are asked for, are those that the batch has [kept](Batch::keep_payloads).
+    /// Counts the packets of `batch`, whose keys must be hashed. The records of flows that end go to
+    /// `sink`. Payloads, if an analysis needs them, must be [copied](Batch::copy_payloads) into the
+    /// batch.
     pub fn process(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
-        self.process_with(batch, &Kept, sink);
+        self.process_with(batch, &CopiedPayloads, sink);
     }
 
-    /// [`Meter::process`] with payloads that lie somewhere else.
+    /// Does the same as [`Meter::process`] with payloads from elsewhere.
     pub fn process_with(
         &mut self,
         batch: &Batch,
@@ -206,60 +211,61 @@ impl Meter {
         let Some(last) = batch.packets().last() else {
             if let Some(analyser) = &mut self.analyser {
                 batch
-                    .told()
+                    .dns_answers()
                     .iter()
-                    .for_each(|(_, told)| analyser.hear(told));
+                    .for_each(|(_, answer)| analyser.learn(answer));
             }
             return;
         };
         self.grow(sink);
-        if self.asks_ahead {
-            self.table.stage(batch);
+        if self.prefetches {
+            self.table.prefetch_batch(batch);
         }
-        self.make_room(batch, sink);
-        let (mut start, mut observed) = (0, 0);
+        self.evict(batch, sink);
+        let (mut start, mut analysed) = (0, 0);
         loop {
-            let (end, step) = self.count(batch, start);
+            let (end, step) = self.count_packets(batch, start);
             if let Some(analyser) = &mut self.analyser {
-                analyser.find(batch, start..end, &self.observed);
+                analyser.find_handles(batch, start..end, &self.observed);
             }
-            self.note_begun(batch);
+            self.restore_initiators(batch);
             start = end;
             let Step::Ended { slot, reason, .. } = step else {
                 break;
             };
-            self.tell(&[slot], &[reason]);
+            self.record_ended(&[slot], &[reason]);
             self.table.remove(&[slot]);
-            // A flow that goes on must know what it goes on from; others have time until all is counted.
+            // A flow cut by its active timeout continues with this packet, so its first part must be
+            // analysed now. The analysis of other flows can wait until the whole batch is counted.
             if reason == EndReason::ActiveTimeout {
-                self.observe(batch, observed..end, payloads);
-                self.hand_over(sink);
-                observed = end;
+                self.analyse(batch, analysed..end, payloads);
+                self.complete_ended(sink);
+                analysed = end;
             }
         }
-        self.observe(batch, observed..start, payloads);
-        self.hand_over(sink);
+        self.analyse(batch, analysed..start, payloads);
+        self.complete_ended(sink);
         self.advance(last.clock_ms, sink);
     }
 
-    /// The same when there is nothing else to do: some more of what the sweep owes is looked at.
+    /// Does the same as [`Meter::advance`] when the link is idle, and catches up on pending slots.
     pub fn advance_idle(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
-        /// Steps of catching up between two looks at the link.
-        const STEPS: u32 = 16;
+        /// Sweep steps between two polls of the link.
+        const SWEEP_STEPS: u32 = 16;
         self.advance(clock_ms, sink);
-        for _ in 1..STEPS {
-            if !self.garbage.owes() {
+        for _ in 1..SWEEP_STEPS {
+            if !self.garbage.is_behind() {
                 return;
             }
             self.advance(clock_ms, sink);
         }
     }
 
-    /// Moves the clock, by which flows end; a share of the table is looked at.
+    /// Advances the clock, and sweeps the part of the table that is due for expired flows.
     pub fn advance(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
         let ranges = self.garbage.due(clock_ms, self.table.slots());
         for range in ranges.iter().filter(|range| !range.is_empty()) {
-            self.table.expired(
+            self.table.find_expired(
                 range.start,
                 range.end,
                 clock_ms,
@@ -270,24 +276,24 @@ impl Meter {
             self.end_flows(ended.len(), |at| ended[at].0, |_, at| ended[at].1, sink);
             self.ended = ended;
             self.ended.clear();
-            self.look(range.start, range.end);
+            self.update_view(range.start, range.end);
         }
         if let Some(view) = &mut self.view
-            && Garbage::ends_round(&ranges, self.table.slots())
+            && GarbageCollector::is_end_of_round(&ranges, self.table.slots())
         {
             view.finish_round(self.table.flows() as u64);
         }
     }
 
-    /// Hands finished records on if [`FLUSH_MS`] have passed since that was last done.
+    /// Flushes records if [`FLUSH_INTERVAL_MS`] have passed since the last call that did.
     pub fn flush_after(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
-        if clock_ms.wrapping_sub(self.flushed_ms) >= FLUSH_MS {
+        if clock_ms.wrapping_sub(self.flushed_ms) >= FLUSH_INTERVAL_MS {
             self.flushed_ms = clock_ms;
             self.flush(sink);
         }
     }
 
-    /// Hands all finished records on, without waiting for a full batch of them.
+    /// Hands all records to `sink`, without waiting for a full batch.
     pub fn flush<S: RecordSink>(&mut self, sink: &mut S) {
         if !self.records.is_empty() {
             if !S::COMPLETES {
@@ -295,16 +301,16 @@ impl Meter {
             }
             sink.take(&mut self.records);
             self.records.clear();
-            self.records.ended.reserve(FULL);
+            self.records.ended.reserve(BATCH_RECORDS_MAX);
         }
     }
 
-    /// Ends all flows with the input, at `clock_ms`; the records come by start and key.
+    /// Ends all flows because the input ended at `clock_ms`. Their records are sorted by start and key.
     pub fn finish(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
         let slots = self.slots_by_start();
         let reason = |meter: &Self, at: usize| {
-            if let Some(&ahead) = slots.get(at + 2 * TOGETHER) {
-                meter.table.prefetch(ahead);
+            if let Some(&ahead) = slots.get(at + 2 * END_GROUP_FLOWS) {
+                meter.table.prefetch_entry(ahead);
             }
             let entry = meter.table.entry(slots[at]);
             meter.expiry.ended_at_end(entry, clock_ms)
@@ -313,15 +319,15 @@ impl Meter {
         self.flush(sink);
     }
 
-    /// The slots of all flows by start and key.
+    /// Returns the slots of all flows, sorted by start and key.
     fn slots_by_start(&self) -> Vec<u32> {
         let mut slots = Vec::with_capacity(self.table.flows());
-        self.table.occupied(0, self.table.slots(), &mut slots);
-        // With the sign turned, times before 1970 come first.
-        let start = |slot: u32| self.table.opening(slot)[0] ^ 1 << 63;
+        self.table.find_occupied(0, self.table.slots(), &mut slots);
+        // With the sign bit flipped, times before 1970 sort first.
+        let start = |slot: u32| self.table.start(slot)[0] ^ 1 << 63;
         let mut starts: Vec<(u64, u32)> = slots.iter().map(|&slot| (start(slot), slot)).collect();
-        // Keys are long, and starts seldom equal.
-        order::by_digits(&mut starts);
+        // Keys are long and equal starts are rare, so keys are compared only among equal starts.
+        radix_sort::sort_by_key(&mut starts);
         for equal in starts.chunk_by_mut(|a, b| a.0 == b.0) {
             if equal.len() > 1 {
                 equal.sort_by_cached_key(|&(_, slot)| self.table.key(slot, self.table.entry(slot)));
@@ -332,17 +338,17 @@ impl Meter {
         slots
     }
 
-    /// What the meter has counted.
+    /// Returns the meter's counters.
     #[must_use]
     pub fn counters(&self) -> MeterCounters {
         MeterCounters {
-            miscounted: self.table.miscounted(),
+            unattributed: self.table.unattributed(),
             flows: self.table.flows() as u64,
             ..self.counters
         }
     }
 
-    /// The view of the last full round over the table, if one was asked for and is new.
+    /// Returns the view of the last complete sweep, if views are enabled and this one is new.
     pub fn take_view(&mut self) -> Option<LiveView> {
         self.view.as_mut().and_then(ViewBuilder::take)
     }
@@ -355,7 +361,7 @@ impl Meter {
                 analyser,
                 ..
             } = self;
-            let crowded = table.grow(&mut |from, to| {
+            let result = table.grow(&mut |from, to| {
                 for (_, statistic) in statistics.iter_mut() {
                     statistic.relocate(from, to);
                 }
@@ -363,43 +369,44 @@ impl Meter {
                     analyser.relocate(from, to);
                 }
             });
-            match crowded {
+            match result {
                 Ok(()) => return,
                 Err(slot) => {
-                    self.tell(&[slot], &[EndReason::LackOfResources]);
+                    self.record_ended(&[slot], &[EndReason::LackOfResources]);
                     self.table.remove(&[slot]);
-                    self.hand_over(sink);
+                    self.complete_ended(sink);
                 }
             }
         }
     }
 
-    /// Lets the flows go that must make room for those of the staged batch.
-    fn make_room(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
+    /// Evicts flows so that those of the batch fit a full table.
+    fn evict(&mut self, batch: &Batch, sink: &mut impl RecordSink) {
         let first = self.records.ended.len();
-        let mut leaving = std::mem::take(&mut self.leaving);
+        let mut evicted = std::mem::take(&mut self.evicted);
         self.table
-            .make_room(batch, &mut leaving, &mut self.records.ended);
-        if !leaving.is_empty() {
+            .evict(batch, &mut evicted, &mut self.records.ended);
+        if !evicted.is_empty() {
             self.counters.was_full = true;
-            let reasons = [EndReason::LackOfResources; TOGETHER];
-            let mut groups = leaving.chunks(TOGETHER).peekable();
-            self.approach_kept(leaving.iter().take(TOGETHER).copied());
+            let reasons = [EndReason::LackOfResources; END_GROUP_FLOWS];
+            let mut groups = evicted.chunks(END_GROUP_FLOWS).peekable();
+            self.prefetch_states(evicted.iter().take(END_GROUP_FLOWS).copied());
             while let Some(group) = groups.next() {
                 if let Some(ahead) = groups.peek() {
-                    self.approach_kept(ahead.iter().copied());
+                    self.prefetch_states(ahead.iter().copied());
                 }
-                self.tell_of(group, &reasons[..group.len()]);
+                self.record_copied(group, &reasons[..group.len()]);
             }
-            debug_assert_eq!(self.records.ended.len(), first + leaving.len());
-            leaving.clear();
-            self.hand_over(sink);
+            debug_assert_eq!(self.records.ended.len(), first + evicted.len());
+            evicted.clear();
+            self.complete_ended(sink);
         }
-        self.leaving = leaving;
+        self.evicted = evicted;
     }
 
-    /// Flows have begun. One that goes on after its active time-out has the initiator of its first record.
-    fn note_begun(&mut self, batch: &Batch) {
+    /// Restores the initiator of flows that continue after their active timeout: that of their first
+    /// record, whichever side sent the next packet.
+    fn restore_initiators(&mut self, batch: &Batch) {
         let opened = self.observed.opened.drain(..);
         if let Some(analyser) = &self.analyser {
             for at in opened {
@@ -408,24 +415,27 @@ impl Meter {
                 if let Some(initiator) = analyser.initiator(slot)
                     && initiator != direction
                 {
-                    ended::set_direction(self.table.opening_mut(slot), initiator);
+                    ended::set_start_direction(self.table.start_mut(slot), initiator);
                 }
             }
         }
     }
 
-    /// Counts the packets from `start` on, and takes them into the statistics, as far as no flow ends
-    /// before one; tells how far that is.
-    fn count(&mut self, batch: &Batch, start: usize) -> (usize, Step) {
-        // Statistics are one group behind the table: what they keep comes near meanwhile. So do the
-        // handles of an analysis, which begins when all are counted.
-        let level = self.table.level();
+    /// Counts the packets from `start` on in the table and the statistics, up to the first packet
+    /// before which a flow must end. Returns the index after the last counted packet.
+    fn count_packets(&mut self, batch: &Batch, start: usize) -> (usize, Step) {
+        // Statistics are one group behind the table, so that the prefetch of their states has time to
+        // complete. The same holds for the handles of an analysis, which starts after the last group.
+        let level = self.table.prefetch_level();
         let group = match (self.statistics.is_empty(), &self.analyser) {
             (true, None) => batch.len(),
-            (false, None) if level == CacheLevel::First => *GROUP.end(),
-            _ => (batch.len() / 4).clamp(*GROUP.start(), *GROUP.end()),
+            (false, None) if level == CacheLevel::L1 => *STATISTICS_GROUP_PACKETS.end(),
+            _ => (batch.len() / 4).clamp(
+                *STATISTICS_GROUP_PACKETS.start(),
+                *STATISTICS_GROUP_PACKETS.end(),
+            ),
         };
-        let (mut start, mut before) = (start, start..start);
+        let (mut start, mut previous) = (start, start..start);
         loop {
             let packets = start..batch.len().min(start + group);
             let step = self
@@ -434,33 +444,33 @@ impl Meter {
             let end = match step {
                 Step::Done => packets.end,
                 Step::Ended { at, slot, .. } => {
-                    self.approach(iter::once(slot));
+                    self.prefetch_ending(iter::once(slot));
                     at
                 }
             };
             let slots = &self.observed.slots[start..end];
             if let Some(analyser) = &self.analyser {
-                analyser.approach(slots.iter().copied());
+                analyser.prefetch_handles(slots.iter().copied());
             }
-            if self.asks_ahead {
+            if self.prefetches {
                 for (_, statistic) in &self.statistics {
                     statistic.prefetch(level, slots);
                 }
             }
-            self.update_statistics(batch, before);
+            self.update_statistics(batch, previous);
             if step != Step::Done || end == batch.len() {
                 self.update_statistics(batch, start..end);
                 return (end, step);
             }
-            before = start..end;
+            previous = start..end;
             start = end;
         }
     }
 
     fn update_statistics(&mut self, batch: &Batch, Range { start, end }: Range<usize>) {
         let slots = &self.observed.slots[start..end];
-        // What came into the second level has still a way to go, all of it at once.
-        let ask_once_more = self.asks_ahead && self.table.level() == CacheLevel::Second;
+        // States prefetched into the L2 cache are prefetched again, into the L1 cache, all at once.
+        let prefetch_l1 = self.prefetches && self.table.prefetch_level() == CacheLevel::L2;
         for (value, statistic) in &mut self.statistics {
             let values = match value {
                 Value::Size => {
@@ -473,21 +483,21 @@ impl Meter {
                 Value::InterArrivalTime => &self.observed.inter_arrival_ns[start..end],
                 Value::Gap => &self.observed.gaps[start..end],
             };
-            if ask_once_more {
-                statistic.prefetch(CacheLevel::First, slots);
+            if prefetch_l1 {
+                statistic.prefetch(CacheLevel::L1, slots);
             }
             statistic.update(slots, values);
         }
     }
 
-    /// Analyses packets that are counted, if that was asked for.
-    fn observe(&mut self, batch: &Batch, packets: Range<usize>, payloads: &impl Payloads) {
+    /// Analyses counted packets, if an analysis is selected.
+    fn analyse(&mut self, batch: &Batch, packets: Range<usize>, payloads: &impl Payloads) {
         if let Some(analyser) = &mut self.analyser {
-            analyser.observe(batch, packets, payloads);
+            analyser.analyse(batch, packets, payloads);
         }
     }
 
-    /// Ends so many flows, each in its slot and for its reason, whose entries are near.
+    /// Ends `count` flows, given their slots and reasons by index. Their entries should be prefetched.
     fn end_flows(
         &mut self,
         count: usize,
@@ -495,83 +505,85 @@ impl Meter {
         reason: impl Fn(&Self, usize) -> EndReason,
         sink: &mut impl RecordSink,
     ) {
-        let group = |start: usize| start..count.min(start + TOGETHER);
-        let (mut slots, mut reasons) = ([NO_SLOT; TOGETHER], [EndReason::EndOfInput; TOGETHER]);
-        self.approach(group(0).map(&slot));
-        for start in (0..count).step_by(TOGETHER) {
-            self.approach(group(start + TOGETHER).map(&slot));
+        let group = |start: usize| start..count.min(start + END_GROUP_FLOWS);
+        let (mut slots, mut reasons) = (
+            [NO_SLOT; END_GROUP_FLOWS],
+            [EndReason::EndOfInput; END_GROUP_FLOWS],
+        );
+        self.prefetch_ending(group(0).map(&slot));
+        for start in (0..count).step_by(END_GROUP_FLOWS) {
+            self.prefetch_ending(group(start + END_GROUP_FLOWS).map(&slot));
             let group = group(start);
             let flows = group.len();
-            for (place, at) in group.enumerate() {
-                slots[place] = slot(at);
-                reasons[place] = reason(self, at);
+            for (index, at) in group.enumerate() {
+                slots[index] = slot(at);
+                reasons[index] = reason(self, at);
             }
-            self.tell(&slots[..flows], &reasons[..flows]);
+            self.record_ended(&slots[..flows], &reasons[..flows]);
             self.table.remove(&slots[..flows]);
-            self.hand_over(sink);
+            self.complete_ended(sink);
         }
     }
 
-    /// Asks for what is kept of flows that are about to end, whose entries are near.
-    fn approach(&self, slots: impl Iterator<Item = u32> + Clone) {
+    /// Prefetches what is needed to end flows, except their entries.
+    fn prefetch_ending(&self, slots: impl Iterator<Item = u32> + Clone) {
         for slot in slots.clone() {
-            self.table.approach_removal(slot);
+            self.table.prefetch_removal(slot);
         }
-        self.approach_kept(slots);
+        self.prefetch_states(slots);
     }
 
-    /// The same of those that the table has told.
-    fn approach_kept(&self, slots: impl Iterator<Item = u32> + Clone) {
+    /// Prefetches the statistics and analysis handles of flows.
+    fn prefetch_states(&self, slots: impl Iterator<Item = u32> + Clone) {
         for (value, statistic) in &self.statistics {
             for slot in slots.clone() {
                 if *value == Value::Size || has_intervals(self.table.entry(slot)) {
-                    statistic.prefetch(CacheLevel::First, &[slot]);
+                    statistic.prefetch(CacheLevel::L1, &[slot]);
                 }
             }
         }
         if let Some(analyser) = &self.analyser {
-            analyser.approach(slots);
+            analyser.prefetch_handles(slots);
         }
     }
 
-    /// Tells of flows that have ended, and clears what is kept of them, but for their entries.
-    fn tell(&mut self, slots: &[u32], reasons: &[EndReason]) {
-        self.table.tell(slots, &mut self.records.ended);
-        self.tell_of(slots, reasons);
+    /// Adds ended flows to the record batch, and clears their states except the entries.
+    fn record_ended(&mut self, slots: &[u32], reasons: &[EndReason]) {
+        self.table.copy_out(slots, &mut self.records.ended);
+        self.record_copied(slots, reasons);
     }
 
-    /// The same of those whose entries the table has told.
-    fn tell_of(&mut self, slots: &[u32], reasons: &[EndReason]) {
+    /// Does the same for flows whose entries are already copied to the record batch.
+    fn record_copied(&mut self, slots: &[u32], reasons: &[EndReason]) {
         let RecordBatch { ended, values, .. } = &mut self.records;
         let first = ended.len();
         ended.reasons.extend_from_slice(reasons);
         let entries = &ended.entries[first..ended.reasons.len()];
         let mut recorded = [0; 2];
         for entry in entries {
-            let ([there, back], [bytes_there, bytes_back]) = (entry.packets(), entry.bytes());
-            recorded[0] += there + back;
-            recorded[1] += bytes_there + bytes_back;
+            recorded[0] += entry.packets().iter().sum::<u64>();
+            recorded[1] += entry.bytes().iter().sum::<u64>();
         }
-        for (sum, more) in self.counters.recorded.iter_mut().zip(recorded) {
-            *sum += more;
+        for (total, count) in self.counters.recorded.iter_mut().zip(recorded) {
+            *total += count;
         }
         let evicted = |reason: &&EndReason| **reason == EndReason::LackOfResources;
         self.counters.evicted += reasons.iter().filter(evicted).count() as u64;
         self.counters.records += slots.len() as u64;
         if self.gap_mean || !self.statistics.is_empty() {
-            let flows = slots.iter().zip(entries).zip(&ended.openings[first..]);
-            for ((&slot, entry), opening) in flows {
+            let flows = slots.iter().zip(entries).zip(&ended.starts[first..]);
+            for ((&slot, entry), start) in flows {
                 if self.gap_mean {
-                    values.push(mean_of(Value::Gap, entry, opening));
+                    values.push(exact_mean(Value::Gap, entry, start));
                 }
                 let has_intervals = has_intervals(entry);
                 for (value, statistic) in &mut self.statistics {
                     if has_intervals || *value == Value::Size {
-                        let mean = mean_of(*value, entry, opening);
+                        let mean = exact_mean(*value, entry, start);
                         statistic.summarise(slot, mean, values);
                         statistic.clear(slot);
                     } else {
-                        // What is nowhere has nothing either: the memory of the slot was never touched.
+                        // The slot's state was never touched: NO_SLOT gives NaN without reading it.
                         statistic.summarise(NO_SLOT, f64::NAN, values);
                     }
                 }
@@ -579,58 +591,57 @@ impl Meter {
         }
         if let Some(analyser) = &mut self.analyser {
             for (&slot, entry) in slots.iter().zip(entries) {
-                analyser.leave(slot, entry.last_clock_ms());
+                analyser.detach(slot, entry.last_clock_ms());
             }
         }
     }
 
-    /// Completes the records of flows that have ended by what is known of them besides, and hands a full
-    /// batch of them on.
-    fn hand_over(&mut self, sink: &mut impl RecordSink) {
+    /// Completes the records of ended flows with their analyses, and flushes a full batch.
+    fn complete_ended(&mut self, sink: &mut impl RecordSink) {
         if let Some(analyser) = &mut self.analyser {
-            let missing = FULL.saturating_sub(self.records.len());
+            let missing = BATCH_RECORDS_MAX.saturating_sub(self.records.len());
             self.records.records.reserve(missing);
             self.records.complete();
             let RecordBatch {
                 records, analyses, ..
             } = &mut self.records;
             if analyses.is_empty() {
-                // An analysis is long: none is to be moved while the batch fills.
-                analyses.reserve_places(FULL);
+                // Analyses are large: reserve now, so that none is moved while the batch fills.
+                analyses.reserve_slots(BATCH_RECORDS_MAX);
             }
-            analyser.tell_left(records, analyses);
+            analyser.finish_pending(records, analyses);
         }
-        if self.records.len() >= RECORDS {
+        if self.records.len() >= RECORDS_PER_BATCH {
             self.flush(sink);
         }
     }
 
-    /// Shows the flows within a range of slots to the view, if there is one.
-    fn look(&mut self, from: u32, to: u32) {
+    /// Adds the flows in a range of slots to the view, if views are enabled.
+    fn update_view(&mut self, from: u32, to: u32) {
         let Some(mut view) = self.view.take() else {
             return;
         };
         self.occupied.clear();
-        self.table.occupied(from, to, &mut self.occupied);
+        self.table.find_occupied(from, to, &mut self.occupied);
         let mut values = Vec::new();
         for &slot in &self.occupied {
             let entry = self.table.entry(slot);
-            let [there, back] = entry.bytes();
-            if view.wants(there + back) {
-                let opening = self.table.opening(slot);
+            let bytes = entry.bytes().iter().sum();
+            if view.may_rank(bytes) {
+                let start = self.table.start(slot);
                 let mut record = Record::default();
-                fill(&mut record, entry, opening, || self.table.key(slot, entry));
-                view.insert(there + back, record);
+                fill_record(&mut record, entry, start, || self.table.key(slot, entry));
+                view.insert_top(bytes, record);
             }
             values.clear();
             match self.statistics.first() {
                 Some((value, statistic)) => {
-                    let mean = mean_of(*value, entry, self.table.opening(slot));
+                    let mean = exact_mean(*value, entry, self.table.start(slot));
                     statistic.summarise(slot, mean, &mut values);
                 }
                 None => values.push((entry.packets()[0] + entry.packets()[1]) as f64),
             }
-            view.distribute(values.last().copied().unwrap_or(f64::NAN));
+            view.add_to_distribution(values.last().copied().unwrap_or(f64::NAN));
         }
         self.view = Some(view);
     }

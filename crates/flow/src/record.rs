@@ -1,8 +1,8 @@
-//! Flow records: what is known of a flow when it ends.
+//! Flow records: the result of metering a flow.
 
 use crate::batch::BURST;
 use crate::ended::EndedFlows;
-use crate::meter::RECORDS;
+use crate::meter::RECORDS_PER_BATCH;
 use analysis::{Analyses, Level};
 use hw::tags::TAGS;
 use wire::FlowKey;
@@ -21,13 +21,13 @@ pub enum FlowDefinition {
     Destination,
     /// Same source and destination address.
     SourceDestination,
-    /// Same hash for receive-side scaling: the device's, or one made in its place. Headers that have
-    /// one are not read, and two flows of one hash are one.
+    /// Same RSS hash: the device's, or a computed one if the device gives none. The headers of frames
+    /// with a hash are not parsed, and two flows with the same hash merge.
     Rss,
 }
 
 impl FlowDefinition {
-    /// Whether the source address, and the destination address, is part of a flow's key.
+    /// Returns whether the source and the destination address are part of a flow's key.
     #[must_use]
     pub const fn addresses(self) -> [bool; 2] {
         match self {
@@ -38,20 +38,20 @@ impl FlowDefinition {
         }
     }
 
-    /// Whether ports and protocol are.
+    /// Returns whether ports and protocol are part of a flow's key.
     #[must_use]
     pub const fn has_ports(self) -> bool {
         matches!(self, Self::FiveTuple | Self::Bidirectional)
     }
 }
 
-/// Why a flow ended: IPFIX flowEndReason, with TCP's two ways told apart.
+/// Why a flow ended: IPFIX flowEndReason, with separate values for TCP FIN and RST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndReason {
-    /// No packet for the idle time-out (flowEndReason 1).
+    /// No packet for longer than the idle timeout (flowEndReason 1).
     #[default]
     IdleTimeout,
-    /// Longer than the active time-out; the flow goes on in another record (flowEndReason 2).
+    /// The flow lasted for the active timeout; its next packet starts another record (flowEndReason 2).
     ActiveTimeout,
     /// Both sides of a TCP connection sent FIN (flowEndReason 3).
     TcpFin,
@@ -59,12 +59,12 @@ pub enum EndReason {
     TcpReset,
     /// The input ended, or the meter was stopped (flowEndReason 4).
     EndOfInput,
-    /// Made to leave for another flow, the table being full (flowEndReason 5).
+    /// Evicted in favour of another flow because the table was full (flowEndReason 5).
     LackOfResources,
 }
 
 impl EndReason {
-    /// The value of the IPFIX element flowEndReason (136).
+    /// Returns the value of the IPFIX element flowEndReason (136).
     #[must_use]
     pub const fn ipfix(self) -> u8 {
         match self {
@@ -77,11 +77,11 @@ impl EndReason {
     }
 }
 
-/// One flow, ended. Index 0 is the direction of the first packet, 1 the other one
-/// (always 0 but for [`FlowDefinition::Bidirectional`]).
+/// An ended flow. Index 0 of each array is the direction of the first packet, index 1 the reverse
+/// direction (always 0 except for [`FlowDefinition::Bidirectional`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The key as the first packet had it: its source is the initiator.
+    /// The key in the direction of the first packet: its source is the initiator.
     pub key: FlowKey,
     /// Time of the first packet, nanoseconds since the Unix epoch.
     pub start_ns: i64,
@@ -99,83 +99,82 @@ pub struct Record {
     pub end_reason: EndReason,
 }
 
-/// A statistic's column: every record has one value in it.
+/// A statistic's column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Stable name, as it stands in every output (camelCase with the unit last, as in IPFIX).
+    /// Stable name, the same in every output (camelCase with the unit last, as in IPFIX).
     pub name: String,
     /// Unit, for documentation: `bytes`, `seconds`, `packets`.
     pub unit: &'static str,
-    /// What it is and where it comes from, in a sentence.
+    /// A sentence that defines the column and names its source.
     pub definition: String,
 }
 
-/// What the records of a run hold.
+/// The contents of a run's records.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// Which packets form a flow.
     pub flow: FlowDefinition,
     /// Whether VLAN tags are part of the key.
     pub vlan: bool,
-    /// The columns of the chosen statistics.
+    /// The columns of the selected statistics.
     pub statistics: Vec<Column>,
-    /// What is analysed of every flow, if anything.
+    /// The level of flow analysis, if any.
     pub analysis: Option<Level>,
 }
 
-/// Records that leave the meter together, with the values of their statistics.
+/// A batch of records on its way out of the meter, with the values of their statistics.
 #[derive(Clone, Debug, Default)]
 pub struct RecordBatch {
     /// The records, in the order in which their flows ended.
     pub records: Vec<Record>,
-    /// Flows that ended after them, and are no records before the batch is
-    /// [complete](RecordBatch::complete).
+    /// Flows that ended after those in `records`. [`RecordBatch::complete`] turns them into records.
     pub ended: EndedFlows,
-    /// For each record, one value for each of [`Schema::statistics`]: row after row. NaN where
-    /// there is none (the inter-arrival time of a flow of one packet).
+    /// One value per column of [`Schema::statistics`] for each record, row by row. NaN if there is no
+    /// value (the inter-arrival time of a flow of one packet).
     pub values: Vec<f64>,
-    /// For each record, what an analysis found of its flow; empty where none was asked for.
+    /// The analysis of each record's flow; empty if no analysis is selected.
     pub analyses: Analyses,
 }
 
-/// The most flows in a batch: who is handed on when there are [`RECORDS`] has those besides that one
-/// burst ends, or that leave for it, by whole buckets.
-pub(crate) const FULL: usize = RECORDS + BURST + TAGS;
+/// The maximum number of flows in a batch. A batch is handed over at [`RECORDS_PER_BATCH`]; before
+/// that, one burst may add a flow per packet, and eviction works on whole buckets.
+pub(crate) const BATCH_RECORDS_MAX: usize = RECORDS_PER_BATCH + BURST + TAGS;
 
 impl RecordBatch {
-    /// An empty batch that has the memory of a full one, taken from the machine.
+    /// Creates an empty batch with memory for a full one, already mapped.
     #[must_use]
     pub fn populated(schema: &Schema) -> Self {
-        let analysed = schema.analysis.map_or(0, |_| FULL);
+        let analysed = schema.analysis.map_or(0, |_| BATCH_RECORDS_MAX);
         let mut batch = Self {
-            records: vec![Record::default(); FULL],
-            ended: EndedFlows::populated(FULL),
-            values: vec![f64::NAN; FULL * schema.statistics.len()],
+            records: vec![Record::default(); BATCH_RECORDS_MAX],
+            ended: EndedFlows::populated(BATCH_RECORDS_MAX),
+            values: vec![f64::NAN; BATCH_RECORDS_MAX * schema.statistics.len()],
             analyses: Analyses::populated(analysed),
         };
         batch.clear();
         batch
     }
 
-    /// Makes records of all flows that have ended. (Not on the packet path, unless an analysis needs them
-    /// there.)
+    /// Turns [`RecordBatch::ended`] into records. The packet path avoids it unless an analysis needs
+    /// the records.
     pub fn complete(&mut self) {
         self.ended.complete(&mut self.records);
     }
 
-    /// How many flows it is of, records or not yet.
+    /// Returns the number of flows, including those that are not records yet.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.records.len() + self.ended.len()
     }
 
-    /// Whether it is of none.
+    /// Returns whether the batch has no flows.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes all records out.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.records.clear();
         self.ended.clear();
@@ -190,20 +189,20 @@ mod tests {
     use analysis::Analysis;
 
     #[test]
-    fn a_populated_batch_is_empty_and_moves_nothing_until_it_is_full() {
+    fn a_populated_batch_is_empty_and_does_not_reallocate_until_full() {
         let schema = Schema {
             analysis: Some(Level::Full),
             ..Schema::default()
         };
         let mut batch = RecordBatch::populated(&schema);
         assert!(batch.records.is_empty() && batch.values.is_empty() && batch.analyses.is_empty());
-        let places = (batch.records.as_ptr(), batch.analyses.as_ptr());
-        for _ in 0..FULL - 1 {
+        let pointers = (batch.records.as_ptr(), batch.analyses.as_ptr());
+        for _ in 0..BATCH_RECORDS_MAX - 1 {
             batch.records.push(Record::default());
             batch.analyses.push(Analysis::default());
         }
-        assert_eq!((batch.records.as_ptr(), batch.analyses.as_ptr()), places);
-        // Without an analysis none has memory for one.
+        assert_eq!((batch.records.as_ptr(), batch.analyses.as_ptr()), pointers);
+        // Without an analysis, none of them takes memory.
         let counted = RecordBatch::populated(&Schema::default());
         assert_eq!(counted.analyses.capacity(), 0);
     }

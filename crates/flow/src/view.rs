@@ -1,68 +1,68 @@
-//! A look at the flows in a table while it works, put together by the garbage collection's round
-//! over it, so that no packet ever waits for it.
+//! A live view of the flows in the table. The garbage collector's sweep gathers it, so no packet waits
+//! for it.
 
 use crate::record::Record;
 use std::cmp::Reverse;
 
-/// Bins of the distribution: bin `i` holds values from 2^(i - SMALLEST) up to twice that.
+/// Bins of the distribution. Bin `i` counts values from 2^(i - [`BIN_OF_ONE`]) up to twice that.
 pub const BINS: usize = 64;
 
-/// The bin of values from 1 up to 2; smaller values are below it, in the bins of fractions.
+/// The bin of values from 1 up to 2. Fractions fall into the bins below it.
 pub const BIN_OF_ONE: usize = 32;
 
-/// The flows in a table as one round over it saw them.
+/// The flows in a table, as one sweep over it saw them.
 #[derive(Clone, Debug)]
 pub struct LiveView {
     /// Flows in the table.
     pub flows: u64,
-    /// The flows with most bytes, largest first.
+    /// The flows with the most bytes, largest first.
     pub top: Vec<Record>,
-    /// Flows by the value of the chosen statistic, in octaves.
+    /// Number of flows per octave of the selected statistic.
     pub distribution: [u64; BINS],
 }
 
-/// Puts a view together.
+/// Gathers a [`LiveView`] during a sweep.
 #[derive(Debug)]
 pub(crate) struct ViewBuilder {
-    size: usize,
+    top_max: usize,
     top: Vec<(u64, Record)>,
     distribution: [u64; BINS],
     finished: Option<LiveView>,
 }
 
 impl ViewBuilder {
-    pub(crate) fn new(size: usize) -> Self {
+    pub(crate) fn new(top_max: usize) -> Self {
         Self {
-            size,
-            top: Vec::with_capacity(2 * size),
+            top_max,
+            top: Vec::with_capacity(2 * top_max),
             distribution: [0; BINS],
             finished: None,
         }
     }
 
-    /// Whether a flow of so many bytes may be among the largest.
-    pub(crate) fn wants(&self, bytes: u64) -> bool {
-        self.top.len() < self.size
+    /// Returns whether a flow of `bytes` bytes may be among the largest.
+    pub(crate) fn may_rank(&self, bytes: u64) -> bool {
+        self.top.len() < self.top_max
             || self
                 .top
-                .get(self.size - 1)
+                .get(self.top_max - 1)
                 .is_none_or(|least| bytes > least.0)
     }
 
-    pub(crate) fn insert(&mut self, bytes: u64, record: Record) {
+    pub(crate) fn insert_top(&mut self, bytes: u64, record: Record) {
         self.top.push((bytes, record));
-        if self.top.len() == self.size || self.top.len() == 2 * self.size {
-            self.shorten();
+        if self.top.len() == self.top_max || self.top.len() == 2 * self.top_max {
+            self.truncate_top();
         }
     }
 
-    fn shorten(&mut self) {
+    fn truncate_top(&mut self) {
         self.top
             .sort_by_key(|(bytes, record)| (Reverse(*bytes), record.key));
-        self.top.truncate(self.size);
+        self.top.truncate(self.top_max);
     }
 
-    pub(crate) fn distribute(&mut self, value: f64) {
+    pub(crate) fn add_to_distribution(&mut self, value: f64) {
         if value.is_finite() {
             let octave = if value > 0.0 {
                 value.log2().floor() as i32
@@ -77,7 +77,7 @@ impl ViewBuilder {
     }
 
     pub(crate) fn finish_round(&mut self, flows: u64) {
-        self.shorten();
+        self.truncate_top();
         let top = self.top.drain(..).map(|(_, record)| record).collect();
         self.finished = Some(LiveView {
             flows,

@@ -1,8 +1,9 @@
-//! Conversations as frames through a port that injects faults, the whole meter behind it, and a plain
-//! reading of what reached it: the columns of the records equal that reading exactly.
+//! Sends simulated conversations through a port that injects faults, and compares the records of the
+//! meter with a simple evaluation of the frames that reached it. The columns must be exactly equal.
 
 use analysis::tcp::conversation::{
-    Conversation, Faults as Behind, Frames, MS, Random, Reading, TruthAtProbe as Truth,
+    Conversation, Faults as FaultsAfterProbe, Frames, MS, Random, ReferenceReader,
+    TruthAtProbe as Truth,
 };
 use analysis::{AnalysisValue, COLUMNS, Level};
 use flow::batch::{BURST, Batch, Packet};
@@ -11,23 +12,23 @@ use flow::meter::{Meter, MeterOptions, RecordSink};
 use flow::record::{FlowDefinition, Record, RecordBatch};
 use flow::statistic::Selection;
 use flow::{Timeouts, batch::TableKey};
-use port::{Fault, Faults, Faulty, MemoryPort, Port, Received};
+use port::{Impaired, Impairment, Impairments, MemoryPort, Port, Received};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::{Decapsulate, LinkType, dissect};
 
-/// Conversations that are under way together.
+/// The number of concurrent conversations.
 const CONVERSATIONS: usize = 24;
 
-/// The truth of each conversation.
+/// Returns the ground truth of each conversation.
 fn truths(port: &mut dyn Port, frames: &Frames) -> BTreeMap<usize, Truth> {
-    let mut reading = Reading::new(frames);
+    let mut reading = ReferenceReader::new(frames);
     while let Received::Burst(burst) = port.receive().unwrap() {
         for frame in burst.frames {
             reading.read(frame.time_ns, frame.bytes);
         }
     }
-    reading.end()
+    reading.finish()
 }
 
 #[derive(Default)]
@@ -41,7 +42,7 @@ impl RecordSink for Collected {
     }
 }
 
-/// The meter over all of `port`.
+/// Runs the meter over all frames of `port`.
 fn metered(port: &mut dyn Port) -> RecordBatch {
     let options = MeterOptions {
         flow: FlowDefinition::Bidirectional,
@@ -83,7 +84,7 @@ fn metered(port: &mut dyn Port) -> RecordBatch {
                     ..Packet::default()
                 },
             );
-            batch.push_segment(wire::Segment::of_headers(frame.bytes, &headers));
+            batch.push_details(wire::PacketInfo::from_headers(frame.bytes, &headers));
             number += 1;
         }
         let (keys, hashes) = batch.keys_and_hashes();
@@ -95,7 +96,7 @@ fn metered(port: &mut dyn Port) -> RecordBatch {
     sink.0
 }
 
-/// The value of a column of the client's side.
+/// The columns of a record, by name, from the client's side.
 struct Columns<'a> {
     record: &'a Record,
     analysis: &'a analysis::Analysis,
@@ -103,7 +104,7 @@ struct Columns<'a> {
 
 impl Columns<'_> {
     fn value(&self, name: &str) -> AnalysisValue<'_> {
-        // A SYN that was lost makes the server the initiator.
+        // If the SYN was lost, the server is the initiator.
         let side = usize::from(self.record.key.source_port == Frames::SERVER_PORT);
         let reverse;
         let name = if side == 0 {
@@ -119,7 +120,7 @@ impl Columns<'_> {
     fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             AnalysisValue::Number(number) => number,
-            _ => panic!("{name} is no number"),
+            _ => panic!("{name} is not a number"),
         }
     }
 
@@ -132,8 +133,8 @@ impl Columns<'_> {
     }
 }
 
-/// Compares the columns of a record with the truth; whether a limit cut nothing of it, so that
-/// everything had to be equal.
+/// Compares the columns of a record with the truth. Returns whether all columns were compared, which
+/// they are if no limit was reached.
 fn compare(columns: &Columns<'_>, truth: &Truth, context: &str) -> bool {
     let side = usize::from(columns.record.key.source_port == Frames::SERVER_PORT);
     let mut packets = columns.record.packets;
@@ -179,9 +180,14 @@ fn compare(columns: &Columns<'_>, truth: &Truth, context: &str) -> bool {
     true
 }
 
-/// Conversations with `behind` the probe, all of them mixed, and `before` it injected by the port.
-/// How many records were compared whole, how many there are, and the log.
-fn run(before: Faults, behind: Behind, random: &mut Random) -> (usize, usize, Vec<(u64, Fault)>) {
+/// Runs concurrent conversations with the faults `before_probe`, injected by the port, and
+/// `after_probe`. Returns the number of records compared in full, the number of records, and the log
+/// of faults.
+fn run(
+    before_probe: Impairments,
+    after_probe: FaultsAfterProbe,
+    random: &mut Random,
+) -> (usize, usize, Vec<(u64, Impairment)>) {
     let mut frames = Frames::default();
     for _ in 0..CONVERSATIONS {
         let to_probe_ns = (1 + random.below(20) as i64) * MS;
@@ -193,17 +199,17 @@ fn run(before: Faults, behind: Behind, random: &mut Random) -> (usize, usize, Ve
             to_receiver_ns,
             timeout_ns: 2 * (to_probe_ns + to_receiver_ns) + 250 * MS,
             start: random.below(1 << 32) as u32,
-            identified: true,
+            has_identifications: true,
             keep_alives: 0,
             window_probes: 0,
-            faults: behind,
+            faults: after_probe,
         };
         let later_ns = random.below(2000) as i64 * MS;
         frames.add(&conversation, later_ns, random);
     }
     let memory = MemoryPort::new(LinkType::Ethernet, frames.take());
-    let truths = truths(&mut Faulty::new(memory.clone(), before), &frames);
-    let mut port = Faulty::new(memory, before);
+    let truths = truths(&mut Impaired::new(memory.clone(), before_probe), &frames);
+    let mut port = Impaired::new(memory, before_probe);
     let log = port.log();
     let records = metered(&mut port);
     assert_eq!(records.records.len(), truths.len(), "flows");
@@ -212,71 +218,81 @@ fn run(before: Faults, behind: Behind, random: &mut Random) -> (usize, usize, Ve
         let ports = [record.key.source_port, record.key.destination_port];
         let number = Frames::conversation(ports);
         let truth = &truths[&number];
-        let context = format!("{before:?} {behind:?}, conversation {number}");
+        let context = format!("{before_probe:?} {after_probe:?}, conversation {number}");
         whole += usize::from(compare(&Columns { record, analysis }, truth, &context));
     }
-    (whole, truths.len(), log.faults())
+    (whole, truths.len(), log.entries())
 }
 
-/// What the sender does again, since something behind the probe was lost.
-fn repeating() -> Behind {
-    Behind {
-        lost_behind: 15,
-        acknowledgement_lost: 15,
-        held: 3,
-        ..Behind::default()
+/// Faults after the probe that make the sender retransmit.
+fn repeating() -> FaultsAfterProbe {
+    FaultsAfterProbe {
+        lost_after: 15,
+        acks_lost: 15,
+        acks_delayed: 3,
+        ..FaultsAfterProbe::default()
     }
 }
 
-fn each_fault() -> [Faults; 5] {
-    let none = Faults::default();
+fn each_fault() -> [Impairments; 5] {
+    let none = Impairments::default();
     let (overtaken_by, delay) = (40, Duration::from_millis(30));
     [
-        Faults {
-            lost: 10_000,
+        Impairments {
+            loss_ppm: 10_000,
             ..none
         },
-        Faults {
-            copied: 15_000,
+        Impairments {
+            duplicate_ppm: 15_000,
             ..none
         },
-        Faults {
-            overtaken: 10_000,
-            overtaken_by,
+        Impairments {
+            reorder_ppm: 10_000,
+            reorder_distance_max: overtaken_by,
             ..none
         },
-        Faults {
-            delayed: 10_000,
-            delay,
+        Impairments {
+            delay_ppm: 10_000,
+            delay_max: delay,
             ..none
         },
-        Faults {
-            lost: 3000,
-            copied: 3000,
-            overtaken: 3000,
-            overtaken_by,
-            delayed: 3000,
-            delay,
+        Impairments {
+            loss_ppm: 3000,
+            duplicate_ppm: 3000,
+            reorder_ppm: 3000,
+            reorder_distance_max: overtaken_by,
+            delay_ppm: 3000,
+            delay_max: delay,
             seed: 0,
         },
     ]
 }
 
-/// Flows, packets, unique bytes, bytes missed, retransmissions, packets out of order, copies and
-/// round trips of every record, for each kind of fault and all together.
+/// Checks flows, packets, unique bytes, missed bytes, retransmissions, packets out of order, duplicates
+/// and RTTs of every record, for each kind of fault and for all together.
 #[test]
-fn columns_equal_the_truth_behind_a_port_with_faults() {
+fn columns_equal_the_truth_after_a_port_with_faults() {
     let mut random = Random::new(0x0bad_cafe_f00d);
-    for before in each_fault() {
-        for behind in [Behind::default(), repeating()] {
+    for before_probe in each_fault() {
+        for after_probe in [FaultsAfterProbe::default(), repeating()] {
             let (mut whole, mut all) = (0, 0);
             for seed in 0..12 {
-                let (compared, records, log) = run(Faults { seed, ..before }, behind, &mut random);
-                assert!(log.len() > 40, "{before:?}: {} faults", log.len());
+                let (compared, records, log) = run(
+                    Impairments {
+                        seed,
+                        ..before_probe
+                    },
+                    after_probe,
+                    &mut random,
+                );
+                assert!(log.len() > 40, "{before_probe:?}: {} faults", log.len());
                 whole += compared;
                 all += records;
             }
-            assert!(whole * 100 >= all * 95, "{before:?}: {whole} of {all}");
+            assert!(
+                whole * 100 >= all * 95,
+                "{before_probe:?}: {whole} of {all}"
+            );
         }
     }
 }

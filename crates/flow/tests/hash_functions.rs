@@ -1,16 +1,16 @@
-//! Each hash of a flow key against values that other programs and papers publish.
+//! Compares each hash of a flow key with values published by other programs and papers.
 
 use flow::hash::{FlowHash, HashKind, fmix32, spread};
 use proptest::prelude::*;
 use wire::FlowKey;
 
-fn of(kind: HashKind) -> FlowHash {
+fn flow_hash(kind: HashKind) -> FlowHash {
     FlowHash::new(kind, 5)
 }
 
 fn hash32(kind: HashKind, key: u128) -> u32 {
     let mut hash = [0];
-    of(kind).hash32_burst(&[key], &mut hash);
+    flow_hash(kind).hash32_burst(&[key], &mut hash);
     hash[0]
 }
 
@@ -60,7 +60,7 @@ fn spooky_equals_the_python_package_spookyhash() {
         0x3553_3866_0875_ec8e,
     ];
     assert_eq!(
-        messages().map(|message| of(HashKind::Spooky).hash_one(message)),
+        messages().map(|message| flow_hash(HashKind::Spooky).hash_one(message)),
         expected
     );
     assert_eq!(hash32(HashKind::Spooky, 0), 0x843a_61b8);
@@ -118,9 +118,9 @@ fn toeplitz_equals_microsofts_verification_values() {
     ] {
         let key = key(source, source_port, destination, destination_port);
         assert_eq!(hash32(HashKind::Toeplitz, key), expected);
-        // More of them go another way.
+        // A larger burst takes the vector path.
         let mut hashes = [0; 40];
-        of(HashKind::Toeplitz).hash32_burst(&[key; 40], &mut hashes);
+        flow_hash(HashKind::Toeplitz).hash32_burst(&[key; 40], &mut hashes);
         assert_eq!(hashes, [expected; 40]);
     }
 }
@@ -142,7 +142,7 @@ fn the_finaliser_equals_murmur3s() {
 }
 
 #[test]
-fn names_read_back_and_others_are_refused_with_the_list() {
+fn names_parse_and_an_unknown_name_is_rejected_with_the_list() {
     for kind in HashKind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
         assert_eq!(kind.to_string(), kind.name());
@@ -155,7 +155,7 @@ fn names_read_back_and_others_are_refused_with_the_list() {
 }
 
 #[test]
-fn the_seed_matters_to_the_keyed_hash_alone() {
+fn only_the_keyed_hash_depends_on_the_seed() {
     for kind in HashKind::ALL {
         let differ = FlowHash::new(kind, 1).hash_one(77) != FlowHash::new(kind, 2).hash_one(77);
         assert_eq!(differ, kind == HashKind::Keyed, "{kind}");
@@ -164,11 +164,11 @@ fn the_seed_matters_to_the_keyed_hash_alone() {
 
 proptest! {
     #[test]
-    fn a_burst_gives_each_key_its_hash_and_the_two_forms_agree(
+    fn burst_and_single_hashes_are_equal_and_the_two_forms_agree(
         keys in prop::collection::vec(any::<u128>(), 0..300),
     ) {
         for kind in HashKind::ALL {
-            let hash = of(kind);
+            let hash = flow_hash(kind);
             let mut wide = vec![0; keys.len()];
             let mut narrow = vec![0; keys.len()];
             hash.hash_burst(&keys, &mut wide);
@@ -186,29 +186,30 @@ proptest! {
     }
 
     #[test]
-    fn symmetric_ones_give_both_directions_one_hash(
+    fn symmetric_hashes_are_the_same_for_both_directions(
         source: [u8; 4], destination: [u8; 4], source_port: u16, destination_port: u16,
     ) {
-        let there = key(source, source_port, destination, destination_port);
-        let back = key(destination, destination_port, source, source_port);
+        let forward = key(source, source_port, destination, destination_port);
+        let reverse = key(destination, destination_port, source, source_port);
         for kind in [HashKind::SymmetricToeplitz, HashKind::Add, HashKind::Xor] {
-            prop_assert_eq!(hash32(kind, there), hash32(kind, back));
+            prop_assert_eq!(hash32(kind, forward), hash32(kind, reverse));
         }
     }
 }
 
-/// The double hash of the paper loses what its 2^16 buckets of two entries cannot hold: of 2^16
-/// random flows 10.4 % (Poisson with mean 1: the share beyond the second of each bucket). Hashes
-/// that are as good as random must be near it; the keys are those of a subnet talking to another.
+/// The double hash of the paper loses the flows that do not fit its 2^16 buckets of two entries: 10.4
+/// % of 2^16 random flows (Poisson with mean 1: the share beyond the second flow of each bucket). A
+/// good hash must be near that share for structured keys too: those of a subnet that talks to one
+/// host.
 #[test]
-fn structured_keys_spread_as_random_ones_do() {
+fn structured_keys_spread_like_random_ones() {
     let keys: Vec<u128> = (0..1u32 << 16)
         .map(|i| key([10, 0, (i >> 8) as u8, i as u8], 1024, [192, 168, 0, 1], 80))
         .collect();
     for kind in [HashKind::Keyed, HashKind::Murmur3, HashKind::Spooky] {
         let mut held = vec![0u32; 1 << 16];
         for key in &keys {
-            held[usize::from(of(kind).hash_one(*key) as u16)] += 1;
+            held[usize::from(flow_hash(kind).hash_one(*key) as u16)] += 1;
         }
         let lost: u32 = held.iter().map(|count| count.saturating_sub(2)).sum();
         let share = f64::from(lost) / keys.len() as f64;

@@ -1,5 +1,5 @@
-//! The meter against a plain reading of its rules: whatever the table, the sweep and the size of
-//! the batches, the same packets give the same records.
+//! Compares the meter with a simple implementation of its rules: the same packets give the same records
+//! with every table, sweep schedule and batch size.
 
 use analysis::{Analyses, COLUMNS};
 use flow::hash::HashKind;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
-use wire::{FlowKey, Segment, ip_protocol};
+use wire::{FlowKey, PacketInfo, ip_protocol};
 
 #[derive(Clone, Copy, Debug)]
 struct Event {
@@ -59,7 +59,7 @@ fn key(event: &Event) -> FlowKey {
     if event.backward { key.reversed() } else { key }
 }
 
-/// Records, the values behind all of them, and their analyses.
+/// Records, the values of their statistics, and their analyses.
 #[derive(Default)]
 struct Collect(Vec<Record>, Vec<f64>, Analyses);
 
@@ -71,18 +71,18 @@ impl RecordSink for Collect {
     }
 }
 
-/// What an analysis is told of the packets, each side's data in sequence.
+/// Makes the details of packets, each side's data in sequence.
 #[derive(Default)]
 struct Details(HashMap<FlowKey, u32>);
 
 impl Details {
-    fn of(&mut self, event: &Event) -> Segment {
+    fn of(&mut self, event: &Event) -> PacketInfo {
         let key = key(event);
         let payload_length = event.length - 60;
         let sent = self.0.entry(key).or_default();
         let sequence = *sent;
         *sent += payload_length + u32::from(event.tcp_flags & (SYN | FIN) != 0);
-        Segment {
+        PacketInfo {
             sequence,
             acknowledgement: self.0.get(&key.reversed()).copied().unwrap_or(0),
             payload_length,
@@ -92,7 +92,7 @@ impl Details {
             transport: ip_protocol::TCP,
             tcp_flags: event.tcp_flags,
             time_to_live: 64,
-            ..Segment::default()
+            ..PacketInfo::default()
         }
     }
 }
@@ -127,7 +127,7 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
             TableKey::Wide(digest) => batch.push_wide(digest, &whole, packet),
         }
         if options.statistics.analysis.is_some() {
-            batch.push_segment(details.of(event));
+            batch.push_details(details.of(event));
         }
         if batch.len() == batch_size || number + 1 == events.len() {
             let (keys, hashes) = batch.keys_and_hashes();
@@ -139,14 +139,14 @@ fn collected(options: &MeterOptions, events: &[Event], batch_size: usize) -> Col
     meter.finish(clock_ms, &mut sink);
     let counters = meter.counters();
     assert_eq!(
-        counters.recorded[0] + counters.miscounted[0],
+        counters.recorded[0] + counters.unattributed[0],
         events.len() as u64
     );
     assert_eq!(counters.flows, 0);
     sink
 }
 
-/// The rules, read plainly: one flow at a time, no table, no sweep.
+/// The records that the rules give: one flow at a time, without a table or a sweep.
 fn expected(
     events: &[Event],
     bidirectional: bool,
@@ -245,7 +245,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn records_follow_the_rules_in_every_table_with_every_sweep(
+    fn records_follow_the_rules_with_every_table_and_sweep(
         events in events(),
         bidirectional: bool,
         (idle_ms, active_ms, close_ms) in (200u64..4000, 100u64..8000, prop::option::of(50u64..4000)),
@@ -253,7 +253,7 @@ proptest! {
         parts in 1u32..50,
         batch_size in 1usize..=BURST,
     ) {
-        let wanted = expected(&events, bidirectional, idle_ms, active_ms, close_ms);
+        let expected = expected(&events, bidirectional, idle_ms, active_ms, close_ms);
         for table in TableKind::ALL {
             let options = MeterOptions {
                 flow: if bidirectional { FlowDefinition::Bidirectional } else { FlowDefinition::FiveTuple },
@@ -269,19 +269,20 @@ proptest! {
                 ..MeterOptions::default()
             };
             let records = metered(&options, &events, batch_size);
-            prop_assert_eq!(&records, &wanted, "{:?}", table);
+            prop_assert_eq!(&records, &expected, "{:?}", table);
         }
     }
 
-    /// A flow that ends within a burst is told when all of the burst is analysed, unless it goes on.
+    /// The analysis of a flow that ends within a burst completes after the whole burst, unless the flow
+    /// continues.
     #[test]
-    fn an_analysis_is_the_same_however_long_bursts_are(
+    fn the_analysis_does_not_depend_on_the_burst_size(
         events in events(),
         (idle_ms, active_ms, close_ms) in (20u64..4000, 100u64..8000, prop::option::of(0u64..4000)),
         flows_max in prop_oneof![1usize..8, 500usize..501],
         sizes in (1usize..=BURST, 1usize..=BURST),
     ) {
-        let told = |batch_size: usize| {
+        let analyse = |batch_size: usize| {
             let options = MeterOptions {
                 flow: FlowDefinition::Bidirectional,
                 flows_max,
@@ -295,32 +296,32 @@ proptest! {
             };
             let Collect(records, _, analyses) = collected(&options, &events, batch_size);
             assert_eq!(records.len(), analyses.len());
-            let mut told: Vec<_> = records.iter().zip(&analyses).map(|(record, analysis)| {
+            let mut rows: Vec<_> = records.iter().zip(&analyses).map(|(record, analysis)| {
                 let values = COLUMNS.iter().map(|column| column.value(analysis));
                 (record.start_ns, record.key, record.packets, format!("{:?}", values.collect::<Vec<_>>()))
             }).collect();
-            told.sort();
+            rows.sort();
             for (record, analysis) in records.iter().zip(&analyses) {
                 let counted = analysis.volume.sides.each_ref().map(|side| u64::from(side.packets));
                 assert_eq!(counted, record.packets);
             }
-            told
+            rows
         };
-        // Which flow makes room for another depends on what comes with it.
+        // In a full table, which flow is evicted depends on the packets of the same burst.
         if flows_max > 12 {
-            prop_assert_eq!(told(sizes.0), told(sizes.1));
+            prop_assert_eq!(analyse(sizes.0), analyse(sizes.1));
         } else {
-            told(sizes.0);
+            analyse(sizes.0);
         }
     }
 
-    /// What is kept of each, alone or together, and the mean that moments keep packet by packet.
+    /// Statistics are the same alone and together, and the mean gap equals that of the moments.
     #[test]
     fn the_mean_gap_follows_from_the_first_and_the_last_packet(
         events in events(), idle_ms in 200u64..4000, flows_max in 4usize..500, batch_size in 1usize..=BURST,
     ) {
         for table in TableKind::ALL {
-            let [kept, times, both, told] = ["gap", "iat", "gap,iat", "gap-mean"].map(|list| {
+            let [gaps, times, both, means] = ["gap", "iat", "gap,iat", "gap-mean"].map(|list| {
                 let options = MeterOptions {
                     flow: FlowDefinition::Bidirectional,
                     table,
@@ -331,20 +332,20 @@ proptest! {
                 };
                 collected(&options, &events, batch_size)
             });
-            prop_assert_eq!(&kept.0, &told.0);
-            let alone = kept.1.chunks(4).zip(times.1.chunks(4)).flat_map(|(gap, time)| [gap, time].concat());
+            prop_assert_eq!(&gaps.0, &means.0);
+            let alone = gaps.1.chunks(4).zip(times.1.chunks(4)).flat_map(|(gap, time)| [gap, time].concat());
             let alone: Vec<u64> = alone.map(f64::to_bits).collect();
             prop_assert_eq!(alone, both.1.iter().map(|value| value.to_bits()).collect::<Vec<_>>());
-            prop_assert_eq!(told.1.len(), told.0.len());
-            for (moments, mean) in kept.1.chunks(4).zip(&told.1) {
-                let alike = moments[1].is_nan() && mean.is_nan() || (moments[1] - mean).abs() <= 1e-9 * (1.0 + mean);
-                prop_assert!(alike, "{:?}: {} and {}", table, moments[1], mean);
+            prop_assert_eq!(means.1.len(), means.0.len());
+            for (moments, mean) in gaps.1.chunks(4).zip(&means.1) {
+                let equal = moments[1].is_nan() && mean.is_nan() || (moments[1] - mean).abs() <= 1e-9 * (1.0 + mean);
+                prop_assert!(equal, "{:?}: {} and {}", table, moments[1], mean);
             }
         }
     }
 
     #[test]
-    fn a_table_of_few_flows_still_accounts_for_every_packet(events in events(), flows_max in 1usize..8) {
+    fn a_small_table_accounts_for_every_packet(events in events(), flows_max in 1usize..8) {
         let options = MeterOptions { flows_max, timeouts: Timeouts::NONE, ..MeterOptions::default() };
         let records = metered(&options, &events, 64);
         let evicted = records.iter().filter(|record| record.end_reason == EndReason::LackOfResources).count();
@@ -355,10 +356,10 @@ proptest! {
     }
 }
 
-/// Flows that have ended and wait for the sweep give their places to new ones, so that a table whose
-/// buckets they fill lets none go that has not.
+/// New flows take the slots of ended flows that the sweep has not reached yet, so no live flow is
+/// evicted from buckets that ended flows fill.
 #[test]
-fn a_table_with_room_lets_no_flow_go_however_many_come_and_end() {
+fn a_table_with_room_evicts_no_flow_however_many_come_and_end() {
     let events: Vec<Event> = (0..150_000)
         .map(|flow| Event {
             flow,
@@ -381,10 +382,10 @@ fn a_table_with_room_lets_no_flow_go_however_many_come_and_end() {
     assert_eq!(records.iter().filter(evicted).count(), 0);
 }
 
-/// The flows that a flood pushes out are its own: those that are seen again before the table's hand
-/// has come round go on in one record.
+/// A flood evicts its own flows. Flows that send again before the clock hand completes a round continue
+/// in one record.
 #[test]
-fn flows_that_go_on_stay_in_the_table_through_a_flood() {
+fn active_flows_stay_in_the_table_during_a_flood() {
     const FLOWS: u32 = 500;
     const PACKETS: u32 = 200_000;
     let events: Vec<Event> = (0..PACKETS)
@@ -408,8 +409,8 @@ fn flows_that_go_on_stay_in_the_table_through_a_flood() {
     let packets = |record: &Record| record.packets[0] + record.packets[1];
     let total: u64 = records.iter().map(packets).sum();
     assert_eq!(total, u64::from(PACKETS));
-    let going_on = records.iter().filter(|record| packets(record) > 1);
-    // Some made room before the hand had been everywhere, when it goes by the mean age of a bucket.
-    let records = going_on.count();
+    let active = records.iter().filter(|record| packets(record) > 1);
+    // In its first round, the hand goes by the mean age in a bucket, and evicts some of them.
+    let records = active.count();
     assert!((500..600).contains(&records), "{records}");
 }

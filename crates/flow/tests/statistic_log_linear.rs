@@ -1,5 +1,5 @@
-//! The log-linear histogram against exact percentiles: its certain bounds, and the errors that its
-//! documentation states.
+//! Compares the log-linear histogram with exact percentiles: its certain bounds, and the errors stated
+//! in its documentation.
 
 use flow::statistic::{LogLinear, NO_VALUE, Statistic, Value};
 use hw::lines::Lines;
@@ -7,9 +7,9 @@ use hw::prefetch::CacheLevel;
 use hw::random::Random;
 use proptest::prelude::*;
 
-const ASKED: [f64; 4] = [25.0, 50.0, 95.0, 99.0];
+const PERCENTILES: [f64; 4] = [25.0, 50.0, 95.0, 99.0];
 
-fn fed(percentiles: &[f64], values: &[u64]) -> LogLinear {
+fn histogram_of(percentiles: &[f64], values: &[u64]) -> LogLinear {
     let mut histogram = LogLinear::new(Value::Gap, percentiles, Lines::zeroed(1));
     for burst in values.chunks(256) {
         histogram.update(&vec![0; burst.len()], burst);
@@ -23,7 +23,7 @@ fn estimates(histogram: &LogLinear) -> Vec<f64> {
     out
 }
 
-/// The nearest-rank percentile: the definition.
+/// Returns the exact percentile by the nearest-rank definition.
 fn exact(percentile: f64, values: &[u64]) -> u64 {
     let mut sorted: Vec<u64> = values
         .iter()
@@ -37,31 +37,34 @@ fn exact(percentile: f64, values: &[u64]) -> u64 {
     sorted[rank as usize - 1]
 }
 
-/// What an estimate is off by, relative to the truth plus one.
+/// Returns the error of an estimate, relative to the exact value plus one.
 fn error(estimate: f64, exact: u64) -> f64 {
     (estimate - exact as f64).abs() / (exact as f64 + 1.0)
 }
 
-/// Above 0 and below 1.
+/// Returns a random number above 0 and below 1.
 fn open_unit(random: &mut Random) -> f64 {
     ((random.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 #[test]
-fn none_one_and_two_values() {
+fn zero_one_and_two_values() {
     assert!(
-        estimates(&fed(&ASKED, &[]))
+        estimates(&histogram_of(&PERCENTILES, &[]))
             .iter()
             .all(|estimate| estimate.is_nan())
     );
     assert!(
-        estimates(&fed(&ASKED, &[NO_VALUE]))
+        estimates(&histogram_of(&PERCENTILES, &[NO_VALUE]))
             .iter()
             .all(|estimate| estimate.is_nan())
     );
-    assert_eq!(estimates(&fed(&ASKED, &[NO_VALUE, 0])), [0.0; 4]);
     assert_eq!(
-        estimates(&fed(&ASKED, &[1514, 60])),
+        estimates(&histogram_of(&PERCENTILES, &[NO_VALUE, 0])),
+        [0.0; 4]
+    );
+    assert_eq!(
+        estimates(&histogram_of(&PERCENTILES, &[1514, 60])),
         [60.0, 60.0, 1514.0, 1514.0]
     );
 }
@@ -71,23 +74,23 @@ fn up_to_26_values_below_2047_are_exact() {
     let values: Vec<u64> = (0..26).map(|i| i * 757 % 2047).collect();
     for count in 1..=values.len() {
         let values = &values[..count];
-        let expected = ASKED.map(|percentile| exact(percentile, values) as f64);
-        assert_eq!(estimates(&fed(&ASKED, values)), expected);
+        let expected = PERCENTILES.map(|percentile| exact(percentile, values) as f64);
+        assert_eq!(estimates(&histogram_of(&PERCENTILES, values)), expected);
     }
 }
 
 #[test]
-fn one_value_over_and_over_is_exact() {
+fn a_repeated_value_is_exact() {
     for value in [0, 1, 54, 1514, 2046] {
         for count in [1, 26, 27, 255, 256, 300, 100_000] {
             assert_eq!(
-                estimates(&fed(&ASKED, &vec![value; count])),
+                estimates(&histogram_of(&PERCENTILES, &vec![value; count])),
                 [value as f64; 4]
             );
         }
     }
     let far = 1u64 << 48;
-    let found = estimates(&fed(&ASKED, &vec![far; 100_000]));
+    let found = estimates(&histogram_of(&PERCENTILES, &vec![far; 100_000]));
     assert!(
         found.iter().all(|estimate| error(*estimate, far) < 1e-3),
         "{found:?}"
@@ -95,9 +98,9 @@ fn one_value_over_and_over_is_exact() {
 }
 
 #[test]
-fn slots_are_apart_and_clear() {
+fn slots_are_independent_and_can_be_cleared() {
     let mut histogram = LogLinear::new(Value::InterArrivalTime, &[50.0], Lines::zeroed(2));
-    histogram.prefetch(CacheLevel::Second, &[0, 1, u32::MAX]);
+    histogram.prefetch(CacheLevel::L2, &[0, 1, u32::MAX]);
     for value in 1..=101u64 {
         histogram.update(
             &[0, 1, 2, u32::MAX],
@@ -118,11 +121,11 @@ fn slots_are_apart_and_clear() {
     assert!(out[2].is_nan() && out[3].is_nan());
 }
 
-/// Largest error allowed of 25th, 50th, 95th and 99th percentile asked for together, and of the 99th
-/// alone, for each distribution at 100 to 1,000,000 values of one flow. At few values the bound is
-/// the width of a bin (an eighth, or a quarter where the values span many octaves).
+/// For each distribution, the maximum error of the 25th, 50th, 95th and 99th percentile estimated
+/// together, and that of the 99th alone, with 100 to 1,000,000 values of one flow. With few values, the
+/// bound is the width of a bin (an eighth, or a quarter if the values span many octaves).
 #[test]
-fn errors_keep_to_what_is_stated() {
+fn errors_stay_within_the_stated_limits() {
     type Draw = fn(&mut Random, usize) -> u64;
     let distributions: [(&str, Draw, f64, f64); 8] = [
         ("uniform", |random, _| random.bits() % 1_000_000, 0.04, 0.02),
@@ -178,18 +181,18 @@ fn errors_keep_to_what_is_stated() {
         for count in [100, 1000, 10_000, 100_000, 1_000_000] {
             let mut random = Random::from_state(count as u64);
             let values: Vec<u64> = (0..count).map(|index| draw(&mut random, index)).collect();
-            for (asked, allowed) in [(&ASKED[..], together), (&[99.0][..], alone)] {
-                let histogram = fed(asked, &values);
-                for (&percentile, estimate) in asked.iter().zip(estimates(&histogram)) {
-                    let truth = exact(percentile, &values);
-                    let error = error(estimate, truth);
+            for (percentiles, error_max) in [(&PERCENTILES[..], together), (&[99.0][..], alone)] {
+                let histogram = histogram_of(percentiles, &values);
+                for (&percentile, estimate) in percentiles.iter().zip(estimates(&histogram)) {
+                    let exact = exact(percentile, &values);
+                    let error = error(estimate, exact);
                     assert!(
-                        error <= allowed,
-                        "{name}, {count} values, percentile {percentile} of {asked:?}: {estimate} \
-                         for {truth}"
+                        error <= error_max,
+                        "{name}, {count} values, percentile {percentile} of {percentiles:?}: \
+                         {estimate} for {exact}"
                     );
-                    if let Some((least, greatest)) = histogram.bounds(0, percentile) {
-                        assert!((least..=greatest).contains(&truth), "{name} {percentile}");
+                    if let Some((low, high)) = histogram.bounds(0, percentile) {
+                        assert!((low..=high).contains(&exact), "{name} {percentile}");
                     }
                 }
             }
@@ -197,14 +200,14 @@ fn errors_keep_to_what_is_stated() {
     }
 }
 
-/// Rounding when counts are halved does not move ranks: a million values of which one in 200 is
-/// large, and every percentile still in its bin.
+/// Rounding of halved counts does not move ranks: with a million values of which one in 200 is large,
+/// each percentile is still in its bin.
 #[test]
-fn halving_keeps_the_shares() {
+fn halving_counts_preserves_ranks() {
     let values: Vec<u64> = (0..1_000_000)
         .map(|i| if i % 200 == 0 { 900 } else { 100 + i % 3 })
         .collect();
-    let found = estimates(&fed(&[50.0, 99.0, 99.9], &values));
+    let found = estimates(&histogram_of(&[50.0, 99.0, 99.9], &values));
     assert!(
         (100.0..=111.0).contains(&found[0]) && (100.0..=111.0).contains(&found[1]),
         "{found:?}"
@@ -212,8 +215,7 @@ fn halving_keeps_the_shares() {
     assert!((found[2] / 900.0 - 1.0).abs() < 0.01, "{found:?}");
 }
 
-/// Sequences with a structure: several sources, each with its own range, one after the other or
-/// mixed.
+/// Structured sequences: several sources, each with its own range, in sequence or mixed.
 fn sequences() -> impl Strategy<Value = Vec<u64>> {
     let source = (0u32..48, 0u32..20, 1usize..400, any::<u64>());
     (prop::collection::vec(source, 1..5), any::<bool>()).prop_map(|(sources, mixed)| {
@@ -235,38 +237,38 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_truth_lies_within_the_bounds_and_so_does_the_estimate(values in sequences()) {
-        for asked in [&ASKED[..], &[99.0], &[1.0, 99.9], &[50.0]] {
-            let histogram = fed(asked, &values);
-            for (&percentile, estimate) in asked.iter().zip(estimates(&histogram)) {
-                if let Some((least, greatest)) = histogram.bounds(0, percentile) {
-                    let truth = exact(percentile, &values);
-                    prop_assert!((least..=greatest).contains(&truth), "{} in {}..={}", truth, least, greatest);
-                    prop_assert!(least as f64 <= estimate && estimate <= greatest as f64);
+    fn the_exact_value_and_the_estimate_are_within_the_bounds(values in sequences()) {
+        for percentiles in [&PERCENTILES[..], &[99.0], &[1.0, 99.9], &[50.0]] {
+            let histogram = histogram_of(percentiles, &values);
+            for (&percentile, estimate) in percentiles.iter().zip(estimates(&histogram)) {
+                if let Some((low, high)) = histogram.bounds(0, percentile) {
+                    let exact = exact(percentile, &values);
+                    prop_assert!((low..=high).contains(&exact), "{} in {}..={}", exact, low, high);
+                    prop_assert!(low as f64 <= estimate && estimate <= high as f64);
                 }
             }
         }
     }
 
     #[test]
-    fn two_merged_are_as_one(one in sequences(), other in sequences()) {
-        let asked = [50.0, 99.0];
-        let mut merged = fed(&asked, &one);
-        merged.merge(0, &fed(&asked, &other), 0);
+    fn a_merged_histogram_bounds_the_percentiles_of_all_values(one in sequences(), other in sequences()) {
+        let percentiles = [50.0, 99.0];
+        let mut merged = histogram_of(&percentiles, &one);
+        merged.merge(0, &histogram_of(&percentiles, &other), 0);
         let all: Vec<u64> = one.iter().chain(&other).copied().collect();
-        for percentile in asked {
-            if let Some((least, greatest)) = merged.bounds(0, percentile) {
-                let truth = exact(percentile, &all);
-                prop_assert!((least..=greatest).contains(&truth), "{} in {}..={}", truth, least, greatest);
+        for percentile in percentiles {
+            if let Some((low, high)) = merged.bounds(0, percentile) {
+                let exact = exact(percentile, &all);
+                prop_assert!((low..=high).contains(&exact), "{} in {}..={}", exact, low, high);
             }
         }
     }
 
     #[test]
-    fn no_value_is_too_much(values in prop::collection::vec(any::<u64>(), 0..600), percentile in 0.0..=100.0) {
-        let histogram = fed(&[percentile, 0.0, 100.0], &values);
+    fn accepts_any_value(values in prop::collection::vec(any::<u64>(), 0..600), percentile in 0.0..=100.0) {
+        let histogram = histogram_of(&[percentile, 0.0, 100.0], &values);
         let found = estimates(&histogram);
-        let known = values.iter().any(|value| *value != NO_VALUE);
-        prop_assert!(found.iter().all(|estimate| estimate.is_nan() != known));
+        let has_values = values.iter().any(|value| *value != NO_VALUE);
+        prop_assert!(found.iter().all(|estimate| estimate.is_nan() != has_values));
     }
 }

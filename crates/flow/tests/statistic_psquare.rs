@@ -1,4 +1,4 @@
-//! P-square against the worked example of its paper, and against exact percentiles.
+//! Compares P-square with the worked example of its paper, and with exact percentiles.
 
 use flow::statistic::psquare::Markers;
 use flow::statistic::{NO_VALUE, PSquare, Statistic, Value};
@@ -7,7 +7,7 @@ use hw::prefetch::CacheLevel;
 use hw::random::Random;
 use proptest::prelude::*;
 
-/// Jain and Chlamtac 1985, the worked example: twenty observations, whose median is estimated.
+/// The worked example of Jain and Chlamtac 1985: the median of twenty observations is estimated.
 const OBSERVATIONS: [f64; 20] = [
     0.02, 0.15, 0.74, 3.39, 0.83, 22.37, 10.15, 15.43, 38.62, 15.92, 34.60, 10.28, 1.47, 0.40,
     0.05, 11.39, 0.27, 0.42, 0.09, 11.37,
@@ -35,7 +35,7 @@ const MARKERS: [([u64; 5], [f64; 5]); 16] = [
 ];
 
 #[test]
-fn the_papers_worked_example() {
+fn reproduces_the_worked_example_of_the_paper() {
     let mut markers = Markers::default();
     for (number, observation) in (1..).zip(OBSERVATIONS) {
         markers.observe(observation, 0.5);
@@ -56,7 +56,7 @@ fn the_papers_worked_example() {
     assert!((estimate - 4.44).abs() < 0.005, "{estimate}");
 }
 
-fn of(percentile: f64, values: &[u64]) -> f64 {
+fn estimate_of(percentile: f64, values: &[u64]) -> f64 {
     let mut estimator = PSquare::new(Value::Gap, percentile, Lines::zeroed(1));
     for burst in values.chunks(256) {
         estimator.update(&vec![0; burst.len()], burst);
@@ -68,22 +68,22 @@ fn of(percentile: f64, values: &[u64]) -> f64 {
 
 #[test]
 fn exact_up_to_five_values() {
-    assert!(of(50.0, &[]).is_nan());
-    assert!(of(50.0, &[NO_VALUE]).is_nan());
-    assert_eq!(of(50.0, &[NO_VALUE, 8]), 8.0);
+    assert!(estimate_of(50.0, &[]).is_nan());
+    assert!(estimate_of(50.0, &[NO_VALUE]).is_nan());
+    assert_eq!(estimate_of(50.0, &[NO_VALUE, 8]), 8.0);
     assert_eq!(
-        [0.0, 50.0, 51.0, 100.0].map(|p| of(p, &[9, 3])),
+        [0.0, 50.0, 51.0, 100.0].map(|p| estimate_of(p, &[9, 3])),
         [3.0, 3.0, 9.0, 9.0]
     );
     assert_eq!(
-        [20.0, 40.0, 50.0, 99.0].map(|p| of(p, &[5, 1, 4, 2, 3])),
+        [20.0, 40.0, 50.0, 99.0].map(|p| estimate_of(p, &[5, 1, 4, 2, 3])),
         [1.0, 2.0, 3.0, 5.0]
     );
 }
 
 #[test]
-fn constant_values_and_past_2_to_the_24th_observation_markers_still_move() {
-    assert_eq!(of(99.0, &[1514; 1000]), 1514.0);
+fn constant_values_are_exact_and_markers_move_after_2_to_the_24_observations() {
+    assert_eq!(estimate_of(99.0, &[1514; 1000]), 1514.0);
     let mut markers = Markers {
         heights: [0.0, 10.0, 20.0, 30.0, 40.0],
         ..Markers::default()
@@ -102,9 +102,9 @@ fn constant_values_and_past_2_to_the_24th_observation_markers_still_move() {
 }
 
 #[test]
-fn a_slot_keeps_its_own_markers_and_is_cleared() {
+fn slots_are_independent_and_can_be_cleared() {
     let mut estimator = PSquare::new(Value::InterArrivalTime, 50.0, Lines::zeroed(2));
-    estimator.prefetch(CacheLevel::First, &[0, 1, u32::MAX]);
+    estimator.prefetch(CacheLevel::L1, &[0, 1, u32::MAX]);
     for value in 0..100u64 {
         let values = [value * 1_000_000_000, 5_000_000_000, 77];
         estimator.update(&[0, 1, u32::MAX], &values);
@@ -120,11 +120,11 @@ fn a_slot_keeps_its_own_markers_and_is_cleared() {
 }
 
 #[test]
-fn uniform_values_within_two_per_cent_after_ten_thousand() {
+fn estimates_of_uniform_values_are_within_two_per_cent_after_ten_thousand() {
     let mut random = Random::from_state(3);
     let values: Vec<u64> = (0..10_000).map(|_| random.bits() % 1_000_000).collect();
     for percentile in [50.0, 90.0, 99.0] {
-        let estimate = of(percentile, &values);
+        let estimate = estimate_of(percentile, &values);
         assert!(
             (estimate / (percentile * 1e4) - 1.0).abs() < 0.02,
             "{percentile}: {estimate}"
@@ -134,15 +134,15 @@ fn uniform_values_within_two_per_cent_after_ten_thousand() {
 
 proptest! {
     #[test]
-    fn stays_between_the_extremes_whatever_the_values(
+    fn estimates_stay_between_the_extremes(
         values in prop::collection::vec(any::<u64>(), 1..300), percentile in 0.0..=100.0,
     ) {
-        let known: Vec<u64> = values.iter().copied().filter(|value| *value != NO_VALUE).collect();
-        let estimate = of(percentile, &values);
-        if let (Some(least), Some(greatest)) = (known.iter().min(), known.iter().max()) {
-            prop_assert!(*least as f64 <= estimate && estimate <= *greatest as f64);
-            let extremes = [0.0, 100.0].map(|percentile| of(percentile, &values));
-            prop_assert_eq!(extremes, [least, greatest].map(|&value| value as f64));
+        let valid: Vec<u64> = values.iter().copied().filter(|value| *value != NO_VALUE).collect();
+        let estimate = estimate_of(percentile, &values);
+        if let (Some(min), Some(max)) = (valid.iter().min(), valid.iter().max()) {
+            prop_assert!(*min as f64 <= estimate && estimate <= *max as f64);
+            let extremes = [0.0, 100.0].map(|percentile| estimate_of(percentile, &values));
+            prop_assert_eq!(extremes, [min, max].map(|&value| value as f64));
         }
     }
 }

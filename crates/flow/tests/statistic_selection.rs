@@ -1,6 +1,6 @@
-//! The list of statistics on the command line, and the columns that it leads to.
+//! The list of statistics on the command line, and its columns.
 
-use flow::Wanted;
+use flow::Outputs;
 use flow::statistic::{Estimator, Selection, SelectionError, Value};
 use hw::lines::Rows;
 
@@ -10,7 +10,7 @@ fn parse(list: &str) -> Result<Selection, SelectionError> {
 
 fn columns(list: &str, estimator: Estimator) -> Vec<String> {
     let selection = Selection::parse(list, estimator).expect("a good list");
-    let statistics = selection.build(&mut Rows::try_apart(1, 2).expect("memory"));
+    let statistics = selection.build(&mut Rows::try_separate(1, 2).expect("memory"));
     let columns = statistics
         .iter()
         .flat_map(|(_, statistic)| statistic.columns());
@@ -23,20 +23,20 @@ fn columns(list: &str, estimator: Estimator) -> Vec<String> {
     if selection.gap_mean {
         names.insert(0, "gapMean".to_owned());
     }
-    let told = selection.columns().into_iter().map(|column| column.name);
-    assert!(told.eq(names.iter().cloned()));
+    let selected = selection.columns().into_iter().map(|column| column.name);
+    assert!(selected.eq(names.iter().cloned()));
     assert!(values.iter().all(|value| value.is_nan()));
     names
 }
 
 #[test]
-fn counting_needs_no_column() {
+fn count_adds_no_column() {
     assert_eq!(parse("count").unwrap(), Selection::default());
     assert!(columns("count", Estimator::LogLinear).is_empty());
 }
 
 #[test]
-fn moments_are_those_of_all_values() {
+fn moments_selects_the_moments_of_all_values() {
     let all = parse("count,moments").unwrap();
     assert_eq!(all.moments, Value::ALL);
     assert_eq!(parse("size, iat,gap,moments").unwrap(), all);
@@ -60,7 +60,7 @@ fn moments_are_those_of_all_values() {
 }
 
 #[test]
-fn the_mean_of_the_gap_costs_no_state_and_is_told_once() {
+fn the_mean_gap_needs_no_state_and_has_one_column() {
     let list = "gap-percentile=99,gap-mean";
     assert_eq!(
         columns(list, Estimator::LogLinear),
@@ -71,7 +71,7 @@ fn the_mean_of_the_gap_costs_no_state_and_is_told_once() {
 }
 
 #[test]
-fn percentiles_have_the_same_columns_by_either_estimator() {
+fn percentiles_have_the_same_columns_with_either_estimator() {
     for estimator in Estimator::ALL {
         assert_eq!(
             columns(
@@ -101,55 +101,58 @@ fn percentiles_have_the_same_columns_by_either_estimator() {
 }
 
 #[test]
-fn one_histogram_serves_all_percentiles_of_a_value_and_p_square_one() {
+fn a_histogram_serves_all_percentiles_of_a_value_and_p_square_only_one() {
     let list = "gap-percentile=50/99";
-    let arrays = |estimator| {
+    let statistics = |estimator| {
         Selection::parse(list, estimator)
             .unwrap()
-            .build(&mut Rows::try_apart(4, 2).unwrap())
+            .build(&mut Rows::try_separate(4, 2).unwrap())
             .len()
     };
     assert_eq!(
-        (arrays(Estimator::LogLinear), arrays(Estimator::PSquare)),
+        (
+            statistics(Estimator::LogLinear),
+            statistics(Estimator::PSquare)
+        ),
         (1, 2)
     );
     let selection = parse(list).unwrap();
     assert!(
         selection
-            .build(&mut Rows::try_apart(4, 2).unwrap())
+            .build(&mut Rows::try_separate(4, 2).unwrap())
             .iter()
             .all(|(value, each)| { *value == Value::Gap && each.bytes_per_flow() == 64 })
     );
 }
 
 #[test]
-fn only_times_and_gaps_ask_for_the_previous_packet() {
-    let wanted = |gaps, inter_arrival| Wanted {
+fn only_times_and_gaps_need_the_previous_packet() {
+    let outputs = |gaps, inter_arrival| Outputs {
         numbers: false,
         gaps,
         inter_arrival,
     };
-    let numbers = Wanted {
+    let numbers = Outputs {
         numbers: true,
-        ..Wanted::default()
+        ..Outputs::default()
     };
     for (list, expected) in [
-        ("count", wanted(false, false)),
+        ("count", outputs(false, false)),
         ("size,gap-mean", numbers),
-        ("size-percentile=50", wanted(false, false)),
-        ("iat", wanted(false, true)),
-        ("iat-percentile=50,size", wanted(false, true)),
-        ("gap-percentile=99", wanted(true, false)),
-        ("gap,iat-percentile=50", wanted(true, true)),
+        ("size-percentile=50", outputs(false, false)),
+        ("iat", outputs(false, true)),
+        ("iat-percentile=50,size", outputs(false, true)),
+        ("gap-percentile=99", outputs(true, false)),
+        ("gap,iat-percentile=50", outputs(true, true)),
     ] {
         let selection = parse(list).unwrap();
-        assert_eq!(selection.wanted(), expected, "{list}");
-        assert_eq!(selection.tells_gaps(), list.contains("gap"), "{list}");
+        assert_eq!(selection.table_outputs(), expected, "{list}");
+        assert_eq!(selection.needs_gaps(), list.contains("gap"), "{list}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_named_with_what_there_is() {
+fn errors_name_the_invalid_part_and_the_valid_ones() {
     for (list, wrong) in [
         ("gaps", "`gaps`"),
         ("count,", "``"),
@@ -172,5 +175,5 @@ fn what_is_wrong_is_named_with_what_there_is() {
     }
     assert_eq!("psquare".parse(), Ok(Estimator::PSquare));
     let error = "t-digest".parse::<Estimator>().unwrap_err().to_string();
-    assert!(error.contains("log-linear and psquare"), "{error}");
+    assert!(error.contains("log-linear or psquare"), "{error}");
 }

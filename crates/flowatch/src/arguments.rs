@@ -1,5 +1,5 @@
-//! The command line as it is typed: one definition for the parser, `--help`, the manual page and
-//! the completions. Nothing is decided here; see `plan`.
+//! The command line: one definition for the parser, `--help`, the manual page and the completions.
+//! `plan` checks how flags combine.
 
 pub(crate) mod engine;
 pub(crate) mod lab;
@@ -13,31 +13,31 @@ use lab::LabCommand;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Flow-level network monitoring: every packet accounted for.
+/// Flow-level network monitoring that accounts for every packet.
 #[derive(Debug, Parser)]
 #[command(name = "flowatch", version, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// The commands.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Watch an interface or a capture: account for every packet, keep statistics of every flow.
+    /// Monitor interfaces or read capture files: account for every packet, report every flow.
     Watch(Box<WatchArguments>),
-    /// Send traffic: flows made to measure, or captures replayed, at a rate, counted to the packet.
+    /// Send generated flows or replay captures at a given rate, and count every packet.
     Gen(Box<generate::GenArguments>),
-    /// Carry out the papers' experiments, and report on them.
+    /// Run the papers' experiments and report the results.
     Lab {
-        /// What to do.
+        /// The subcommand.
         #[command(subcommand)]
         command: LabCommand,
     },
-    /// Say what this machine can do, what is missing, and how to get it.
+    /// Check what this machine supports, what is missing, and how to fix it.
     Doctor,
-    /// Print the completions for a shell.
+    /// Print shell completions.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -50,14 +50,14 @@ pub(crate) enum Command {
 /// The flags of `watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArguments {
-    /// Interface to watch: `eth0`, or `eth0@2` for its queue 2 alone; `dpdk:0000:3b:00.0` or
-    /// `dpdk:net_memif0,role=client` for a device of DPDK. May be repeated.
+    /// Interface to monitor: `eth0`, or `eth0@2` for queue 2 only; `dpdk:0000:3b:00.0` or
+    /// `dpdk:net_memif0,role=client` for a DPDK device. May be repeated.
     #[arg(short = 'i', long = "interface", value_name = "SOURCE",
         value_parser = NonEmptyStringValueParser::new())]
     pub(crate) interfaces: Vec<String>,
 
-    /// Capture to read (pcap or pcapng, plain, gzip or zstd); `-` is standard input. May be
-    /// repeated: the files are read in turn.
+    /// Capture file to read (pcap or pcapng, plain, gzip or zstd); `-` is standard input. May be
+    /// repeated: the files are read in order.
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -65,61 +65,62 @@ pub(crate) struct WatchArguments {
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 
-    /// Arguments of DPDK's environment abstraction layer, as in testpmd: `-- --no-huge -m 512`.
+    /// Arguments for DPDK's environment abstraction layer (EAL), as in testpmd: `-- --no-huge -m 512`.
     #[arg(value_name = "EAL", last = true, allow_hyphen_values = true)]
     pub(crate) eal: Vec<String>,
 
-    /// How devices of DPDK are opened.
+    /// How to open DPDK devices.
     #[command(flatten)]
     pub(crate) dpdk: DpdkArguments,
 
-    /// Which packets form a flow [default: 5tuple; bidirectional with `--statistics tcp`, `app` or
-    /// `full`, which need both sides of a flow].
+    /// Flow key [default: 5tuple; bidirectional with `--statistics tcp`, `app` or `full`, which
+    /// need both directions of a flow].
     #[arg(long, value_name = "KEY", help_heading = "Flows")]
     pub(crate) flow: Option<FlowArgument>,
 
-    /// Make the VLAN tags part of the flow key.
+    /// Include the VLAN tags in the flow key.
     #[arg(long, help_heading = "Flows")]
     pub(crate) vlan: bool,
 
-    /// Look into packets that carry packets: `link` through MPLS and PPPoE, `innermost` through
-    /// tunnels too (IP in IP, GRE and ERSPAN, VXLAN, GENEVE, GTP-U, Teredo).
+    /// Take the flow key from an inner header: `link` looks through MPLS and PPPoE, `innermost`
+    /// also through tunnels (IP in IP, GRE, ERSPAN, VXLAN, GENEVE, GTP-U, Teredo).
     #[arg(
         long, value_name = "DEPTH", num_args = 0..=1, require_equals = true,
         default_missing_value = "innermost", help_heading = "Flows"
     )]
     pub(crate) decapsulate: Option<DecapsulateArgument>,
 
-    /// A flow ends when no packet of it came for longer than this, or `none`.
+    /// Idle timeout: a flow ends after this long without a packet; `none` disables it.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = timeout, help_heading = "Flows")]
     pub(crate) idle_timeout: Timeout,
 
-    /// A flow that has lasted this long ends, and its next packet begins another record; or `none`.
+    /// Active timeout: a flow that has lasted this long is written as a record, and its next packet
+    /// starts another record; `none` disables it.
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = timeout, help_heading = "Flows")]
     pub(crate) active_timeout: Timeout,
 
-    /// A TCP flow that was closed or reset ends after this much silence, or when a SYN opens its
-    /// ports anew; `none`: it lasts as any other flow, and its end reason tells that it was closed.
+    /// A closed or reset TCP flow ends after this long without a packet, or when a new SYN reuses
+    /// its ports; with `none` it ends by the other timeouts, with an end reason that says it was
+    /// closed.
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = timeout, help_heading = "Flows")]
     pub(crate) tcp_close: Timeout,
 
-    /// No flow ends before the input does: all three time-outs `none`.
+    /// Keep every flow until the input ends: sets all three timeouts to `none`.
     #[arg(long, conflicts_with_all = ["idle_timeout", "active_timeout", "tcp_close"], help_heading = "Flows")]
     pub(crate) whole_flows: bool,
 
-    /// The most flows at a time, for each table; beyond it, flows make room that were not seen for
-    /// as long as all of the table takes to be looked at by turns, a bucket's at a time, and are
-    /// counted as evicted. The paper's double hash has 2^16 buckets of two flows whatever is asked
-    /// for, and combined has chains besides.
+    /// Maximum number of concurrent flows in each flow table. A full table evicts flows that have
+    /// not been seen recently (CLOCK, one bucket at a time) and counts them. `--table double-hash`
+    /// always has 2^16 buckets of two flows, and `--table combined` adds chains to them.
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = count, help_heading = "Flows")]
     pub(crate) max_flows: u64,
 
-    /// What is computed of every flow: `count`, `moments` (minimum, mean, standard deviation and
-    /// maximum of packet size, inter-arrival time and gap), `size`, `iat`, `gap` (the moments of
-    /// one), `gap-mean` (alone it costs nothing a packet), `size-percentile=P/P…`,
-    /// `iat-percentile=…`, `gap-percentile=…`; `tcp` (volume, timing
-    /// and TCP of both sides), `app` (volume, timing and applications), `full` (all of these); a
-    /// comma between two.
+    /// Statistics to compute for every flow, separated by commas: `count`, `moments` (minimum, mean,
+    /// standard deviation and maximum of packet size, inter-arrival time and gap), `size`, `iat`,
+    /// `gap` (the moments of one of them), `gap-mean` (no cost per packet on its own),
+    /// `size-percentile=P/P…`, `iat-percentile=…`, `gap-percentile=…`; `tcp` (volume, timing and TCP
+    /// of both directions), `app` (volume, timing and applications), `full` (`tcp` and `app`). A gap
+    /// is the number of other packets between two packets of a flow.
     #[arg(
         long,
         value_name = "LIST",
@@ -128,12 +129,12 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) statistics: String,
 
-    /// Classes of application to add to those that are built in, with `app` or `full`: lines of
+    /// File of application classes to add to the built-in ones, with `app` or `full`; one line each:
     /// CLASS name|tcp|udp|bytes VALUE… (docs/names.md).
     #[arg(long, value_name = "FILE", help_heading = "Flows")]
     pub(crate) applications: Option<PathBuf>,
 
-    /// How percentiles are estimated: `log-linear` (a histogram) or `psquare` (five markers).
+    /// Percentile estimator: `log-linear` (a histogram) or `psquare` (five markers).
     #[arg(
         long,
         value_name = "NAME",
@@ -142,7 +143,7 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) estimator: String,
 
-    /// Which threads do what.
+    /// Threading model.
     #[arg(
         long,
         value_name = "MODEL",
@@ -151,25 +152,27 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) model: ModelArgument,
 
-    /// Receiving threads for each interface, each with a queue of its own (for files: threads that
-    /// divide the flows among them; run to completion only).
+    /// Receiving threads per interface, one per receive queue. With files: threads that divide the
+    /// flows among themselves (run to completion only).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
     pub(crate) queues: u16,
 
-    /// Pipeline and cooperative: monitors behind each receiver.
+    /// Monitoring threads (tasks, if cooperative) per receiver, with `--model pipeline` or
+    /// `cooperative`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
     pub(crate) monitors: Option<u16>,
 
-    /// Cores for the threads, in their order: `2,4-6`.
+    /// Cores to pin the threads to, in order: `2,4-6`.
     #[arg(long, value_name = "LIST", value_parser = cores, help_heading = "Engine")]
     pub(crate) cores: Option<Cores>,
 
-    /// Pipeline and cooperative: packets that the ring before a monitor holds.
+    /// Capacity in packets of the ring in front of each monitor, with `--model pipeline` or
+    /// `cooperative` [default: 4096].
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Engine")]
     pub(crate) ring: Option<u64>,
 
-    /// Flow table: `bucket` (exact), or one of the FloWatcher paper, keyed by hash alone:
-    /// `double-hash`, `linked-list`, `combined`.
+    /// Flow table: `bucket` (exact), or a table from the FloWatcher paper, which identifies a flow
+    /// by its hash only: `double-hash`, `linked-list`, `combined`.
     #[arg(
         long,
         value_name = "NAME",
@@ -178,28 +181,28 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) table: String,
 
-    /// Hash of the flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
-    /// spooky [default: keyed; with --flow rss toeplitz, for packets that the device has not
-    /// hashed]. Toeplitz hashes that the device has made already are not made again.
+    /// Hash function for flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
+    /// spooky [default: keyed; with --flow rss toeplitz, for packets without a device hash].
+    /// Toeplitz hashes computed by the device are reused.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub(crate) hash: Option<String>,
 
     #[command(flatten)]
     pub(crate) engine: EngineArguments,
 
-    /// Secret of the keyed hash, for runs that must repeat to the slot; drawn anew otherwise.
+    /// Secret of the keyed hash, for runs that must be reproducible [default: random].
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub(crate) seed: Option<u64>,
 
-    /// Garbage collection: every PERIOD/PARTS, a share FRACTION/PARTS of the table is looked at
-    /// for flows that have ended [default: the idle time-out or 10s, what is less, in 10000 parts].
+    /// Expiry sweep: every PERIOD/PARTS, scan FRACTION/PARTS of the table for flows that have ended
+    /// [default: the idle timeout or 10s, whichever is less, in 10000 parts].
     #[arg(long, value_name = "PERIOD,PARTS,FRACTION", value_parser = garbage, help_heading = "Engine")]
     pub(crate) garbage: Option<flow::GarbageSchedule>,
 
-    /// Write every flow: `json`, `csv` or `parquet`, with `:FILE` (`json:flows.ndjson`; `-` or
-    /// nothing is standard output; `parquet:DIR`; a name that ends in `.gz` or `.zst` is compressed);
-    /// `tstat:DIR` or `tstat:DIR,gz`, Tstat's logs; `rrd:DIR` or `rrd:DIR,10s`, round-robin series
-    /// with intervals of a minute or ten seconds. May be repeated.
+    /// Write flow records: `json`, `csv` or `parquet`, with a target (`json:flows.ndjson`; no target
+    /// or `-` is standard output; `parquet:DIR`; a name that ends in `.gz` or `.zst` is compressed);
+    /// `tstat:DIR` or `tstat:DIR,gz`: Tstat log files; `rrd:DIR` or `rrd:DIR,10s`: round-robin
+    /// databases with a step of one minute or ten seconds. May be repeated.
     #[arg(
         short = 'o',
         long = "output",
@@ -208,23 +211,23 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) outputs: Vec<String>,
 
-    /// Begin another file when one is so old or long: `5m`, `100MB`, `1h,1GB`. Its name has the time
-    /// in it, and ends in `.partial` until it is complete.
+    /// Start a new file when the current one reaches this age or size: `5m`, `100MB`, `1h,1GB`. File
+    /// names contain the time, and end in `.partial` until the file is complete.
     #[arg(long, value_name = "WHEN", help_heading = "Reports")]
     pub(crate) rotate: Option<export::Rotation>,
 
-    /// Replace addresses in every output and on the screen: `crypto-pan=KEYFILE` keeps prefixes
+    /// Anonymise addresses in every output and on the screen: `crypto-pan=KEYFILE` preserves prefixes
     /// (the key is 32 bytes or 64 hexadecimal digits), `truncate=24/48` keeps the first bits of
     /// IPv4/IPv6 addresses.
     #[arg(
         long,
         visible_alias = "anonymize",
-        value_name = "HOW",
+        value_name = "METHOD",
         help_heading = "Reports"
     )]
     pub(crate) anonymise: Option<String>,
 
-    /// Write the records sorted by start and key; they wait in memory until the input ends.
+    /// Sort the records by start time and key; holds all of them in memory until the input ends.
     #[arg(long, help_heading = "Reports")]
     pub(crate) sort: bool,
 
@@ -232,7 +235,8 @@ pub(crate) struct WatchArguments {
     #[arg(long, help_heading = "Reports")]
     pub(crate) community_id: bool,
 
-    /// The summary at the end.
+    /// Format of the final summary. It contains the books: the packet accounting, in which every
+    /// received packet is in a flow, without a flow, or dropped, and the sums match.
     #[arg(
         long,
         value_name = "FORM",
@@ -241,23 +245,23 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) summary: SummaryArgument,
 
-    /// Flows in the list of the largest.
+    /// Number of flows in the list of the largest flows.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=100_000), help_heading = "Reports")]
     pub(crate) top: u32,
 
-    /// Time between two lines of progress, where there is no terminal for the live screen.
+    /// Time between progress lines on standard error, printed in place of the live screen.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Reports")]
     pub(crate) interval: Option<Duration>,
 
-    /// Print numbers, not names of protocols.
+    /// Print protocol numbers, not names.
     #[arg(short = 'n', long, help_heading = "Reports")]
     pub(crate) numeric: bool,
 
-    /// Say more: malformed packets by kind, each queue.
+    /// Print more detail: malformed packets by kind, figures per queue.
     #[arg(short = 'v', long, help_heading = "Reports")]
     pub(crate) verbose: bool,
 
-    /// Say nothing but errors (and what `-o` and `--summary json` ask for).
+    /// Print only errors, and what `-o` and `--summary json` write.
     #[arg(
         short = 'q',
         long,
@@ -266,7 +270,7 @@ pub(crate) struct WatchArguments {
     )]
     pub(crate) quiet: bool,
 
-    /// Stop after this many packets, of all interfaces and queues together.
+    /// Stop after this many packets, over all interfaces and queues.
     #[arg(short = 'c', long = "count", value_name = "N", value_parser = count, help_heading = "Input")]
     pub(crate) count: Option<u64>,
 
@@ -278,31 +282,31 @@ pub(crate) struct WatchArguments {
     #[arg(long, help_heading = "Input")]
     pub(crate) promiscuous: bool,
 
-    /// Memory of each receive ring of the kernel, in MiB [default: 64].
+    /// Size of each kernel receive ring, in MiB [default: 64].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Input")]
     pub(crate) ring_memory: Option<u32>,
 
-    /// Exit with 1 when packets or records were lost.
+    /// Exit with status 1 if packets or records were lost.
     #[arg(long, help_heading = "Reports")]
     pub(crate) fail_on_loss: bool,
 }
 
-/// The flags for devices of DPDK.
+/// The flags for DPDK devices.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DpdkArguments {
-    /// Frames that the device is asked for at a time [default: 256]; more are worked off by 256.
+    /// Maximum frames per receive call [default: 256]; larger batches are processed 256 at a time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "DPDK")]
     pub(crate) batch: Option<u16>,
 
-    /// Descriptors of each receive queue: frames that wait there at most [default: 4096].
+    /// Descriptors in each receive queue [default: 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32768), help_heading = "DPDK")]
     pub(crate) rx_ring: Option<u16>,
 
-    /// Who shares a pool of buffers [default: per-queue].
-    #[arg(long, value_name = "WHO", help_heading = "DPDK")]
+    /// Buffer pools [default: per-queue].
+    #[arg(long, value_name = "SCOPE", help_heading = "DPDK")]
     pub(crate) pools: Option<PoolsArgument>,
 
-    /// Buffers of each pool [default: twice what its queues hold, and some].
+    /// Buffers in each pool [default: enough for twice its queues' descriptors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=16_777_216), help_heading = "DPDK")]
     pub(crate) pool_size: Option<u32>,
 }
@@ -310,19 +314,19 @@ pub(crate) struct DpdkArguments {
 /// `--pools`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PoolsArgument {
-    /// A pool for each queue.
+    /// One pool per queue.
     PerQueue,
-    /// One pool for all queues of a device.
+    /// One pool per device.
     Shared,
 }
 
 /// `--flow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FlowArgument {
-    /// Addresses, ports and protocol, one direction.
+    /// Addresses, ports and protocol, each direction a flow of its own.
     #[value(name = "5tuple")]
     FiveTuple,
-    /// The same, both directions together.
+    /// Addresses, ports and protocol, both directions one flow.
     Bidirectional,
     /// Source address.
     Src,
@@ -330,42 +334,42 @@ pub(crate) enum FlowArgument {
     Dst,
     /// Source and destination address.
     SrcDst,
-    /// The device's hash for receive-side scaling; headers are not read.
+    /// The device's RSS hash; headers are not parsed.
     Rss,
 }
 
 /// `--decapsulate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DecapsulateArgument {
-    /// MPLS and PPPoE.
+    /// Look through MPLS and PPPoE.
     Link,
-    /// Tunnels too.
+    /// Look through tunnels too.
     Innermost,
 }
 
 /// `--model`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModelArgument {
-    /// Each thread receives and counts.
+    /// Each thread receives and monitors.
     RunToCompletion,
-    /// Receivers and monitors.
+    /// Receiving threads pass packets to monitoring threads.
     Pipeline,
-    /// A receiver and its monitors by turns, on one thread.
+    /// A receiver and its monitors take turns on one thread.
     Cooperative,
 }
 
 /// `--summary`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SummaryArgument {
-    /// For a person.
+    /// Text.
     Text,
     /// One JSON object.
     Json,
-    /// None.
+    /// No summary.
     None,
 }
 
-/// A time-out; `None` is `none`. (A type of its own, since clap gives `Option` another meaning.)
+/// A timeout; `None` is `none`. (A newtype, because clap treats an `Option` field as an optional flag.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
@@ -378,7 +382,7 @@ fn timeout(text: &str) -> Result<Timeout, String> {
         return Ok(Timeout(None));
     }
     let duration = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; give a time as 15s, 500ms or 30m, or none"))?;
+        .map_err(|error| format!("{error}; write a time such as 15s, 500ms or 30m, or none"))?;
     if duration.as_millis() == 0 {
         return Err("at least 1ms, or none".into());
     }
@@ -388,10 +392,10 @@ fn timeout(text: &str) -> Result<Timeout, String> {
     Ok(Timeout(Some(duration)))
 }
 
-/// A time that is some.
+/// Parses a duration above zero.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("a time above 0".into()),
+        Ok(Duration::ZERO) => Err("must be above 0".into()),
         result => result.map_err(|error| error.to_string()),
     }
 }
@@ -403,7 +407,7 @@ fn count(text: &str) -> Result<u64, String> {
     };
     number
         .filter(|&number| number > 0)
-        .ok_or_else(|| "a number of at least 1; write 65536 or 2^16".into())
+        .ok_or_else(|| "must be a number of at least 1, such as 65536 or 2^16".into())
 }
 
 fn cores(text: &str) -> Result<Cores, String> {
@@ -412,14 +416,14 @@ fn cores(text: &str) -> Result<Cores, String> {
         let number = |text: &str| {
             text.trim()
                 .parse::<usize>()
-                .map_err(|_| format!("'{part}' is not a core; write 2,4-6"))
+                .map_err(|_| format!("'{part}' is not a core number; write a list such as 2,4-6"))
         };
         match part.split_once('-') {
             None => list.push(number(part)?),
             Some((first, last)) => {
                 let (first, last) = (number(first)?, number(last)?);
                 if first > last || last - first > 4096 {
-                    return Err(format!("'{part}' is not a range of cores; write 4-6"));
+                    return Err(format!("'{part}' is not a range of cores such as 4-6"));
                 }
                 list.extend(first..=last);
             }
@@ -429,19 +433,20 @@ fn cores(text: &str) -> Result<Cores, String> {
 }
 
 fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
-    let wrong = || format!("'{text}' is not PERIOD,PARTS,FRACTION as in 10s,10000,1");
+    let invalid = || format!("'{text}' is not PERIOD,PARTS,FRACTION, such as 10s,10000,1");
     let mut parts = text.split(',');
     let (Some(period), Some(count), Some(fraction), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(wrong());
+        return Err(invalid());
     };
-    let period = humantime::parse_duration(period).map_err(|_| wrong())?;
-    let count: u32 = count.parse().map_err(|_| wrong())?;
-    let fraction: f64 = fraction.parse().map_err(|_| wrong())?;
+    let period = humantime::parse_duration(period).map_err(|_| invalid())?;
+    let count: u32 = count.parse().map_err(|_| invalid())?;
+    let fraction: f64 = fraction.parse().map_err(|_| invalid())?;
     if period.is_zero() || count == 0 || !(fraction > 0.0 && fraction <= 1.0) {
         return Err(
-            "a period above 0, at least one part, and a fraction above 0 and at most 1".into(),
+            "the period must be above 0, the parts at least 1, the fraction above 0 and at most 1"
+                .into(),
         );
     }
     let schedule = flow::GarbageSchedule {
@@ -450,7 +455,7 @@ fn garbage(text: &str) -> Result<flow::GarbageSchedule, String> {
         fraction,
     };
     if schedule.round() > flow::GarbageSchedule::ROUND_MAX {
-        return Err("a round over the table (period / fraction) of at most a day".into());
+        return Err("a full sweep (period / fraction) must take at most a day".into());
     }
     Ok(schedule)
 }
@@ -461,12 +466,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_accepts_the_definition() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn lists_of_cores_and_time_outs() {
+    fn parses_core_lists_timeouts_and_sweep_schedules() {
         assert_eq!(cores("2,4-6").unwrap().0, [2, 4, 5, 6]);
         assert!(cores("2,x").is_err());
         assert!(cores("6-4").is_err());

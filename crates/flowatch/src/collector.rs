@@ -1,71 +1,72 @@
-//! The thread that takes records: it has them written, and remembers what the summary shows.
+//! The collector thread: receives records, writes them to the outputs, and keeps the largest flows
+//! for the summary.
 
-mod lane;
+mod output_thread;
 
-pub(crate) use lane::{Watched, Written};
+pub(crate) use output_thread::{OutputResult, OutputStatus};
 
 use engine::merge::{MergeOptions, Merger};
-use engine::{Returned, Stop};
+use engine::{RecordReceiver, Stop};
 use export::{Anonymiser, ExportError, Exporter};
 use flow::{Record, RecordBatch};
-use lane::{FLUSH_EVERY, Lane, Writer};
+use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// An output and its name in messages.
+/// An exporter, with the name that messages use.
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) exporter: Box<dyn Exporter>,
-    /// Whether it is standard output, whose reader may leave when it has seen enough, as `head` does.
-    pub(crate) is_standard: bool,
+    /// Whether it is standard output, whose reader may close it early, as `head` does.
+    pub(crate) is_standard_output: bool,
 }
 
-/// What a collector does with records.
+/// Options of a collector.
 #[derive(Debug)]
 pub(crate) struct CollectorOptions {
-    /// Statistics in a record.
-    pub(crate) width: usize,
-    /// Records are held back, and written in order.
+    /// Number of statistics values per record.
+    pub(crate) values_per_record: usize,
+    /// Hold all records until the end, and write them sorted.
     pub(crate) sort: bool,
-    /// How many of the largest flows are remembered.
+    /// Number of largest flows to keep.
     pub(crate) top: usize,
-    /// Replaces addresses before anybody sees them.
+    /// Anonymises addresses before records reach any output.
     pub(crate) anonymiser: Option<Anonymiser>,
-    /// Whether to wait for outputs that are slow; otherwise they lose records.
-    pub(crate) wait: bool,
+    /// Whether to wait for a slow output. If not, it loses records.
+    pub(crate) wait_for_slow_outputs: bool,
 }
 
-/// What is done with records.
+/// Receives records and passes them to the outputs.
 pub(crate) struct Collector {
     outputs: Vec<Output>,
-    /// Records wait here when they are to be sorted.
-    waiting: Option<RecordBatch>,
+    /// Records held back to be sorted.
+    held: Option<RecordBatch>,
     options: CollectorOptions,
     /// Joins records of one flow from several queues of a link.
     merger: Option<Merger>,
-    top: Top,
-    watched: Watched,
+    top: TopFlows,
+    output_status: OutputStatus,
 }
 
-/// What became of the records.
-pub(crate) struct Collected {
+/// The collector's results.
+pub(crate) struct CollectorReport {
     /// The largest flows.
     pub(crate) top: Vec<Record>,
     /// Faults of outputs.
     pub(crate) faults: Vec<String>,
     /// Whether the reader of standard output has gone.
     pub(crate) reader_gone: bool,
-    /// Each output.
-    pub(crate) outputs: Vec<Written>,
-    /// Records of one flow from two queues that became one.
+    /// Results by output.
+    pub(crate) outputs: Vec<OutputResult>,
+    /// Number of times that records of one flow from two queues were merged into one.
     pub(crate) merged: u64,
 }
 
-impl Collected {
-    /// Charges records that found the way to the outputs full to the one that it led to, if there was
-    /// but one: how many are left.
-    pub(crate) fn charge(&mut self, records_lost: u64) -> u64 {
+impl CollectorReport {
+    /// Attributes records that were lost on the way to the outputs to the only output, if there is
+    /// exactly one. Returns the number of records left unattributed.
+    pub(crate) fn attribute_loss(&mut self, records_lost: u64) -> u64 {
         let [output] = &mut self.outputs[..] else {
             return records_lost;
         };
@@ -75,93 +76,94 @@ impl Collected {
     }
 }
 
-/// Where records go.
-enum Way {
-    /// No output, or one, which is written here.
-    Here(Option<Box<Writer>>),
-    /// Each output in a thread.
-    Lanes(Vec<Lane>),
+/// The outputs of a running collector.
+enum Outputs {
+    /// At most one output, written on the collector's thread.
+    Inline(Option<Box<OutputWriter>>),
+    /// Several outputs, each on a thread of its own.
+    Threads(Vec<OutputThread>),
 }
 
 impl Collector {
     pub(crate) fn new(outputs: Vec<Output>, options: CollectorOptions) -> Self {
         Self {
             outputs,
-            waiting: options.sort.then(RecordBatch::default),
+            held: options.sort.then(RecordBatch::default),
             merger: None,
-            top: Top {
+            top: TopFlows {
                 size: options.top,
                 records: Vec::with_capacity(2 * options.top),
             },
             options,
-            watched: Watched::default(),
+            output_status: OutputStatus::default(),
         }
     }
 
-    /// Has records of one flow from several queues joined.
+    /// Merges records of one flow from several queues.
     pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> Self {
         self.merger = options.map(Merger::new);
         self
     }
 
-    /// What it lost and said so far, to be seen while it runs.
-    pub(crate) fn watched(&self) -> Watched {
-        self.watched.clone()
+    /// Returns a handle to the losses and faults of the outputs during the run.
+    pub(crate) fn output_status(&self) -> OutputStatus {
+        self.output_status.clone()
     }
 
-    /// Takes records until there are no more. When a reader has gone, it asks the run to stop.
-    pub(crate) fn run(mut self, records: &Returned, stop: &Stop) -> Collected {
+    /// Receives records until all senders are gone. If the reader of standard output has gone, asks
+    /// the run to stop.
+    pub(crate) fn run(mut self, records: &RecordReceiver, stop: &Stop) -> CollectorReport {
         let mut faults = Vec::new();
-        let mut way = self.way(records, &mut faults);
+        let mut outputs = self.start_outputs(records, &mut faults);
         let (started, mut flushed) = (Instant::now(), Instant::now());
         let mut ready = RecordBatch::default();
         loop {
             if flushed.elapsed() >= FLUSH_EVERY {
                 flushed = Instant::now();
-                // Lanes look after themselves.
-                way.here(|exporter| exporter.flush());
+                // Output threads flush by themselves.
+                outputs.with_inline(|exporter| exporter.flush());
             }
-            match records.next_of_worker_within(FLUSH_EVERY) {
+            match records.recv_timeout_with_worker(FLUSH_EVERY) {
                 Ok(None) => break,
                 Ok(Some((worker, batch))) => match &mut self.merger {
                     Some(merger) => {
-                        merger.take(worker, &batch, started.elapsed(), &mut ready);
-                        records.give_back(batch);
+                        merger.add_batch(worker, &batch, started.elapsed(), &mut ready);
+                        records.recycle(batch);
                     }
                     None => {
-                        if let Some(batch) = self.handle(&mut way, batch) {
-                            records.give_back(batch);
+                        if let Some(batch) = self.handle(&mut outputs, batch) {
+                            records.recycle(batch);
                         }
                     }
                 },
                 Err(_) => {
                     if let Some(merger) = &mut self.merger {
-                        merger.release(started.elapsed(), &mut ready);
+                        merger.release_due(started.elapsed(), &mut ready);
                     }
                 }
             }
-            self.handle_ready(&mut way, &mut ready);
-            if way.reader_gone() {
+            self.handle_ready(&mut outputs, &mut ready);
+            if outputs.reader_gone() {
                 stop.request();
             }
         }
         if let Some(merger) = &mut self.merger {
             merger.finish(&mut ready);
-            self.handle_ready(&mut way, &mut ready);
+            self.handle_ready(&mut outputs, &mut ready);
         }
-        if let Some(waiting) = self.waiting.take() {
-            write_sorted(&mut way, waiting, self.options.width);
+        if let Some(waiting) = self.held.take() {
+            write_sorted(&mut outputs, waiting, self.options.values_per_record);
         }
-        let mut collected = Collected {
+        let mut collected = CollectorReport {
             top: self.top.finish(),
             faults,
             reader_gone: false,
             outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
         };
-        for (writer, too_slow) in way.finish() {
+        for (writer, too_slow) in outputs.finish() {
             collected.reader_gone |= writer.reader_gone;
-            let mut written = writer.written();
+            let mut written = writer.result();
             written.lost += too_slow;
             written.too_slow = too_slow;
             collected.outputs.push(written);
@@ -170,21 +172,21 @@ impl Collector {
         collected
     }
 
-    fn handle_ready(&mut self, way: &mut Way, ready: &mut RecordBatch) {
+    fn handle_ready(&mut self, way: &mut Outputs, ready: &mut RecordBatch) {
         if !ready.records.is_empty() {
             self.handle(way, std::mem::take(ready));
         }
     }
 
-    /// Does with a batch what is to be done; it comes back where it is not needed any more.
-    fn handle(&mut self, way: &mut Way, mut batch: RecordBatch) -> Option<RecordBatch> {
+    /// Processes a batch. Returns it if it can be recycled.
+    fn handle(&mut self, way: &mut Outputs, mut batch: RecordBatch) -> Option<RecordBatch> {
         if let Some(anonymiser) = &mut self.options.anonymiser {
             anonymiser.batch(&mut batch);
         }
         for record in &batch.records {
-            self.top.show(record);
+            self.top.offer(record);
         }
-        match &mut self.waiting {
+        match &mut self.held {
             Some(waiting) => {
                 append(waiting, &mut batch);
                 Some(batch)
@@ -193,48 +195,48 @@ impl Collector {
         }
     }
 
-    fn way(&mut self, records: &Returned, faults: &mut Vec<String>) -> Way {
-        let mut writers: Vec<Writer> = self
+    fn start_outputs(&mut self, records: &RecordReceiver, faults: &mut Vec<String>) -> Outputs {
+        let mut writers: Vec<OutputWriter> = self
             .outputs
             .drain(..)
-            .map(|output| Writer::new(output, &self.watched))
+            .map(|output| OutputWriter::new(output, &self.output_status))
             .collect();
         if writers.len() <= 1 {
-            return Way::Here(writers.pop().map(Box::new));
+            return Outputs::Inline(writers.pop().map(Box::new));
         }
-        let wait = self.options.wait;
-        let lanes = writers.into_iter().filter_map(|writer| {
-            match Lane::start(writer, records.emptied(), wait) {
-                Ok(lane) => Some(lane),
+        let wait = self.options.wait_for_slow_outputs;
+        let threads = writers.into_iter().filter_map(|writer| {
+            match OutputThread::start(writer, records.recycler(), wait) {
+                Ok(thread) => Some(thread),
                 Err(error) => {
-                    faults.push(format!("no thread for an output: {error}"));
+                    faults.push(format!("cannot start a thread for an output: {error}"));
                     None
                 }
             }
         });
-        Way::Lanes(lanes.collect())
+        Outputs::Threads(threads.collect())
     }
 }
 
-impl Way {
-    /// Does something to the output that is written here.
-    fn here(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
-        if let Self::Here(Some(writer)) = self {
-            writer.act(act);
+impl Outputs {
+    /// Runs `act` on the output that is written on this thread, if there is one.
+    fn with_inline(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
+        if let Self::Inline(Some(writer)) = self {
+            writer.run(act);
         }
     }
 
-    /// Writes a batch, which comes back at once where it is not needed any more.
+    /// Writes a batch to all outputs. Returns it if it can be recycled at once.
     fn write(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
         match self {
-            Self::Here(_) => {
-                self.here(|exporter| exporter.write(&batch));
+            Self::Inline(_) => {
+                self.with_inline(|exporter| exporter.write(&batch));
                 Some(batch)
             }
-            Self::Lanes(lanes) => {
+            Self::Threads(threads) => {
                 let batch = Arc::new(batch);
-                for lane in lanes {
-                    lane.write(&batch);
+                for thread in threads {
+                    thread.write(&batch);
                 }
                 Arc::into_inner(batch)
             }
@@ -243,17 +245,20 @@ impl Way {
 
     fn reader_gone(&self) -> bool {
         match self {
-            Self::Here(writer) => writer.as_ref().is_some_and(|writer| writer.reader_gone),
-            Self::Lanes(lanes) => lanes.iter().any(Lane::reader_gone),
+            Self::Inline(writer) => writer.as_ref().is_some_and(|writer| writer.reader_gone),
+            Self::Threads(threads) => threads.iter().any(OutputThread::reader_gone),
         }
     }
 
-    /// Completes all outputs: each writer, and records that found its queue full.
-    fn finish(mut self) -> Vec<(Writer, u64)> {
-        self.here(|exporter| exporter.finish());
+    /// Finishes all outputs. Returns each writer, and the number of records that its full queue lost.
+    fn finish(mut self) -> Vec<(OutputWriter, u64)> {
+        self.with_inline(|exporter| exporter.finish());
         match self {
-            Self::Here(writer) => writer.into_iter().map(|writer| (*writer, 0)).collect(),
-            Self::Lanes(lanes) => lanes.into_iter().filter_map(Lane::finish).collect(),
+            Self::Inline(writer) => writer.into_iter().map(|writer| (*writer, 0)).collect(),
+            Self::Threads(threads) => threads
+                .into_iter()
+                .filter_map(OutputThread::finish)
+                .collect(),
         }
     }
 }
@@ -264,14 +269,14 @@ fn append(waiting: &mut RecordBatch, batch: &mut RecordBatch) {
     waiting.analyses.append(&mut batch.analyses);
 }
 
-fn write_sorted(way: &mut Way, mut waiting: RecordBatch, width: usize) {
+fn write_sorted(way: &mut Outputs, mut waiting: RecordBatch, width: usize) {
     let mut order: Vec<usize> = (0..waiting.records.len()).collect();
-    // Stable: records that are alike in all of this come from one table, in its order.
+    // A stable sort: records with equal sort keys come from one table and stay in its order.
     order.sort_by_key(|&index| {
         let record = &waiting.records[index];
         (record.start_ns, record.key, record.end_ns, record.packets)
     });
-    for indices in order.chunks(flow::meter::RECORDS) {
+    for indices in order.chunks(flow::meter::RECORDS_PER_BATCH) {
         let mut batch = RecordBatch::default();
         for &index in indices {
             batch.records.push(waiting.records[index]);
@@ -285,45 +290,45 @@ fn write_sorted(way: &mut Way, mut waiting: RecordBatch, width: usize) {
     }
 }
 
-/// The flows with most bytes.
-struct Top {
+/// The flows with the most bytes.
+struct TopFlows {
     size: usize,
     records: Vec<Record>,
 }
 
-impl Top {
-    fn show(&mut self, record: &Record) {
+impl TopFlows {
+    fn offer(&mut self, record: &Record) {
         let enters = match self.records.get(self.size.wrapping_sub(1)) {
-            Some(least) => bytes(record) > bytes(least),
+            Some(least) => total_bytes(record) > total_bytes(least),
             None => self.size > 0,
         };
         if enters {
             self.records.push(*record);
             if self.records.len() == self.size || self.records.len() == 2 * self.size {
-                self.shorten();
+                self.trim();
             }
         }
     }
 
-    fn shorten(&mut self) {
+    fn trim(&mut self) {
         self.records
-            .sort_by_key(|record| (Reverse(bytes(record)), record.start_ns, record.key));
+            .sort_by_key(|record| (Reverse(total_bytes(record)), record.start_ns, record.key));
         self.records.truncate(self.size);
     }
 
     fn finish(mut self) -> Vec<Record> {
-        self.shorten();
+        self.trim();
         self.records
     }
 }
 
-/// Bytes of both directions.
-pub(crate) fn bytes(record: &Record) -> u64 {
+/// Returns the bytes of both directions.
+pub(crate) fn total_bytes(record: &Record) -> u64 {
     record.bytes[0] + record.bytes[1]
 }
 
-/// Packets of both directions.
-pub(crate) fn packets(record: &Record) -> u64 {
+/// Returns the packets of both directions.
+pub(crate) fn total_packets(record: &Record) -> u64 {
     record.packets[0] + record.packets[1]
 }
 
@@ -333,7 +338,7 @@ mod tests {
     use flow::EndReason;
 
     #[test]
-    fn the_largest_flows_come_first_whatever_the_order() {
+    fn keeps_the_largest_flows_in_order() {
         let record = |bytes: u64| Record {
             key: wire::FlowKey::default(),
             start_ns: 0,
@@ -345,17 +350,20 @@ mod tests {
             end_reason: EndReason::EndOfInput,
         };
         for size in [0, 1, 3, 200] {
-            let mut top = Top {
+            let mut top = TopFlows {
                 size,
                 records: Vec::new(),
             };
             for number in 0..100u64 {
-                top.show(&record(number * 37 % 101));
+                top.offer(&record(number * 37 % 101));
             }
             let mut all: Vec<u64> = (0..100).map(|number| number * 37 % 101).collect();
             all.sort_unstable_by_key(|&bytes| Reverse(bytes));
             all.truncate(size);
-            assert_eq!(top.finish().iter().map(bytes).collect::<Vec<_>>(), all);
+            assert_eq!(
+                top.finish().iter().map(total_bytes).collect::<Vec<_>>(),
+                all
+            );
         }
     }
 }

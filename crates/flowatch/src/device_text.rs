@@ -1,24 +1,25 @@
-//! What devices count themselves, beside what was read from them, for a person.
+//! The part of the text summary that compares devices' own counts with what was read from them.
 
 use crate::units;
 use engine::{Loss, QueueReport};
 use std::fmt::Write;
 
-/// The driver whose ring the kernel fills, and which does not hear of what finds it full.
-const SILENT: &str = "dpdk:net_af_packet";
+/// The driver that does not count what it loses: the kernel fills its ring, and drops packets
+/// unnoticed when the ring is full.
+const NO_LOSS_COUNTER: &str = "dpdk:net_af_packet";
 
-/// A device: its first queue and all of them.
+/// A device with its count and its queues.
 struct Device<'a> {
     name: &'a str,
     delivered: u64,
     queues: Vec<&'a QueueReport>,
 }
 
-/// A line for each device that counts: what it has delivered is what was read from all its queues,
-/// with what the filter left out.
+/// Writes a line for each device that counts. What it delivered should equal what was read from all
+/// of its queues, including filtered packets.
 pub(crate) fn devices(text: &mut String, queues: &[QueueReport]) -> std::fmt::Result {
-    for device in grouped(queues) {
-        let read: u64 = device.queues.iter().map(|queue| read(queue)).sum();
+    for device in group_by_device(queues) {
+        let read: u64 = device.queues.iter().map(|queue| packets_read(queue)).sum();
         let filtered: u64 = device
             .queues
             .iter()
@@ -26,7 +27,7 @@ pub(crate) fn devices(text: &mut String, queues: &[QueueReport]) -> std::fmt::Re
             .sum();
         write!(
             text,
-            "  {}: {} packets delivered by the device's own count, {} read from it",
+            "  {}: {} packets delivered according to the device, {} read from it",
             device.name,
             units::count(device.delivered),
             units::count(read),
@@ -35,24 +36,20 @@ pub(crate) fn devices(text: &mut String, queues: &[QueueReport]) -> std::fmt::Re
             write!(text, " ({} queues)", device.queues.len())?;
         }
         if filtered > 0 {
-            write!(
-                text,
-                ", of which the filter left out {}",
-                units::count(filtered)
-            )?;
+            write!(text, ", {} of them filtered", units::count(filtered))?;
         }
         writeln!(text)?;
         if read > device.delivered {
             writeln!(
                 text,
-                "  {}: MORE was read than it says it has delivered: one of the two is wrong",
+                "  {}: MORE packets were read than the device says it delivered: one of the counts is wrong",
                 device.name
             )?;
         }
-        if device.name.starts_with(SILENT) {
+        if device.name.starts_with(NO_LOSS_COUNTER) {
             writeln!(
                 text,
-                "  {}: what found its ring full, or was longer than framesz, is in no count (-i eth0 counts it)",
+                "  {}: its driver does not count packets that found its ring full or exceeded framesz (-i eth0 does)",
                 device.name
             )?;
         }
@@ -60,14 +57,14 @@ pub(crate) fn devices(text: &mut String, queues: &[QueueReport]) -> std::fmt::Re
     Ok(())
 }
 
-/// The devices that count, each with its queues.
-fn grouped(queues: &[QueueReport]) -> Vec<Device<'_>> {
+/// Returns the devices that count, each with its queues.
+fn group_by_device(queues: &[QueueReport]) -> Vec<Device<'_>> {
     let mut devices: Vec<Device<'_>> = Vec::new();
     for queue in queues {
         if let Some(counted) = queue.device {
-            let name = stem(&queue.name);
+            let name = device_name(&queue.name);
             match devices.iter_mut().find(|device| device.name == name) {
-                // A software card's queues count for themselves.
+                // The queues of a software NIC have a count each.
                 Some(device) => device.delivered += counted.frames,
                 None => devices.push(Device {
                     name,
@@ -80,29 +77,29 @@ fn grouped(queues: &[QueueReport]) -> Vec<Device<'_>> {
     for device in &mut devices {
         device.queues = queues
             .iter()
-            .filter(|queue| stem(&queue.name) == device.name)
+            .filter(|queue| device_name(&queue.name) == device.name)
             .collect();
     }
     devices
 }
 
-/// `dpdk:net_null0` of `dpdk:net_null0@1`.
-fn stem(name: &str) -> &str {
+/// Returns `dpdk:net_null0` for `dpdk:net_null0@1`.
+fn device_name(name: &str) -> &str {
     match name.rsplit_once('@') {
         Some((stem, queue)) if queue.bytes().all(|byte| byte.is_ascii_digit()) => stem,
         _ => name,
     }
 }
 
-/// Packets that a queue handed over, be they lost later or not; those of the device's losses it never
-/// did.
-fn read(queue: &QueueReport) -> u64 {
+/// Returns the packets read from a queue, including those lost later but not those that the device
+/// lost.
+fn packets_read(queue: &QueueReport) -> u64 {
     let books = &queue.books;
-    let never: u64 = [Loss::Kernel, Loss::Missed, Loss::NoBuffer, Loss::Error]
+    let lost_by_device: u64 = [Loss::Kernel, Loss::Missed, Loss::NoBuffer, Loss::Error]
         .iter()
         .map(|reason| books.dropped[*reason as usize].packets)
         .sum();
-    (books.received.packets + books.filtered.packets).saturating_sub(never)
+    (books.received.packets + books.filtered.packets).saturating_sub(lost_by_device)
 }
 
 #[cfg(test)]
@@ -121,16 +118,16 @@ mod tests {
         queue
     }
 
-    fn told(queues: &[QueueReport]) -> String {
+    fn rendered(queues: &[QueueReport]) -> String {
         let mut text = String::new();
         devices(&mut text, queues).unwrap();
         text
     }
 
     #[test]
-    fn a_device_stands_against_the_sum_over_its_queues() {
+    fn device_count_is_compared_with_the_sum_of_its_queues() {
         let mut first = queue("dpdk:net_ring0@0", 107, 20, Some(150));
-        // Seven never left the device; the three that found a monitor's ring full did.
+        // Seven packets never left the device; the three that found a monitor's ring full did.
         first.books.dropped[Loss::Missed as usize].packets = 7;
         first.books.dropped[Loss::Ring as usize].packets = 3;
         let queues = [
@@ -139,29 +136,31 @@ mod tests {
             queue("eth0@1", 30, 0, None),
         ];
         assert_eq!(
-            told(&queues),
-            "  dpdk:net_ring0: 150 packets delivered by the device's own count, 150 read from it (2 queues), of which \
-             the filter left out 20\n"
+            rendered(&queues),
+            "  dpdk:net_ring0: 150 packets delivered according to the device, 150 read from it (2 queues), 20 of \
+             them filtered\n"
         );
     }
 
     #[test]
-    fn more_than_was_delivered_is_not_passed_over() {
-        let text = told(&[
+    fn reading_more_than_was_delivered_is_reported() {
+        let text = rendered(&[
             queue("dpdk:a@0", 10, 0, Some(10)),
             queue("dpdk:a@1", 10, 0, None),
         ]);
-        assert!(text.contains(
-            "10 packets delivered by the device's own count, 20 read from it (2 queues)"
-        ));
-        assert!(text.contains("dpdk:a: MORE was read"), "{text}");
+        assert!(
+            text.contains(
+                "10 packets delivered according to the device, 20 read from it (2 queues)"
+            )
+        );
+        assert!(text.contains("dpdk:a: MORE packets were read"), "{text}");
     }
 
     #[test]
-    fn a_device_that_loses_in_silence_is_told_of() {
-        let text = told(&[queue("dpdk:net_af_packet0", 10, 0, Some(10))]);
+    fn driver_without_loss_counter_is_reported() {
+        let text = rendered(&[queue("dpdk:net_af_packet0", 10, 0, Some(10))]);
         assert!(
-            text.ends_with("is in no count (-i eth0 counts it)\n"),
+            text.ends_with("exceeded framesz (-i eth0 does)\n"),
             "{text}"
         );
         assert!(!text.contains("MORE"));

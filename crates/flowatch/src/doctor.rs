@@ -1,62 +1,59 @@
-//! `flowatch doctor`: what this machine can do, what is missing, and how to get it.
+//! `flowatch doctor`: checks what this machine supports, what is missing, and how to fix it.
 //!
-//! It looks and tries, and changes nothing. What it reads of /proc and /sys goes through
-//! [`System`], so that tests show it machines that are not there.
+//! It reads and tries things, but changes nothing. It reads /proc and /sys through [`System`], so
+//! that tests can use fake machines.
 
 mod capture;
+mod cpu;
 mod dpdk;
 mod finding;
 mod interfaces;
 mod kernel;
 mod machine;
-mod processor;
 mod system;
 mod terminal;
 
 use crate::standard_output;
-use finding::{Finding, State};
+use finding::{Finding, Status};
 use std::io::{self, Write};
 use system::System;
 
-/// Findings that belong together.
+/// A group of findings.
 struct Section {
     title: &'static str,
     findings: Vec<Finding>,
 }
 
-/// Looks at this machine and says on standard output what there is.
+/// Examines this machine and prints a report on standard output.
 ///
 /// # Errors
-/// When standard output cannot be written; a reader that has gone is no error.
+/// If standard output cannot be written, unless its reader has gone.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let system = System::of_this_machine();
-    let terminal = terminal::Terminal::look();
+    let system = System::host();
+    let terminal = terminal::Terminal::detect();
     let width = terminal.width();
     let sections = examine(&system, &terminal);
     let mut text = Vec::new();
-    report(&sections, width, terminal.paints(), &mut text)?;
+    report(&sections, width, terminal.uses_colour(), &mut text)?;
     Ok(standard_output::print(text)?)
 }
 
 fn examine(system: &System, terminal: &terminal::Terminal) -> Vec<Section> {
     let section = |title, findings| Section { title, findings };
     let interfaces = interfaces::list(system);
-    let try_on = interfaces
+    let probe = interfaces
         .iter()
         .find(|interface| interface.is_loopback())
         .or(interfaces.first());
-    let mut capturing = vec![capture::packet_socket(
-        try_on.map(|interface| interface.name()),
+    let mut capture_findings = vec![capture::packet_socket(
+        probe.map(|interface| interface.name()),
     )];
-    capturing.push(capture::libpcap(system));
-    capturing.extend(capture::not_in_this_build());
+    capture_findings.push(capture::libpcap(system));
+    capture_findings.extend(capture::missing_backends());
     vec![
         section("Machine", machine::findings(system)),
-        section(
-            "Processor",
-            processor::findings(system, processor::Instructions::of_this_machine()),
-        ),
-        section("Capture", capturing),
+        section("CPU", cpu::findings(system, cpu::Instructions::host())),
+        section("Capture", capture_findings),
         section("DPDK", dpdk::findings(system)),
         section(
             "Interfaces",
@@ -81,16 +78,16 @@ fn report(
         }
     }
     let findings = || sections.iter().flat_map(|section| &section.findings);
-    let count = |state| findings().filter(|finding| finding.state == state).count();
-    let missing = match count(State::Missing) {
+    let count = |state| findings().filter(|finding| finding.status == state).count();
+    let missing = match count(Status::Missing) {
         0 => "Nothing is missing".to_owned(),
         1 => "1 thing is missing".to_owned(),
         number => format!("{number} things are missing"),
     };
-    let notes = match count(State::Note) {
+    let notes = match count(Status::Note) {
         0 => String::new(),
-        1 => ", 1 is worth a note".to_owned(),
-        number => format!(", {number} are worth a note"),
+        1 => ", 1 note".to_owned(),
+        number => format!(", {number} notes"),
     };
     writeln!(output, "\n{missing}{notes}.")
 }
@@ -100,15 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_can_be_examined() {
-        let terminal = terminal::Terminal::look();
-        let sections = examine(&System::of_this_machine(), &terminal);
+    fn examines_this_machine() {
+        let terminal = terminal::Terminal::detect();
+        let sections = examine(&System::host(), &terminal);
         let mut text = Vec::new();
         report(&sections, 80, false, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         for title in [
             "Machine",
-            "Processor",
+            "CPU",
             "Capture",
             "DPDK",
             "Interfaces",
@@ -122,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_which_nothing_can_be_read_is_no_failure() {
+    fn examines_a_machine_without_readable_files() {
         let nowhere = System::at("/nonexistent");
         let mut text = Vec::new();
         report(
-            &examine(&nowhere, &terminal::Terminal::look()),
+            &examine(&nowhere, &terminal::Terminal::detect()),
             10,
             true,
             &mut text,
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_counts_what_is_missing() {
+    fn last_line_counts_findings_by_status() {
         let section = |findings| {
             [Section {
                 title: "X",
@@ -160,7 +157,7 @@ mod tests {
                 Finding::note("c", "d"),
                 Finding::note("e", "f")
             ]),
-            "1 thing is missing, 2 are worth a note."
+            "1 thing is missing, 2 notes."
         );
     }
 }

@@ -1,44 +1,44 @@
-//! Devices of DPDK (`-i dpdk:…`): what was asked for them, and opening them in builds that can.
+//! DPDK devices (`-i dpdk:…`): checks their flags, and opens them in builds with DPDK.
 
 use crate::arguments::{DpdkArguments, WatchArguments};
 use crate::plan::{Plan, Source};
 #[cfg(feature = "dpdk")]
-use crate::watch::complain;
+use crate::watch::warn;
 use engine::Stop;
 use port::frame::BURST;
 use port::{Port, PortError, Transmit};
 #[cfg(feature = "dpdk")]
 use std::time::{Duration, Instant};
 
-/// How a source of DPDK begins.
+/// Prefix of a DPDK source.
 const PREFIX: &str = "dpdk:";
 
-/// An end that receives and one that sends, of one link.
-pub(crate) type BothWays = (Box<dyn Port>, Box<dyn Transmit>);
+/// The receiving and the sending end of a link.
+pub(crate) type Duplex = (Box<dyn Port>, Box<dyn Transmit>);
 
-/// What was asked for devices of DPDK.
+/// The options of DPDK devices.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     not(feature = "dpdk"),
-    allow(dead_code, reason = "a build without DPDK only refuses")
+    allow(dead_code, reason = "a build without DPDK opens no devices")
 )]
 pub(crate) struct DpdkPlan {
     /// The flags.
     pub(crate) flags: DpdkArguments,
-    /// The arguments of the environment abstraction layer.
+    /// The EAL arguments.
     pub(crate) eal: Vec<String>,
 }
 
-/// Whether a source is a device of DPDK.
+/// Whether a source is a DPDK device.
 pub(crate) fn is_device(source: &str) -> bool {
     source.starts_with(PREFIX)
 }
 
 impl DpdkPlan {
-    /// Decides.
+    /// Checks the flags for DPDK devices.
     ///
     /// # Errors
-    /// When there are flags for DPDK and no device of it.
+    /// If there are flags for DPDK but no DPDK device, or if a flag is invalid.
     pub(crate) fn new(source: &Source, arguments: &WatchArguments) -> Result<Self, String> {
         let flags = &arguments.dpdk;
         let used =
@@ -50,15 +50,15 @@ impl DpdkPlan {
             ("--pool-size", flags.pool_size.is_some()),
         ] {
             if given && !used {
-                return Err(format!("{flag} is for devices of DPDK (-i dpdk:…)"));
+                return Err(format!("{flag} is for DPDK devices (-i dpdk:…)"));
             }
         }
         if arguments.engine.buffer.is_some()
             && flags.batch.is_some_and(|batch| usize::from(batch) > BURST)
         {
             return Err(format!(
-                "--batch of more than {BURST} with --buffer: times are interpolated from one look at the queue to \
-                 the next, and what waits to be worked off is in between"
+                "--batch of more than {BURST} with --buffer: timestamps are interpolated between polls of the queue, \
+                 and a larger batch would be processed across several polls"
             ));
         }
         check_eal(&arguments.eal, used)?;
@@ -69,8 +69,8 @@ impl DpdkPlan {
     }
 }
 
-/// EAL arguments that have no value in the next argument.
-const WITHOUT_VALUE: [&str; 19] = [
+/// EAL arguments that are not followed by a value.
+const EAL_FLAGS: [&str; 19] = [
     "-h",
     "-v",
     "--create-uio-dev",
@@ -92,46 +92,46 @@ const WITHOUT_VALUE: [&str; 19] = [
     "--vmware-tsc-map",
 ];
 
-/// Refuses EAL arguments where no source or sink is a device of DPDK, and what is none: DPDK passes
-/// it over in silence.
+/// Rejects EAL arguments without a DPDK device, and words that are not EAL arguments, which DPDK
+/// ignores silently.
 ///
 /// # Errors
-/// One line that says so.
+/// A one-line message.
 pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
     let mut may_be_value = false;
     for argument in eal.iter().filter(|_| used) {
         if !argument.starts_with('-') && !may_be_value {
             return Err(format!(
-                "'{argument}' after -- is no EAL argument (these begin with -); a filter stands before the --"
+                "'{argument}' after -- is not an EAL argument (these begin with -); a filter goes before the --"
             ));
         }
         // `-m 256` and `--vdev net_null0`; not `-m256`, `--vdev=net_null0` or `--no-huge`.
         let is_whole = argument.contains('=')
             || (argument.len() > 2 && !argument.starts_with("--"))
-            || WITHOUT_VALUE.contains(&argument.as_str());
+            || EAL_FLAGS.contains(&argument.as_str());
         may_be_value = argument.starts_with('-') && !is_whole;
     }
     if eal.is_empty() || used {
         return Ok(());
     }
     Err(format!(
-        "what follows -- are EAL arguments, for devices of DPDK (-i dpdk:…); a filter stands before it: '{}'",
+        "arguments after -- are EAL arguments for DPDK devices (-i dpdk:…); a filter goes before the --: '{}'",
         eal.join(" ")
     ))
 }
 
-/// DPDK, started: held until its devices are open.
+/// Keeps DPDK's environment alive until its devices are open.
 #[cfg(feature = "dpdk")]
-pub(crate) type Layer = Option<port::dpdk::Eal>;
+pub(crate) type EalGuard = Option<port::dpdk::Eal>;
 
-/// There is none.
+/// A build without DPDK has no environment.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) struct Layer;
+pub(crate) struct EalGuard;
 
-/// Starts DPDK where a plan needs it, and asks its devices whether they have the queues that are
-/// wanted: each is to have a table, which takes a while to make.
+/// Starts DPDK if a plan needs it, and checks that its devices support the number of queues before
+/// the flow tables are allocated, which takes a while.
 #[cfg(feature = "dpdk")]
-pub(crate) fn prepare(plan: &Plan) -> Result<Layer, PortError> {
+pub(crate) fn prepare(plan: &Plan) -> Result<EalGuard, PortError> {
     use port::dpdk::{DpdkPort, Eal};
     let Source::Live(names) = &plan.source else {
         return Ok(None);
@@ -150,14 +150,14 @@ pub(crate) fn prepare(plan: &Plan) -> Result<Layer, PortError> {
         }
         Ok(Some(eal))
     };
-    prepared().inspect_err(|_| tell_log(plan.verbose))
+    prepared().inspect_err(|_| print_log(plan.verbose))
 }
 
-/// Opens the devices of a plan: a port for each of their queues.
+/// Opens the devices of a plan: a port for each queue.
 #[cfg(feature = "dpdk")]
 pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
     let ports = open_ports(plan, sources);
-    tell_log(plan.verbose);
+    print_log(plan.verbose);
     ports
 }
 
@@ -170,8 +170,8 @@ fn open_ports(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, Po
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for device in &devices {
         for mut port in DpdkPort::open(&eal, device, &options)? {
-            while let Some(notice) = port.notice() {
-                complain(&notice);
+            while let Some(notice) = port.next_notice() {
+                warn(&notice);
             }
             ports.push(Box::new(port));
         }
@@ -179,17 +179,17 @@ fn open_ports(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, Po
     Ok(ports)
 }
 
-/// What DPDK and its drivers have said, for who asked for it.
+/// Prints the log of DPDK and its drivers, if wanted.
 #[cfg(feature = "dpdk")]
-fn tell_log(verbose: bool) {
+fn print_log(verbose: bool) {
     if verbose {
         for line in port::dpdk::take_log().lines() {
-            complain(line);
+            warn(line);
         }
     }
 }
 
-/// Opens a device to send on, and waits for its link until `stop`.
+/// Opens a device to send on, and waits for its link to come up unless `stop` is requested.
 #[cfg(feature = "dpdk")]
 pub(crate) fn open_sender(
     sink: &String,
@@ -201,47 +201,47 @@ pub(crate) fn open_sender(
     let eal = Eal::start(&devices, eal)?;
     let mut senders = DpdkSender::open(&eal, &devices[0], &SendOptions::default())?;
     let mut sender = senders.remove(0);
-    await_link(&mut sender, stop)?;
+    wait_for_link(&mut sender, stop)?;
     Ok(Box::new(sender))
 }
 
-/// How long a sender waits in the beginning for its link (for its peer, on a virtual device).
+/// How long a sender waits for its link (for its peer, on a virtual device) to come up.
 #[cfg(feature = "dpdk")]
-const LINK_PATIENCE: Duration = Duration::from_secs(10);
+const LINK_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What takes no longer is not spoken of.
+/// A wait shorter than this prints nothing.
 #[cfg(feature = "dpdk")]
-const SILENCE: Duration = Duration::from_millis(500);
+const LINK_WAIT_QUIET: Duration = Duration::from_millis(500);
 
-/// Waits for a link to come up, and says so.
+/// Waits for a link to come up, and says that it is waiting.
 #[cfg(feature = "dpdk")]
-fn await_link(sender: &mut port::dpdk::DpdkSender, stop: &Stop) -> Result<(), PortError> {
-    let begun = Instant::now();
-    let told = format!(
-        "{}: the link is down; it is waited for, {} s at most",
+fn wait_for_link(sender: &mut port::dpdk::DpdkSender, stop: &Stop) -> Result<(), PortError> {
+    let started = Instant::now();
+    let waiting = format!(
+        "{}: the link is down; waiting up to {} s for it",
         sender.name(),
-        LINK_PATIENCE.as_secs()
+        LINK_WAIT_MAX.as_secs()
     );
-    let mut is_told = false;
-    let is_up = sender.await_link(LINK_PATIENCE, || {
-        if !is_told && begun.elapsed() >= SILENCE {
-            complain(&told);
-            is_told = true;
+    let mut announced = false;
+    let is_up = sender.wait_for_link(LINK_WAIT_MAX, || {
+        if !announced && started.elapsed() >= LINK_WAIT_QUIET {
+            warn(&waiting);
+            announced = true;
         }
         !stop.is_requested()
     })?;
-    if let Some(notice) = sender.notice()
+    if let Some(notice) = sender.next_notice()
         && !stop.is_requested()
     {
-        complain(&notice);
+        warn(&notice);
     }
-    if is_up && is_told {
-        complain(&format!("{}: the link is up", sender.name()));
+    if is_up && announced {
+        warn(&format!("{}: the link is up", sender.name()));
     }
     Ok(())
 }
 
-/// Opens a device to receive from with one queue.
+/// Opens a device to receive from, with one queue.
 #[cfg(feature = "dpdk")]
 pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
     use port::dpdk::{DpdkPort, Eal, Options};
@@ -249,26 +249,27 @@ pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn P
     let eal = Eal::start(&devices, eal)?;
     let mut ports = DpdkPort::open(&eal, &devices[0], &Options::default())?;
     let mut port = ports.remove(0);
-    while let Some(notice) = port.notice() {
-        complain(&notice);
+    while let Some(notice) = port.next_notice() {
+        warn(&notice);
     }
     Ok(Box::new(port))
 }
 
-/// Opens a device for both ways, a queue each, and waits for its link until `stop`.
+/// Opens a device to receive and send, with a queue each, and waits for its link to come up unless
+/// `stop` is requested.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_both(name: &String, eal: &[String], stop: &Stop) -> Result<BothWays, PortError> {
+pub(crate) fn open_both(name: &String, eal: &[String], stop: &Stop) -> Result<Duplex, PortError> {
     use port::dpdk::{DpdkSender, Eal, Options, SendOptions};
     let devices = devices(&[name])?;
     let eal = Eal::start(&devices, eal)?;
     let (receive, send) = (Options::default(), SendOptions::default());
     let (mut ports, mut senders) = DpdkSender::open_both(&eal, &devices[0], &receive, &send)?;
     let (port, mut sender) = (ports.remove(0), senders.remove(0));
-    await_link(&mut sender, stop)?;
+    wait_for_link(&mut sender, stop)?;
     Ok((Box::new(port), Box::new(sender)))
 }
 
-/// The devices that sources name, each once.
+/// Returns the devices that the sources name. A device may be named only once.
 #[cfg(feature = "dpdk")]
 fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
     use port::dpdk::DeviceName;
@@ -280,7 +281,7 @@ fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError
             .any(|earlier| earlier.name() == device.name())
         {
             return Err(PortError::Failed(format!(
-                "{device} is given twice: its packets would count twice"
+                "{device} is given twice: its packets would be counted twice"
             )));
         }
         devices.push(device);
@@ -291,8 +292,8 @@ fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError
 /// A build without DPDK has nothing to start.
 #[cfg(not(feature = "dpdk"))]
 #[expect(clippy::unnecessary_wraps, reason = "as in builds with DPDK")]
-pub(crate) fn prepare(_: &Plan) -> Result<Layer, PortError> {
-    Ok(Layer)
+pub(crate) fn prepare(_: &Plan) -> Result<EalGuard, PortError> {
+    Ok(EalGuard)
 }
 
 /// A build without DPDK opens nothing.
@@ -321,14 +322,14 @@ pub(crate) fn open_receiver(source: &str, _: &[String]) -> Result<Box<dyn Port>,
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_both(name: &str, _: &[String], _: &Stop) -> Result<BothWays, PortError> {
+pub(crate) fn open_both(name: &str, _: &[String], _: &Stop) -> Result<Duplex, PortError> {
     Err(not_in_this_build(name))
 }
 
 #[cfg(not(feature = "dpdk"))]
 fn not_in_this_build(name: &str) -> PortError {
     PortError::Failed(format!(
-        "{name}: this flowatch was built without DPDK: ./setup --dpdk && cargo build --release -p flowatch --features dpdk"
+        "{name}: this build has no DPDK support; run ./setup --dpdk && cargo build --release -p flowatch --features dpdk"
     ))
 }
 
@@ -356,8 +357,8 @@ fn options(plan: &Plan) -> port::dpdk::Options {
                 FlowDefinition::SourceDestination => RssFields::Addresses,
                 _ => RssFields::FiveTuple,
             },
-            // Where a flow is both directions, both must come to one queue; a symmetric hash is no
-            // identity, so that for flows by hash alone they do not.
+            // Both directions of a bidirectional flow must arrive on one queue. A symmetric hash does
+            // not identify a flow, so `--flow rss` uses the asymmetric one.
             symmetric: flow == FlowDefinition::Bidirectional,
         },
         ..defaults
@@ -369,7 +370,7 @@ mod tests {
     use super::check_eal;
 
     #[test]
-    fn a_filter_among_eal_arguments_is_refused() {
+    fn rejects_a_filter_among_eal_arguments() {
         let check = |text: &str| {
             let eal: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
             check_eal(&eal, true)
@@ -391,7 +392,7 @@ mod tests {
         ] {
             let message = check(text).unwrap_err();
             assert!(
-                message.contains("a filter stands before the --"),
+                message.contains("a filter goes before the --"),
                 "{text}: {message}"
             );
         }

@@ -1,7 +1,7 @@
-//! `flowatch gen`: traffic is made or replayed, sent when it is due, and what it came to is said.
+//! `flowatch gen`: generates or replays packets, sends each when it is due, and prints a summary.
 
 mod closed_loop;
-mod ends;
+mod endpoints;
 mod plan;
 mod receive;
 mod summary;
@@ -9,16 +9,16 @@ mod ticker;
 
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
-use crate::own_time;
+use crate::cpu_time;
 use crate::signals;
-use crate::snap_lengths;
+use crate::snaplen_warnings;
 use crate::standard_output;
 use crate::units;
-use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, complain};
+use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, warn};
 use engine::Stop;
 use export::ExportError;
 use generator::{
-    Control, Pace, Recording, Replay, ReplayOptions, SendOptions, SendReport, Source, Time,
+    Control, Pace, Recording, Replay, ReplayOptions, SendClock, SendOptions, SendReport, Source,
     Traffic, Truth, WhenFull, WhenLate, send,
 };
 use plan::{Content, ReplayPlan, SendPlan, Sink, Task};
@@ -30,33 +30,33 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use summary::Told;
+use summary::SummaryInput;
 use ticker::Ticker;
 use wire::LinkType;
 
-/// How often the main thread looks at the sender.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the main thread checks the sender.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long the other end may take to leave, where it is to leave first.
-const SEE_OFF: Duration = Duration::from_secs(2);
+/// How long to wait for the other end to close, on links where it must close first.
+const PEER_CLOSE_WAIT: Duration = Duration::from_secs(2);
 
-/// Carries the flags out.
+/// Runs `gen` with these flags.
 pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
     match Task::new(arguments) {
-        Ok(Task::Send(plan)) => end(send_all(arguments, &plan)),
-        Ok(Task::Receive(plan)) => end(receive::run(arguments, &plan)),
-        Ok(Task::ClosedLoop(plan)) => end(closed_loop::run(arguments, *plan)),
+        Ok(Task::Send(plan)) => finish(send_all(arguments, &plan)),
+        Ok(Task::Receive(plan)) => finish(receive::run(arguments, &plan)),
+        Ok(Task::ClosedLoop(plan)) => finish(closed_loop::run(arguments, *plan)),
         Err(message) => failed(&message),
     }
 }
 
-/// Why a run ends before its end.
+/// Why a run fails.
 enum Failure {
-    /// With a message.
-    Told(String),
-    /// A right is missing.
+    /// Any error with a message.
+    Message(String),
+    /// A permission is missing.
     Permission(String),
-    /// Nobody reads what is written: nothing to say.
+    /// The reader of the output has gone: exit silently.
     ReaderGone,
 }
 
@@ -64,8 +64,8 @@ impl From<PortError> for Failure {
     fn from(error: PortError) -> Self {
         match error {
             PortError::Permission(message) => Self::Permission(message),
-            PortError::ReaderGone(_) => Self::ReaderGone,
-            PortError::Failed(message) => Self::Told(message),
+            PortError::BrokenPipe(_) => Self::ReaderGone,
+            PortError::Failed(message) => Self::Message(message),
         }
     }
 }
@@ -75,23 +75,23 @@ impl From<ExportError> for Failure {
         match error {
             ExportError::Permission { .. } => Self::Permission(error.to_string()),
             ExportError::BrokenPipe { .. } => Self::ReaderGone,
-            _ => Self::Told(error.to_string()),
+            _ => Self::Message(error.to_string()),
         }
     }
 }
 
 impl From<generator::GeneratorError> for Failure {
     fn from(error: generator::GeneratorError) -> Self {
-        Self::Told(error.to_string())
+        Self::Message(error.to_string())
     }
 }
 
-fn end(result: Result<ExitCode, Failure>) -> ExitCode {
+fn finish(result: Result<ExitCode, Failure>) -> ExitCode {
     match result {
         Ok(code) => code,
-        Err(Failure::Told(message)) => failed(&message),
+        Err(Failure::Message(message)) => failed(&message),
         Err(Failure::Permission(message)) => {
-            complain(&message);
+            warn(&message);
             ExitCode::from(EXIT_PERMISSION)
         }
         Err(Failure::ReaderGone) => ExitCode::SUCCESS,
@@ -99,24 +99,24 @@ fn end(result: Result<ExitCode, Failure>) -> ExitCode {
 }
 
 fn failed(message: &str) -> ExitCode {
-    complain(message);
+    warn(message);
     ExitCode::from(EXIT_FAILED)
 }
 
-/// What is sent, opened.
-struct Opened {
+/// The packets to send, opened.
+struct OpenedSource {
     source: Box<dyn Sendable>,
     link: LinkType,
     content: String,
     seed: Option<u64>,
     flows: usize,
-    /// Time of the first packet, where it has one.
+    /// Timestamp of the first packet, if it has one.
     start_ns: Option<i64>,
-    /// Whether not all of it could be read.
-    is_faulty: bool,
+    /// Whether a part could not be read.
+    has_read_errors: bool,
 }
 
-/// A source whose flows can be named.
+/// A source that knows the keys of its flows.
 trait Sendable: Source + Send {
     fn key(&self, flow: u32) -> wire::FlowKey;
 }
@@ -133,14 +133,14 @@ impl Sendable for Replay {
     }
 }
 
-fn open(content: &Content) -> Result<Opened, Failure> {
+fn open(content: &Content) -> Result<OpenedSource, Failure> {
     match content {
         Content::Traffic(options) => {
             let traffic = Traffic::new(options)?;
-            Ok(Opened {
+            Ok(OpenedSource {
                 link: LinkType::Ethernet,
                 content: format!(
-                    "{} {} flows, frame size {} (bytes, check sequence included)",
+                    "{} {} flows, frame size {} (bytes, including the FCS)",
                     units::count(u64::from(options.flows)),
                     options.order,
                     options.sizes
@@ -149,14 +149,14 @@ fn open(content: &Content) -> Result<Opened, Failure> {
                 flows: traffic.flows() as usize,
                 source: Box::new(traffic),
                 start_ns: None,
-                is_faulty: false,
+                has_read_errors: false,
             })
         }
         Content::Replay(plan) => open_replay(plan),
     }
 }
 
-fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
+fn open_replay(plan: &ReplayPlan) -> Result<OpenedSource, Failure> {
     let mut files = CaptureFiles::open(&plan.inputs)?;
     let name = plan
         .inputs
@@ -166,15 +166,15 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
         .join(", ");
     let recording = Recording::load(&mut files)?;
     for fault in recording.faults() {
-        complain(fault);
+        warn(fault);
     }
     if recording.cut() > 0 {
-        complain(&format!(
-            "{name}: the snap length has cut {} of its packets; they are sent as they were captured",
+        warn(&format!(
+            "{name}: the snaplen truncated {} of its packets; they are sent as captured",
             units::count(recording.cut())
         ));
     }
-    snap_lengths::complain(&files.counters().snap_lengths);
+    snaplen_warnings::warn(&files.counters().snaplen_errors);
     let (link, packets) = (recording.link(), recording.len() as u64);
     let (start_ns, is_faulty) = (recording.first_ns(), !recording.faults().is_empty());
     let options = ReplayOptions {
@@ -185,15 +185,15 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
     };
     let replay = Replay::new(recording, &options)?;
     if plan.copies > 1
-        && let Some(meeting @ 1..) = replay.meeting_flows()
+        && let Some(merged @ 1..) = replay.meeting_flows()
     {
-        complain(&format!(
-            "{name}: {} flows of the copies have the addresses and ports of captured ones and become one with \
-             them; --copy-shift 65536 keeps copies further apart",
-            units::count(meeting as u64)
+        warn(&format!(
+            "{name}: {} flows of the copies have the addresses and ports of captured flows and will be merged with \
+             them; --copy-shift 65536 keeps the copies further apart",
+            units::count(merged as u64)
         ));
     }
-    Ok(Opened {
+    Ok(OpenedSource {
         link,
         content: format!(
             "{name} ({} packets, {} copies, {} times)",
@@ -205,29 +205,30 @@ fn open_replay(plan: &ReplayPlan) -> Result<Opened, Failure> {
         flows: replay.flows(),
         source: Box::new(replay),
         start_ns: Some(start_ns),
-        is_faulty,
+        has_read_errors: is_faulty,
     })
 }
 
 fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
+    signals::stop_on_signals(&stop)
+        .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let opened = open(&plan.content)?;
-    // Before anything is sent, and before one file is emptied for the sake of which another cannot be:
-    // a file that cannot be written is told of at once.
+    // Report a file that cannot be written before anything is sent and before another output file is
+    // truncated.
     if let Some(path) = &plan.truth {
         export::check_file(path)?;
     }
-    let mut sink = ends::sink(&plan.sink, opened.link, &arguments.eal, &stop)?;
+    let mut sink = endpoints::sink(&plan.sink, opened.link, &arguments.eal, &stop)?;
     let truth_file = plan.truth.as_deref().map(create).transpose()?;
     let mut options = plan.options;
-    if let (Time::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
+    if let (SendClock::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
         *start_ns = first_ns;
     }
-    let Opened { mut source, .. } = opened;
+    let OpenedSource { mut source, .. } = opened;
     let mut truth = truth_file.as_ref().map(|_| Truth::new(opened.flows));
     let mean_length = source.mean_length();
-    let report = carry_out(
+    let report = run_sender(
         arguments,
         &options,
         source.as_mut(),
@@ -235,14 +236,14 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         truth.as_mut(),
         &stop,
     )
-    .map_err(|failure| with_longest(failure, source.room()))?;
-    // One that stays has had that long to read what lies between the two.
-    let _ = sink.see_off(SEE_OFF)?;
+    .map_err(|failure| with_required_mtu(failure, source.room()))?;
+    // If the peer stays, it has had this time to read what is in flight.
+    let _ = sink.wait_for_peer_close(PEER_CLOSE_WAIT)?;
     if report.link_lost {
-        complain(&format!(
-            "{}: no link for {} s: {} of {} packets were sent",
+        warn(&format!(
+            "{}: the link was down for {} s: {} of {} packets were sent",
             sink.name(),
-            options.link_patience.as_secs(),
+            options.link_down_max.as_secs(),
             units::count(report.sent),
             units::count(options.count.unwrap_or(report.intended)),
         ));
@@ -258,7 +259,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         Pace::Rate(rate) => Some(rate),
         Pace::Link | Pace::Recorded(_) => None,
     };
-    let told = Told {
+    let input = SummaryInput {
         report: &report,
         sink: sink.name(),
         content: opened.content,
@@ -274,33 +275,33 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         },
         rate: rate.map(|rate| format!("({rate})")),
         intended_pps: rate.map(|rate| rate.packets_per_second(mean_length)),
-        is_virtual: plan.options.time != Time::Wall,
-        cpu_seconds: own_time::used().as_secs_f64(),
+        is_virtual: plan.options.time != SendClock::Wall,
+        cpu_seconds: cpu_time::used().as_secs_f64(),
     };
     let text = match arguments.summary {
         SummaryArgument::None => None,
         SummaryArgument::Json => {
-            let json = serde_json::to_string(&told.summary())
-                .map_err(|error| Failure::Told(error.to_string()))?;
+            let json = serde_json::to_string(&input.summary())
+                .map_err(|error| Failure::Message(error.to_string()))?;
             Some(json + "\n")
         }
         SummaryArgument::Text if arguments.quiet => None,
-        SummaryArgument::Text => Some(told.text()),
+        SummaryArgument::Text => Some(input.text()),
     };
     if let Some(text) = text {
-        say(&text, takes_standard_output(plan))?;
+        print(&text, uses_standard_output(plan))?;
     }
     if let Some(count) = arguments.count
         && report.source_ended
         && report.intended < count
     {
-        complain(&format!(
-            "the captures end after {} packets: --loop sends them again",
+        warn(&format!(
+            "the captures end after {} packets: use --loop to send them again",
             units::count(report.intended)
         ));
     }
     let short = report.sent < report.intended;
-    Ok(if opened.is_faulty {
+    Ok(if opened.has_read_errors {
         ExitCode::from(EXIT_FAILED)
     } else if report.link_lost || (short && arguments.fail_on_loss) {
         ExitCode::from(EXIT_LOSS)
@@ -309,33 +310,34 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     })
 }
 
-/// Says of a frame that is too long for an interface which MTU all of them need.
-fn with_longest(failure: Failure, longest: usize) -> Failure {
-    const TOO_LONG: &str = "longer than the interface sends";
+/// Adds to the error about a frame that exceeds the interface's MTU the MTU that the longest frame
+/// needs.
+fn with_required_mtu(failure: Failure, longest: usize) -> Failure {
+    const TOO_LONG: &str = "exceeds the MTU of the interface";
     const HEADER: usize = 14;
     match failure {
-        Failure::Told(message) if message.contains(TOO_LONG) => Failure::Told(format!(
-            "{message}; the longest of all has {longest} bytes: mtu {}",
+        Failure::Message(message) if message.contains(TOO_LONG) => Failure::Message(format!(
+            "{message}; the longest frame has {longest} bytes and needs mtu {}",
             longest.saturating_sub(HEADER)
         )),
         failure => failure,
     }
 }
 
-fn takes_standard_output(plan: &SendPlan) -> bool {
+fn uses_standard_output(plan: &SendPlan) -> bool {
     let standard_output = Path::new("-");
     plan.sink == Sink::File(standard_output.to_owned())
         || plan.truth.as_deref() == Some(standard_output)
 }
 
-/// Says it on standard output, or on standard error where that is taken.
-fn say(text: &str, on_standard_error: bool) -> Result<(), Failure> {
+/// Prints on standard output, or on standard error if `on_standard_error`.
+fn print(text: &str, on_standard_error: bool) -> Result<(), Failure> {
     if on_standard_error {
-        // Nobody may be listening.
+        // Standard error may be closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }
-    standard_output::print(text).map_err(|error| Failure::Told(error.to_string()))
+    standard_output::print(text).map_err(|error| Failure::Message(error.to_string()))
 }
 
 fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {
@@ -348,8 +350,8 @@ fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {
     }
 }
 
-/// Sends on a thread of its own, while this one tells how far it is and hears signals.
-fn carry_out(
+/// Sends on another thread, while this one prints progress and checks for signals.
+fn run_sender(
     arguments: &GenArguments,
     options: &SendOptions,
     source: &mut dyn Sendable,
@@ -357,7 +359,7 @@ fn carry_out(
     truth: Option<&mut Truth>,
     stop: &Stop,
 ) -> Result<SendReport, Failure> {
-    // A signal may have come while the sink was opened: then nothing is sent.
+    // If a signal arrived while the sink was being opened, nothing is sent.
     let control = Control {
         stop: AtomicBool::new(stop.is_requested()),
         ..Control::default()
@@ -374,7 +376,7 @@ fn carry_out(
             let result = match pinned {
                 Ok(()) => send(source, sink, options, truth, control),
                 Err(error) => Err(PortError::Failed(format!(
-                    "--cores: cannot run on core {}: {error}",
+                    "--cores: cannot pin to core {}: {error}",
                     core.unwrap_or(0)
                 ))),
             };
@@ -383,23 +385,23 @@ fn carry_out(
         });
         let mut ticker = Ticker::new(arguments.interval.filter(|_| !arguments.quiet));
         while !sending.is_finished() {
-            thread::park_timeout(LOOK);
+            thread::park_timeout(POLL_INTERVAL);
             if stop.is_requested() {
                 control.stop.store(true, Ordering::Relaxed);
             }
-            for notice in control.take_told() {
-                complain(&notice);
+            for notice in control.take_notices() {
+                warn(&notice);
             }
             ticker.tick("packets", || control.sent.load(Ordering::Relaxed));
         }
-        for notice in control.take_told() {
-            complain(&notice);
+        for notice in control.take_notices() {
+            warn(&notice);
         }
         sending.join()
     });
     match result {
         Ok(result) => Ok(result?),
-        Err(_) => Err(Failure::Told(
+        Err(_) => Err(Failure::Message(
             "a thread panicked: please report this".into(),
         )),
     }

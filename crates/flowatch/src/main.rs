@@ -1,28 +1,28 @@
-//! The flowatch command.
+//! The `flowatch` command.
 
-mod acquisition_text;
+mod acquisition_summary;
 mod arguments;
 mod collector;
+mod command_line;
+mod cpu_time;
 mod device_text;
 mod doctor;
 mod dpdk;
-mod files;
+mod file_identity;
 mod generate;
 mod interfaces;
-mod laboratory;
-mod own_time;
+mod lab_command;
 mod plan;
-mod progress;
-mod reporter;
+mod progress_display;
+mod progress_text;
 mod screen;
 mod signals;
-mod snap_lengths;
+mod snaplen_warnings;
 mod standard_output;
 mod summary;
 mod summary_text;
-mod top_text;
+mod top_flows;
 mod units;
-mod usage;
 mod watch;
 
 use arguments::{Arguments, Command};
@@ -30,18 +30,18 @@ use clap::CommandFactory;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    own_time::begin();
-    let result = match usage::arguments().command {
+    cpu_time::start();
+    let result = match command_line::parse_or_exit().command {
         Command::Watch(arguments) => match plan::Plan::new(*arguments) {
             Ok(plan) => return watch::run(plan),
-            Err(plan::Refusal::MissingRight(message)) => {
-                watch::complain(&message);
+            Err(plan::PlanError::Permission(message)) => {
+                watch::warn(&message);
                 return ExitCode::from(watch::EXIT_PERMISSION);
             }
-            Err(plan::Refusal::Failed(message)) => Err(anyhow::anyhow!(message)),
+            Err(plan::PlanError::Failed(message)) => Err(anyhow::anyhow!(message)),
         },
         Command::Gen(arguments) => return generate::run(&arguments),
-        Command::Lab { command } => match laboratory::run(command) {
+        Command::Lab { command } => match lab_command::run(command) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            watch::complain(&format!("{error:#}"));
+            watch::warn(&format!("{error:#}"));
             ExitCode::from(watch::EXIT_FAILED)
         }
     }

@@ -1,18 +1,18 @@
-//! From the flags as typed to a plan that can be carried out: contradictions found, defaults
-//! decided, nothing opened yet.
+//! Turns the flags of `watch` into a plan: checks how they combine and applies defaults. Opens
+//! nothing but small files that flags name.
 
 mod applications;
 mod engine;
+mod error;
 mod filter;
-mod refusal;
 
-pub(crate) use refusal::Refusal;
+pub(crate) use error::PlanError;
 
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
 use crate::dpdk::{DpdkPlan, is_device};
-use crate::files;
+use crate::file_identity;
 use crate::interfaces;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
@@ -28,35 +28,35 @@ use std::path::Path;
 use std::time::Duration;
 use wire::Decapsulate;
 
-/// Packets that the ring before a monitor holds, as a receive ring of the papers.
-const RING: u64 = 4096;
+/// Default capacity of a monitor's ring, in packets: that of the papers' receive rings.
+const RING_DEFAULT: u64 = 4096;
 
-/// Memory of a receive ring of the kernel, unless it is given.
-const RING_MEMORY_MIB: u32 = 64;
+/// Default size of a kernel receive ring.
+const RING_MEMORY_MIB_DEFAULT: u32 = 64;
 
-/// The least bytes that a packet of a flow takes in a capture file: a record header of pcap and an
+/// The fewest bytes that a packet of a flow takes in a capture file: a pcap record header and an
 /// IPv4 header.
 const FILE_BYTES_PER_PACKET: u64 = 16 + 20;
 
-/// The most packets that a ring holds: more is a slip of the hand.
+/// Maximum capacity of a ring, in packets; more is a typing error.
 const RING_MAX: u64 = 1 << 26;
 
-/// The most flows of a table, whose slots have 32-bit numbers.
+/// Maximum number of flows in a table, whose slots have 32-bit indices.
 const FLOWS_MAX: u64 = 64_000_000;
 
-/// The most time that a flow that has ended stays in the table.
+/// The longest time that an ended flow stays in the table.
 const GARBAGE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
 /// What to read.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Capture files, in turn.
+    /// Capture files, in order.
     Files(Vec<Input>),
     /// Interfaces.
     Live(Vec<String>),
 }
 
-/// A run of `watch`, decided.
+/// The checked options of a `watch` run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) source: Source,
@@ -67,18 +67,18 @@ pub(crate) struct Plan {
     pub(crate) ring_memory_mib: u32,
     #[cfg_attr(
         not(feature = "dpdk"),
-        allow(dead_code, reason = "asked for by devices of DPDK alone")
+        allow(dead_code, reason = "only DPDK devices use it")
     )]
     pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
     pub(crate) level: Level,
-    /// Policies for the threads.
+    /// Scheduling policies of the threads.
     pub(crate) schedules: Vec<Schedule>,
-    /// Acquisition apart from processing.
+    /// Acquisition on separate threads, if wanted.
     pub(crate) acquisition: Option<Acquisition>,
-    /// Whether gaps count the packets of all queues.
+    /// Whether gaps count the packets of all queues of a link.
     pub(crate) link_gaps: bool,
-    /// Receiving threads for each interface, or for the files.
+    /// Receiving threads per interface, or for the files.
     pub(crate) queues: usize,
     pub(crate) monitors: usize,
     pub(crate) ring: usize,
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
     pub(crate) summary: SummaryArgument,
     pub(crate) top: usize,
     pub(crate) interval: Option<Duration>,
-    /// Whether the user asked for lines.
+    /// Whether `--interval` was given.
     pub(crate) interval_given: bool,
     pub(crate) numeric: bool,
     pub(crate) verbose: bool,
@@ -102,11 +102,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Decides.
+    /// Checks the flags and applies defaults.
     ///
     /// # Errors
-    /// Which flags contradict each other, or what is wrong in one.
-    pub(crate) fn new(arguments: WatchArguments) -> Result<Self, Refusal> {
+    /// If a flag is invalid, flags contradict each other, or a file cannot be read.
+    pub(crate) fn new(arguments: WatchArguments) -> Result<Self, PlanError> {
         let source = source(&arguments)?;
         let dpdk = DpdkPlan::new(&source, &arguments)?;
         let live = matches!(source, Source::Live(_));
@@ -116,11 +116,11 @@ impl Plan {
             ModelArgument::Cooperative => Model::Cooperative,
         };
         let queues = usize::from(arguments.queues);
-        fits_model(&arguments, model)?;
-        fits_source(&arguments, &source, model)?;
+        check_model(&arguments, model)?;
+        check_source(&arguments, &source, model)?;
         let outputs = outputs(&arguments.outputs)?;
         if arguments.rotate.is_some() && outputs.is_empty() {
-            return Err("--rotate: no file is written; add -o csv:flows.csv or the like".into());
+            return Err("--rotate needs an output file: add one, such as -o csv:flows.csv".into());
         }
         let anonymiser = anonymiser(&arguments)?;
         check_files(&source, &outputs, &arguments)?;
@@ -141,14 +141,14 @@ impl Plan {
                 Model::RunToCompletion => receivers,
                 _ => receivers * monitors,
             };
-            engine::tables_fit(&meter, tables)?;
+            engine::check_table_memory(&meter, tables)?;
         }
         Ok(Self {
             filter: filter::expression(&arguments.filter, &source)?,
             count: arguments.count,
             duration: arguments.duration,
             promiscuous: arguments.promiscuous,
-            ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB),
+            ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT),
             dpdk,
             model,
             level,
@@ -167,7 +167,7 @@ impl Plan {
             },
             outputs,
             rotation: arguments.rotate,
-            anonymiser: anonymiser.map(|it| it.of_flows(flow).with_seed(seed)),
+            anonymiser: anonymiser.map(|it| it.for_flows(flow).with_seed(seed)),
             sort: arguments.sort,
             community_id: arguments.community_id,
             summary: arguments.summary,
@@ -184,18 +184,18 @@ impl Plan {
         })
     }
 
-    /// Receiving threads, all interfaces together.
+    /// Returns the number of receiving threads of all interfaces.
     pub(crate) fn receivers(&self) -> usize {
         receivers(&self.source, self.queues)
     }
 
-    /// How records of one flow from several queues of an interface are joined, where there may be any
-    /// among those of `workers` workers.
+    /// Returns how to merge records of one flow from several queues of an interface, if any of the
+    /// `workers` workers share a link.
     pub(crate) fn merge(&self, workers: usize) -> Option<MergeOptions> {
         let Source::Live(interfaces) = &self.source else {
             return None;
         };
-        // What an analysis found of two parts is not what it would have found of the whole.
+        // The analyses of two parts of a flow cannot be combined into that of the whole.
         if self.meter.statistics.analysis.is_some() {
             return None;
         }
@@ -221,14 +221,14 @@ impl Plan {
 
 fn source(arguments: &WatchArguments) -> Result<Source, String> {
     match (arguments.interfaces.is_empty(), arguments.files.is_empty()) {
-        (true, true) => Err(match filter::file_among(&arguments.filter) {
-            Some(file) => format!("nothing to watch: read the file {file} with -r {file}"),
+        (true, true) => Err(match filter::first_file(&arguments.filter) {
+            Some(file) => format!("nothing to watch: to read the file {file}, use -r {file}"),
             None => "nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard input)"
                 .into(),
         }),
-        (false, false) => Err("-i and -r together: watch interfaces, or read files".into()),
+        (false, false) => Err("-i and -r together: use interfaces or files, not both".into()),
         (false, true) => {
-            interfaces::check(&arguments.interfaces)?;
+            interfaces::check_distinct(&arguments.interfaces)?;
             Ok(Source::Live(arguments.interfaces.clone()))
         }
         (true, false) => {
@@ -246,8 +246,8 @@ fn source(arguments: &WatchArguments) -> Result<Source, String> {
     }
 }
 
-/// Refuses what the model of the threads has no use for.
-fn fits_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
+/// Rejects flags that the threading model does not use.
+fn check_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
     if model == Model::RunToCompletion {
         for (flag, given) in [
             ("--monitors", arguments.monitors.is_some()),
@@ -255,7 +255,7 @@ fn fits_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
         ] {
             if given {
                 return Err(format!(
-                    "{flag} needs --model pipeline or cooperative: run to completion has no monitors behind a ring"
+                    "{flag} needs --model pipeline or cooperative: run to completion has no separate monitors"
                 ));
             }
         }
@@ -263,8 +263,8 @@ fn fits_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what the source has no use for, or would have another meaning for.
-fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
+/// Rejects flags that do not apply to the source.
+fn check_source(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
     let queues = usize::from(arguments.queues);
     match source {
         Source::Files(_) if arguments.promiscuous => {
@@ -276,11 +276,11 @@ fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Res
         Source::Live(names)
             if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
         {
-            return Err("--ring-memory is for the kernel's interfaces: a device of DPDK has --rx-ring and --pool-size".into());
+            return Err("--ring-memory is for the kernel's interfaces: use --rx-ring and --pool-size for DPDK devices".into());
         }
         Source::Files(inputs) if queues > 1 => {
             if model != Model::RunToCompletion {
-                return Err("--queues with files is for run to completion; the other models read them with one \
+                return Err("--queues with files needs run to completion; the other models read files with one \
                             receiver: use --monitors".into());
             }
             if inputs.iter().any(is_read_once) {
@@ -293,8 +293,8 @@ fn fits_source(arguments: &WatchArguments, source: &Source, model: Model) -> Res
     Ok(())
 }
 
-/// What is kept of each flow, and where.
-fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, Refusal> {
+/// Returns the options of the meter: flow definition, table, statistics.
+fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, PlanError> {
     let timeouts = timeouts(arguments);
     let seed = arguments.seed.map_or_else(random_seed, Ok)?;
     let statistics = Selection::parse(
@@ -306,7 +306,7 @@ fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, Re
     )
     .map_err(|error| error.to_string())?;
     Ok(MeterOptions {
-        flow: match flow(arguments.flow, &statistics, &arguments.table)? {
+        flow: match flow_definition(arguments.flow, &statistics, &arguments.table)? {
             FlowArgument::FiveTuple => FlowDefinition::FiveTuple,
             FlowArgument::Bidirectional => FlowDefinition::Bidirectional,
             FlowArgument::Src => FlowDefinition::Source,
@@ -320,7 +320,9 @@ fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, Re
         seed,
         flows_max: flows_max(arguments.max_flows, source)?,
         timeouts,
-        garbage: arguments.garbage.unwrap_or_else(|| garbage(&timeouts)),
+        garbage: arguments
+            .garbage
+            .unwrap_or_else(|| default_garbage(&timeouts)),
         applications: applications(arguments, &statistics)?,
         statistics,
         populate: matches!(source, Source::Live(_)),
@@ -328,46 +330,47 @@ fn meter(arguments: &WatchArguments, source: &Source) -> Result<MeterOptions, Re
     })
 }
 
-/// The flow definition: an analysis needs both sides of a flow in one, and no two flows in one.
-fn flow(
-    wanted: Option<FlowArgument>,
+/// Returns the flow definition. An analysis needs both directions of a flow in one entry, and a
+/// table that never merges two flows.
+fn flow_definition(
+    requested: Option<FlowArgument>,
     statistics: &Selection,
     table: &str,
 ) -> Result<FlowArgument, String> {
     let Some(level) = statistics.analysis else {
-        return Ok(wanted.unwrap_or(FlowArgument::FiveTuple));
+        return Ok(requested.unwrap_or(FlowArgument::FiveTuple));
     };
     let level = level.name();
     if table != TableKind::Bucket.name() {
         return Err(format!(
-            "--statistics {level} needs --table bucket: {table} tells flows apart by their hash alone, and may \
-             merge two"
+            "--statistics {level} needs --table bucket: {table} identifies flows by their hash only and may merge \
+             two"
         ));
     }
-    match wanted {
+    match requested {
         None | Some(FlowArgument::Bidirectional) => Ok(FlowArgument::Bidirectional),
         Some(_) => Err(format!(
-            "--statistics {level} needs both sides of a flow in one: leave --flow out, or give --flow bidirectional"
+            "--statistics {level} needs both directions of a flow: leave --flow out, or use --flow bidirectional"
         )),
     }
 }
 
-/// Refuses a Community ID of flows that have none.
+/// Rejects `--community-id` for flow definitions that have none.
 fn community_id(arguments: &WatchArguments, flow: FlowDefinition) -> Result<(), String> {
     match flow {
         FlowDefinition::Source | FlowDefinition::Destination | FlowDefinition::SourceDestination
             if arguments.community_id =>
         {
-            Err("--community-id with flows of addresses (--flow src, dst, src-dst): it is made of the 5-tuple; use \
-                 --flow 5tuple or bidirectional"
+            Err("--community-id with --flow src, dst or src-dst: a Community ID needs the 5-tuple; use --flow \
+                 5tuple or bidirectional"
                 .into())
         }
         _ => Ok(()),
     }
 }
 
-/// Whether an input gives its bytes once only. What is not there, or is a directory, is told of
-/// when it is opened.
+/// Whether an input can be read only once. Missing files and directories are reported when they are
+/// opened.
 fn is_read_once(input: &Input) -> bool {
     match input {
         Input::Path(path) => {
@@ -377,13 +380,13 @@ fn is_read_once(input: &Input) -> bool {
     }
 }
 
-fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, Refusal> {
+fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, PlanError> {
     let Some(spec) = &arguments.anonymise else {
         return Ok(None);
     };
     if arguments.flow == Some(FlowArgument::Rss) {
         return Err(
-            "--anonymise with --flow rss: the device's hash is made of the addresses, by a key that many know; use \
+            "--anonymise with --flow rss: the device's hash reveals the addresses, because its key is well known; use \
              another --flow"
                 .into(),
         );
@@ -391,8 +394,8 @@ fn anonymiser(arguments: &WatchArguments) -> Result<Option<Anonymiser>, Refusal>
     let anonymiser = Anonymiser::open(spec).map_err(|error| {
         let message = format!("--anonymise: {error}");
         match error {
-            AnonymiseError::Permission { .. } => Refusal::MissingRight(message),
-            _ => Refusal::Failed(message),
+            AnonymiseError::Permission { .. } => PlanError::Permission(message),
+            _ => PlanError::Failed(message),
         }
     })?;
     Ok(Some(anonymiser))
@@ -407,7 +410,7 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
         let in_one_stream = !matches!(spec.format, Format::Tstat | Format::Rrd);
         if let Target::Path(path) = &spec.target
             && in_one_stream
-            && files::is_standard_output(path)
+            && file_identity::is_standard_output(path)
         {
             spec.target = Target::StandardOutput;
         }
@@ -423,13 +426,13 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-/// Refuses outputs that would destroy what is read, and two that are one file.
+/// Rejects outputs that would overwrite an input, and two outputs that are the same file.
 fn check_files(
     source: &Source,
     outputs: &[Spec],
     arguments: &WatchArguments,
 ) -> Result<(), String> {
-    let written: Vec<files::Named<'_>> = outputs
+    let written: Vec<file_identity::NamedFile<'_>> = outputs
         .iter()
         .map(|spec| match &spec.target {
             Target::Path(path) => ("-o", path.as_path()),
@@ -449,15 +452,15 @@ fn check_files(
         .as_deref()
         .and_then(Anonymiser::key_file);
     let applications = arguments.applications.as_deref();
-    let read: Vec<files::Named<'_>> = captures
+    let read: Vec<file_identity::NamedFile<'_>> = captures
         .chain(key.map(|path| ("--anonymise", path)))
         .chain(applications.map(|path| ("--applications", path)))
         .collect();
-    files::check(&written, &read)
+    file_identity::check_distinct(&written, &read)
 }
 
-/// The sweep keeps pace with the idle time-out.
-fn garbage(timeouts: &Timeouts) -> GarbageSchedule {
+/// Returns a sweep schedule that keeps pace with the idle timeout.
+fn default_garbage(timeouts: &Timeouts) -> GarbageSchedule {
     let period = timeouts
         .idle
         .map_or(GARBAGE_PERIOD_MAX, |idle| idle.min(GARBAGE_PERIOD_MAX));
@@ -481,7 +484,7 @@ fn timeouts(arguments: &WatchArguments) -> Timeouts {
     }
 }
 
-/// Receiving threads, all interfaces together.
+/// Returns the number of receiving threads of all interfaces.
 fn receivers(source: &Source, queues: usize) -> usize {
     match source {
         Source::Files(_) => queues,
@@ -489,34 +492,34 @@ fn receivers(source: &Source, queues: usize) -> usize {
     }
 }
 
-/// Packets that the ring before a monitor holds.
+/// Returns the capacity of a monitor's ring, in packets.
 fn ring(given: Option<u64>) -> Result<usize, String> {
-    let packets = given.unwrap_or(RING);
+    let packets = given.unwrap_or(RING_DEFAULT);
     usize::try_from(packets)
         .ok()
         .filter(|_| packets <= RING_MAX)
-        .ok_or_else(|| format!("--ring {packets}: at most {RING_MAX} packets before a monitor"))
+        .ok_or_else(|| format!("--ring {packets}: at most {RING_MAX} packets"))
 }
 
-/// The bound of the table: a plain capture file cannot hold more flows than packets, so a small
-/// one needs but a small table.
-fn flows_max(wanted: u64, source: &Source) -> Result<usize, String> {
-    let mut bound = wanted;
+/// Returns the capacity of the table in flows. An uncompressed capture file has no more flows than
+/// packets, so a small file needs only a small table.
+fn flows_max(requested: u64, source: &Source) -> Result<usize, String> {
+    let mut bound = requested;
     if let Source::Files(inputs) = source {
         let sizes: Option<u64> = inputs.iter().map(plain_size).sum();
         if let Some(size) = sizes {
             bound = bound.min(size / FILE_BYTES_PER_PACKET).max(1);
         }
     }
-    if wanted > FLOWS_MAX {
+    if requested > FLOWS_MAX {
         return Err(format!(
-            "--max-flows {wanted}: at most {FLOWS_MAX} in a table; --queues and --monitors have a table each"
+            "--max-flows {requested}: at most {FLOWS_MAX} flows per table; each queue (--queues) and monitor (--monitors) has its own table"
         ));
     }
-    usize::try_from(bound).map_err(|error| format!("--max-flows {wanted}: {error}"))
+    usize::try_from(bound).map_err(|error| format!("--max-flows {requested}: {error}"))
 }
 
-/// The size of an input that is an uncompressed file.
+/// Returns the size of an input if it is an uncompressed file.
 fn plain_size(input: &Input) -> Option<u64> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     const ZSTD: [u8; 2] = [0x28, 0xb5];
@@ -537,6 +540,7 @@ fn plain_size(input: &Input) -> Option<u64> {
 
 fn random_seed() -> Result<u64, String> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random seed: {error}; give --seed"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("cannot draw a random seed: {error}; use --seed"))?;
     Ok(u64::from_le_bytes(bytes))
 }

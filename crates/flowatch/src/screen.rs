@@ -1,17 +1,17 @@
 //! The live screen of `flowatch watch` on a terminal.
 //!
-//! Only the main thread draws, from what [`engine::Progress`] shows: no packet waits for it. The
-//! terminal is put back on every way out: [`Screen::close`], dropping it, a panic of any thread
-//! (through the panic hook), and [`restore`] for whoever ends the process at once.
+//! Only the main thread draws, from the counters in [`engine::Progress`], so no packet waits for it.
+//! The terminal is restored on every way out: by [`Screen::close`], by dropping the screen, by the
+//! panic hook if any thread panics, and by [`restore`] before the process exits at once.
 //!
 //! ```text
 //! Progress ─► state ─► history (rates)   ─┐
-//!                  └─► flow_rates         ├─► face ─► terminal
+//!                  └─► flow_rates         ├─► dashboard ─► terminal
 //! keys ──────────────────────────────────┘
 //! ```
 
+mod dashboard;
 mod distribution;
-mod face;
 mod flow_rates;
 mod flow_table;
 mod history;
@@ -24,11 +24,11 @@ mod writer;
 mod tests;
 
 pub(crate) use distribution::Measure;
-pub(crate) use palette::{has_unicode, wants_colour};
+pub(crate) use palette::{has_unicode, use_colour};
 pub(crate) use state::ScreenState;
 
+use dashboard::Dashboard;
 use engine::Stop;
-use face::Face;
 use flow::FlowDefinition;
 use keys::Keys;
 use palette::Palette;
@@ -43,124 +43,126 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use writer::writer;
 
-/// Time between two pictures: 8 a second.
+/// Time between redraws: 8 per second.
 const REFRESH: Duration = Duration::from_millis(125);
 
-/// Which stream the screen is open on.
-static OPEN: AtomicU8 = AtomicU8::new(CLOSED);
+/// The stream that the screen is open on.
+static OPEN_STREAM: AtomicU8 = AtomicU8::new(CLOSED);
 const CLOSED: u8 = 0;
-const ON_OUTPUT: u8 = 1;
-const ON_ERROR: u8 = 2;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
 
-/// What stays the same while a run lasts.
+/// What stays the same during a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Title {
-    /// What is watched: `eth0, eth1@2`.
+pub(crate) struct RunTitle {
+    /// The sources: `eth0, eth1@2`.
     pub(crate) sources: String,
     /// The filter expression.
     pub(crate) filter: Option<String>,
     /// Model, table, queues: `run to completion, 2 queues, bucket table`.
     pub(crate) engine: String,
-    /// Which packets form a flow: decides on the columns of the list.
+    /// The flow definition; decides on the columns of the list.
     pub(crate) flow: FlowDefinition,
-    /// Numbers in place of the names of protocols.
+    /// Whether to show protocol numbers instead of names.
     pub(crate) numeric: bool,
-    /// What the distribution is of.
+    /// The statistic whose distribution is shown.
     pub(crate) measure: Measure,
-    /// How long the garbage collection takes for a round over the table: views are that far apart.
+    /// How long a sweep of the whole table takes: the time between views.
     pub(crate) round: Duration,
 }
 
-/// What a key asks the run to do.
+/// What the pressed keys ask the run to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Action {
-    /// Go on.
+    /// Continue.
     Continue,
     /// End in order; the stop flag is set already.
     Stop,
-    /// Asked a second time: leave at once, as on a second SIGINT.
-    Leave,
+    /// End was asked for a second time: exit at once, as on a second SIGINT.
+    ExitNow,
 }
 
-/// The screen, open.
+/// An open live screen.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Box<dyn Write>>>,
     keys: Keys,
-    face: Face,
+    dashboard: Dashboard,
     stop: Stop,
-    drawn: Option<Instant>,
+    last_drawn: Option<Instant>,
 }
 
 impl Screen {
-    /// Whether there is a terminal that can show it: standard output, else standard error, and
-    /// not a dumb one.
+    /// Whether standard output or standard error is a terminal that can show the screen.
     pub(crate) fn is_possible() -> bool {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         !dumb && stream().is_some()
     }
 
-    /// Takes the terminal over. Keys that end the run set `stop`.
+    /// Opens the screen on the terminal. Keys that end the run set `stop`.
     ///
     /// # Errors
-    /// When there is no terminal, or it does not do what it is told; it is then as before.
-    pub(crate) fn open(title: Title, stop: &Stop) -> io::Result<Self> {
+    /// If there is no terminal, or an operation on it fails; the terminal is then restored.
+    pub(crate) fn open(title: RunTitle, stop: &Stop) -> io::Result<Self> {
         let stream =
             stream().ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "no terminal"))?;
         restore_on_panic();
         terminal::enable_raw_mode()?;
-        OPEN.store(stream, Ordering::SeqCst);
-        Self::take_over(title, stop, stream).inspect_err(|_| restore())
+        OPEN_STREAM.store(stream, Ordering::SeqCst);
+        Self::enter(title, stop, stream).inspect_err(|_| restore())
     }
 
-    fn take_over(title: Title, stop: &Stop, stream: u8) -> io::Result<Self> {
+    fn enter(title: RunTitle, stop: &Stop, stream: u8) -> io::Result<Self> {
         let mut output = writer(stream);
         execute!(output, terminal::EnterAlternateScreen, cursor::Hide)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(output))?;
         terminal.clear()?;
-        let face = Face::new(title, Palette::from_environment());
+        let face = Dashboard::new(title, Palette::from_environment());
         Ok(Self {
             terminal,
-            keys: Keys::of(stream)?,
-            face,
+            keys: Keys::start(stream)?,
+            dashboard: face,
             stop: stop.clone(),
-            drawn: None,
+            last_drawn: None,
         })
     }
 
-    /// Takes keys, without waiting for one, and draws where it is time to; meant to be called
-    /// more often than the picture changes.
+    /// Handles pressed keys without waiting, and redraws if it is time. Call it more often than the
+    /// screen is redrawn.
     ///
     /// # Errors
-    /// When the terminal has gone.
+    /// If the terminal has gone.
     pub(crate) fn draw(&mut self, state: &ScreenState) -> io::Result<Action> {
-        if OPEN.load(Ordering::SeqCst) == CLOSED {
-            // A thread panicked, and its words are on the screen.
+        if OPEN_STREAM.load(Ordering::SeqCst) == CLOSED {
+            // A thread panicked, and its message is on the terminal.
             return Ok(Action::Continue);
         }
-        let (action, touched) = self.take_keys()?;
-        let due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= REFRESH);
-        if due || touched {
-            self.drawn = Some(Instant::now());
-            self.face.update(state);
-            self.face.stopping = self.stop.is_requested();
+        let (action, needs_redraw) = self.handle_keys()?;
+        let due = self
+            .last_drawn
+            .is_none_or(|drawn| drawn.elapsed() >= REFRESH);
+        if due || needs_redraw {
+            self.last_drawn = Some(Instant::now());
+            self.dashboard.update(state);
+            self.dashboard.stopping = self.stop.is_requested();
             self.terminal
-                .draw(|frame| self.face.render(frame.area(), frame.buffer_mut()))?;
+                .draw(|frame| self.dashboard.render(frame.area(), frame.buffer_mut()))?;
         }
         Ok(action)
     }
 
-    /// Puts the terminal back.
+    /// Restores the terminal.
     pub(crate) fn close(self) {
         drop(self);
     }
 
-    /// What the keys ask for, and whether anything was pressed or the size changed.
-    fn take_keys(&mut self) -> io::Result<(Action, bool)> {
+    /// Handles pressed keys. Returns the action they ask for, and whether to redraw because a key was
+    /// pressed or the terminal was resized.
+    fn handle_keys(&mut self) -> io::Result<(Action, bool)> {
         let mut action = Action::Continue;
-        let mut touched = false;
+        let mut needs_redraw = false;
         for event in self.keys.take() {
-            touched = true;
+            needs_redraw = true;
             match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if is_redraw(key) {
@@ -168,22 +170,22 @@ impl Screen {
                     } else if is_end(key) {
                         action = end(&self.stop);
                     } else if let KeyCode::Char(letter) = key.code {
-                        self.face.press(letter);
+                        self.dashboard.press(letter);
                     } else if key.code == KeyCode::Esc {
-                        self.face.help = false;
+                        self.dashboard.help = false;
                     }
                 }
                 _ => {}
             }
         }
-        Ok((action, touched))
+        Ok((action, needs_redraw))
     }
 }
 
-/// A key asks for the end.
+/// Handles a key that ends the run.
 fn end(stop: &Stop) -> Action {
     if stop.is_requested() {
-        return Action::Leave;
+        return Action::ExitNow;
     }
     stop.request();
     Action::Stop
@@ -195,42 +197,42 @@ impl Drop for Screen {
     }
 }
 
-/// Puts the terminal back as it was, if the screen is open; any thread may call it, any number of
-/// times. For those who end the process without closing the screen.
+/// Restores the terminal if the screen is open. For code that exits the process without closing the
+/// screen; any thread may call it, any number of times.
 pub(crate) fn restore() {
-    let stream = OPEN.swap(CLOSED, Ordering::SeqCst);
+    let stream = OPEN_STREAM.swap(CLOSED, Ordering::SeqCst);
     if stream == CLOSED {
         return;
     }
-    // The terminal may have gone: nothing more can be done for it.
+    // The terminal may have gone; then there is nothing to restore.
     let _ = terminal::disable_raw_mode();
     let _ = execute!(writer(stream), terminal::LeaveAlternateScreen, cursor::Show);
 }
 
-/// Has every panic put the terminal back before it speaks.
+/// Makes panics restore the terminal before they print their message.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let speak = panic::take_hook();
+        let default_hook = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             restore();
-            speak(panic);
+            default_hook(panic);
         }));
     });
 }
 
-/// The stream that is a terminal.
+/// Returns the stream that is a terminal.
 fn stream() -> Option<u8> {
     if io::stdout().is_terminal() {
-        Some(ON_OUTPUT)
+        Some(STDOUT)
     } else if io::stderr().is_terminal() {
-        Some(ON_ERROR)
+        Some(STDERR)
     } else {
         None
     }
 }
 
-/// In raw mode Ctrl-C is a key like others, and no signal.
+/// Whether a key ends the run. In raw mode Ctrl-C is a key, not a signal.
 fn is_end(key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     matches!(

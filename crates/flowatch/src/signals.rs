@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: the first of them ends the run in order, a further SIGINT or SIGTERM
-//! leaves at once.
+//! Signal handling: the first SIGINT, SIGTERM or SIGHUP ends the run in order, a further SIGINT or
+//! SIGTERM exits at once.
 
 use engine::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -8,26 +8,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-/// What comes so soon after the first signal is the same wish: who ends a program and its group of
-/// processes (`timeout` does) sends it two.
-const SAME_WISH: Duration = Duration::from_millis(100);
+/// A second signal this soon after the first is the same request: `timeout`, for one, signals both
+/// the program and its process group.
+const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
 
 /// Whether the terminal has hung up.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
-/// Whether SIGINT or SIGTERM has come.
+/// Whether SIGINT or SIGTERM has been received.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks `stop` on the first signal; exits with 128 + the signal's number on a SIGINT or SIGTERM that
-/// comes [later](SAME_WISH), the terminal put back. A SIGHUP never leaves at once, nor is it the first: where a
-/// terminal is closed, the kernel and the shell both send one, the program may be told to end
-/// besides, and records would be lost. Where it is ignored (`nohup`), it stays so.
+/// Requests `stop` on the first signal. On a SIGINT or SIGTERM that comes [later](DUPLICATE_WINDOW),
+/// restores the terminal and exits with 128 plus the signal number.
+///
+/// SIGHUP never exits at once and does not count as the first signal: when a terminal closes, the
+/// kernel and the shell each send one, perhaps followed by SIGTERM, and exiting would lose records.
+/// If SIGHUP is ignored (`nohup`), it stays ignored.
 pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
-    let mut wanted = vec![SIGINT, SIGTERM];
+    let mut handled = vec![SIGINT, SIGTERM];
     if !is_ignored(SIGHUP) {
-        wanted.push(SIGHUP);
+        handled.push(SIGHUP);
     }
-    let mut signals = Signals::new(wanted)?;
+    let mut signals = Signals::new(handled)?;
     let stop = stop.clone();
     thread::Builder::new()
         .name("signals".into())
@@ -36,7 +38,7 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
             for signal in signals.forever() {
                 if signal == SIGHUP {
                     HUNG_UP.store(true, Ordering::Relaxed);
-                } else if first.get_or_insert_with(Instant::now).elapsed() < SAME_WISH {
+                } else if first.get_or_insert_with(Instant::now).elapsed() < DUPLICATE_WINDOW {
                     INTERRUPTED.store(true, Ordering::Relaxed);
                 } else {
                     crate::screen::restore();
@@ -48,17 +50,17 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the terminal has hung up: what cannot be said there any more is no fault.
+/// Whether the terminal has hung up; failing to write to it is then not an error.
 pub(crate) fn is_hung_up() -> bool {
     HUNG_UP.load(Ordering::Relaxed)
 }
 
-/// Whether SIGINT or SIGTERM has come: one more leaves at once.
+/// Whether SIGINT or SIGTERM has been received; one more exits at once.
 pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Whether whoever started the program had a signal ignored.
+/// Whether this process inherited the signal as ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status

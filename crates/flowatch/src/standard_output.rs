@@ -1,12 +1,12 @@
-//! What is said on standard output.
+//! Printing on standard output.
 
 use crate::signals;
 use std::io::{self, ErrorKind, Write};
 
-/// Says it. A reader that has gone, or a terminal that has hung up, does not want it: that is no error.
+/// Prints `text`. Succeeds if the reader has closed the pipe or the terminal has hung up.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Any other write error.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut output = io::stdout().lock();
     let written = output.write_all(text.as_ref());

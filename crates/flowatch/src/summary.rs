@@ -1,7 +1,7 @@
-//! The summary at the end of a run, for a program: one JSON object.
+//! The final summary as one JSON object, for programs.
 
-use crate::acquisition_text::SummaryAcquisition;
-use crate::collector::{Collected, bytes, packets};
+use crate::acquisition_summary::SummaryAcquisition;
+use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
 use flow::{FlowDefinition, Record};
@@ -9,52 +9,51 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
 
-/// Changes when a field changes its meaning or goes.
-const SCHEMA_VERSION: u32 = 1;
+/// Goes up when a field changes its meaning or is removed.
+const SCHEMA_VERSION: u32 = 2;
 
-/// All of a run.
+/// The summary of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     schema_version: u32,
     version: &'static str,
-    /// Packets that arrived and passed the filter; lost ones are among them.
+    /// Packets that passed the filter, including lost ones.
     packets: u64,
-    /// Their bytes on the wire (those that the kernel dropped have none).
+    /// Their bytes on the wire; packets that the kernel dropped add none.
     bytes: u64,
-    /// Records of flows.
+    /// Flow records.
     flows: u64,
-    /// Records of one flow from two queues that became one.
+    /// Number of times that records of one flow from two queues were merged into one.
     merged: u64,
-    /// Records of flows that made room for others.
+    /// Records of evicted flows.
     evicted: u64,
     books: SummaryBooks,
     hashes: SummaryHashes,
-    /// Each port's acquisition, where it was apart from processing.
+    /// Each port's acquisition, if it was separate from processing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acquisition: Vec<SummaryAcquisition>,
-    /// Whose packets gaps count: `queue` or `link`.
+    /// Which packets gaps count: `queue` or `link`.
     gap_scope: &'static str,
     malformed: BTreeMap<&'static str, u64>,
-    /// Packets that the snap length cut.
+    /// Packets truncated by the snaplen.
     truncated: u64,
-    snap_lengths: SummarySnapLengths,
+    snaplens: SummarySnaplens,
     fragments: u64,
     clock_steps_back: u64,
     clock_steps_forward: u64,
     /// Parts of the input that could not be read.
     unreadable: u64,
-    /// What went wrong, in words.
+    /// Error messages.
     faults: Vec<String>,
-    /// Link types met that are not read, as libpcap numbers them.
+    /// Unsupported link types that occurred, as libpcap numbers them.
     unknown_link_types: Vec<u16>,
     /// Wall-clock time of the run.
     seconds: f64,
-    /// Processor time of the whole process.
+    /// CPU time of the whole process.
     cpu_seconds: f64,
     table_memory_bytes: usize,
     outputs: Vec<SummaryOutput>,
-    /// Records lost on their way: each output's `lost`, and those that never came as far as to the
-    /// outputs.
+    /// Records lost: each output's `lost`, and those lost before they reached the outputs.
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
     top_flows: Vec<TopFlow>,
@@ -68,31 +67,31 @@ struct SummaryBooks {
     filtered: u64,
     in_flows: u64,
     no_flow: BTreeMap<&'static str, u64>,
-    miscounted: u64,
+    unattributed: u64,
     counted_only: u64,
     balanced: bool,
     bytes: SummaryBytes,
 }
 
-/// What headers of captures say that is not to be believed.
+/// Invalid snaplens in capture file headers.
 #[derive(Debug, Serialize)]
-struct SummarySnapLengths {
-    /// Headers whose snap length no packet can have.
-    absurd: u64,
+struct SummarySnaplens {
+    /// Headers whose snaplen is impossibly large.
+    invalid: u64,
     /// The largest of these.
-    absurd_max: u32,
-    /// Packets longer than the snap length in their header.
+    invalid_max: u32,
+    /// Packets longer than the snaplen in their file header.
     exceeded: u64,
 }
 
-/// Packets by who made the hash: their flow's identity (`by_device`, `in_software`), or the table's
-/// (`reused`).
+/// Packets by origin of their hash. `by_device` and `in_software` count the hashes that identify a
+/// flow (`--flow rss`), `reused` the device hashes used in the flow table.
 #[derive(Debug, Serialize)]
 struct SummaryHashes {
     by_device: u64,
     in_software: u64,
     reused: u64,
-    refuted: u64,
+    mismatched: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,7 +101,7 @@ struct SummaryBytes {
     filtered: u64,
     in_flows: u64,
     no_flow: u64,
-    miscounted: u64,
+    unattributed: u64,
     counted_only: u64,
 }
 
@@ -111,9 +110,9 @@ struct SummaryOutput {
     target: String,
     written: u64,
     lost: u64,
-    /// Of those lost, the ones that the output was too slow for.
+    /// Of the lost records, those that the output was too slow for.
     too_slow: u64,
-    /// Records that the format has no place for.
+    /// Records that the format cannot express.
     left_out: u64,
 }
 
@@ -125,10 +124,10 @@ struct SummaryQueue {
     schedule: String,
     /// How often a deadline thread ran out of runtime.
     overruns: u64,
-    /// Packets and bytes by the device's own count.
+    /// Packets and bytes that the device counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<[u64; 2]>,
-    /// Whether the device was set up to hash packets over the fields of the flow.
+    /// Whether the device hashes packets over the fields of the flow key.
     #[serde(skip_serializing_if = "Option::is_none")]
     rss: Option<&'static str>,
     received: u64,
@@ -159,11 +158,11 @@ struct TopFlow {
 }
 
 impl Summary {
-    /// Sums a run up. `records_lost` are those that never came as far as to the outputs.
+    /// Summarises a run. `records_lost` are those lost before they reached the outputs.
     pub(crate) fn new(
         plan: &Plan,
         report: &Report,
-        collected: &Collected,
+        collected: &CollectorReport,
         records_lost: u64,
         cpu_seconds: f64,
     ) -> Self {
@@ -181,7 +180,7 @@ impl Summary {
                 by_device: books.hashed_by_device,
                 in_software: books.hashed_in_software,
                 reused: books.hashes_reused,
-                refuted: books.hashes_refuted,
+                mismatched: books.hashes_mismatched,
             },
             acquisition: report
                 .acquisition
@@ -191,10 +190,10 @@ impl Summary {
             gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
-            snap_lengths: SummarySnapLengths {
-                absurd: books.snap_lengths.absurd,
-                absurd_max: books.snap_lengths.absurd_max,
-                exceeded: books.snap_lengths.exceeded,
+            snaplens: SummarySnaplens {
+                invalid: books.snaplens.invalid,
+                invalid_max: books.snaplens.invalid_max,
+                exceeded: books.snaplens.exceeded,
             },
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
@@ -265,16 +264,16 @@ impl SummaryBooks {
             no_flow: no_flow(books)
                 .map(|(name, count)| (name, count.packets))
                 .collect(),
-            miscounted: books.miscounted.packets,
+            unattributed: books.unattributed.packets,
             counted_only: books.counted_only.packets,
-            balanced: books.balance(),
+            balanced: books.is_balanced(),
             bytes: SummaryBytes {
                 received: books.received.bytes,
                 processed: books.processed.bytes,
                 filtered: books.filtered.bytes,
                 in_flows: books.in_flows.bytes,
                 no_flow: books.without_flow().bytes,
-                miscounted: books.miscounted.bytes,
+                unattributed: books.unattributed.bytes,
                 counted_only: books.counted_only.bytes,
             },
         }
@@ -282,7 +281,7 @@ impl SummaryBooks {
 }
 
 impl TopFlow {
-    /// What the key does not have is absent.
+    /// Leaves out the fields that the key does not have.
     fn new(record: &Record, flow: FlowDefinition) -> Self {
         let key = &record.key;
         let [source, destination] = flow.addresses();
@@ -294,13 +293,13 @@ impl TopFlow {
             source_transport_port: ports.then_some(key.source_port),
             destination_transport_port: ports.then_some(key.destination_port),
             protocol_identifier: ports.then_some(key.protocol),
-            packets: packets(record),
-            bytes: bytes(record),
+            packets: total_packets(record),
+            bytes: total_bytes(record),
         }
     }
 }
 
-/// Lost packets by reason, every reason told.
+/// Returns the lost packets by reason, including reasons with none.
 fn dropped(books: &Books) -> BTreeMap<&'static str, u64> {
     engine::Loss::ALL
         .into_iter()
@@ -308,7 +307,7 @@ fn dropped(books: &Books) -> BTreeMap<&'static str, u64> {
         .collect()
 }
 
-/// Packets in no flow by reason, where there are any.
+/// Returns the packets in no flow by reason, without reasons that have none.
 pub(crate) fn no_flow(books: &Books) -> impl Iterator<Item = (&'static str, Count)> {
     NoFlow::ALL
         .iter()
@@ -316,7 +315,7 @@ pub(crate) fn no_flow(books: &Books) -> impl Iterator<Item = (&'static str, Coun
         .filter(|(_, count)| count.packets > 0)
 }
 
-/// Malformed packets by kind, where there are any.
+/// Returns the malformed packets by kind, without kinds that have none.
 pub(crate) fn malformed(books: &Books) -> impl Iterator<Item = (&'static str, u64)> {
     Malformed::ALL
         .iter()

@@ -1,11 +1,11 @@
-//! The summary at the end of a run, for a person.
+//! The final summary as text.
 
-use crate::acquisition_text::acquisition;
-use crate::collector::{Collected, bytes, packets};
+use crate::acquisition_summary::acquisition;
+use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::device_text::devices;
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
-use crate::top_text;
+use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
 use flow::hash::HashKind;
@@ -14,17 +14,17 @@ use hw::schedule::Schedule;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How a run reads.
+/// Renders the text summary of a run.
 pub(crate) struct SummaryText<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) report: &'a Report,
-    pub(crate) collected: &'a Collected,
+    pub(crate) collected: &'a CollectorReport,
     pub(crate) records_lost: u64,
     pub(crate) cpu: Duration,
 }
 
 impl SummaryText<'_> {
-    /// The text, lines ended.
+    /// Returns the text, with every line terminated.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -55,10 +55,7 @@ impl SummaryText<'_> {
             let rate = packets as f64 / elapsed.as_secs_f64().max(1e-9);
             let per_packet = self.cpu.as_nanos() as f64 / packets as f64;
             let rate = units::rate_packets(rate);
-            write!(
-                text,
-                " ({rate}, {per_packet:.0} ns of processor time a packet)"
-            )?;
+            write!(text, " ({rate}, {per_packet:.0} ns of CPU time per packet)")?;
         }
         writeln!(text)
     }
@@ -67,8 +64,8 @@ impl SummaryText<'_> {
         let books = &self.report.books;
         writeln!(
             text,
-            "\nBooks ({})",
-            if books.balance() {
+            "\nBooks: packet accounting ({})",
+            if books.is_balanced() {
                 "balanced"
             } else {
                 "NOT BALANCED: please report this"
@@ -87,7 +84,7 @@ impl SummaryText<'_> {
         line(text, "  in flows", books.in_flows.packets, "")?;
         for (name, count) in no_flow(books) {
             let note = match name {
-                "mpls" | "pppoe" => "(--decapsulate looks inside)",
+                "mpls" | "pppoe" => "(use --decapsulate to look inside)",
                 _ => "",
             };
             line(
@@ -102,15 +99,15 @@ impl SummaryText<'_> {
                 text,
                 "  counted only",
                 books.counted_only.packets,
-                "(--level packet: no header is read)",
+                "(--level packet: headers are not read)",
             )?;
         }
-        if books.miscounted.packets > 0 || !self.plan.meter.table.is_exact() {
+        if books.unattributed.packets > 0 || !self.plan.meter.table.is_exact() {
             line(
                 text,
-                "  miscounted",
-                books.miscounted.packets,
-                "(the table had no place for them)",
+                "  unattributed",
+                books.unattributed.packets,
+                "(the table had no free slot)",
             )?;
         }
         for reason in engine::Loss::ALL {
@@ -125,18 +122,18 @@ impl SummaryText<'_> {
                 )?;
             }
         }
-        let asides = [
-            ("left out by the filter", books.filtered.packets),
+        let other_counts = [
+            ("filtered", books.filtered.packets),
             ("malformed", books.malformed.iter().sum()),
-            ("cut by the snap length", books.truncated),
-            ("snap lengths that cannot be", books.snap_lengths.absurd),
-            ("longer than their snap length", books.snap_lengths.exceeded),
+            ("truncated by the snaplen", books.truncated),
+            ("invalid snaplens", books.snaplens.invalid),
+            ("longer than the snaplen", books.snaplens.exceeded),
             ("fragments", books.fragments),
             ("clock steps back", books.clock_steps_back),
             ("clock steps forward", books.clock_steps_forward),
-            ("faults of the input", books.faults),
+            ("read errors", books.faults),
         ];
-        for (name, count) in asides.into_iter().filter(|(_, count)| *count > 0) {
+        for (name, count) in other_counts.into_iter().filter(|(_, count)| *count > 0) {
             line(text, name, count, "")?;
         }
         if self.report.flows.evicted > 0 {
@@ -144,15 +141,15 @@ impl SummaryText<'_> {
                 text,
                 "flows evicted",
                 self.report.flows.evicted,
-                "(for others: more flows than --max-flows, or than one hash has room for)",
+                "(more flows than --max-flows, or too many with the same hash)",
             )?;
         }
         if self.collected.merged > 0 {
             line(
                 text,
-                "records joined",
+                "records merged",
                 self.collected.merged,
-                "(parts of one flow from two queues)",
+                "(parts of one flow from different queues)",
             )?;
         }
         self.weak_hash(text)?;
@@ -161,14 +158,14 @@ impl SummaryText<'_> {
         if !self.plan.meter.table.is_exact() {
             writeln!(
                 text,
-                "  Flows are told apart by a 32-bit hash alone (--table {}): two may have merged.",
+                "  Flows are identified by a 32-bit hash only (--table {}): two may have been merged.",
                 self.plan.meter.table.name()
             )?;
         }
         Ok(())
     }
 
-    /// Which hash let flows go for others while the table had room.
+    /// Warns if the hash caused evictions while the table had free slots.
     fn weak_hash(&self, text: &mut String) -> std::fmt::Result {
         let (flows, hash) = (&self.report.flows, self.plan.meter.hash);
         if flows.evicted == 0 || flows.was_full || hash == HashKind::Keyed {
@@ -176,12 +173,12 @@ impl SummaryText<'_> {
         }
         writeln!(
             text,
-            "  Flows were evicted although no table was full: --hash {hash} gives too many of them one place\n  \
+            "  Flows were evicted although no table was full: --hash {hash} puts too many of them into one bucket\n  \
              (--hash keyed does not)."
         )
     }
 
-    /// Whose packets gaps count, where there are several queues.
+    /// Says which packets gaps count, if there are several queues.
     fn gaps(&self, text: &mut String) -> std::fmt::Result {
         let columns = self.plan.meter.schema().statistics;
         let has_gaps = columns.iter().any(|column| column.name.starts_with("gap"));
@@ -197,21 +194,21 @@ impl SummaryText<'_> {
         } else {
             writeln!(
                 text,
-                "  Gaps count the packets of the flow's own queue, of {} (--gap link: of all).",
+                "  Gaps count only the packets of the flow's own queue, one of {} (--gap link counts all).",
                 self.plan.receivers()
             )
         }
     }
 
-    /// Who made the hashes, where a device could have, and what devices count.
+    /// Says which hashes came from the device, and what the devices counted.
     fn hashes(&self, text: &mut String) -> std::fmt::Result {
         let books = &self.report.books;
         if self.plan.meter.flow == FlowDefinition::Rss && self.plan.level == Level::Flow {
             writeln!(
                 text,
-                "  Flows are known by a 32-bit hash alone (--flow rss): {} packets hashed by the device, {} in\n  \
-                 software ({}). Headers that the device hashed were not read: no word on what is malformed,\n  \
-                 cut or a fragment among them.",
+                "  Flows are identified by a 32-bit hash only (--flow rss): {} packets hashed by the device, {} in\n  \
+                 software ({}). The headers of packets hashed by the device are not read: malformed and\n  \
+                 truncated packets and fragments among them are not counted.",
                 units::count(books.hashed_by_device),
                 units::count(books.hashed_in_software),
                 self.plan.meter.hash,
@@ -220,16 +217,16 @@ impl SummaryText<'_> {
         if books.hashes_reused > 0 {
             writeln!(
                 text,
-                "  The device's hash was the table's for {} packets.",
+                "  The flow table used the device's hash for {} packets.",
                 units::count(books.hashes_reused)
             )?;
         }
-        if books.hashes_refuted > 0 {
+        if books.hashes_mismatched > 0 {
             writeln!(
                 text,
-                "  The device's hash was not what it is said to make ({} times): none was used from then on,\n  \
-                 and a flow of before may have two records.",
-                units::count(books.hashes_refuted)
+                "  The device's hash was not the one announced ({} mismatches): it was not used from then on,\n  \
+                 and flows that began earlier may have two records.",
+                units::count(books.hashes_mismatched)
             )?;
         }
         devices(text, &self.report.queues)
@@ -249,7 +246,7 @@ impl SummaryText<'_> {
             if output.too_slow > 0 {
                 write!(
                     text,
-                    " ({} as it was too slow)",
+                    " ({} because it was too slow)",
                     units::count(output.too_slow)
                 )?;
             }
@@ -284,29 +281,33 @@ impl SummaryText<'_> {
                 source,
                 destination,
                 protocol,
-                units::count(packets(record)),
-                units::bytes(bytes(record)),
+                units::count(total_packets(record)),
+                units::bytes(total_bytes(record)),
                 units::duration(lasted),
             ]
         };
-        let rows: Vec<top_text::Row> = self.collected.top.iter().map(row).collect();
-        let columns = top_text::columns(self.plan.records_on_standard_output());
-        write!(text, "\nLargest flows\n{}", top_text::table(&rows, columns))
+        let rows: Vec<top_flows::Row> = self.collected.top.iter().map(row).collect();
+        let columns = top_flows::terminal_width(self.plan.records_on_standard_output());
+        write!(
+            text,
+            "\nLargest flows\n{}",
+            top_flows::render(&rows, columns)
+        )
     }
 
-    /// Source, destination and protocol of a flow, as far as its key has them.
+    /// Returns source, destination and protocol; empty where the flow key has none.
     fn flow(&self, record: &Record) -> [String; 3] {
         let key = &record.key;
         if let Some(hash) = key.hash() {
             return [format!("{hash:#010x}"), String::new(), String::new()];
         }
-        let end = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
+        let endpoint = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
             (6 | 17 | 132, std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
             (6 | 17 | 132, address) => format!("{address}:{port}"),
             (_, address) => address.to_string(),
         };
-        let source = end(key.source_address(), key.source_port);
-        let destination = end(key.destination_address(), key.destination_port);
+        let source = endpoint(key.source_address(), key.source_port);
+        let destination = endpoint(key.destination_address(), key.destination_port);
         let protocol = if self.plan.numeric {
             key.protocol.to_string()
         } else {
@@ -356,26 +357,26 @@ impl SummaryText<'_> {
         }
         writeln!(
             text,
-            "\nTables: at most {}",
+            "\nFlow tables: at most {}",
             units::bytes(self.report.memory_bytes as u64)
         )
     }
 }
 
-/// The policy of a thread, where it is not the default.
+/// Returns the scheduling policy of a thread, if it is not the default.
 fn schedule(queue: &QueueReport) -> String {
     match queue.schedule {
         Schedule::Other => String::new(),
         Schedule::Fifo(_) => format!("{}  ", queue.schedule),
         Schedule::Deadline { .. } => format!(
-            "{} ({} times out of runtime)  ",
+            "{} ({} overruns)  ",
             queue.schedule,
             units::count(queue.overruns)
         ),
     }
 }
 
-/// The name of a protocol that people know by name.
+/// Returns the name of a well-known IP protocol.
 pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         0 => "hopopt",

@@ -1,8 +1,8 @@
-//! Numbers for people: prefixes, separators, units. What is no number is never printed as one.
+//! Formats numbers for people: prefixes, separators, units. NaN and infinities become `-`.
 
 use std::time::Duration;
 
-/// In place of a number that there is none of.
+/// Printed in place of a value that is not a number.
 const NOTHING: &str = "-";
 
 /// Packets per second: `14.88 Mpps`.
@@ -46,14 +46,14 @@ pub(crate) fn memory(number: u64) -> String {
     format!("{value:.decimals$} {}B", PREFIXES[prefix])
 }
 
-/// A number in one short word: `812`, `12.35k`, `9.97G`; what it counts is for the heading to say.
+/// A number in one short word without a unit: `812`, `12.35k`, `9.97G`.
 pub(crate) fn compact(number: f64) -> String {
     prefixed(number, "").replace(' ', "")
 }
 
-/// A time as people say it, in two parts at most: `12.3 s`, `3m 12s`, `1h 02m`, `2d 03h`.
+/// A duration in at most two parts: `12.3 s`, `3m 12s`, `1h 02m`, `2d 03h`.
 pub(crate) fn duration(time: Duration) -> String {
-    // A rounded minute must not read 60.0 s.
+    // Anything that would round to 60.0 s is printed as minutes.
     if time < Duration::from_millis(59_950) {
         return seconds(time.as_secs_f64());
     }
@@ -68,7 +68,7 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A running time as clocks show it: `00:03:12`, `3d 04:00:00`.
+/// A running time as a clock shows it: `00:03:12`, `3d 04:00:00`.
 pub(crate) fn clock(time: Duration) -> String {
     let whole = time.as_secs();
     let (hours, minutes, seconds) = (whole / 3600 % 24, whole / 60 % 60, whole % 60);
@@ -78,8 +78,8 @@ pub(crate) fn clock(time: Duration) -> String {
     }
 }
 
-/// Part of a whole in per cent: `0 %`, `0.0012 %`, `12.3 %`. Rounding never makes a little nothing
-/// or almost all everything.
+/// Part of a whole in per cent: `0 %`, `0.0012 %`, `12.3 %`. Only exact values are printed as 0 or
+/// 100 %.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     if part == 0 {
         return "0 %".into();
@@ -94,7 +94,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     if per_cent < 0.0001 {
         "<0.0001 %".into()
     } else if per_cent < 0.995 {
-        // Two digits that count, wherever they stand.
+        // Two significant digits.
         let decimals = (-per_cent.log10().floor()) as usize + 1;
         format!("{per_cent:.decimals$} %")
     } else if per_cent < 99.95 {
@@ -106,7 +106,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Seconds, from `850 ns` to `59.9 s`; longer times read as those of [`duration`].
+/// A time in seconds, from `850 ns` to `59.9 s`; longer times are formatted as by [`duration`].
 pub(crate) fn seconds(seconds: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     if !seconds.is_finite() {
@@ -126,7 +126,7 @@ pub(crate) fn seconds(seconds: f64) -> String {
     }
     let mut unit = UNITS[UNITS.len() - 1];
     for candidate in UNITS {
-        // 999.5 of one unit would round to 1000.
+        // From 999.5 on, the value would round to 1000 of this unit.
         if size / candidate.1 < 999.5 {
             unit = candidate;
             break;
@@ -136,7 +136,7 @@ pub(crate) fn seconds(seconds: f64) -> String {
     format!("{value:.*} {}", decimals(value.abs()), unit.0)
 }
 
-/// Decimals that leave three digits.
+/// Number of decimals for three significant digits.
 fn decimals(value: f64) -> usize {
     if value < 9.995 {
         2
@@ -159,7 +159,7 @@ fn prefixed(number: f64, unit: &str) -> String {
         prefix += 1;
     }
     let decimals = match value.abs() {
-        // Single packets and bytes have no decimals, slow rates one.
+        // Whole numbers have no decimals, slow rates one.
         size if prefix == 0 => usize::from(size < 9.95 && size.fract() != 0.0),
         size if size < 99.995 => 2,
         _ => 1,
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_have_prefixes_and_never_a_thousand_of_one() {
+    fn rates_have_prefixes_and_never_reach_1000() {
         // 10 Gbit/s of minimum frames: 10^10 / ((64 + 20) * 8) = 14,880,952 packets a second.
         assert_eq!(rate_packets(1e10 / 672.0), "14.88 Mpps");
         assert_eq!(rate_bits(9.97e9), "9.97 Gbit/s");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_never_rounded_to_none_or_all() {
+    fn shares_are_never_rounded_to_0_or_100_percent() {
         assert_eq!(share(0, 0), "0 %");
         assert_eq!(share(5, 0), "-");
         assert_eq!(share(12, 1_000_000), "0.0012 %");

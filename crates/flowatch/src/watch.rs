@@ -1,18 +1,17 @@
-//! `flowatch watch`: the ports are opened, the engine runs, records are collected, and what it came
-//! to is said.
+//! `flowatch watch`: opens the ports, runs the engine, collects the records, prints the summary.
 
 use crate::arguments::SummaryArgument;
-use crate::collector::{Collected, Collector, CollectorOptions, Output, Watched};
+use crate::collector::{Collector, CollectorOptions, CollectorReport, Output, OutputStatus};
+use crate::cpu_time;
 use crate::dpdk;
-use crate::own_time;
 use crate::plan::{Plan, Source};
-use crate::reporter::Reporter;
+use crate::progress_display::ProgressDisplay;
 use crate::signals;
-use crate::snap_lengths;
+use crate::snaplen_warnings;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Options, Progress, Report, Stop, When};
+use engine::{EngineError, Input, Options, PollMode, Progress, Report, Stop};
 use export::{ExportError, ExportOptions, Target};
 use flow::Meter;
 use port::af_packet::{self, Wait};
@@ -23,29 +22,29 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Done, but packets or records were lost, and `--fail-on-loss` was given.
+/// The run completed, but packets or records were lost and `--fail-on-loss` was given.
 pub(crate) const EXIT_LOSS: u8 = 1;
 
-/// Bad usage, or it could not run, or not all of the input could be read.
+/// Bad usage, a failure, or input that could not be read completely.
 pub(crate) const EXIT_FAILED: u8 = 2;
 
-/// A right is missing.
+/// A permission is missing.
 pub(crate) const EXIT_PERMISSION: u8 = 77;
 
-/// How often the main thread looks at the others.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the main thread checks the others.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long an output may take after the run for one batch of records before that is said.
-const OUTPUT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long an output may take for one batch of records after the run before a warning is printed.
+const OUTPUT_STALL_WARNING: Duration = Duration::from_secs(3);
 
-/// Carries a plan out.
+/// Executes a plan.
 pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let stop = Stop::default();
     if let Err(error) = signals::stop_on_signals(&stop) {
         return failed(&format!("signals: {error}"));
     }
     let live = plan.is_live();
-    let mut reporter = Reporter::choose(&mut plan);
+    let mut display = ProgressDisplay::choose(&mut plan);
     let options = Options {
         model: plan.model,
         level: plan.level,
@@ -56,14 +55,14 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         ring: plan.ring,
         schedules: plan.schedules.clone(),
         acquisition: plan.acquisition,
-        link_numbers: plan.link_gaps.then(Arc::default),
+        link_packet_counter: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
     };
-    let _layer = match dpdk::prepare(&plan) {
-        Ok(layer) => layer,
-        Err(error) => return not_opened(&error),
+    let _eal = match dpdk::prepare(&plan) {
+        Ok(eal) => eal,
+        Err(error) => return open_failed(&error),
     };
-    // Before the ports: a link waits for no table.
+    // Allocate the tables before the ports open: packets arrive from then on.
     let meters = match engine::meters(&options, plan.receivers()) {
         Ok(meters) => meters,
         Err(error) => return failed(&error.to_string()),
@@ -71,27 +70,27 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     match engine::schedule::check(&options, plan.receivers()) {
         Ok(()) => {}
         Err(EngineError::Permission(message)) => {
-            complain(&message);
+            warn(&message);
             return ExitCode::from(EXIT_PERMISSION);
         }
         Err(error) => return failed(&error.to_string()),
     }
     let ports = match open_ports(&plan) {
         Ok(ports) => ports,
-        Err(error) => return not_opened(&error),
+        Err(error) => return open_failed(&error),
     };
     let workers = options.workers(plan.receivers());
     let collector = match collector(&plan, workers) {
         Ok(collector) => collector,
-        // Its reader had gone before it began: as quiet an end as later.
+        // The reader closed standard output before the run began; that is as quiet an end as later.
         Err(error) if error.is_broken_pipe() => return ExitCode::SUCCESS,
         Err(error @ ExportError::Permission { .. }) => {
-            complain(&error.to_string());
+            warn(&error.to_string());
             return ExitCode::from(EXIT_PERMISSION);
         }
         Err(error) => return failed(&error.to_string()),
     };
-    reporter.open(&plan, &stop);
+    display.open(&plan, &stop);
     let input = Input {
         same_packets: !live && ports.len() > 1,
         ports,
@@ -103,68 +102,68 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         progress: &progress,
         duration: plan.duration,
     };
-    let ran = run.carry_out(input, meters, collector, reporter);
-    let (report, mut collected) = match (ran.report, ran.collected) {
+    let outcome = run.execute(input, meters, collector, display);
+    let (report, mut collected) = match (outcome.report, outcome.collected) {
         (Ok(Ok(report)), Ok(collected)) => (report, collected),
         (Ok(Err(error)), _) => return failed(&error.to_string()),
         _ => return failed("a thread panicked: please report this"),
     };
-    let records_lost = collected.charge(ran.records_lost);
+    let records_lost = collected.attribute_loss(outcome.records_lost);
     for fault in report
         .faults
         .iter()
         .chain(&collected.faults)
-        .filter(|fault| !ran.told.contains(fault))
+        .filter(|fault| !outcome.reported.contains(fault))
     {
-        complain(fault);
+        warn(fault);
     }
-    if let Err(error) = say(&plan, &report, &collected, records_lost) {
+    if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
         return failed(&error.to_string());
     }
     exit_code(&plan, &report, &collected, records_lost)
 }
 
-/// What the threads of a run have alike.
+/// What the threads of a run share.
 struct Run<'a> {
     options: &'a Options,
     progress: &'a Progress,
     duration: Option<Duration>,
 }
 
-/// What came of it.
-struct Ran {
+/// The results of a run's threads.
+struct RunOutcome {
     report: thread::Result<Result<Report, EngineError>>,
-    collected: thread::Result<Collected>,
+    collected: thread::Result<CollectorReport>,
     records_lost: u64,
-    /// Faults that have been told of.
-    told: Vec<String>,
+    /// Faults that have been printed already.
+    reported: Vec<String>,
 }
 
 impl Run<'_> {
-    /// Runs the engine and the collector, and tells how they get on.
-    fn carry_out(
+    /// Runs the engine and the collector on threads, and shows progress until both have ended.
+    fn execute(
         &self,
         input: Input,
         meters: Vec<Meter>,
         collector: Collector,
-        mut reporter: Reporter,
-    ) -> Ran {
+        mut display: ProgressDisplay,
+    ) -> RunOutcome {
         let &Self {
             options, progress, ..
         } = self;
-        let watched = collector.watched();
+        let output_status = collector.output_status();
         let workers = progress.queues.len();
-        let (records, returned) = engine::channel(workers, !input.live);
-        returned.populate(workers, &options.meter);
+        let (records, receiver) = engine::channel(workers, !input.live);
+        receiver.populate(workers, &options.meter);
         thread::scope(|scope| {
             let main = thread::current();
-            let main_of_collector = main.clone();
+            let main_for_collector = main.clone();
             let collecting = scope.spawn(move || {
-                let collected = collector.run(&returned, &options.stop);
-                main_of_collector.unpark();
+                let collected = collector.run(&receiver, &options.stop);
+                main_for_collector.unpark();
                 collected
             });
-            let lost = records.clone();
+            let sender = records.clone();
             let running = scope.spawn(move || {
                 let report = engine::run(options, input, meters, &records, progress);
                 drop(records);
@@ -173,44 +172,47 @@ impl Run<'_> {
             });
             let started = Instant::now();
             if let Some(end) = self.duration.and_then(|time| started.checked_add(time)) {
-                options.stop.end_at(end);
+                options.stop.set_deadline(end);
             }
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             while !running.is_finished() {
-                thread::park_timeout(LOOK);
-                options.stop.look_at_clock();
-                told.extend(reporter.tell(progress.take_told()));
-                told.extend(reporter.tell(watched.take_told()));
-                let records_lost = lost.lost() + watched.lost();
-                reporter.tick(progress, records_lost, started.elapsed());
+                thread::park_timeout(POLL_INTERVAL);
+                options.stop.check_deadline();
+                reported.extend(display.print_warnings(progress.take_warnings()));
+                reported.extend(display.print_warnings(output_status.take_faults()));
+                let records_lost = sender.lost() + output_status.lost();
+                display.update(progress, records_lost, started.elapsed());
             }
-            reporter.close();
+            display.close();
             let report = running.join();
-            // The collector ends when the last sender is gone.
-            let records_lost = lost.lost();
-            lost.close_at_exit();
-            wait_for_outputs(&collecting, &watched);
-            Ran {
+            // The collector ends when the last sender has been dropped.
+            let records_lost = sender.lost();
+            sender.close_at_exit();
+            wait_for_outputs(&collecting, &output_status);
+            RunOutcome {
                 report,
                 collected: collecting.join(),
                 records_lost,
-                told,
+                reported,
             }
         })
     }
 }
 
-/// Waits for the outputs after the run, and says so where one does not get on: it may take as long as it
-/// likes, and whoever waits should know for what.
-fn wait_for_outputs(collecting: &ScopedJoinHandle<'_, Collected>, watched: &Watched) {
-    let mut waited_for = None;
+/// Waits for the outputs after the run. There is no time limit, but if an output makes no progress,
+/// a warning tells the user what the program is waiting for.
+fn wait_for_outputs(
+    collecting: &ScopedJoinHandle<'_, CollectorReport>,
+    output_status: &OutputStatus,
+) {
+    let mut last_busy_at = None;
     let mut since = Instant::now();
-    while !collecting.is_finished() && since.elapsed() < OUTPUT_PATIENCE {
-        thread::park_timeout(LOOK);
-        // None is waited for while records are sorted.
-        let at_work = watched.at_work();
-        if at_work.is_none() || at_work != waited_for {
-            (waited_for, since) = (at_work, Instant::now());
+    while !collecting.is_finished() && since.elapsed() < OUTPUT_STALL_WARNING {
+        thread::park_timeout(POLL_INTERVAL);
+        // No output is busy while the collector sorts records.
+        let busy_at = output_status.busy_at();
+        if busy_at.is_none() || busy_at != last_busy_at {
+            (last_busy_at, since) = (busy_at, Instant::now());
         }
     }
     if !collecting.is_finished() {
@@ -219,13 +221,13 @@ fn wait_for_outputs(collecting: &ScopedJoinHandle<'_, Collected>, watched: &Watc
         } else {
             "twice"
         };
-        complain(&format!(
-            "the run is over, but an output has not taken all records yet; to leave without them, send SIGINT {signals}"
+        warn(&format!(
+            "the run has ended, but an output has not accepted all records yet; to exit without them, send SIGINT {signals}"
         ));
     }
 }
 
-/// Opens the ports: one for each receiving thread.
+/// Opens the ports, one for each receiving thread.
 fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     match &plan.source {
@@ -242,15 +244,16 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
             }
             for name in names {
                 for mut port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
-                    if let Some(notice) = port.notice() {
-                        complain(&notice);
+                    if let Some(notice) = port.next_notice() {
+                        warn(&notice);
                     }
                     ports.push(Box::new(port));
                 }
             }
         }
     }
-    // Queues of a link share their packets out; threads that read a file all have all of them.
+    // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
+    // that reads a file sees all of its packets and needs a limit of its own.
     let shared = plan.count.map(Limit::new);
     let wrap = |port| match plan.source {
         Source::Live(_) => wrap(plan, port, shared.clone()),
@@ -259,20 +262,20 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
     ports.into_iter().map(wrap).collect()
 }
 
-/// How the interface of a source is opened.
+/// Returns the options to open a kernel interface with.
 fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError> {
     let options = af_packet::Options::from_source(source)?;
     if options.queue.is_some() && plan.queues > 1 {
         return Err(PortError::Failed(format!(
-            "{source} is one queue: --queues divides a whole interface, name it without the @"
+            "{source} names one queue, but --queues needs the whole interface: leave out the @ part"
         )));
     }
     let ring_bytes = (plan.ring_memory_mib as usize) << 20;
-    // Who looks once a period waits between the looks.
-    let when = plan.acquisition.map(|acquisition| acquisition.when);
+    // Periodic acquisition sleeps between its polls, so the port must not wait.
+    let when = plan.acquisition.map(|acquisition| acquisition.mode);
     let wait = match when {
-        Some(When::Periodic(_)) => Wait::Sleep(Duration::ZERO),
-        Some(When::Polled) | None => options.wait,
+        Some(PollMode::Periodic(_)) => Wait::Sleep(Duration::ZERO),
+        Some(PollMode::Continuous) | None => options.wait,
     };
     Ok(af_packet::Options {
         promiscuous: plan.promiscuous,
@@ -282,7 +285,7 @@ fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError>
     })
 }
 
-/// The filter and the limit around a port.
+/// Wraps a port in the filter and the packet limit.
 fn wrap(
     plan: &Plan,
     mut port: Box<dyn Port>,
@@ -297,14 +300,14 @@ fn wrap(
     Ok(port)
 }
 
-/// Whoever takes the records of so many workers, its outputs open.
+/// Opens the outputs and creates the collector of the records of `workers` workers.
 fn collector(plan: &Plan, workers: usize) -> Result<Collector, ExportError> {
     let options = CollectorOptions {
-        width: plan.meter.schema().statistics.len(),
+        values_per_record: plan.meter.schema().statistics.len(),
         sort: plan.sort,
         top: plan.top,
         anonymiser: plan.anonymiser.clone(),
-        wait: !plan.is_live(),
+        wait_for_slow_outputs: !plan.is_live(),
     };
     let collector = Collector::new(open_outputs(plan)?, options);
     Ok(collector.merging(plan.merge(workers)))
@@ -330,28 +333,33 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             Ok(Output {
                 name: spec.to_string(),
                 exporter: export::open(spec, &schema, &options)?,
-                is_standard: spec.target == Target::StandardOutput,
+                is_standard_output: spec.target == Target::StandardOutput,
             })
         })
         .collect()
 }
 
-/// Says what the run came to, where it was asked to.
-fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> io::Result<()> {
+/// Prints warnings about the input, and the summary if one is wanted.
+fn print_summary(
+    plan: &Plan,
+    report: &Report,
+    collected: &CollectorReport,
+    records_lost: u64,
+) -> io::Result<()> {
     for link in &report.unknown_links {
-        complain(&format!(
-            "link type {link} is not read: its packets are counted, without flows"
+        warn(&format!(
+            "link type {link} is not supported: its packets are counted, but not in flows"
         ));
     }
-    snap_lengths::complain(&report.books.snap_lengths);
-    let cpu = own_time::used();
+    snaplen_warnings::warn(&report.books.snaplens);
+    let cpu = cpu_time::used();
     let text = match plan.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
             serde_json::to_string(&summary)? + "\n"
         }
-        // Who closed the pipe has seen enough.
+        // A reader that closed the pipe does not want the summary.
         SummaryArgument::Text if plan.quiet || collected.reader_gone => return Ok(()),
         SummaryArgument::Text => SummaryText {
             plan,
@@ -363,14 +371,19 @@ fn say(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -
         .render(),
     };
     if plan.records_on_standard_output() {
-        // Nobody may be listening.
+        // Standard error may be closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }
     standard_output::print(text)
 }
 
-fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: u64) -> ExitCode {
+fn exit_code(
+    plan: &Plan,
+    report: &Report,
+    collected: &CollectorReport,
+    records_lost: u64,
+) -> ExitCode {
     let lost_by_outputs: u64 = collected.outputs.iter().map(|output| output.lost).sum();
     let lost = report.books.lost()
         + records_lost
@@ -379,7 +392,7 @@ fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: 
         } else {
             lost_by_outputs
         };
-    // A link that was down for a while is told of, and no reason to have failed.
+    // A link that was down for a while is a warning, not a failure.
     let unread = report.failed || (!report.faults.is_empty() && !plan.is_live());
     if unread || !collected.faults.is_empty() {
         ExitCode::from(EXIT_FAILED)
@@ -390,14 +403,14 @@ fn exit_code(plan: &Plan, report: &Report, collected: &Collected, records_lost: 
     }
 }
 
-/// One line on standard error.
-pub(crate) fn complain(message: &str) {
-    // Nobody may be listening.
+/// Prints one line on standard error.
+pub(crate) fn warn(message: &str) {
+    // Standard error may be closed.
     let _ = writeln!(io::stderr().lock(), "flowatch: {message}");
 }
 
-fn not_opened(error: &PortError) -> ExitCode {
-    complain(&error.to_string());
+fn open_failed(error: &PortError) -> ExitCode {
+    warn(&error.to_string());
     ExitCode::from(match error {
         PortError::Permission(_) => EXIT_PERMISSION,
         _ => EXIT_FAILED,
@@ -405,6 +418,6 @@ fn not_opened(error: &PortError) -> ExitCode {
 }
 
 fn failed(message: &str) -> ExitCode {
-    complain(message);
+    warn(message);
     ExitCode::from(EXIT_FAILED)
 }

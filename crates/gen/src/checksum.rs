@@ -75,7 +75,7 @@ impl Sum {
     /// The checksum that was `old`, after the changes in this sum (RFC 1624, equation 3).
     #[inline]
     #[must_use]
-    pub fn mend(self, old: u16) -> u16 {
+    pub fn apply_to(self, old: u16) -> u16 {
         !self.word(!old).fold()
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_worked_example_of_rfc_1624() {
         // Section 4: a header with checksum 0xdd2f, a field goes from 0x5555 to 0x3285.
-        let mended = Sum::default().changed(0x5555, 0x3285).mend(0xdd2f);
+        let mended = Sum::default().changed(0x5555, 0x3285).apply_to(0xdd2f);
         assert_eq!(mended, 0x0000);
     }
 
@@ -116,7 +116,7 @@ mod tests {
             let sum = |words: &[u16]| words.iter().fold(Sum::default(), |sum, &word| sum.word(word));
             let before = sum(&words).checksum();
             let at = 1 + at % (words.len() - 1);
-            let mended = Sum::default().changed(words[at], new).mend(before);
+            let mended = Sum::default().changed(words[at], new).apply_to(before);
             words[at] = new;
             prop_assert_eq!(mended, sum(&words).checksum());
         }

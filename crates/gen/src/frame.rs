@@ -232,7 +232,7 @@ pub(crate) fn resize(frame: &mut [u8], layout: Layout, old: usize, new: usize) -
         let (before, after) = ((old - ETHERNET) as u16, (new - ETHERNET) as u16);
         put(frame, field::TOTAL_LENGTH, after);
         let checksum = get(frame, field::IPV4_CHECKSUM);
-        let checksum = Sum::default().changed(before, after).mend(checksum);
+        let checksum = Sum::default().changed(before, after).apply_to(checksum);
         put(frame, field::IPV4_CHECKSUM, checksum);
     }
     let mut change = Sum::default().changed(old_segment, new_segment);
@@ -248,7 +248,7 @@ pub(crate) fn resize(frame: &mut [u8], layout: Layout, old: usize, new: usize) -
 #[inline]
 pub(crate) fn mend_transport(frame: &mut [u8], layout: Layout, change: Sum) {
     let at = layout.checksum();
-    let checksum = change.mend(get(frame, at));
+    let checksum = change.apply_to(get(frame, at));
     let checksum = if layout.udp {
         checksum::udp(checksum)
     } else {

@@ -18,7 +18,7 @@ mod fields;
 mod frame;
 mod histogram;
 mod lateness;
-mod lengthen;
+mod longer_payloads;
 mod match_filter;
 mod order;
 mod permutation;
@@ -26,7 +26,7 @@ mod population;
 mod probe;
 mod random_fields;
 mod rate;
-mod readdress;
+mod rewrite_addresses;
 mod recording;
 mod replay;
 mod schedule;
@@ -58,7 +58,7 @@ pub use recording::Recording;
 pub use replay::{Replay, ReplayOptions};
 pub use schedule::Schedule;
 pub use send::{
-    Control, LINK_PATIENCE, Pace, SendOptions, SendReport, Time, WhenFull, WhenLate, send,
+    Control, LINK_DOWN_MAX, Pace, SendOptions, SendReport, SendClock, WhenFull, WhenLate, send,
 };
 pub use sequence_check::{SequenceCheck, SequenceCounts};
 pub use sizes::{FCS, SIZE_MAX, SIZE_MIN, Sizes, WIRE_OVERHEAD};

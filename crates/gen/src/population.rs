@@ -67,7 +67,7 @@ impl Images {
             Self::Large(images) => {
                 for &flow in flows {
                     prefetch::read(images, flow as usize);
-                    prefetch::ahead(&images[flow as usize], 64);
+                    prefetch::offset(&images[flow as usize], 64);
                 }
             }
         }
@@ -101,7 +101,7 @@ pub(crate) struct Population {
 }
 
 /// What a population is made from.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PopulationSpec<'a> {
     pub(crate) flows: u32,
     pub(crate) kinds: &'a [FlowFields],
     pub(crate) matching: Option<(&'a MatchFilter, f64)>,
@@ -116,7 +116,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Population {
-    pub(crate) fn new(wanted: &Wanted<'_>) -> Result<Self, GeneratorError> {
+    pub(crate) fn new(wanted: &PopulationSpec<'_>) -> Result<Self, GeneratorError> {
         let flows = wanted.flows;
         if flows == 0 || flows > FLOWS_MAX {
             return Err(GeneratorError::new(format!(
@@ -181,7 +181,7 @@ impl Population {
     /// Makes some of the flows, which are to match the filter or not to match it.
     fn make(
         &mut self,
-        wanted: &Wanted<'_>,
+        wanted: &PopulationSpec<'_>,
         kinds: &[FlowFields],
         flows: std::ops::Range<u32>,
         filter: Option<&Matcher>,
@@ -212,12 +212,12 @@ impl Population {
                 write_image(image, &key, wanted, &rss);
                 let body = image.len() - HASH_BYTES;
                 let frame = &image[..body.min(wanted.length)];
-                if filter.is_none_or(|filter| is_match(filter, frame, wanted.length) == match_) {
+                if filter.is_none_or(|filter| matches_filter(filter, frame, wanted.length) == match_) {
                     break;
                 }
                 tries += 1;
                 if tries == TRIES || match_ {
-                    return Err(no_such_flow(wanted, match_));
+                    return Err(no_flow_error(wanted, match_));
                 }
                 // What stands there is not what the next one writes over.
                 image.fill(0);
@@ -234,18 +234,18 @@ impl Population {
 /// The random sequence that chooses kinds.
 const KIND_USE: u64 = 0x6b69_6e64;
 
-fn write_image(image: &mut [u8], key: &FlowKey, wanted: &Wanted<'_>, rss: &Toeplitz) {
+fn write_image(image: &mut [u8], key: &FlowKey, wanted: &PopulationSpec<'_>, rss: &Toeplitz) {
     let body = image.len() - HASH_BYTES;
     frame::write_headers(&mut image[..body], key, &wanted.mac, wanted.length);
     let hash = rss.hash_key(key, Input::AddressesAndPorts);
     image[body..].copy_from_slice(&hash.to_le_bytes());
 }
 
-fn is_match(filter: &Matcher, frame: &[u8], length: usize) -> bool {
+fn matches_filter(filter: &Matcher, frame: &[u8], length: usize) -> bool {
     filter.matches(&Frame::new(frame, 0, length as u32))
 }
 
-fn no_such_flow(wanted: &Wanted<'_>, match_: bool) -> GeneratorError {
+fn no_flow_error(wanted: &PopulationSpec<'_>, match_: bool) -> GeneratorError {
     let filter = wanted.matching.map_or("", |(filter, _)| filter.text());
     GeneratorError::new(if match_ {
         format!("--match '{filter}': libpcap says that the packets made for it do not match")
@@ -257,7 +257,7 @@ fn no_such_flow(wanted: &Wanted<'_>, match_: bool) -> GeneratorError {
 }
 
 /// Whether the headers and what the payload must hold fit into the shortest frame.
-fn check_room(layout: Layout, wanted: &Wanted<'_>) -> Result<(), GeneratorError> {
+fn check_room(layout: Layout, wanted: &PopulationSpec<'_>) -> Result<(), GeneratorError> {
     let least = layout.payload() + wanted.payload;
     if wanted.length_min >= least {
         return Ok(());

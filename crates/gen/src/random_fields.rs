@@ -83,7 +83,7 @@ impl RandomFields {
             network = network.plus(self.draw_network(frame, layout, bits));
         }
         if !layout.ipv6 {
-            let checksum = network.mend(get(frame, field::IPV4_CHECKSUM));
+            let checksum = network.apply_to(get(frame, field::IPV4_CHECKSUM));
             put(frame, field::IPV4_CHECKSUM, checksum);
         }
         change

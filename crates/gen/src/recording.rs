@@ -1,7 +1,7 @@
 //! A capture in memory, with what replaying it needs to know of each packet.
 
 use crate::error::GeneratorError;
-use crate::readdress::{Readdress, locate};
+use crate::rewrite_addresses::{AddressRewrite, locate};
 use crate::source::NO_FLOW;
 use port::{Port, PortError, Received};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub(crate) struct Packet {
     pub(crate) flow: u32,
     /// After the first packet; never less than that of the packet before.
     pub(crate) time_ns: u64,
-    pub(crate) readdress: Readdress,
+    pub(crate) address_rewrite: AddressRewrite,
 }
 
 /// Packets of one link type, in the order in which they were captured.
@@ -124,7 +124,7 @@ impl Recording {
             length: frame.bytes.len() as u32,
             flow,
             time_ns: since_first.cast_unsigned().max(before),
-            readdress: locate(link, frame.bytes),
+            address_rewrite: locate(link, frame.bytes),
         });
         self.bytes.extend_from_slice(frame.bytes);
         Ok(())

@@ -2,7 +2,7 @@
 //! and in copies with other addresses.
 
 use crate::error::GeneratorError;
-use crate::readdress::shift_key;
+use crate::rewrite_addresses::shift_key;
 use crate::recording::Recording;
 use crate::source::{Filled, NO_FLOW, Source};
 use port::{PortError, Slot};
@@ -163,7 +163,7 @@ impl Source for Replay {
             let frame = &mut slot.bytes[..bytes.len()];
             frame.copy_from_slice(bytes);
             packet
-                .readdress
+                .address_rewrite
                 .shift(frame, shift_of(self.shift, self.copy));
             slot.length = bytes.len();
             (*flow, slot.rss_hash) = if packet.flow == NO_FLOW {

@@ -1,6 +1,6 @@
 //! The transport header and payload of a received packet, as far as a generator's other end needs it.
 
-use crate::readdress::network_at;
+use crate::rewrite_addresses::network_at;
 use wire::{FlowKey, LinkType, ip_protocol};
 
 /// A UDP datagram or TCP segment: whole, and not a fragment.

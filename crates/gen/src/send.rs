@@ -45,7 +45,7 @@ pub enum WhenFull {
 
 /// Which clock is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub enum SendClock {
     /// That on the wall.
     Wall,
     /// None: nobody waits (files). The first frame has this time, nanoseconds since the Unix epoch,
@@ -59,7 +59,7 @@ pub struct SendOptions {
     /// What sets the pace.
     pub pace: Pace,
     /// Which clock.
-    pub time: Time,
+    pub time: SendClock,
     /// Ends after this many packets.
     pub count: Option<u64>,
     /// Ends after this time: packets that are due earlier are the intended ones.
@@ -69,7 +69,7 @@ pub struct SendOptions {
     /// What happens to frames that the link does not take.
     pub when_full: WhenFull,
     /// With a count, and frames that are offered again: ends when the link has been down for so long.
-    pub link_patience: Duration,
+    pub link_down_max: Duration,
     /// The most frames handed to the link at once, up to [`BURST`].
     pub burst: usize,
 }
@@ -78,18 +78,18 @@ pub struct SendOptions {
 const DOWN_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a run that has a count to reach waits for a link that is down.
-pub const LINK_PATIENCE: Duration = Duration::from_secs(5);
+pub const LINK_DOWN_MAX: Duration = Duration::from_secs(5);
 
 impl Default for SendOptions {
     fn default() -> Self {
         Self {
             pace: Pace::Link,
-            time: Time::Wall,
+            time: SendClock::Wall,
             count: None,
             duration: None,
             when_late: WhenLate::CatchUp,
             when_full: WhenFull::Retry,
-            link_patience: LINK_PATIENCE,
+            link_down_max: LINK_DOWN_MAX,
             burst: BURST,
         }
     }
@@ -103,17 +103,17 @@ pub struct Control {
     /// Frames that the link has taken so far.
     pub sent: AtomicU64,
     /// What the link has told, until [`Control::take_told`].
-    pub told: Mutex<Vec<String>>,
+    pub notices: Mutex<Vec<String>>,
 }
 
 impl Control {
     /// What the link has told since this was last asked: that it is down, or up again.
-    pub fn take_told(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn tell(&self, notice: String) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    fn notify(&self, notice: String) {
+        let mut told = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(notice);
     }
 }
@@ -214,9 +214,9 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(time: Time) -> Self {
+    fn new(time: SendClock) -> Self {
         match time {
-            Time::Wall => {
+            SendClock::Wall => {
                 // Whole ticks a second, as the schedule counts them, so that a time ends where it should.
                 let rate = TickRate::from_per_second(TickRate::get().per_second().round());
                 Self {
@@ -227,7 +227,7 @@ impl Clock {
                     start: ticks(),
                 }
             }
-            Time::Virtual(start_ns) => Self {
+            SendClock::Virtual(start_ns) => Self {
                 rate: TickRate::from_per_second(1e9),
                 is_virtual: true,
                 start: 0,
@@ -492,14 +492,14 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     /// Hears what a link says that takes nothing, and whether it is down for too long.
     #[cold]
     fn look_at_link(&mut self, sink: &mut (impl Transmit + ?Sized)) {
-        while let Some(notice) = sink.notice() {
-            self.control.tell(notice);
+        while let Some(notice) = sink.next_notice() {
+            self.control.notify(notice);
         }
         let down = sink.down_since();
         self.is_down = down.is_some();
         self.report.link_lost = self.options.count.is_some()
             && self.options.when_full == WhenFull::Retry
-            && down.is_some_and(|since| since.elapsed() >= self.options.link_patience);
+            && down.is_some_and(|since| since.elapsed() >= self.options.link_down_max);
     }
 
     /// The link took the first `taken` of what was pending.

@@ -6,7 +6,7 @@ use crate::fields::{FlowFields, Protocol};
 use crate::frame::{self, Layout, MacAddresses};
 use crate::match_filter::MatchFilter;
 use crate::order::Order;
-use crate::population::{self, HASH_BYTES, Images, Population, Wanted};
+use crate::population::{self, HASH_BYTES, Images, Population, PopulationSpec};
 use crate::probe::Probe;
 use crate::random_fields::RandomFields;
 use crate::sizes::{FCS, Sizes};
@@ -120,7 +120,7 @@ impl Traffic {
             .matching
             .as_ref()
             .map(|(filter, share)| (filter, *share));
-        let population = Population::new(&Wanted {
+        let population = Population::new(&PopulationSpec {
             flows: options.flows,
             kinds: &options.kinds,
             matching,

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendOptions, Source, Time, Truth,
+    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendOptions, Source, SendClock, Truth,
     send,
 };
 use port::{CaptureFile, MemoryPort, PcapWriter, Port, Received, Transmit};
@@ -57,7 +57,7 @@ fn replay(
 fn virtual_time(first_ns: i64, speed: f64) -> SendOptions {
     SendOptions {
         pace: Pace::Recorded(speed),
-        time: Time::Virtual(first_ns),
+        time: SendClock::Virtual(first_ns),
         ..SendOptions::default()
     }
 }
@@ -434,7 +434,7 @@ fn lengthened_streams_stay_streams() {
     };
     let before = sent(recording.clone());
     for mean in [400.0, 700.0] {
-        let lengthened = recording.lengthened(mean, 1514).unwrap();
+        let lengthened = recording.with_longer_payloads(mean, 1514).unwrap();
         assert!(
             (lengthened.mean_length() - mean).abs() < 0.02 * mean,
             "{}",
@@ -477,6 +477,6 @@ fn lengthened_streams_stay_streams() {
             "{followed} {acknowledged}"
         );
     }
-    assert!(recording.lengthened(50.0, 1514).is_err());
-    assert!(recording.lengthened(5000.0, 1514).is_err());
+    assert!(recording.with_longer_payloads(50.0, 1514).is_err());
+    assert!(recording.with_longer_payloads(5000.0, 1514).is_err());
 }

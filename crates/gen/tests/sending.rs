@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, Order, Pace, Probe, Rate, RateText, SendOptions, SendReport, Sizes, Source, Time,
+    Control, Order, Pace, Probe, Rate, RateText, SendOptions, SendReport, Sizes, Source, SendClock,
     Traffic, TrafficOptions, Truth, WhenFull, WhenLate, send,
 };
 use port::{NullSink, PortError, Slot, Transmit};
@@ -195,7 +195,7 @@ fn virtual_time_follows_the_rate_exactly() {
     // 1.5 s at 1000 packets a second: those due before its end, the first at 0.
     let options = SendOptions {
         pace: Pace::Rate(rate("1Kpps")),
-        time: Time::Virtual(5),
+        time: SendClock::Virtual(5),
         duration: Some(Duration::from_millis(1500)),
         ..SendOptions::default()
     };
@@ -430,7 +430,7 @@ impl Transmit for Leaving {
     fn down_since(&self) -> Option<Instant> {
         self.down
     }
-    fn notice(&mut self) -> Option<String> {
+    fn next_notice(&mut self) -> Option<String> {
         None
     }
     fn sent(&self) -> (u64, u64) {
@@ -447,7 +447,7 @@ fn a_run_with_a_count_ends_when_its_link_stays_down() {
     let mut truth = Truth::new(100);
     let options = SendOptions {
         count: Some(1_000),
-        link_patience: Duration::from_millis(50),
+        link_down_max: Duration::from_millis(50),
         ..SendOptions::default()
     };
     let begun = Instant::now();
@@ -459,7 +459,7 @@ fn a_run_with_a_count_ends_when_its_link_stays_down() {
         &Control::default(),
     )
     .unwrap();
-    assert!(report.link_lost && begun.elapsed() >= options.link_patience);
+    assert!(report.link_lost && begun.elapsed() >= options.link_down_max);
     assert_eq!((report.sent, report.intended), (700, 1_000));
     assert_identity(&report, &sink, &truth);
 }
@@ -469,7 +469,7 @@ fn a_run_without_a_count_outlasts_its_link() {
     let mut sink = Leaving::new(700);
     let options = SendOptions {
         duration: Some(Duration::from_millis(200)),
-        link_patience: Duration::from_millis(20),
+        link_down_max: Duration::from_millis(20),
         ..SendOptions::default()
     };
     let report = send(

@@ -1,8 +1,8 @@
-//! Processor cores: which there are, and running on a given one.
+//! CPU cores: which of them a process may use, and pinning a thread to one.
 
 use std::io;
 
-/// The cores that this process may run on, in order.
+/// Returns the cores that this process may run on, in ascending order.
 #[must_use]
 pub fn allowed() -> Vec<usize> {
     // SAFETY: a `cpu_set_t` of zeroes is an empty set.
@@ -12,16 +12,16 @@ pub fn allowed() -> Vec<usize> {
     if result != 0 {
         return vec![0];
     }
-    // SAFETY: indices below CPU_SETSIZE lie within the set.
+    // SAFETY: indices below CPU_SETSIZE are within the set.
     (0..libc::CPU_SETSIZE as usize)
         .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
         .collect()
 }
 
-/// Keeps the calling thread on `core` from now on.
+/// Pins the calling thread to `core`.
 ///
 /// # Errors
-/// When the machine has no such core, or this process may not use it.
+/// Fails if the machine has no such core or this process may not use it.
 pub fn pin(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_runs_where_it_was_pinned() {
+    fn a_pinned_thread_may_use_only_its_core() {
         let last = *allowed().last().unwrap();
         std::thread::spawn(move || {
             pin(last).unwrap();

@@ -1,14 +1,14 @@
-//! CRC32C (Castagnoli) of 16-byte keys, by the processor's instruction where it has one.
+//! CRC32C (Castagnoli) of 16-byte keys, by the CPU's instruction if it has one.
 
-/// The CRC32C of each key's 16 bytes (little-endian order of the number).
+/// Writes the CRC32C of each key's 16 bytes, in little-endian order, to `hashes`.
 ///
 /// # Panics
-/// When the slices differ in length.
+/// Panics if the slices differ in length.
 pub fn hash(keys: &[u128], hashes: &mut [u32]) {
     assert_eq!(keys.len(), hashes.len());
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the processor has what the function needs.
+        // SAFETY: the CPU supports the function's target features.
         return unsafe { hash_sse42(keys, hashes) };
     }
     for (key, hash) in keys.iter().zip(hashes) {
@@ -26,7 +26,7 @@ fn hash_sse42(keys: &[u128], hashes: &mut [u32]) {
     }
 }
 
-/// The CRC32C of any bytes, by table.
+/// Returns the CRC32C of `bytes`, by table.
 #[must_use]
 pub fn bytes(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(0xffff_ffff, |crc: u32, &byte| {
@@ -41,7 +41,7 @@ const TABLE: [u32; 256] = {
         let mut crc = byte as u32;
         let mut bit = 0;
         while bit < 8 {
-            // 0x82f63b78: the polynomial 0x1edc6f41, bits reversed (RFC 3720, appendix B.4).
+            // 0x82f63b78 is the polynomial 0x1edc6f41 with its bits reversed (RFC 3720, appendix B.4).
             crc = if crc & 1 == 1 {
                 crc >> 1 ^ 0x82f6_3b78
             } else {
@@ -60,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_value_of_the_catalogue() {
+    fn table_gives_the_catalogued_check_value() {
         assert_eq!(bytes(b"123456789"), 0xe306_9283);
     }
 
     #[test]
-    fn instruction_equals_table() {
+    fn instruction_agrees_with_table() {
         let keys: Vec<u128> = (0..100u128)
             .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834))
             .collect();

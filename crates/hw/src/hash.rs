@@ -1,9 +1,10 @@
-//! A keyed hash of 16-byte keys and of texts: AES rounds under a secret, so that nobody outside can
-//! choose keys that meet in one bucket; multiplications where the processor has no AES instructions.
+//! A keyed hash of 16-byte keys and of byte strings. It applies AES rounds under a secret seed, so that
+//! an attacker cannot choose keys that collide in one bucket. A CPU without AES instructions uses
+//! multiplications instead.
 
 use crate::random::Random;
 
-/// A hash function drawn from a family by a secret seed.
+/// A hash function, drawn from a family by a secret seed.
 #[derive(Clone, Copy)]
 pub struct KeyedHash {
     round_keys: [u128; 4],
@@ -16,7 +17,8 @@ impl core::fmt::Debug for KeyedHash {
 }
 
 impl KeyedHash {
-    /// The function for `seed`; the same seed gives the same function on machines of one kind.
+    /// Creates the function for `seed`. It is the same on all CPUs with AES instructions, and the same
+    /// on all without.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let mut random = Random::from_state(seed);
@@ -30,10 +32,10 @@ impl KeyedHash {
         Self { round_keys }
     }
 
-    /// The hash of each key.
+    /// Writes the hash of each key to `hashes`.
     ///
     /// # Panics
-    /// When the slices differ in length.
+    /// Panics if the slices differ in length.
     pub fn hash(&self, keys: &[u128], hashes: &mut [u64]) {
         assert_eq!(keys.len(), hashes.len());
         #[cfg(target_arch = "x86_64")]
@@ -41,61 +43,62 @@ impl KeyedHash {
             if std::arch::is_x86_feature_detected!("vaes")
                 && std::arch::is_x86_feature_detected!("avx512f")
             {
-                // SAFETY: the processor has what the function needs.
+                // SAFETY: the CPU supports the function's target features.
                 return unsafe { hash_vaes(&self.round_keys, keys, hashes) };
             }
             if std::arch::is_x86_feature_detected!("aes") {
-                // SAFETY: the processor has what the function needs.
+                // SAFETY: the CPU supports the function's target features.
                 return unsafe { hash_aes(&self.round_keys, keys, hashes) };
             }
         }
         for (key, hash) in keys.iter().zip(hashes) {
-            *hash = multiply(&self.round_keys, *key);
+            *hash = hash_portable(&self.round_keys, *key);
         }
     }
 
-    /// A digest of a key too wide for 16 bytes; equal keys have equal digests, and unequal ones
-    /// differ but for one chance in 2^127, which the table's comparison of whole keys covers.
+    /// Returns a 128-bit digest of a key that does not fit 16 bytes. Two different keys have the same
+    /// digest with a probability of 2^-127; the flow table compares whole keys to exclude it.
     #[must_use]
     pub fn digest(&self, words: &[u128; 3]) -> u128 {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("aes") {
-            // SAFETY: the processor has what the function needs.
+            // SAFETY: the CPU supports the function's target features.
             return unsafe { digest_aes(&self.round_keys, words) };
         }
         words.iter().fold(self.round_keys[0], |state, &word| {
-            absorb_multiplying(&self.round_keys, state, word)
+            absorb_portable(&self.round_keys, state, word)
         })
     }
 
-    /// The hash of a text.
+    /// Returns the hash of a byte string.
     #[must_use]
-    pub fn text(&self, text: &[u8]) -> u64 {
+    pub fn hash_bytes(&self, text: &[u8]) -> u64 {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("aes") {
-            // SAFETY: the processor has what the function needs.
-            return unsafe { text_aes(&self.round_keys, text) };
+            // SAFETY: the CPU supports the function's target features.
+            return unsafe { hash_bytes_aes(&self.round_keys, text) };
         }
-        text_multiplying(&self.round_keys, text)
+        hash_bytes_portable(&self.round_keys, text)
     }
 }
 
-fn absorb_multiplying(keys: &[u128; 4], state: u128, word: u128) -> u128 {
-    let low = multiply(keys, state ^ word);
-    let high = multiply(keys, (state ^ word).rotate_left(64) ^ keys[3]);
+fn absorb_portable(keys: &[u128; 4], state: u128, word: u128) -> u128 {
+    let low = hash_portable(keys, state ^ word);
+    let high = hash_portable(keys, (state ^ word).rotate_left(64) ^ keys[3]);
     u128::from(high) << 64 | u128::from(low)
 }
 
-fn text_multiplying(keys: &[u128; 4], text: &[u8]) -> u64 {
+fn hash_bytes_portable(keys: &[u128; 4], text: &[u8]) -> u64 {
     let (words, rest) = text.as_chunks::<16>();
     let state = words.iter().fold(keys[0], |state, word| {
-        absorb_multiplying(keys, state, u128::from_le_bytes(*word))
+        absorb_portable(keys, state, u128::from_le_bytes(*word))
     });
-    let state = absorb_multiplying(keys, state, tail(rest));
-    multiply(keys, state ^ text.len() as u128)
+    let state = absorb_portable(keys, state, tail(rest));
+    hash_portable(keys, state ^ text.len() as u128)
 }
 
-/// The last bytes of a text, fewer than 16, as a number; texts of one length have different ones.
+/// Packs the last bytes of a string, fewer than 16, into a number. Different strings of the same length
+/// give different numbers.
 #[inline(always)]
 fn tail(rest: &[u8]) -> u128 {
     if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
@@ -108,7 +111,7 @@ fn tail(rest: &[u8]) -> u128 {
     }
 }
 
-fn multiply(keys: &[u128; 4], value: u128) -> u64 {
+fn hash_portable(keys: &[u128; 4], value: u128) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
@@ -125,7 +128,7 @@ use core::arch::x86_64::{__m128i, _mm_aesenc_si128, _mm_loadu_si128, _mm_xor_si1
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn load(value: &u128) -> __m128i {
-    // SAFETY: 16 readable bytes; the load asks for no alignment.
+    // SAFETY: 16 readable bytes, and the load needs no alignment.
     unsafe { _mm_loadu_si128(core::ptr::from_ref(value).cast()) }
 }
 
@@ -155,12 +158,12 @@ fn hash_vaes(round_keys: &[u128; 4], keys: &[u128], hashes: &mut [u64]) {
     let (fours, rest) = keys.as_chunks::<4>();
     let (out, out_rest) = hashes.as_chunks_mut::<4>();
     for (four, hash) in fours.iter().zip(out) {
-        // SAFETY: four keys are 64 readable bytes; the load asks for no alignment.
+        // SAFETY: four keys are 64 readable bytes, and the load needs no alignment.
         let state = unsafe { _mm512_loadu_si512(four.as_ptr().cast()) };
         let state = _mm512_aesenc_epi128(_mm512_xor_si512(state, k0), k1);
         let state = _mm512_aesenc_epi128(_mm512_aesenc_epi128(state, k2), k3);
         let low = _mm512_castsi512_si256(_mm512_permutexvar_epi64(low_words, state));
-        // SAFETY: four hashes are 32 writable bytes; the store asks for no alignment.
+        // SAFETY: four hashes are 32 writable bytes, and the store needs no alignment.
         unsafe { _mm256_storeu_si256(hash.as_mut_ptr().cast(), low) };
     }
     hash_aes(round_keys, rest, out_rest);
@@ -178,14 +181,14 @@ fn digest_aes(round_keys: &[u128; 4], words: &[u128; 3]) -> u128 {
     }
     state = _mm_aesenc_si128(_mm_aesenc_si128(state, k3), k0);
     let mut digest = 0u128;
-    // SAFETY: 16 writable bytes; the store asks for no alignment.
+    // SAFETY: 16 writable bytes, and the store needs no alignment.
     unsafe { _mm_storeu_si128(core::ptr::from_mut(&mut digest).cast(), state) };
     digest
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "aes")]
-fn text_aes(round_keys: &[u128; 4], text: &[u8]) -> u64 {
+fn hash_bytes_aes(round_keys: &[u128; 4], text: &[u8]) -> u64 {
     use core::arch::x86_64::_mm_cvtsi128_si64;
     let [k0, k1, k2, k3] = round_keys.each_ref().map(load);
     let (words, rest) = text.as_chunks::<16>();
@@ -198,7 +201,7 @@ fn text_aes(round_keys: &[u128; 4], text: &[u8]) -> u64 {
         state = _mm_xor_si128(state, load(&tail(rest)));
         state = _mm_aesenc_si128(_mm_aesenc_si128(state, k1), k2);
     }
-    // Behind the rounds: before them, a text could be chosen to undo its length.
+    // The length comes after the rounds: before them, an attacker could choose a text that cancels it.
     state = _mm_xor_si128(state, load(&(text.len() as u128)));
     state = _mm_aesenc_si128(_mm_aesenc_si128(state, k3), k0);
     _mm_cvtsi128_si64(state).cast_unsigned()
@@ -216,15 +219,15 @@ mod tests {
     }
 
     #[test]
-    fn any_count_of_keys_gives_the_hash_of_each() {
+    fn hash_of_a_key_does_not_depend_on_its_batch() {
         let hash = KeyedHash::new(7);
         let keys = &structured_keys()[..67];
-        let mut together = vec![0; keys.len()];
-        hash.hash(keys, &mut together);
-        for (key, expected) in keys.iter().zip(&together) {
-            let mut alone = [0];
-            hash.hash(&[*key], &mut alone);
-            assert_eq!(alone[0], *expected);
+        let mut batch = vec![0; keys.len()];
+        hash.hash(keys, &mut batch);
+        for (key, expected) in keys.iter().zip(&batch) {
+            let mut single = [0];
+            hash.hash(&[*key], &mut single);
+            assert_eq!(single[0], *expected);
         }
     }
 
@@ -235,14 +238,14 @@ mod tests {
             |keys: &[u128], out: &mut [u64]| KeyedHash::new(1).hash(keys, out),
             |keys: &[u128], out: &mut [u64]| {
                 for (key, hash) in keys.iter().zip(out) {
-                    *hash = multiply(&KeyedHash::new(1).round_keys, *key);
+                    *hash = hash_portable(&KeyedHash::new(1).round_keys, *key);
                 }
             },
         ] {
             let mut hashes = vec![0; keys.len()];
             hash_one(&keys, &mut hashes);
             assert_eq!(hashes.iter().collect::<HashSet<_>>().len(), keys.len());
-            // 2^18 keys in 2^10 buckets: mean 256, standard deviation 16; 8 of them are not chance.
+            // 2^18 keys in 2^10 buckets: mean 256, standard deviation 16. Eight deviations are no chance.
             for shift in [0, 16, 32, 54] {
                 let mut counts = vec![0i32; 1024];
                 for hash in &hashes {
@@ -257,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn digests_tell_words_and_their_places_apart() {
+    fn digests_depend_on_words_and_their_order() {
         let hash = KeyedHash::new(3);
         let mut seen = HashSet::new();
-        for place in 0..3 {
+        for index in 0..3 {
             for bit in 0..128 {
                 let mut words = [0; 3];
-                words[place] = 1 << bit;
+                words[index] = 1 << bit;
                 assert!(seen.insert(hash.digest(&words)));
             }
         }
@@ -278,11 +281,11 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_told_apart_by_every_bit_their_length_and_the_key() {
+    fn string_hashes_depend_on_every_bit_the_length_and_the_seed() {
         let hash = KeyedHash::new(3);
         for hash_one in [
-            |text: &[u8]| KeyedHash::new(3).text(text),
-            |text: &[u8]| text_multiplying(&KeyedHash::new(3).round_keys, text),
+            |text: &[u8]| KeyedHash::new(3).hash_bytes(text),
+            |text: &[u8]| hash_bytes_portable(&KeyedHash::new(3).round_keys, text),
         ] {
             let mut seen = HashSet::new();
             for length in 0..70 {
@@ -296,12 +299,12 @@ mod tests {
             }
         }
         assert_eq!(
-            hash.text(b"a.example"),
-            KeyedHash::new(3).text(b"a.example")
+            hash.hash_bytes(b"a.example"),
+            KeyedHash::new(3).hash_bytes(b"a.example")
         );
         assert_ne!(
-            hash.text(b"a.example"),
-            KeyedHash::new(4).text(b"a.example")
+            hash.hash_bytes(b"a.example"),
+            KeyedHash::new(4).hash_bytes(b"a.example")
         );
     }
 }

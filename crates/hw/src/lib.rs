@@ -1,7 +1,8 @@
-//! What flowatch asks of the processor and of the machine.
+//! Access to the hardware and the kernel: vector instructions, prefetching, huge pages, cores,
+//! scheduler policies and clocks.
 //!
-//! With `port`, the only crate where unsafe code may stand: everything here is offered through a
-//! safe interface, dispatched once a burst to what the processor has.
+//! Only this crate and `port` may contain unsafe code. Every item here has a safe interface, which
+//! detects the instructions that the CPU supports, once per burst.
 
 pub mod cache;
 pub mod cores;
@@ -9,13 +10,13 @@ pub mod crc32c;
 pub mod hash;
 pub mod lines;
 pub mod memory;
-pub mod plain_ipv4;
 pub mod pool;
 pub mod prefetch;
 pub mod random;
 pub mod ring;
 pub mod schedule;
 pub mod sha256;
+pub mod simple_ipv4;
 pub mod tags;
 pub mod text;
 pub mod time;

@@ -1,5 +1,5 @@
-//! Arrays of cache lines, several of which may lie together, row by row: what a packet needs of one
-//! flow is then on one page, and costs one walk of the page tables where arrays apart cost one each.
+//! Arrays of cache lines, several of which can be interleaved row by row. All lines of one flow are
+//! then on one page and cost one page-table walk; with separate arrays, each costs its own.
 
 use crate::memory::{HugeSlice, Line, Zeroed};
 use crate::prefetch::{self, CacheLevel};
@@ -10,97 +10,97 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// A line of whatever type.
+/// A line of any type.
 type AnyLine = Line<u64, 8>;
 
-/// Zero-filled memory of rows of lines, to be taken column by column.
+/// Zero-filled rows of cache lines. [`Rows::take_column`] hands out one column after another.
 #[derive(Default)]
 pub struct Rows(VecDeque<Lines<AnyLine>>);
 
 impl Rows {
-    /// `length` rows of `columns` lines each, one row beside the other.
+    /// Allocates `length` rows of `columns` lines, the lines of a row next to each other.
     ///
     /// # Errors
-    /// When the machine has no room for them.
-    pub fn try_together(length: usize, columns: usize) -> io::Result<Self> {
+    /// Fails if the memory cannot be reserved.
+    pub fn try_interleaved(length: usize, columns: usize) -> io::Result<Self> {
         let lines = length.checked_mul(columns);
         let memory = Arc::new(HugeSlice::<AnyLine>::try_zeroed(
             lines.ok_or(io::ErrorKind::OutOfMemory)?,
         )?);
-        let column = |place| Lines {
-            start: memory.start().wrapping_add(place),
+        let column = |index| Lines {
+            start: memory.start().wrapping_add(index),
             length,
-            row_bytes: columns * size_of::<AnyLine>(),
+            stride: columns * size_of::<AnyLine>(),
             memory: Some(Arc::clone(&memory)),
         };
         Ok(Self((0..columns).map(column).collect()))
     }
 
-    /// The same with each column in a memory of its own.
+    /// Allocates `length` rows of `columns` lines, each column in memory of its own.
     ///
     /// # Errors
-    /// When the machine has no room for them.
-    pub fn try_apart(length: usize, columns: usize) -> io::Result<Self> {
+    /// Fails if the memory cannot be reserved.
+    pub fn try_separate(length: usize, columns: usize) -> io::Result<Self> {
         let mut rows = Self::default();
         for _ in 0..columns {
-            rows.0.append(&mut Self::try_together(length, 1)?.0);
+            rows.0.append(&mut Self::try_interleaved(length, 1)?.0);
         }
         Ok(rows)
     }
 
-    /// The next column; an empty one when all are taken.
+    /// Returns the next column, or an empty one if all have been taken.
     #[must_use]
-    pub fn take<T: Zeroed>(&mut self) -> Lines<T> {
+    pub fn take_column<T: Zeroed>(&mut self) -> Lines<T> {
         const {
             assert!(size_of::<T>() == size_of::<AnyLine>());
             assert!(align_of::<T>() <= align_of::<AnyLine>());
         }
         self.0.pop_front().map_or_else(Lines::default, |column| {
-            // Nothing but zeroes so far, which are a value of every such type.
+            // All bytes are still zero, which is a valid value of every `Zeroed` type.
             Lines {
                 start: column.start.cast(),
                 length: column.length,
-                row_bytes: column.row_bytes,
+                stride: column.stride,
                 memory: column.memory,
             }
         })
     }
 }
 
-/// A column of lines: alone in its memory, or beside others that somebody else has.
+/// A column of cache lines, in memory of its own or interleaved with other columns.
 pub struct Lines<T> {
     start: *mut T,
     length: usize,
-    /// From one line to the next.
-    row_bytes: usize,
+    /// Bytes from one line to the next.
+    stride: usize,
     memory: Option<Arc<HugeSlice<AnyLine>>>,
 }
 
-/// A column of lines without its memory: nothing but what a loop needs at hand.
+/// A borrowed column of lines, with only the fields that an inner loop needs in registers.
 pub struct View<'l, T> {
     start: *mut T,
     length: usize,
-    row_bytes: usize,
+    stride: usize,
     lines: PhantomData<&'l mut [T]>,
 }
 
 impl<T: Zeroed> View<'_, T> {
-    /// The line of this index, if there is one, to be changed.
+    /// Returns the line at `index`, mutable, or `None` past the end.
     #[inline(always)]
     #[must_use]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        let place = self
+        let line = self
             .start
-            .wrapping_byte_add(index.wrapping_mul(self.row_bytes));
-        // SAFETY: as for `Lines::get_mut`, of which this has the borrow.
-        (index < self.length).then(|| unsafe { &mut *place })
+            .wrapping_byte_add(index.wrapping_mul(self.stride));
+        // SAFETY: as for `Lines::get_mut`, whose unique borrow this view holds.
+        (index < self.length).then(|| unsafe { &mut *line })
     }
 }
 
-// SAFETY: a column owns its lines alone, as a Vec does; that the memory goes when the last of its
-// columns goes, concerns no line.
+// SAFETY: a column is the only owner of its lines, like a `Vec`. The shared memory is freed only when
+// its last column is dropped.
 unsafe impl<T: Zeroed + Send> Send for Lines<T> {}
-// SAFETY: shared access gives shared references only.
+// SAFETY: a shared column gives shared references only.
 unsafe impl<T: Zeroed + Sync> Sync for Lines<T> {}
 
 impl<T> Default for Lines<T> {
@@ -108,25 +108,25 @@ impl<T> Default for Lines<T> {
         Self {
             start: NonNull::dangling().as_ptr(),
             length: 0,
-            row_bytes: 0,
+            stride: 0,
             memory: None,
         }
     }
 }
 
 impl<T: Zeroed> Lines<T> {
-    /// `length` zeroes on their own.
+    /// Allocates a single column of `length` zeroed lines.
     ///
     /// # Errors
-    /// When the machine has no room for them.
+    /// Fails if the memory cannot be reserved.
     pub fn try_zeroed(length: usize) -> io::Result<Self> {
-        Ok(Rows::try_together(length, 1)?.take())
+        Ok(Rows::try_interleaved(length, 1)?.take_column())
     }
 
-    /// `length` zeroes on their own.
+    /// Allocates a single column of `length` zeroed lines.
     ///
     /// # Panics
-    /// When the machine has no room for them.
+    /// Panics if the memory cannot be reserved.
     #[must_use]
     pub fn zeroed(length: usize) -> Self {
         match Self::try_zeroed(length) {
@@ -135,71 +135,71 @@ impl<T: Zeroed> Lines<T> {
         }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no lines.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     #[inline(always)]
-    fn place(&self, index: usize) -> *mut T {
+    fn line(&self, index: usize) -> *mut T {
         self.start
-            .wrapping_byte_add(index.wrapping_mul(self.row_bytes))
+            .wrapping_byte_add(index.wrapping_mul(self.stride))
     }
 
-    /// The line of this index, if there is one.
+    /// Returns the line at `index`, or `None` past the end.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&T> {
-        // SAFETY: a row of this index exists, this column of it belongs to `self` alone, and it is
+        // SAFETY: the row exists, its line in this column belongs to `self` alone, and the line is
         // zero or was written as a `T`.
-        (index < self.length).then(|| unsafe { &*self.place(index) })
+        (index < self.length).then(|| unsafe { &*self.line(index) })
     }
 
-    /// The same, to be changed.
+    /// Returns the line at `index`, mutable, or `None` past the end.
     #[inline(always)]
     #[must_use]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         // SAFETY: as for `get`, and the borrow is unique.
-        (index < self.length).then(|| unsafe { &mut *self.place(index) })
+        (index < self.length).then(|| unsafe { &mut *self.line(index) })
     }
 
-    /// The lines for a loop that changes many of them.
+    /// Borrows the lines for an inner loop that changes many of them.
     #[inline(always)]
     pub fn view(&mut self) -> View<'_, T> {
         View {
             start: self.start,
             length: self.length,
-            row_bytes: self.row_bytes,
+            stride: self.stride,
             lines: PhantomData,
         }
     }
 
-    /// Asks for a line that is needed soon; an index past the end asks for nothing useful.
+    /// Prefetches the line at `index`. An index past the end is harmless.
     #[inline(always)]
     pub fn prefetch(&self, index: usize) {
-        prefetch::address(self.place(index).cast());
+        prefetch::address(self.line(index).cast());
     }
 
-    /// The same into a level of cache.
+    /// Prefetches the line at `index` into `level`.
     #[inline(always)]
     pub fn prefetch_into(&self, level: CacheLevel, index: usize) {
-        prefetch::address_into(level, self.place(index).cast());
+        prefetch::address_into(level, self.line(index).cast());
     }
 
-    /// The same for all lines of these indices.
+    /// Prefetches the lines at all of `indices` into `level`.
     #[inline(always)]
     pub fn prefetch_each(&self, level: CacheLevel, indices: &[u32]) {
-        prefetch::flat(indices, |&index| self.prefetch_into(level, index as usize));
+        prefetch::unrolled(indices, |&index| self.prefetch_into(level, index as usize));
     }
 
-    /// Takes all memory of these rows from the machine now, that of other columns too.
+    /// Commits the memory of all rows now, including the other columns interleaved with this one.
     pub fn populate(&self) {
         if let Some(memory) = &self.memory {
             memory.populate();
@@ -212,7 +212,8 @@ impl<T: Zeroed> Index<usize> for Lines<T> {
     #[inline(always)]
     fn index(&self, index: usize) -> &T {
         let length = self.length;
-        self.get(index).unwrap_or_else(|| past(index, length))
+        self.get(index)
+            .unwrap_or_else(|| out_of_bounds(index, length))
     }
 }
 
@@ -220,18 +221,19 @@ impl<T: Zeroed> IndexMut<usize> for Lines<T> {
     #[inline(always)]
     fn index_mut(&mut self, index: usize) -> &mut T {
         let length = self.length;
-        self.get_mut(index).unwrap_or_else(|| past(index, length))
+        self.get_mut(index)
+            .unwrap_or_else(|| out_of_bounds(index, length))
     }
 }
 
 #[cold]
-fn past(index: usize, length: usize) -> ! {
+fn out_of_bounds(index: usize, length: usize) -> ! {
     panic!("line {index} of {length}")
 }
 
 impl<T> fmt::Debug for Lines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} lines, {} B apart", self.length, self.row_bytes)
+        write!(f, "{} lines, {} B apart", self.length, self.stride)
     }
 }
 
@@ -240,15 +242,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_rows_are_apart_from_each_other() {
+    fn columns_do_not_overlap() {
         for columns in 1..4 {
             for rows in [
-                Rows::try_together(1000, columns),
-                Rows::try_apart(1000, columns),
+                Rows::try_interleaved(1000, columns),
+                Rows::try_separate(1000, columns),
             ] {
                 let mut rows = rows.unwrap();
                 let mut taken: Vec<Lines<Line<u8, 64>>> =
-                    (0..columns).map(|_| rows.take()).collect();
+                    (0..columns).map(|_| rows.take_column()).collect();
                 taken[0].populate();
                 for (number, column) in taken.iter_mut().enumerate() {
                     for at in 0..1000 {
@@ -263,22 +265,25 @@ mod tests {
                     }
                     assert!(column.get(1000).is_none() && column.get(usize::MAX).is_none());
                 }
-                assert!(rows.take::<Line<u64, 8>>().is_empty());
+                assert!(rows.take_column::<Line<u64, 8>>().is_empty());
             }
         }
     }
 
     #[test]
-    fn a_column_outlives_the_others_and_its_rows() {
-        let mut rows = Rows::try_together(3, 2).unwrap();
-        let (first, mut second) = (rows.take::<Line<u64, 8>>(), rows.take::<Line<u64, 8>>());
+    fn column_outlives_its_rows_and_the_other_columns() {
+        let mut rows = Rows::try_interleaved(3, 2).unwrap();
+        let (first, mut second) = (
+            rows.take_column::<Line<u64, 8>>(),
+            rows.take_column::<Line<u64, 8>>(),
+        );
         drop((rows, first));
         second[2].0[7] = 5;
         assert_eq!(second[2].0[7], 5);
     }
 
     #[test]
-    fn none_at_all_and_too_many() {
+    fn accepts_zero_lines_and_rejects_too_many() {
         let none = Lines::<Line<u64, 8>>::default();
         none.populate();
         assert!(none.is_empty() && none.get(0).is_none());
@@ -286,13 +291,13 @@ mod tests {
             .unwrap()
             .prefetch(usize::MAX);
         assert!(Lines::<Line<u64, 8>>::try_zeroed(0).unwrap().is_empty());
-        assert!(Rows::try_together(usize::MAX / 2, 3).is_err());
-        assert!(Rows::try_apart(1 << 50, 1).is_err());
+        assert!(Rows::try_interleaved(usize::MAX / 2, 3).is_err());
+        assert!(Rows::try_separate(1 << 50, 1).is_err());
     }
 
     #[test]
     #[should_panic(expected = "line 3 of 3")]
-    fn a_line_past_the_end() {
+    fn indexing_past_the_end_panics() {
         let lines = Lines::<Line<u64, 8>>::try_zeroed(3).unwrap();
         let _ = lines[3];
     }

@@ -1,26 +1,26 @@
-//! Large zero-filled arrays on huge pages.
+//! Large zero-filled arrays, on huge pages if possible.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::{fmt, io, ptr, slice};
 
-/// Types for which all bytes zero is a value.
+/// Types for which all-zero bytes are a valid value.
 ///
 /// # Safety
-/// A value of all zero bytes must be valid, and the type must not need dropping. (How it is aligned
-/// is checked where memory is made for it.)
+/// A value of all zero bytes must be valid, and the type must not need dropping. (Its alignment is
+/// checked when memory is allocated for it.)
 pub unsafe trait Zeroed: Copy {}
 
 macro_rules! zeroed {
     ($($type:ty),*) => { $(
-        // SAFETY: zero is a value of every number.
+        // SAFETY: zero is a valid value of every number type.
         unsafe impl Zeroed for $type {}
     )* };
 }
 zeroed!(u8, u16, u32, u64, u128, i8, i16, i32, i64, usize, f32, f64);
 
-// SAFETY: an array is its elements.
+// SAFETY: an array consists of its elements only.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 
 /// An array that starts on a cache line of its own.
@@ -28,7 +28,7 @@ unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 #[repr(C, align(64))]
 pub struct Line<T, const N: usize>(pub [T; N]);
 
-// SAFETY: the array within is; padding may hold anything.
+// SAFETY: the inner array is `Zeroed`, and padding may have any value.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for Line<T, N> {}
 
 impl<T: Default + Copy, const N: usize> Default for Line<T, N> {
@@ -37,16 +37,16 @@ impl<T: Default + Copy, const N: usize> Default for Line<T, N> {
     }
 }
 
-/// Where a [`HugeSlice`] begins: whatever is stored in one is aligned to no more.
+/// The alignment of a [`HugeSlice`], and so the largest alignment of its elements.
 const PAGE: usize = 4096;
 
-/// Size of a huge page on x86-64.
+/// Bytes of a huge page on x86-64.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A zero-filled slice of fixed length, on transparent huge pages where the kernel grants them.
+/// A zero-filled slice of fixed length, on transparent huge pages if the kernel grants them.
 ///
-/// Memory is taken from the machine page by page as it is first written, so an array that is
-/// bounded generously costs little until it fills.
+/// The kernel commits memory page by page at the first write, so a generously sized array costs little
+/// until it fills.
 pub struct HugeSlice<T: Zeroed> {
     start: NonNull<T>,
     length: usize,
@@ -54,13 +54,13 @@ pub struct HugeSlice<T: Zeroed> {
     mapped_bytes: usize,
 }
 
-// SAFETY: the slice owns its memory alone, as a Vec does.
+// SAFETY: the slice is the only owner of its memory, like a `Vec`.
 unsafe impl<T: Zeroed + Send> Send for HugeSlice<T> {}
-// SAFETY: shared access gives shared references only.
+// SAFETY: a shared slice gives shared references only.
 unsafe impl<T: Zeroed + Sync> Sync for HugeSlice<T> {}
 
 impl<T: Zeroed> HugeSlice<T> {
-    /// No elements, and no memory.
+    /// Creates an empty slice, without allocating.
     #[must_use]
     pub const fn empty() -> Self {
         Self {
@@ -71,19 +71,19 @@ impl<T: Zeroed> HugeSlice<T> {
         }
     }
 
-    /// `length` zeroes. Of a type that wants to be aligned to more than a page, this does not compile:
+    /// Allocates `length` zeroed elements. A type aligned to more than a page does not compile:
     ///
     /// ```compile_fail
     /// #[derive(Clone, Copy)]
     /// #[repr(align(8192))]
     /// struct TwoPages([u8; 8192]);
-    /// // SAFETY: bytes, of which zero is a value.
+    /// // SAFETY: zero is a valid value of bytes.
     /// unsafe impl hw::memory::Zeroed for TwoPages {}
     /// let _ = hw::memory::HugeSlice::<TwoPages>::try_zeroed(1);
     /// ```
     ///
     /// # Errors
-    /// When the machine has no room for them.
+    /// Fails if the memory cannot be reserved.
     pub fn try_zeroed(length: usize) -> io::Result<Self> {
         const { assert!(align_of::<T>() <= PAGE) };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
@@ -94,13 +94,13 @@ impl<T: Zeroed> HugeSlice<T> {
                 ..Self::empty()
             });
         }
-        // Small arrays take plain pages: a huge page would cost more to clear than it saves.
+        // Small arrays use normal pages: clearing a huge page would cost more than it saves.
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
         let rounded = bytes
             .checked_next_multiple_of(align)
             .ok_or_else(too_large)?;
         let mapped_bytes = rounded.checked_add(align).ok_or_else(too_large)?;
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice.
+        // SAFETY: an anonymous private mapping at an address that the kernel chooses.
         let mapping = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -116,10 +116,10 @@ impl<T: Zeroed> HugeSlice<T> {
         }
         let mapping = NonNull::new(mapping.cast::<u8>()).ok_or_else(too_large)?;
         let skip = mapping.as_ptr().align_offset(align);
-        // SAFETY: `skip` is less than `align`, by which the mapping is longer than `rounded`.
+        // SAFETY: `skip` is less than `align`, and the mapping is `align` bytes longer than `rounded`.
         let start = unsafe { mapping.add(skip) };
         if align == HUGE_PAGE {
-            // SAFETY: the range lies within the mapping. Refusal costs speed only.
+            // SAFETY: the range is within the mapping. A failure costs speed only.
             unsafe { libc::madvise(start.as_ptr().cast(), rounded, libc::MADV_HUGEPAGE) };
         }
         Ok(Self {
@@ -132,24 +132,24 @@ impl<T: Zeroed> HugeSlice<T> {
 }
 
 impl<T: Zeroed> HugeSlice<T> {
-    /// Takes all the memory now, so that no first touch has to wait for it later. Where the kernel
-    /// does not know how (before 5.14), memory comes as it is touched.
+    /// Commits all memory now, so that no first write waits for a page fault later. A kernel older than
+    /// 5.14 cannot do this, and memory is then committed at the first write.
     pub fn populate(&self) {
         self.populate_first(self.length);
     }
 
-    /// Takes the memory of the first `count` elements now.
+    /// Commits the memory of the first `count` elements now.
     pub fn populate_first(&self, count: usize) {
         if self.mapped_bytes > 0 {
             let bytes = count.min(self.length) * size_of::<T>();
-            // SAFETY: the range lies within the mapping and starts on a page.
+            // SAFETY: the range is within the mapping and starts at a page boundary.
             unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
         }
     }
 }
 
 impl<T: Zeroed> HugeSlice<T> {
-    /// Where the elements begin.
+    /// Returns the address of the first element.
     pub(crate) const fn start(&self) -> *mut T {
         self.start.as_ptr()
     }
@@ -158,7 +158,7 @@ impl<T: Zeroed> HugeSlice<T> {
 impl<T: Zeroed> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         if self.mapped_bytes > 0 {
-            // SAFETY: the mapping made in `try_zeroed`, given back once.
+            // SAFETY: `try_zeroed` made this mapping, and it is unmapped only once.
             unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped_bytes) };
         }
     }
@@ -168,7 +168,7 @@ impl<T: Zeroed> Deref for HugeSlice<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `length` elements from `start` on are mapped, aligned and zero or written since.
+        // SAFETY: `length` elements from `start` are mapped and aligned, and are zero or written since.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
@@ -187,64 +187,63 @@ impl<T: Zeroed> fmt::Debug for HugeSlice<T> {
     }
 }
 
-/// A vector that never grows beyond the room it was given, on huge pages where the kernel grants
-/// them: its elements never move.
+/// A vector of fixed capacity, on huge pages if the kernel grants them. Its elements never move.
 pub struct HugeVec<T> {
-    room: HugeSlice<u8>,
+    memory: HugeSlice<u8>,
     capacity: usize,
     length: usize,
     elements: PhantomData<T>,
 }
 
 impl<T> HugeVec<T> {
-    /// Room for `capacity` elements.
+    /// Creates an empty vector with room for `capacity` elements.
     ///
     /// # Errors
-    /// When the machine has no room for them.
+    /// Fails if the memory cannot be reserved.
     pub fn try_with_capacity(capacity: usize) -> io::Result<Self> {
         const { assert!(align_of::<T>() <= PAGE) };
         let bytes = capacity
             .checked_mul(size_of::<T>())
             .ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self {
-            room: HugeSlice::try_zeroed(bytes.max(align_of::<T>()))?,
+            memory: HugeSlice::try_zeroed(bytes.max(align_of::<T>()))?,
             capacity,
             length: 0,
             elements: PhantomData,
         })
     }
 
-    /// Appends an element; gives it back where there is no room.
+    /// Appends an element.
     ///
     /// # Errors
-    /// The element, when the vector is full.
+    /// Returns the element if the vector is full.
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), T> {
         if self.length == self.capacity {
             return Err(element);
         }
-        // SAFETY: there is room for `capacity` elements from the start on, which is aligned to a
-        // page and so to a `T`, and place `length` holds none yet.
+        // SAFETY: the memory has room for `capacity` elements, is aligned to a page and so to a `T`,
+        // and slot `length` holds no element yet.
         unsafe { self.start().add(self.length).write(element) };
         self.length += 1;
         Ok(())
     }
 
-    /// Takes the last element out.
+    /// Removes the last element and returns it.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         self.length = self.length.checked_sub(1)?;
-        // SAFETY: the place held an element, and is free from now on.
+        // SAFETY: the slot held an element and is free from now on.
         Some(unsafe { self.start().add(self.length).read() })
     }
 
-    /// Takes the memory of the first `count` elements now.
+    /// Commits the memory of the first `count` elements now.
     pub fn populate_first(&mut self, count: usize) {
         let bytes = count.saturating_mul(size_of::<T>());
-        self.room.populate_first(bytes);
+        self.memory.populate_first(bytes);
     }
 
-    /// How many elements there may be.
+    /// Returns the maximum number of elements.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
@@ -252,7 +251,7 @@ impl<T> HugeVec<T> {
 
     #[inline(always)]
     fn start(&self) -> *mut T {
-        self.room.start.as_ptr().cast()
+        self.memory.start.as_ptr().cast()
     }
 }
 
@@ -260,7 +259,7 @@ impl<T> Deref for HugeVec<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `length` places hold elements.
+        // SAFETY: the first `length` slots hold elements.
         unsafe { slice::from_raw_parts(self.start(), self.length) }
     }
 }
@@ -275,7 +274,7 @@ impl<T> DerefMut for HugeVec<T> {
 
 impl<T> Drop for HugeVec<T> {
     fn drop(&mut self) {
-        // SAFETY: the elements are dropped once, and nobody can look at them any more.
+        // SAFETY: the elements are dropped once, and cannot be accessed afterwards.
         unsafe { ptr::drop_in_place(&mut **self) };
     }
 }
@@ -291,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vector_holds_as_many_as_it_has_room_for_and_drops_them_all() {
+    fn vector_is_bounded_by_its_capacity_and_drops_its_elements() {
         let alive = std::rc::Rc::new(());
         let mut vector = HugeVec::try_with_capacity(1000).unwrap();
         vector.populate_first(500);
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_filled_aligned_and_writable_at_every_size() {
+    fn slices_of_every_size_are_zeroed_aligned_and_writable() {
         for length in [0, 1, 63, 4096, 40_000, 1_000_000] {
             let mut slice = HugeSlice::<Line<u64, 8>>::try_zeroed(length).unwrap();
             assert_eq!(slice.len(), length);
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_address_space_is_an_error() {
+    fn rejects_more_than_the_address_space() {
         assert!(HugeSlice::<u64>::try_zeroed(usize::MAX / 4).is_err());
         assert!(HugeSlice::<u64>::try_zeroed(1 << 50).is_err());
     }

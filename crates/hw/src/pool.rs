@@ -1,91 +1,91 @@
-//! Places for the state of flows, and for parts of it, taken and given back by handle.
+//! A pool of slots for flow state, allocated and freed by handle.
 
 use crate::memory::HugeVec;
 use crate::prefetch;
 use std::io;
 
-/// States whose memory is taken in the beginning, where it is asked for: all of a million flows' would
-/// be a gibibyte and more that most links never need. The first states are those that are taken first.
-const POPULATED: usize = 1 << 17;
+/// Slots whose memory [`Pool::populate`] commits: the state of a million flows would be over 1 GiB,
+/// which most links never need. The first slots are also the first to be allocated.
+const POPULATED_SLOTS: usize = 1 << 17;
 
-/// A handle that is none.
-pub const NONE: u32 = 0;
+/// The null handle.
+pub const NO_HANDLE: u32 = 0;
 
-/// A value that lends a number of its own to the pool while nobody has its place.
-pub trait Linked: Default {
-    /// The number, which is 0 in a default value.
-    fn link(&mut self) -> &mut u32;
+/// A value whose slot can be on the free list of a pool: one of its fields then holds the link.
+pub trait FreeListNode: Default {
+    /// Returns the field that links a free slot to the next; it must be 0 in a default value.
+    fn next_free(&mut self) -> &mut u32;
 }
 
-/// A pool of at most a given number of values. Memory is reserved whole and taken from the machine as
-/// flows come. Free places are chained by the numbers that they lend, so that they cost nothing
-/// besides; the one that was given back last is taken first, since it is still in the cache.
+/// A pool with a fixed maximum of values. The whole address range is reserved at once, and memory is
+/// committed as slots are first used. Free slots form a linked list through the values themselves, so
+/// the list costs no memory. It is last in, first out, since the slot freed last is still cached.
 #[derive(Debug)]
 pub struct Pool<T> {
-    places: HugeVec<T>,
-    /// Handle of the first free place, or [`NONE`].
+    slots: HugeVec<T>,
+    /// Handle of the first free slot, or [`NO_HANDLE`].
     free: u32,
     free_count: usize,
 }
 
-impl<T: Linked> Pool<T> {
-    /// A pool of at most `places_max` values.
+impl<T: FreeListNode> Pool<T> {
+    /// Creates a pool of at most `slots_max` values.
     ///
     /// # Errors
-    /// When the machine has no room for them.
-    pub fn new(places_max: usize) -> io::Result<Self> {
+    /// Fails if the address space for them cannot be reserved.
+    pub fn new(slots_max: usize) -> io::Result<Self> {
         Ok(Self {
-            places: HugeVec::try_with_capacity(places_max.min(u32::MAX as usize - 1))?,
-            free: NONE,
+            slots: HugeVec::try_with_capacity(slots_max.min(u32::MAX as usize - 1))?,
+            free: NO_HANDLE,
             free_count: 0,
         })
     }
 
-    /// Takes the memory of the first values from the machine now.
+    /// Commits the memory of the first slots now.
     pub fn populate(&mut self) {
-        self.places.populate_first(POPULATED);
+        self.slots.populate_first(POPULATED_SLOTS);
     }
 
-    /// A place with a default value in it, or [`NONE`] when all are taken.
+    /// Allocates a slot with a default value; returns [`NO_HANDLE`] if the pool is full.
     #[inline]
-    pub fn take(&mut self) -> u32 {
+    pub fn allocate(&mut self) -> u32 {
         let handle = self.free;
-        if let Some(place) = self.get_mut(handle) {
-            let free = *place.link();
-            *place = T::default();
+        if let Some(value) = self.get_mut(handle) {
+            let free = *value.next_free();
+            *value = T::default();
             self.free = free;
             self.free_count -= 1;
             return handle;
         }
-        match self.places.push(T::default()) {
-            Ok(()) => self.places.len() as u32,
-            Err(_) => NONE,
+        match self.slots.push(T::default()) {
+            Ok(()) => self.slots.len() as u32,
+            Err(_) => NO_HANDLE,
         }
     }
 
-    /// Gives a place back. Its value stays, but for the link, until the place is taken again.
+    /// Frees a slot. Except for the link, its value stays readable until the slot is allocated again.
     #[inline]
-    pub fn release(&mut self, handle: u32) {
+    pub fn free(&mut self, handle: u32) {
         let free = self.free;
-        if let Some(place) = self.get_mut(handle) {
-            *place.link() = free;
+        if let Some(value) = self.get_mut(handle) {
+            *value.next_free() = free;
             self.free = handle;
             self.free_count += 1;
         }
     }
 
-    /// Brings cache lines of a value near, by where in it they begin.
+    /// Prefetches cache lines of a value; `lines` are their byte offsets in it.
     #[inline(always)]
     pub fn prefetch<const N: usize>(&self, handle: u32, lines: [usize; N]) {
-        // Handles count from 1.
-        let before = self.places.as_ptr().wrapping_sub(1);
-        let start = before.wrapping_add(handle as usize);
+        // Handles start at 1.
+        let base = self.slots.as_ptr().wrapping_sub(1);
+        let start = base.wrapping_add(handle as usize);
         for line in lines {
             prefetch::address(start.cast::<u8>().wrapping_add(line));
         }
     }
 
-    /// Brings a value near.
+    /// Prefetches all cache lines of a value.
     #[inline(always)]
     pub fn prefetch_all(&self, handle: u32) {
         for line in (0..size_of::<T>()).step_by(64) {
@@ -93,32 +93,32 @@ impl<T: Linked> Pool<T> {
         }
     }
 
-    /// The value, if `handle` is that of one.
+    /// Returns the value of `handle`, or `None` for an invalid handle.
     #[inline(always)]
     pub fn get(&self, handle: u32) -> Option<&T> {
-        self.places.get(handle.wrapping_sub(1) as usize)
+        self.slots.get(handle.wrapping_sub(1) as usize)
     }
 
-    /// The value, if `handle` is that of one.
+    /// Returns the value of `handle`, mutable, or `None` for an invalid handle.
     #[inline(always)]
     pub fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
-        self.places.get_mut(handle.wrapping_sub(1) as usize)
+        self.slots.get_mut(handle.wrapping_sub(1) as usize)
     }
 
-    /// Values that are taken now.
-    pub fn taken(&self) -> usize {
-        self.places.len() - self.free_count
+    /// Returns the number of allocated slots.
+    pub fn allocated(&self) -> usize {
+        self.slots.len() - self.free_count
     }
 
-    /// Values that may yet be taken.
+    /// Returns how many more slots can be allocated.
     #[inline]
-    pub fn left(&self) -> usize {
-        self.places.capacity() - self.taken()
+    pub fn available(&self) -> usize {
+        self.slots.capacity() - self.allocated()
     }
 
-    /// Memory when all places are taken, in bytes.
+    /// Returns the memory of a full pool, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.places.capacity() * size_of::<T>()
+        self.slots.capacity() * size_of::<T>()
     }
 }
 
@@ -129,28 +129,28 @@ mod tests {
     #[derive(Debug, Default, PartialEq)]
     struct Value(u32, u64);
 
-    impl Linked for Value {
-        fn link(&mut self) -> &mut u32 {
+    impl FreeListNode for Value {
+        fn next_free(&mut self) -> &mut u32 {
             &mut self.0
         }
     }
 
     #[test]
-    fn places_are_bounded_and_used_again() {
+    fn slots_are_bounded_and_reused() {
         let mut pool = Pool::<Value>::new(700).unwrap();
-        let handles: Vec<u32> = (0..700).map(|_| pool.take()).collect();
+        let handles: Vec<u32> = (0..700).map(|_| pool.allocate()).collect();
         assert!(handles.iter().all(|&handle| handle != 0));
-        assert_eq!(pool.take(), 0);
+        assert_eq!(pool.allocate(), 0);
         *pool.get_mut(handles[699]).unwrap() = Value(6, 7);
         assert_eq!(pool.get(handles[699]), Some(&Value(6, 7)));
         assert_eq!(pool.get(0), None);
-        pool.release(handles[699]);
-        pool.release(handles[3]);
-        pool.release(0);
-        assert_eq!((pool.taken(), pool.left()), (698, 2));
-        assert_eq!(pool.take(), handles[3]);
-        assert_eq!(pool.take(), handles[699]);
+        pool.free(handles[699]);
+        pool.free(handles[3]);
+        pool.free(0);
+        assert_eq!((pool.allocated(), pool.available()), (698, 2));
+        assert_eq!(pool.allocate(), handles[3]);
+        assert_eq!(pool.allocate(), handles[699]);
         assert_eq!(pool.get(handles[699]), Some(&Value::default()));
-        assert_eq!(pool.take(), 0);
+        assert_eq!(pool.allocate(), 0);
     }
 }

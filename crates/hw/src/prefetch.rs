@@ -1,91 +1,90 @@
-//! Asking for a cache line before it is needed. A prefetch never faults, whatever the address.
+//! Prefetching cache lines. A prefetch never faults, whatever the address.
 
-/// The cache into which a line is asked for.
+/// The cache into which a line is prefetched.
 ///
-/// The first level keeps track of few missing lines (24 on AMD's Zen 4), and who asks it for more
-/// waits; the second has twice as many under way, but what it brings has still a way to go.
+/// The L1 cache has few line fill buffers (24 on AMD's Zen 4), and further misses stall until one
+/// is free. The L2 cache tracks about twice as many misses, but its lines are farther away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheLevel {
-    /// The nearest.
+    /// The L1 cache: for lines that are needed soon.
     #[default]
-    First,
-    /// For lines that most likely come from memory, many of them, and are needed some time later.
-    Second,
+    L1,
+    /// The L2 cache: for many lines that probably come from memory and are needed later.
+    L2,
 }
 
-/// Asks for the cache line of `slice[index]`; an index past the end asks for nothing useful.
+/// Prefetches the cache line of `slice[index]`. An index past the end is harmless.
 #[inline(always)]
 pub fn read<T>(slice: &[T], index: usize) {
     line::<READ>(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// The same into a level of cache.
+/// Prefetches the cache line of `slice[index]` into `level`.
 #[inline(always)]
-pub fn into<T>(level: CacheLevel, slice: &[T], index: usize) {
+pub fn read_into<T>(level: CacheLevel, slice: &[T], index: usize) {
     address_into(level, slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// Asks for the cache lines of `slice` at all of these indices.
+/// Prefetches the cache lines of `slice` at all of `indices` into `level`.
 #[inline(always)]
-pub fn each<T>(level: CacheLevel, slice: &[T], indices: &[u32]) {
-    flat(indices, |&index| into(level, slice, index as usize));
+pub fn read_each<T>(level: CacheLevel, slice: &[T], indices: &[u32]) {
+    unrolled(indices, |&index| read_into(level, slice, index as usize));
 }
 
-/// Calls `ask` with each of `items`, several of them between two turns of a loop: a request is one
-/// instruction or two, and counting turns would be as many.
+/// Calls `f` with each of `items`, unrolled by eight: a prefetch is only one or two instructions, and
+/// the loop counter would double that.
 #[inline(always)]
-pub(crate) fn flat<T>(items: &[T], ask: impl Fn(&T)) {
+pub(crate) fn unrolled<T>(items: &[T], f: impl Fn(&T)) {
     let (groups, rest) = items.as_chunks::<8>();
     for group in groups {
-        group.iter().for_each(&ask);
+        group.iter().for_each(&f);
     }
-    rest.iter().for_each(ask);
+    rest.iter().for_each(f);
 }
 
-/// Asks for the line `offset` bytes after the start of `bytes`, which may lie past the end.
+/// Prefetches the line `offset` bytes after the start of `bytes`, which may be past the end.
 #[inline(always)]
-pub fn ahead(bytes: &[u8], offset: usize) {
+pub fn offset(bytes: &[u8], offset: usize) {
     line::<READ>(bytes.as_ptr().wrapping_add(offset));
 }
 
-/// Asks for the cache line at `address`, whatever is there.
+/// Prefetches the cache line at `address`, which need not be valid.
 #[inline(always)]
 pub fn address(address: *const u8) {
     line::<READ>(address);
 }
 
-/// The same into a level of cache.
+/// Prefetches the cache line at `address` into `level`.
 #[inline(always)]
 pub(crate) fn address_into(level: CacheLevel, address: *const u8) {
     match level {
-        CacheLevel::First => line::<READ>(address),
-        CacheLevel::Second => line::<READ_LATER>(address),
+        CacheLevel::L1 => line::<READ>(address),
+        CacheLevel::L2 => line::<READ_LATER>(address),
     }
 }
 
-/// Asks for the place behind the last of `values`, to be written.
+/// Prefetches, for writing, the slot after the last of `values`: the one that the next push fills.
 #[inline(always)]
-pub fn place_behind<T>(values: &[T]) {
-    let place = values.as_ptr_range().end.cast::<u8>();
+pub fn next_push<T>(values: &[T]) {
+    let slot = values.as_ptr_range().end.cast::<u8>();
     for offset in (0..size_of::<T>()).step_by(64) {
-        line::<WRITE>(place.wrapping_add(offset));
+        line::<WRITE>(slot.wrapping_add(offset));
     }
 }
 
-/// Hint of a line that will be read (`PREFETCHT0`).
+/// Hint for a line that will be read (`PREFETCHT0`).
 const READ: i32 = 3;
 
-/// Hint of a line that will be read later (`PREFETCHT1`).
+/// Hint for a line that will be read later (`PREFETCHT1`).
 const READ_LATER: i32 = 2;
 
-/// Hint of a line that will be written (`PREFETCHW`; nothing where a processor lacks it).
+/// Hint for a line that will be written (`PREFETCHW`, a no-op on CPUs without it).
 const WRITE: i32 = 7;
 
 #[inline(always)]
 fn line<const HINT: i32>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch instruction does not access memory in a way that can fault; SSE is part
-    // of every x86-64.
+    // SAFETY: a prefetch instruction cannot fault, and every x86-64 CPU has SSE.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<HINT>(address.cast());
     }

@@ -1,16 +1,16 @@
-//! Random numbers that repeat with their seed.
+//! Pseudorandom numbers, reproducible from a seed.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014):
-/// its draws do not wait for one another, so a processor makes several at a time.
+/// draws do not depend on one another, so a CPU computes several in parallel.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
-/// The step between two states.
+/// The increment between two states.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes 64 bits: a bijection in which each bit of the input moves about half of the output.
+/// Mixes 64 bits by a bijection: flipping one input bit flips about half of the output bits.
 #[inline]
 #[must_use]
 pub const fn mix(value: u64) -> u64 {
@@ -20,35 +20,35 @@ pub const fn mix(value: u64) -> u64 {
 }
 
 impl Random {
-    /// The sequence of `seed`; `use_` sets the sequences of one seed apart, so that what is drawn for
-    /// one purpose does not move when another draws more.
+    /// Creates a generator from `seed`. `stream` selects one of several independent sequences, so
+    /// that drawing more numbers for one purpose does not change those drawn for another.
     #[must_use]
-    pub const fn new(seed: u64, use_: u64) -> Self {
+    pub const fn new(seed: u64, stream: u64) -> Self {
         Self {
-            state: mix(mix(seed.wrapping_add(STEP)) ^ use_.wrapping_mul(STEP)),
+            state: mix(mix(seed.wrapping_add(STEP)) ^ stream.wrapping_mul(STEP)),
         }
     }
 
-    /// The sequence that the paper has for a seed, which it begins with.
+    /// Creates the generator of the paper, whose seed is its first state.
     #[must_use]
     pub const fn from_state(state: u64) -> Self {
         Self { state }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mix(self.state)
     }
 
-    /// A number below `bound`, which is not 0; off from uniform by less than `bound` / 2^64.
+    /// Returns a number below `bound`, which must not be 0. The bias is less than `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// From 0 up to 1, 1 not among them.
+    /// Returns a uniform number from 0 (inclusive) to 1 (exclusive).
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
@@ -60,8 +60,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_from_its_state_equals_the_authors_program() {
-        // Vigna's splitmix64.c, from 1234567.
+    fn sequence_equals_the_reference_implementation() {
+        // Output of Vigna's splitmix64.c for the seed 1234567.
         let mut random = Random::from_state(1_234_567);
         let expected = [
             6_457_827_717_110_365_317,
@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_and_uses_differ() {
-        let draw = |seed, use_| {
-            let mut random = Random::new(seed, use_);
+    fn equal_seeds_repeat_and_streams_differ() {
+        let draw = |seed, stream| {
+            let mut random = Random::new(seed, stream);
             [(); 4].map(|()| random.bits())
         };
         assert_eq!(draw(1, 2), draw(1, 2));

@@ -1,47 +1,47 @@
-//! The kernel's scheduling policies, for the calling thread (sched(7)).
+//! The scheduling policies of the kernel, applied to the calling thread (sched(7)).
 
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A policy.
+/// A scheduling policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// The default, time-shared (SCHED_OTHER).
+    /// The default time-sharing policy (SCHED_OTHER).
     #[default]
     Other,
-    /// Runs until it waits, before all of lower priority (SCHED_FIFO, 1 to 99).
+    /// Real-time: runs until it blocks, before any thread of lower priority (SCHED_FIFO, 1 to 99).
     Fifo(u8),
-    /// `runtime` in every `period`, had by `deadline` (SCHED_DEADLINE).
+    /// Gets `runtime` in every `period`, before `deadline` (SCHED_DEADLINE).
     Deadline {
-        /// Processor time in each period.
+        /// CPU time in each period.
         runtime: Duration,
-        /// By when it is had, from the period's beginning.
+        /// Time from the start of a period by which the thread has got its runtime.
         deadline: Duration,
-        /// The period.
+        /// Length of a period.
         period: Duration,
     },
 }
 
-/// What the kernel allows.
+/// The kernel's limits for real-time threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The shortest period.
     pub period_min: Duration,
-    /// The longest.
+    /// The longest period.
     pub period_max: Duration,
-    /// Share of each core, in parts of a million, that all real-time threads together may take.
+    /// Share of each core that all real-time threads together may use, in parts per million.
     pub share_ppm: u64,
 }
 
-/// The least runtime: below it the kernel's arithmetic has no bits left.
+/// The shortest runtime that the kernel accepts: its arithmetic drops the lowest 10 bits.
 const RUNTIME_MIN: Duration = Duration::from_nanos(1024);
 
 impl Limits {
-    /// Those of this machine; the kernel's own defaults where it does not tell.
+    /// Reads the limits from `/proc/sys/kernel`. A missing file gives the kernel's default.
     #[must_use]
-    pub fn of_this_machine() -> Self {
+    pub fn read() -> Self {
         let number = |name: &str| -> Option<i64> {
             let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
             text.trim().parse().ok()
@@ -51,7 +51,7 @@ impl Limits {
             Duration::from_micros(found.unwrap_or(default))
         };
         let period = number("sched_rt_period_us").unwrap_or(1_000_000).max(1);
-        // -1: no bound.
+        // -1 means unlimited.
         let share_ppm = match number("sched_rt_runtime_us").unwrap_or(950_000) {
             ..0 => 1_000_000,
             runtime => (i128::from(runtime) * 1_000_000 / i128::from(period)) as u64,
@@ -65,30 +65,32 @@ impl Limits {
 }
 
 impl Schedule {
-    /// Checks what the kernel would refuse without saying why.
+    /// Checks for what the kernel would reject with a bare EINVAL.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// Returns a one-line description of the problem.
     pub fn check(&self, limits: &Limits) -> Result<(), String> {
         match *self {
             Self::Other => Ok(()),
             Self::Fifo(priority) if (1..=99).contains(&priority) => Ok(()),
-            Self::Fifo(priority) => Err(format!("fifo={priority}: a priority is 1 to 99")),
+            Self::Fifo(priority) => Err(format!("fifo={priority}: the priority must be 1 to 99")),
             Self::Deadline {
                 runtime,
                 deadline,
                 period,
             } => {
                 if runtime > deadline || deadline > period {
-                    return Err(format!("{self}: runtime <= deadline <= period"));
+                    return Err(format!(
+                        "{self}: must satisfy runtime <= deadline <= period"
+                    ));
                 }
                 if runtime < RUNTIME_MIN {
-                    return Err(format!("{self}: the kernel's least runtime is 1024ns"));
+                    return Err(format!("{self}: the runtime must be at least 1024ns"));
                 }
                 if period < limits.period_min || period > limits.period_max {
                     return Err(format!(
-                        "{self}: this kernel's periods are {:?} to {:?} (sysctl kernel.sched_deadline_period_min_us \
-                         and _max_us)",
+                        "{self}: this kernel accepts periods from {:?} to {:?} (sysctl \
+                         kernel.sched_deadline_period_min_us and _max_us)",
                         limits.period_min, limits.period_max
                     ));
                 }
@@ -97,7 +99,7 @@ impl Schedule {
         }
     }
 
-    /// Share of a core that is reserved, in parts of a million.
+    /// Returns the share of a core that this policy reserves, in parts per million.
     #[must_use]
     pub fn share_ppm(&self) -> u64 {
         match *self {
@@ -108,23 +110,23 @@ impl Schedule {
         }
     }
 
-    /// Whether it is SCHED_DEADLINE.
+    /// Returns whether this is SCHED_DEADLINE.
     #[must_use]
     pub const fn is_deadline(&self) -> bool {
         matches!(self, Self::Deadline { .. })
     }
 
-    /// Puts the calling thread under this policy. From now on [`overruns`] counts for it.
+    /// Applies this policy to the calling thread. Under SCHED_DEADLINE, [`overruns`] then counts.
     ///
-    /// SCHED_DEADLINE takes the signal SIGXCPU for that, of the whole process and until it ends: the
-    /// soft limit of processor time (RLIMIT_CPU), which is told by the same signal, then ends nothing
-    /// any more and counts as an overrun of whichever thread is told. The hard limit holds.
+    /// SCHED_DEADLINE installs a handler for SIGXCPU, for the rest of the process. The soft limit of
+    /// CPU time (RLIMIT_CPU) sends the same signal: it then no longer ends the process, and counts as
+    /// an overrun of the thread that receives it. The hard limit still applies.
     ///
     /// # Errors
-    /// The kernel's: EPERM (the right is missing, or the thread may not run on every core of its
-    /// root domain), EBUSY (no room), EINVAL (see [`Schedule::check`]).
+    /// The error of the kernel: EPERM (no permission, or the thread may not run on every core of its
+    /// root domain), EBUSY (not enough free bandwidth), EINVAL (see [`Schedule::check`]).
     pub fn apply(&self) -> io::Result<()> {
-        // SAFETY: `sched_attr` is a plain struct of integers.
+        // SAFETY: `sched_attr` is a struct of integers, for which zero is valid.
         let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
         attributes.size = size_of::<libc::sched_attr>() as u32;
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -139,7 +141,7 @@ impl Schedule {
                 deadline,
                 period,
             } => {
-                count_overruns()?;
+                install_overrun_handler()?;
                 attributes.sched_policy = libc::SCHED_DEADLINE as u32;
                 attributes.sched_flags = libc::SCHED_FLAG_DL_OVERRUN as u64;
                 attributes.sched_runtime = nanos(runtime);
@@ -147,7 +149,7 @@ impl Schedule {
                 attributes.sched_period = nanos(period);
             }
         }
-        // SAFETY: the attributes outlive the call, and say their own size.
+        // SAFETY: the attributes outlive the call and contain their own size.
         match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -169,38 +171,39 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Gives the processor up: under SCHED_DEADLINE the rest of this period's runtime, until the next
-/// period begins.
-pub fn yield_job() {
+/// Yields the CPU. Under SCHED_DEADLINE, the thread gives up the rest of its runtime and sleeps until
+/// the next period.
+pub fn yield_cpu() {
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }
 
 thread_local! {
-    /// Atomic, since the signal may come between any two instructions of the thread.
+    /// Atomic, since the signal may arrive between any two instructions of the thread.
     static OVERRUNS: AtomicU64 = const { AtomicU64::new(0) };
 }
 
-/// How often the calling thread under SCHED_DEADLINE has used its runtime up and had to wait for the
-/// next period.
+/// Returns how often the calling thread, under SCHED_DEADLINE, used up its runtime before the end of a
+/// period.
 #[must_use]
 pub fn overruns() -> u64 {
     OVERRUNS.with(|overruns| overruns.load(Ordering::Relaxed))
 }
 
-/// The kernel sends SIGXCPU to a thread that has used its runtime up, if it was asked to.
-extern "C" fn on_overrun(_: libc::c_int) {
-    // A number that is there from the thread's beginning and has no destructor: nothing is made here.
+/// Handles SIGXCPU, which the kernel sends to a thread with `SCHED_FLAG_DL_OVERRUN` on an overrun.
+extern "C" fn on_sigxcpu(_: libc::c_int) {
+    // Async-signal-safe: the thread-local is const-initialised and has no destructor, so this access
+    // neither allocates nor registers anything.
     OVERRUNS.with(|overruns| overruns.fetch_add(1, Ordering::Relaxed));
 }
 
-fn count_overruns() -> io::Result<()> {
-    // SAFETY: a `sigaction` of zeroes has an empty mask and no flags.
+fn install_overrun_handler() -> io::Result<()> {
+    // SAFETY: a zeroed `sigaction` has an empty mask and no flags.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_overrun as extern "C" fn(libc::c_int) as usize;
+    action.sa_sigaction = on_sigxcpu as extern "C" fn(libc::c_int) as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler adds to an atomic number of the thread that it runs on, which is safe at any
-    // moment, and does nothing else; the old action is not asked for.
+    // SAFETY: the handler only increments an atomic of its own thread, which is async-signal-safe. The
+    // pointer for the old action may be null.
     match unsafe { libc::sigaction(libc::SIGXCPU, &raw const action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -226,14 +229,14 @@ mod tests {
     };
 
     #[test]
-    fn what_the_kernel_would_refuse_is_told_before() {
+    fn check_rejects_what_the_kernel_would_reject() {
         assert_eq!(deadline(100, 500, 500).check(&LIMITS), Ok(()));
         for (schedule, words) in [
-            (deadline(10, 20, 20), "periods are 100µs to 4s"),
-            (deadline(10, 20, 5_000_000), "periods are"),
+            (deadline(10, 20, 20), "periods from 100µs to 4s"),
+            (deadline(10, 20, 5_000_000), "periods from"),
             (deadline(600, 500, 700), "runtime <= deadline <= period"),
             (deadline(100, 800, 700), "runtime <= deadline <= period"),
-            (deadline(1, 800, 800), "least runtime"),
+            (deadline(1, 800, 800), "at least 1024ns"),
             (Schedule::Fifo(0), "1 to 99"),
             (Schedule::Fifo(100), "1 to 99"),
         ] {
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_names() {
+    fn share_and_display_of_policies() {
         assert_eq!(deadline(100, 500, 500).share_ppm(), 200_000);
         assert_eq!(Schedule::Fifo(7).share_ppm(), 0);
         assert_eq!(
@@ -253,12 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_counts_for_the_thread_that_it_comes_to() {
-        count_overruns().unwrap();
+    fn an_overrun_counts_for_the_thread_that_gets_the_signal() {
+        install_overrun_handler().unwrap();
         let before = overruns();
         std::thread::spawn(|| {
             for count in 1..=3 {
-                // SAFETY: the signal has a handler, and comes before the call returns.
+                // SAFETY: the signal has a handler, which runs before the call returns.
                 assert_eq!(unsafe { libc::raise(libc::SIGXCPU) }, 0);
                 assert_eq!(overruns(), count);
             }
@@ -268,9 +271,9 @@ mod tests {
         assert_eq!(overruns(), before);
     }
 
-    /// The default can always be had, and the kernel says what it knows of each policy.
+    /// The default policy is always available; the others may be denied.
     #[test]
-    fn a_thread_is_under_the_policy_that_was_applied() {
+    fn applied_policy_is_the_policy_of_the_thread() {
         std::thread::spawn(|| {
             Schedule::Other.apply().unwrap();
             for schedule in [Schedule::Fifo(10), deadline(1000, 10_000, 10_000)] {
@@ -279,7 +282,7 @@ mod tests {
                     _ => libc::SCHED_FIFO,
                 };
                 match schedule.apply() {
-                    // SAFETY: asks for the calling thread's policy.
+                    // SAFETY: a query for the calling thread.
                     Ok(()) => assert_eq!(unsafe { libc::sched_getscheduler(0) }, policy),
                     Err(error) => assert!(
                         matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY)),
@@ -287,7 +290,7 @@ mod tests {
                     ),
                 }
             }
-            yield_job();
+            yield_cpu();
         })
         .join()
         .unwrap();

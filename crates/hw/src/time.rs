@@ -1,27 +1,27 @@
-//! Processor time, and the time-stamp counter as a clock.
+//! CPU time, and the time-stamp counter (TSC) as a clock.
 
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-/// Processor time that the calling thread has used.
+/// Returns the CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Processor time that the process has used, all threads together.
+/// Returns the CPU time of the process, over all threads.
 #[must_use]
 pub fn process_cpu() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC_RAW`: steady, and never steered by time servers.
+/// Returns the nanoseconds of `CLOCK_MONOTONIC_RAW`, which NTP does not adjust.
 #[must_use]
 pub fn monotonic_raw_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC_RAW).as_nanos() as u64
 }
 
-/// Nanoseconds since the Unix epoch, by the machine's clock.
+/// Returns the nanoseconds since the Unix epoch (`CLOCK_REALTIME`).
 #[must_use]
 pub fn realtime_ns() -> i64 {
     read(libc::CLOCK_REALTIME).as_nanos() as i64
@@ -32,19 +32,19 @@ fn read(clock: libc::clockid_t) -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a timespec to be filled.
+    // SAFETY: `time` is a writable timespec.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Duration::ZERO;
     }
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// Whether the processor's counter runs at one rate, asleep or awake (CPUID 80000007h, EDX bit 8).
-static STEADY: LazyLock<bool> = LazyLock::new(|| {
+/// Whether the TSC runs at a constant rate in all power states (CPUID 80000007h, EDX bit 8).
+static INVARIANT_TSC: LazyLock<bool> = LazyLock::new(|| {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::__cpuid;
-        // Every x86-64 processor knows the leaf that says which leaves there are.
+        // Every x86-64 CPU has this leaf, which returns the highest extended leaf.
         let highest = __cpuid(0x8000_0000).eax;
         highest >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
     }
@@ -52,20 +52,20 @@ static STEADY: LazyLock<bool> = LazyLock::new(|| {
     false
 });
 
-/// The time-stamp counter, some 10 ns to read; where it is not steady, or on another processor,
-/// nanoseconds of [`monotonic_raw_ns`] take its place. [`TickRate`] says how long a tick is.
+/// Reads the time-stamp counter, in about 10 ns. If it is not invariant, or the CPU is not x86-64, a
+/// tick is a nanosecond of [`monotonic_raw_ns`]. [`TickRate`] converts ticks to time.
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if *STEADY {
-        // SAFETY: every x86-64 processor has the instruction, and Linux allows it.
+    if *INVARIANT_TSC {
+        // SAFETY: every x86-64 CPU has the instruction, and Linux allows it in user space.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     monotonic_raw_ns()
 }
 
-/// How fast [`ticks`] runs, measured against `CLOCK_MONOTONIC_RAW`.
+/// The rate of [`ticks`], measured against `CLOCK_MONOTONIC_RAW`.
 ///
 /// ```
 /// let rate = hw::time::TickRate::get();
@@ -76,47 +76,47 @@ pub fn ticks() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TickRate {
     per_second: f64,
-    /// Nanoseconds a tick, times 2^40.
+    /// Nanoseconds per tick, times 2^40.
     ns_scaled: u64,
-    /// Ticks a nanosecond, times 2^40.
+    /// Ticks per nanosecond, times 2^40.
     ticks_scaled: u64,
 }
 
-/// Binary places of the scaled rates.
-const PLACES: u32 = 40;
+/// Fractional bits of the scaled rates.
+const SCALE_BITS: u32 = 40;
 
-/// How long [`TickRate::get`] measures: the two ends are known to some 20 ns, so this is a part in
-/// a million.
+/// How long [`TickRate::get`] measures. Both ends are accurate to about 20 ns, so the error is one
+/// part per million.
 const CALIBRATION: Duration = Duration::from_millis(40);
 
-/// How often each end of a calibration is read; the reading that took least time counts.
+/// Readings at each end of a calibration, of which the fastest is used.
 const READINGS: u32 = 32;
 
 impl TickRate {
-    /// The rate, measured once a process (40 ms at the first call).
+    /// Returns the rate. The first call in a process measures it, which takes 40 ms.
     #[must_use]
     pub fn get() -> Self {
         static RATE: OnceLock<TickRate> = OnceLock::new();
         *RATE.get_or_init(|| Self::calibrate(CALIBRATION))
     }
 
-    /// Measures for about `time`.
+    /// Measures the rate for about `time`.
     fn calibrate(time: Duration) -> Self {
-        if !*STEADY {
+        if !*INVARIANT_TSC {
             return Self::from_per_second(1e9);
         }
-        let (ticks_before, ns_before) = both();
+        let (ticks_before, ns_before) = read_both();
         std::thread::sleep(time);
-        let (ticks_after, ns_after) = both();
+        let (ticks_after, ns_after) = read_both();
         let elapsed_ns = ns_after.saturating_sub(ns_before).max(1);
         let ticks = ticks_after.saturating_sub(ticks_before).max(1);
         Self::from_per_second(ticks as f64 * 1e9 / elapsed_ns as f64)
     }
 
-    /// A rate that is known.
+    /// Creates a known rate.
     #[must_use]
     pub fn from_per_second(per_second: f64) -> Self {
-        let scale = (1u64 << PLACES) as f64;
+        let scale = (1u64 << SCALE_BITS) as f64;
         Self {
             per_second,
             ns_scaled: (1e9 / per_second * scale) as u64,
@@ -124,29 +124,29 @@ impl TickRate {
         }
     }
 
-    /// Ticks a second.
+    /// Returns the ticks per second.
     #[must_use]
     pub fn per_second(self) -> f64 {
         self.per_second
     }
 
-    /// Nanoseconds that so many ticks take.
+    /// Converts ticks to nanoseconds.
     #[inline]
     #[must_use]
     pub fn to_ns(self, ticks: u64) -> u64 {
-        ((u128::from(ticks) * u128::from(self.ns_scaled)) >> PLACES) as u64
+        ((u128::from(ticks) * u128::from(self.ns_scaled)) >> SCALE_BITS) as u64
     }
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     #[inline]
     #[must_use]
     pub fn to_ticks(self, ns: u64) -> u64 {
-        ((u128::from(ns) * u128::from(self.ticks_scaled)) >> PLACES) as u64
+        ((u128::from(ns) * u128::from(self.ticks_scaled)) >> SCALE_BITS) as u64
     }
 }
 
-/// Counter and clock at one moment, as near as can be told.
-fn both() -> (u64, u64) {
+/// Reads the counter and the clock at the same moment, as nearly as possible.
+fn read_both() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..READINGS {
         let before = ticks();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_takes_processor_time() {
+    fn work_uses_cpu_time() {
         let before = thread_cpu();
         let sum = (0..5_000_000u64).fold(0u64, |sum, number| std::hint::black_box(sum ^ number));
         assert!(thread_cpu() > before, "{sum}");
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn ticks_and_nanoseconds_are_turned_into_each_other() {
+    fn converts_between_ticks_and_nanoseconds() {
         let rate = TickRate::from_per_second(2.6e9);
         assert_eq!(rate.to_ticks(1_000_000_000), 2_600_000_000 - 1);
-        // A day, to the microsecond: the scaled rate holds twelve digits.
+        // The scaled rate has twelve significant digits, so a day is accurate to a microsecond.
         let day_ns = 86_400_000_000_000;
         assert!(rate.to_ns(rate.to_ticks(day_ns)).abs_diff(day_ns) < 1_000);
         assert_eq!(TickRate::from_per_second(1e9).to_ns(u64::MAX), u64::MAX);
@@ -185,13 +185,13 @@ mod tests {
     #[test]
     fn a_measured_rate_agrees_with_the_clock() {
         let rate = TickRate::calibrate(Duration::from_millis(20));
-        let (ticks_before, ns_before) = both();
+        let (ticks_before, ns_before) = read_both();
         std::thread::sleep(Duration::from_millis(20));
-        let (ticks_after, ns_after) = both();
+        let (ticks_after, ns_after) = read_both();
         let by_ticks = rate.to_ns(ticks_after - ticks_before) as f64;
         let by_clock = (ns_after - ns_before) as f64;
-        // The generator promises a part in a thousand; a machine that stalls within both readings
-        // of an end errs by microseconds in 20 ms.
+        // The traffic generator needs one part per thousand. A machine that stalls during the
+        // readings is wrong by microseconds in 20 ms.
         assert!(
             (by_ticks / by_clock - 1.0).abs() < 0.01,
             "{by_ticks} {by_clock}"

@@ -143,10 +143,10 @@ impl Monitor {
             });
             // The clone that is kept here for its count keeps the way open: the thread's end ends it.
             loop {
-                match returned.next_within(PATIENCE) {
+                match returned.recv_timeout(PATIENCE) {
                     Ok(Some(batch)) => {
                         look(&batch);
-                        returned.give_back(batch);
+                        returned.recycle(batch);
                     }
                     Ok(None) => break,
                     Err(_) if running.is_finished() => break,
@@ -157,7 +157,7 @@ impl Monitor {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        while let Ok(Some(batch)) = returned.next_within(Duration::ZERO) {
+        while let Ok(Some(batch)) = returned.recv_timeout(Duration::ZERO) {
             look(&batch);
         }
         Ok(Watched {

@@ -8,7 +8,7 @@
 use crate::statistics::{Interval, abba, median, paired_ratio};
 use crate::traffic::{order_name, small_frames, wire_of};
 use crate::trial::TrialError;
-use engine::intake::Intake;
+use engine::parser::PacketParser;
 use flow::statistic::{Estimator, Selection};
 use flow::{
     BURST, Batch, FlowDefinition, Meter, MeterOptions, RecordBatch, RecordSink, TableKind, Timeouts,
@@ -188,7 +188,7 @@ impl RecordSink for Records {
 
 /// One of them.
 struct Contender {
-    intake: Intake,
+    intake: PacketParser,
     meter: Meter,
     batch: Batch,
     records: Records,
@@ -215,12 +215,12 @@ impl Contender {
             timeouts: Timeouts::NONE,
             statistics: Selection::parse(list, estimator).map_err(TrialError::missing)?,
             populate: true,
-            asks_ahead,
+            prefetches: asks_ahead,
             ..MeterOptions::default()
         };
         let columns = options.schema().statistics;
         Ok(Self {
-            intake: Intake::new(&options, Decapsulate::No),
+            intake: PacketParser::new(&options, Decapsulate::No),
             meter: Meter::new(&options)?,
             batch: Batch::default(),
             records: Records {
@@ -250,7 +250,7 @@ impl Contender {
             }
             let begun = ticks();
             self.batch.clear();
-            self.intake.read(
+            self.intake.parse(
                 &Burst {
                     link: LinkType::Ethernet,
                     frames: &list,
@@ -289,7 +289,7 @@ impl Contender {
         Account {
             packets: self.number.cast_unsigned(),
             in_flows: counters.recorded[0],
-            miscounted: counters.miscounted[0],
+            miscounted: counters.unattributed[0],
             flows: truth.packets.len() as u64,
             exact: truth
                 .packets

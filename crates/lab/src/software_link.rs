@@ -226,7 +226,7 @@ impl RealTrial {
                 short * 100.0
             ));
         }
-        if !report.books.balance() {
+        if !report.books.is_balanced() {
             against.push("the engine's books do not balance".into());
         }
         let exact_table = monitor.options.meter.table == flow::TableKind::Bucket;
@@ -269,7 +269,7 @@ fn books(sent: &SendReport, wire: &Wire, books: &engine::Books) -> Ledger {
         received: books.processed.packets,
         in_flows: books.in_flows.packets,
         no_flow: books.without_flow().packets,
-        miscounted: books.miscounted.packets,
+        miscounted: books.unattributed.packets,
         counted_only: books.counted_only.packets,
         flows: None::<FlowTruth>,
     }

@@ -167,7 +167,7 @@ impl Trial {
             received: sum(|queue| queue.received) - ring,
             in_flows: books.in_flows.packets,
             no_flow: books.without_flow().packets,
-            miscounted: books.miscounted.packets,
+            miscounted: books.unattributed.packets,
             counted_only: books.counted_only.packets,
             flows: truth,
         };
@@ -207,7 +207,7 @@ impl Trial {
         let against = &mut self.verdict.against;
         against.extend(self.ledger.faults());
         against.extend(self.report.faults.iter().cloned());
-        if !self.report.books.balance() {
+        if !self.report.books.is_balanced() {
             against.push("the engine's books do not balance".into());
         }
         if *records_lost > 0 {

@@ -1,7 +1,7 @@
 //! Counts the frames of an interface: `af_packet_count INTERFACE[@QUEUE] [SECONDS] [SOCKETS]`.
 //!
-//! With several sockets a thread reads each. Every line is one socket: frames and bytes handed over,
-//! frames dropped for want of room, and processor time per frame of the reading thread.
+//! With several sockets, each has a thread. Prints a line per socket: frames and bytes received, frames
+//! dropped, and CPU time per frame of its thread.
 #![allow(clippy::print_stdout)]
 
 #[cfg(not(target_os = "linux"))]
@@ -49,11 +49,11 @@ mod linux {
 
     use port::{AfPacket, Port, PortError, Received};
 
-    /// Reads for `time`, then what is left.
+    /// Receives for `time`, then drains the ring.
     pub(crate) fn count(mut port: AfPacket, time: Duration) -> Result<String, PortError> {
         let start = Instant::now();
         let mut bursts = 0u64;
-        // So that no frame goes unread: a byte of each.
+        // Touch a byte of each frame.
         let mut sum = 0u64;
         loop {
             match port.receive()? {
@@ -71,9 +71,9 @@ mod linux {
                 port.stop();
             }
         }
-        let used = processor_time();
+        let used = thread_cpu_time();
         let counters = port.counters();
-        let details = port.details();
+        let details = port.socket_counters();
         Ok(format!(
             "{}: frames {} bytes {} dropped {} kernel_packets {} freezes {} blocks {} bursts {bursts} \
              ns_per_frame {:.1} sum {sum}",
@@ -88,13 +88,13 @@ mod linux {
         ))
     }
 
-    /// Processor time that this thread has used.
-    fn processor_time() -> Duration {
+    /// CPU time of this thread.
+    fn thread_cpu_time() -> Duration {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: the structure outlives the call, which fills it.
+        // SAFETY: the call fills the structure, which outlives it.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
         Duration::new(
             time.tv_sec.unsigned_abs(),

@@ -1,4 +1,4 @@
-//! Frames a second that a port of DPDK hands over, to be set beside `dpdk-testpmd` in `rxonly`.
+//! Measures the frames per second of a DPDK port, to compare with `dpdk-testpmd` in mode `rxonly`.
 //!
 //! ```text
 //! cargo run --release -p flowatch-port --features dpdk --example dpdk_count -- DEVICE SECONDS BATCH [EAL…]
@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut ports = DpdkPort::open(&eal, &device, &options)?;
     let port = &mut ports[0];
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut bytes = 0u64;
-    while begun.elapsed() < time {
+    while start.elapsed() < time {
         for _ in 0..1000 {
             match port.receive()? {
                 Received::Burst(burst) => {
-                    // As much as a counter of packets looks at.
+                    // Access as much as a packet counter does.
                     for frame in burst.frames {
                         bytes += u64::from(frame.wire_length);
                     }
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     let frames = port.counters().frames;
     println!(
         "{frames} frames, {bytes} bytes, {:.2} Mpps",

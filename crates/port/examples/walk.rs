@@ -1,11 +1,10 @@
-//! Reads capture files as fast as the port gives them, and prints nanoseconds a packet.
+//! Reads capture files as fast as possible and prints nanoseconds per packet.
 //!
 //! `cargo run --release -p flowatch-port --example walk -- [--passes N] FILE..`
 //!
-//! The first pass brings the files into the page cache; the others are what is measured. The bytes of
-//! the frames are not touched: what is printed is reading, undoing the compression, and walking from
-//! record to record.
-#![allow(clippy::print_stdout, reason = "printing is what an example is for")]
+//! The first pass loads the files into the page cache; the others are measured. The bytes of the frames
+//! are not accessed: the time is that of reading, decompression, and walking the records.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use port::{CaptureFiles, Input, Port, PortError, Received};
 
@@ -20,7 +19,7 @@ fn pass(inputs: &[Input]) -> Result<Pass, PortError> {
     let started = hw::time::thread_cpu();
     let mut port = CaptureFiles::open(inputs)?;
     let mut bursts = 0;
-    // So that the frames have to be there.
+    // Prevents the compiler from removing the frames.
     let mut sum = 0i64;
     loop {
         match port.receive()? {
@@ -68,7 +67,7 @@ fn main() -> Result<(), PortError> {
         if number == passes {
             times.sort_by(f64::total_cmp);
             println!(
-                "{} packets, {} bytes, {:.1} packets a burst: {:.2} ns a packet (median of {passes}; least {:.2})",
+                "{} packets, {} bytes, {:.1} packets per burst: {:.2} ns per packet (median of {passes}; minimum {:.2})",
                 pass.frames,
                 pass.bytes,
                 pass.frames as f64 / pass.bursts as f64,

@@ -1,4 +1,4 @@
-//! pcap-filter expressions, compiled by libpcap, before any port.
+//! Filters any port by pcap-filter expressions, compiled by libpcap.
 
 use crate::frame::{Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
@@ -9,9 +9,9 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use wire::LinkType;
 
-/// Link types for which an expression is tried when it is given: one of them is enough, since some
-/// expressions make sense on few links only. Ethernet comes first, its message is the one told.
-const TRIED: [LinkType; 5] = [
+/// Link types for which an expression is compiled to validate it. One success is enough, since some
+/// expressions are valid on few link types only. Ethernet comes first: its error message is reported.
+const PROBED_LINK_TYPES: [LinkType; 5] = [
     LinkType::Ethernet,
     LinkType::Raw,
     LinkType::LinuxSll,
@@ -19,11 +19,10 @@ const TRIED: [LinkType; 5] = [
     LinkType::Other(122), // IP over Fibre Channel
 ];
 
-/// Bursts without a match after which the port says that it is idle, so that whoever reads can look
-/// at his clock.
-const PATIENCE_BURSTS: u32 = 64;
+/// Bursts without a match after which the port returns `Idle`, so that the reader can check its timers.
+const BURSTS_UNTIL_IDLE: u32 = 64;
 
-/// Hands over the frames of another port that match an expression, and counts the others.
+/// Delivers the frames of another port that match an expression, and counts the others.
 pub struct Filtered<P> {
     port: P,
     expression: Expression,
@@ -31,29 +30,29 @@ pub struct Filtered<P> {
     counters: Counters,
 }
 
-/// An expression, and its program for the link type at hand.
+/// An expression, and its program for the current link type.
 struct Expression {
     text: String,
-    /// The link type last met, and the program for it; none where libpcap has none.
+    /// The last link type and its program; no program if the expression is invalid for it.
     compiled: Option<(LinkType, Option<BpfProgram>)>,
-    /// Link types for which there is none, and of which that has been told.
-    refused: Vec<LinkType>,
+    /// Link types without a program, which have been reported.
+    unsupported: Vec<LinkType>,
 }
 
 impl<P: Port> Filtered<P> {
-    /// Lets through what matches `expression` (pcap-filter(7)). It is compiled anew for each link
-    /// type that the port turns to.
+    /// Filters `port` by `expression` (pcap-filter(7)), which is recompiled whenever the link type
+    /// changes.
     ///
     /// # Errors
-    /// libpcap's own message, when the expression fits no link type.
+    /// libpcap's message, if the expression is invalid for every link type.
     pub fn new(port: P, expression: &str) -> Result<Self, PortError> {
-        check(expression)?;
+        validate(expression)?;
         Ok(Self {
             port,
             expression: Expression {
                 text: expression.to_owned(),
                 compiled: None,
-                refused: Vec::new(),
+                unsupported: Vec::new(),
             },
             frames: FrameList::default(),
             counters: Counters::default(),
@@ -61,7 +60,7 @@ impl<P: Port> Filtered<P> {
     }
 }
 
-/// One expression compiled for one link type, asked frame by frame.
+/// An expression compiled for one link type, to match single frames.
 pub struct Matcher {
     program: BpfProgram,
 }
@@ -70,7 +69,7 @@ impl Matcher {
     /// Compiles `expression` (pcap-filter(7)) for frames of `link`.
     ///
     /// # Errors
-    /// libpcap's own message, in one line that names the expression.
+    /// libpcap's message, in one line that contains the expression.
     pub fn new(expression: &str, link: LinkType) -> Result<Self, PortError> {
         let program = compile(expression, link).map_err(|error| {
             PortError::Failed(format!(
@@ -80,20 +79,20 @@ impl Matcher {
         Ok(Self { program })
     }
 
-    /// Whether the expression lets `frame` through.
+    /// Whether `frame` matches the expression.
     #[must_use]
     pub fn matches(&self, frame: &Frame<'_>) -> bool {
         matches(&self.program, frame)
     }
 }
 
-/// Says whether `expression` can be compiled.
+/// Checks that `expression` is valid for at least one link type.
 ///
 /// # Errors
-/// libpcap's own message, in one line that names the expression.
-pub fn check(expression: &str) -> Result<(), PortError> {
+/// libpcap's message, in one line that contains the expression.
+pub fn validate(expression: &str) -> Result<(), PortError> {
     let mut first = None;
-    for link in TRIED {
+    for link in PROBED_LINK_TYPES {
         match compile(expression, link) {
             Ok(_) => return Ok(()),
             Err(error) => {
@@ -109,9 +108,9 @@ pub fn check(expression: &str) -> Result<(), PortError> {
 
 fn compile(expression: &str, link: LinkType) -> Result<BpfProgram, String> {
     let compiled = if link == LinkType::Null {
-        // Of a file, libpcap knows that any system may have written it, and takes all their
-        // numbers of protocol families.
-        file_header(link).and_then(|path| {
+        // For a file, libpcap accepts the protocol family numbers of every system, since any may have
+        // written it.
+        pcap_header_file(link).and_then(|path| {
             Capture::from_file(path.path()).and_then(|capture| capture.compile(expression, true))
         })
     } else {
@@ -124,23 +123,23 @@ fn compile(expression: &str, link: LinkType) -> Result<BpfProgram, String> {
     })
 }
 
-/// A file in memory that holds the header of a pcap file and no packets.
-fn file_header(link: LinkType) -> Result<MemoryFile, pcap::Error> {
+/// Returns a file in memory with a pcap file header and no packets.
+fn pcap_header_file(link: LinkType) -> Result<MemoryFile, pcap::Error> {
     let mut header = [0; 24];
     header[..4].copy_from_slice(&0xa1b2_c3d4u32.to_ne_bytes());
     header[4..6].copy_from_slice(&2u16.to_ne_bytes());
     header[6..8].copy_from_slice(&4u16.to_ne_bytes());
     header[16..20].copy_from_slice(&0x0004_0000u32.to_ne_bytes());
     header[20..24].copy_from_slice(&u32::from(link.linktype()).to_ne_bytes());
-    MemoryFile::holding(&header).map_err(|error| pcap::Error::PcapError(error.to_string()))
+    MemoryFile::with_content(&header).map_err(|error| pcap::Error::PcapError(error.to_string()))
 }
 
-/// A file that lives in memory, and has a path while it does.
+/// A file in memory that has a path while it is open.
 struct MemoryFile(File);
 
 impl MemoryFile {
-    fn holding(bytes: &[u8]) -> io::Result<Self> {
-        // SAFETY: the name is a string with its end; the new descriptor is owned at once.
+    fn with_content(bytes: &[u8]) -> io::Result<Self> {
+        // SAFETY: the name is NUL-terminated; the new descriptor has one owner, the returned file.
         let file = unsafe {
             match libc::memfd_create(c"pcap-header".as_ptr(), libc::MFD_CLOEXEC) {
                 -1 => return Err(io::Error::last_os_error()),
@@ -156,8 +155,8 @@ impl MemoryFile {
     }
 }
 
-/// libpcap's name for a link type on this system (DLT_), which differs from the one in files
-/// (LINKTYPE_) where systems could not agree; pcap/dlt.h.
+/// libpcap's number for a link type on this system (DLT_). It differs from the number in files
+/// (LINKTYPE_) where operating systems disagree; see pcap/dlt.h.
 fn data_link_type(link: LinkType) -> i32 {
     match link.linktype() {
         100 => 11, // ATM, RFC 1483
@@ -169,12 +168,12 @@ fn data_link_type(link: LinkType) -> i32 {
     }
 }
 
-/// Whether `program` lets `frame` through.
+/// Whether `frame` matches `program`.
 fn matches(program: &BpfProgram, frame: &Frame<'_>) -> bool {
     let instructions = program.get_instructions();
-    // SAFETY: the program was compiled by libpcap, which ends every path of a program with a return;
-    // `BpfInstruction` is a transparent `struct bpf_insn`. The length given for the packet is that of
-    // its slice, and libpcap checks each load against it.
+    // SAFETY: libpcap compiled the program and ends every path of it with a return; `BpfInstruction` is
+    // a transparent `struct bpf_insn`. The captured length is that of the slice, and libpcap checks
+    // each load against it.
     let kept = unsafe {
         bpf_filter(
             instructions.as_ptr().cast(),
@@ -186,8 +185,8 @@ fn matches(program: &BpfProgram, frame: &Frame<'_>) -> bool {
     kept != 0
 }
 
-/// Puts those of `frames` that match into `kept`; their number, and the wire length of all.
-fn sieve<'a>(program: &BpfProgram, frames: &[Frame<'a>], kept: &mut [Frame<'a>]) -> (usize, u64) {
+/// Copies matching frames to `kept`; returns their number and the bytes on the wire of all `frames`.
+fn select<'a>(program: &BpfProgram, frames: &[Frame<'a>], kept: &mut [Frame<'a>]) -> (usize, u64) {
     let mut count = 0;
     for frame in frames {
         if matches(program, frame)
@@ -197,18 +196,18 @@ fn sieve<'a>(program: &BpfProgram, frames: &[Frame<'a>], kept: &mut [Frame<'a>])
             count += 1;
         }
     }
-    (count, sum(frames))
+    (count, wire_bytes(frames))
 }
 
-/// The wire length of all frames.
-fn sum(frames: &[Frame<'_>]) -> u64 {
+/// Bytes on the wire of all frames.
+fn wire_bytes(frames: &[Frame<'_>]) -> u64 {
     frames
         .iter()
         .map(|frame| u64::from(frame.wire_length))
         .sum()
 }
 
-/// One instruction; only ever behind a pointer.
+/// A BPF instruction; used behind a pointer only.
 #[repr(C)]
 struct BpfInsn {
     code: u16,
@@ -217,11 +216,11 @@ struct BpfInsn {
     k: u32,
 }
 
-// The crate's own `BpfProgram::filter` takes the captured length for the length on the wire, so that
-// `greater 1000` would miss every frame that a snap length has cut.
-// SAFETY: the declaration is that of libpcap's header pcap/bpf.h, stable since its first release.
+// `BpfProgram::filter` of the crate `pcap` uses the captured length as the length on the wire, so that
+// `greater 1000` would miss every frame that a snaplen has cut.
+// SAFETY: the declaration repeats libpcap's header pcap/bpf.h, stable since its first release.
 unsafe extern "C" {
-    /// libpcap, pcap/bpf.h: how many bytes of the packet to keep, 0 for none of it.
+    /// libpcap, pcap/bpf.h: returns the bytes of the packet to keep, 0 to reject it.
     fn bpf_filter(
         program: *const BpfInsn,
         packet: *const u8,
@@ -231,15 +230,20 @@ unsafe extern "C" {
 }
 
 impl Expression {
-    /// The program for `link`, if there is one.
+    /// Returns the program for `link`, if the expression is valid for it; an error the first time it is
+    /// not.
     fn program(&mut self, link: LinkType) -> Result<Option<&BpfProgram>, String> {
-        if self.compiled.as_ref().is_none_or(|(of, _)| *of != link) {
+        if self
+            .compiled
+            .as_ref()
+            .is_none_or(|(compiled_for, _)| *compiled_for != link)
+        {
             match compile(&self.text, link) {
                 Ok(program) => self.compiled = Some((link, Some(program))),
                 Err(error) => {
                     self.compiled = Some((link, None));
-                    if !self.refused.contains(&link) {
-                        self.refused.push(link);
+                    if !self.unsupported.contains(&link) {
+                        self.unsupported.push(link);
                         return Err(error);
                     }
                 }
@@ -263,40 +267,40 @@ impl<P: Port> Wrapper for Filtered<P> {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        for _ in 0..PATIENCE_BURSTS {
+    fn wrap_receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        for _ in 0..BURSTS_UNTIL_IDLE {
             let burst = match self.port.receive()? {
                 Received::Burst(burst) => burst,
                 Received::Idle => return Ok(Received::Idle),
                 Received::Fault(message) => return Ok(Received::Fault(message)),
                 Received::End => return Ok(Received::End),
             };
-            // SAFETY: the frames are read below alone, up to the number that is put there now. Their
-            // bytes belong to the port, which keeps them until it is asked again; that happens at
-            // the next `receive`, until which whoever holds these frames borrows `self`.
-            let kept = unsafe { self.frames.borrow() };
-            let mut refusal = None;
+            // SAFETY: only the frames written now are read below. Their bytes belong to the inner port,
+            // which keeps them until its next `receive`; that call needs `self` mutably, and the
+            // returned burst borrows `self` until then.
+            let kept = unsafe { self.frames.slots() };
+            let mut fault = None;
             let (count, total) = match self.expression.program(burst.link) {
-                Ok(Some(program)) => sieve(program, burst.frames, kept),
-                Ok(None) => (0, sum(burst.frames)),
+                Ok(Some(program)) => select(program, burst.frames, kept),
+                Ok(None) => (0, wire_bytes(burst.frames)),
                 Err(error) => {
                     self.counters.faults += 1;
-                    refusal = Some(format!(
-                        "filter '{}': {error}: packets of link type {} cannot match and are left out",
+                    fault = Some(format!(
+                        "filter '{}': {error}: packets of link type {} cannot match and are filtered",
                         self.expression.text,
                         burst.link.linktype()
                     ));
-                    (0, sum(burst.frames))
+                    (0, wire_bytes(burst.frames))
                 }
             };
             let link = burst.link;
             let frames = self.frames.first(count);
-            let bytes = sum(frames);
+            let bytes = wire_bytes(frames);
             self.counters.frames += count as u64;
             self.counters.bytes += bytes;
             self.counters.filtered += (burst.frames.len() - count) as u64;
             self.counters.filtered_bytes += total - bytes;
-            if let Some(message) = refusal {
+            if let Some(message) = fault {
                 return Ok(Received::Fault(message));
             }
             if count > 0 {
@@ -307,8 +311,8 @@ impl<P: Port> Wrapper for Filtered<P> {
         Ok(Received::Idle)
     }
 
-    /// Those of the port; `frames` are the matching ones, the others are `filtered`.
-    fn amend(&self, port: Counters) -> Counters {
+    /// Counts matching frames as `frames` and the others as `filtered`.
+    fn wrap_counters(&self, port: Counters) -> Counters {
         Counters {
             frames: self.counters.frames,
             bytes: self.counters.bytes,
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_frames_pass_and_the_others_are_counted() {
+    fn matching_frames_pass_and_others_are_counted() {
         let frames = (0..1000i64).map(|number| (number, 60, udp((number % 5) as u8)));
         let port = MemoryPort::new(LinkType::Ethernet, frames);
         let mut filtered = Filtered::new(port, "udp dst port 3").expect("a good expression");
@@ -364,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_cut_frame_is_its_length_on_the_wire() {
+    fn filters_use_the_wire_length_of_truncated_frames() {
         let frames = [(1, 1500, udp(1)), (2, 42, udp(1))];
         let port = MemoryPort::new(LinkType::Ethernet, frames);
         let mut filtered = Filtered::new(port, "greater 1000").expect("a good expression");
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_ip_has_another_number_in_libpcap_than_in_files() {
+    fn raw_ip_uses_the_dlt_number_of_libpcap() {
         let frames = [
             (1, 28, udp(7)[14..].to_vec()),
             (2, 28, udp(8)[14..].to_vec()),
@@ -384,22 +388,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_expression_is_told_in_libpcaps_words() {
-        let error = check("udp port banana")
+    fn invalid_expression_is_reported_with_libpcaps_message() {
+        let error = validate("udp port banana")
             .expect_err("no such port")
             .to_string();
         assert!(error.starts_with("filter 'udp port banana': "), "{error}");
         assert!(error.contains("unknown port 'banana'"), "{error}");
         assert!(!error.contains('\n'), "{error}");
-        assert!(check("ip\0").is_err());
-        assert!(check("((").is_err());
-        assert!(check("").is_ok());
-        // Fits 802.11 alone.
-        assert!(check("wlan type mgt").is_ok());
+        assert!(validate("ip\0").is_err());
+        assert!(validate("((").is_err());
+        assert!(validate("").is_ok());
+        // Valid for 802.11 only.
+        assert!(validate("wlan type mgt").is_ok());
     }
 
     #[test]
-    fn a_link_type_that_the_expression_does_not_fit_is_told_once_and_left_out() {
+    fn link_type_invalid_for_the_expression_is_reported_once_and_filtered() {
         let frames = (0..600i64).map(|number| (number, 60, udp(1)));
         let port = MemoryPort::new(LinkType::Ethernet, frames);
         let mut filtered = Filtered::new(port, "wlan type mgt").expect("fits some link");

@@ -1,31 +1,31 @@
-//! The trait that every way of capture implements, and what it hands over.
+//! The trait that every source of frames implements, and the frames it delivers.
 
 use std::num::NonZeroU32;
 use std::ops::AddAssign;
 use wire::LinkType;
 
-/// The most frames that one [`Port::receive`] hands over.
+/// The maximum number of frames of one [`Port::receive`].
 pub const BURST: usize = 256;
 
-/// The most frames that one [`Port::count`] tells.
-pub const COUNTED_MAX: usize = 4096;
+/// The maximum number of frames of one [`Port::receive_count`].
+pub const BURST_COUNT_MAX: usize = 4096;
 
 /// One captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The captured bytes, from the link-layer header on.
     pub bytes: &'a [u8],
-    /// Nanoseconds since the Unix epoch.
+    /// Timestamp in nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// Length on the wire; more than `bytes.len()` where the snap length cut the frame.
+    /// Length on the wire in bytes; more than `bytes.len()` if the snaplen cut the frame.
     pub wire_length: u32,
-    /// The hash by which the device chose the frame's queue, where it says that it has made one. (A
-    /// hash of 0 counts as none: what takes its place is made of the same packet again.)
+    /// The RSS hash that the device computed, if it reports one. (A hash of 0 counts as none; a hash
+    /// computed from the packet then takes its place.)
     pub rss_hash: Option<NonZeroU32>,
 }
 
 impl<'a> Frame<'a> {
-    /// A frame without a hash of the device.
+    /// A frame without an RSS hash.
     #[inline(always)]
     #[must_use]
     pub const fn new(bytes: &'a [u8], time_ns: i64, wire_length: u32) -> Self {
@@ -45,25 +45,25 @@ impl AsRef<[u8]> for Frame<'_> {
     }
 }
 
-/// Frames received together: at least one, at most [`BURST`], all of one link type.
+/// Frames received together: 1 to [`BURST`], all of one link type.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
-    /// Link type of all the frames.
+    /// Link type of all frames.
     pub link: LinkType,
-    /// The frames, in the order of their arrival.
+    /// The frames, in the order of arrival.
     pub frames: &'a [Frame<'a>],
 }
 
-/// Frames received together of which nobody asks more than how many they are.
+/// Number and size of frames received together, without the frames themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Frames, at least one, at most [`COUNTED_MAX`].
+pub struct BurstCount {
+    /// Frames, 1 to [`BURST_COUNT_MAX`].
     pub frames: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
 }
 
-impl From<Burst<'_>> for Counted {
+impl From<Burst<'_>> for BurstCount {
     fn from(burst: Burst<'_>) -> Self {
         let lengths = burst.frames.iter();
         Self {
@@ -73,23 +73,23 @@ impl From<Burst<'_>> for Counted {
     }
 }
 
-/// The outcome of one [`Port::receive`] or [`Port::count`].
+/// The result of one [`Port::receive`] or [`Port::receive_count`].
 #[derive(Debug)]
 pub enum Received<B> {
     /// Frames, valid until the next call.
     Burst(B),
-    /// Nothing within the port's waiting time.
+    /// No frames arrived within the port's wait time.
     Idle,
-    /// Something of the input cannot be read, said in one line. All frames before it have been
-    /// handed over, [`Counters::faults`] has counted it, and the port goes on with what comes after
-    /// it (the next file, say) or says [`Received::End`].
+    /// A part of the input is unreadable; the message is one line. All frames before it have been
+    /// delivered and [`Counters::faults`] has counted it. The port continues with what follows (the
+    /// next file, for example) or returns [`Received::End`].
     Fault(String),
-    /// There will be no more.
+    /// No more frames will come.
     End,
 }
 
 impl<B> Received<B> {
-    /// The same with something else in place of the frames.
+    /// Converts the frames with `change` and leaves the other variants as they are.
     #[inline]
     pub fn map<T>(self, change: impl FnOnce(B) -> T) -> Received<T> {
         match self {
@@ -101,63 +101,63 @@ impl<B> Received<B> {
     }
 }
 
-/// Counters that a port keeps besides the frames it hands over.
+/// The packet accounting of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames handed over by [`Port::receive`].
+    /// Frames delivered by [`Port::receive`] or [`Port::receive_count`].
     pub frames: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Frames that the kernel dropped because nobody read them in time.
+    /// Frames that the kernel dropped because the receive ring was full.
     pub dropped: u64,
     /// Frames that the device dropped because its receive queue was full.
     pub missed: u64,
-    /// Frames that the device dropped because there was no buffer to put them in.
+    /// Frames that the device dropped because no buffer was free.
     pub no_buffer: u64,
-    /// Frames that the device received damaged and did not hand over.
+    /// Frames with receive errors, which the device discarded.
     pub errors: u64,
-    /// Frames for which there was no room in the buffer behind the port.
+    /// Frames dropped because the capture buffer after the port was full.
     pub overflow: u64,
     /// Their bytes on the wire.
     pub overflow_bytes: u64,
-    /// What the device itself says it has delivered, where it says so.
+    /// The device's own count of the frames it delivered, if it keeps one.
     pub device: Option<DeviceCounters>,
-    /// Bytes read of `size`, for a progress bar (files; compressed bytes where compressed).
+    /// Bytes of `size` read so far, for a progress bar (files only; compressed bytes if the file is
+    /// compressed).
     pub position: u64,
-    /// Size of the input in bytes, 0 where it is unknown.
+    /// Size of the input in bytes, 0 if unknown.
     pub size: u64,
-    /// Parts of the input that could not be read: an absurd length, an end in the middle of a packet,
-    /// a file that could not be opened in its turn.
+    /// Unreadable parts of the input: an invalid length, a truncated packet, a file of a sequence that
+    /// could not be opened.
     pub faults: u64,
-    /// Where the input contradicts the snap lengths in its headers, or they what is possible.
-    pub snap_lengths: SnapLengths,
-    /// Frames that a filter did not let through; not in `frames`.
+    /// Invalid snaplens in headers of the input, and frames longer than their snaplen.
+    pub snaplen_errors: SnaplenErrors,
+    /// Frames that a filter rejected; not in `frames`.
     pub filtered: u64,
     /// Their bytes on the wire.
     pub filtered_bytes: u64,
 }
 
-/// Snap lengths in headers that are not to be believed. Frames are handed over by their own lengths.
+/// Snaplens in capture file headers that are wrong. Frames are read by their own lengths all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SnapLengths {
-    /// Headers of files or interfaces with a snap length that no frame can have: it stands for no
-    /// limit.
-    pub absurd: u64,
-    /// The largest of these.
-    pub absurd_max: u32,
-    /// Frames of more bytes than the snap length in their header allows.
+pub struct SnaplenErrors {
+    /// Headers of files or interfaces with a snaplen greater than any frame; it is treated as no limit.
+    pub invalid: u64,
+    /// The largest invalid snaplen, in bytes.
+    pub invalid_max: u32,
+    /// Frames with more captured bytes than the snaplen in their header.
     pub exceeded: u64,
 }
 
-impl AddAssign<Self> for SnapLengths {
+impl AddAssign<Self> for SnaplenErrors {
     fn add_assign(&mut self, other: Self) {
-        self.absurd += other.absurd;
-        self.absurd_max = self.absurd_max.max(other.absurd_max);
+        self.invalid += other.invalid;
+        self.invalid_max = self.invalid_max.max(other.invalid_max);
         self.exceeded += other.exceeded;
     }
 }
 
-/// What a device counts of the frames that it delivered, to be set beside the port's own count.
+/// A device's own count of the frames it delivered, to compare with the port's count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
     /// Frames.
@@ -166,22 +166,22 @@ pub struct DeviceCounters {
     pub bytes: u64,
 }
 
-/// Whether a device hashes each frame to choose its queue (receive-side scaling), and what for.
+/// Whether a device distributes frames to its queues by a hash (receive-side scaling, RSS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rss {
-    /// The device has no hash.
+    /// The device does not support RSS.
     NotOffered,
-    /// It has, but not over the fields that were wanted.
+    /// The device supports RSS, but not over the requested fields.
     Offered,
-    /// It was set up over the fields that were wanted.
+    /// RSS is configured over the requested fields.
     Configured {
-        /// Whether both directions of a flow have the same hash; such a hash has 16 bits of entropy.
+        /// Whether both directions of a flow have the same hash. Such a hash has 16 bits of entropy.
         symmetric: bool,
     },
 }
 
 impl Rss {
-    /// The name in reports.
+    /// The name in summaries.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -193,70 +193,71 @@ impl Rss {
     }
 }
 
-/// Why a port cannot be opened, or cannot go on.
+/// Why a port cannot be opened or cannot continue. Messages are one line.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The right is missing; the message ends with the line that grants it.
+    /// A permission is missing; the message ends with the command that grants it.
     #[error("{0}")]
     Permission(String),
-    /// Whoever was to read what is written has gone: a pipe without a reader, nothing to complain of.
-    #[error("{0}: nobody reads it any more")]
-    ReaderGone(String),
-    /// Anything else, said in one line: what, and what to do.
+    /// The reader of a pipe has closed it. Not a failure: `| head` does so.
+    #[error("{0}: broken pipe, its reader has closed it")]
+    BrokenPipe(String),
+    /// Any other failure: the message says what failed and what to do.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A source of frames. One around another is a [`Wrapper`](crate::Wrapper).
+/// A source of frames. A port around another port implements [`Wrapper`](crate::Wrapper) instead.
 pub trait Port: Send {
-    /// Hands over the next frames, waiting a short time where there are none yet.
+    /// Returns the next frames; waits a short time if there are none yet.
     ///
     /// # Errors
-    /// When the port cannot go on. All frames before the fault have been handed over.
+    /// If the port cannot continue. All frames before the error have been delivered.
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError>;
 
-    /// [`Port::receive`] for who only counts, which need not tell anything of each frame.
+    /// Receives and counts the next frames without describing each of them. Faster than
+    /// [`Port::receive`] where only the totals are needed.
     ///
     /// # Errors
-    /// As there.
-    fn count(&mut self) -> Result<Received<Counted>, PortError> {
-        Ok(self.receive()?.map(Counted::from))
+    /// As [`Port::receive`].
+    fn receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        Ok(self.receive()?.map(BurstCount::from))
     }
 
-    /// The counters since the port was opened.
+    /// Returns the counters since the port was opened.
     fn counters(&mut self) -> Counters;
 
-    /// What the port reads, for messages: a file's path, an interface's name.
+    /// The name of the input for messages: a file's path, an interface's name.
     fn name(&self) -> &str;
 
-    /// The key, where [`Frame::rss_hash`] is known to be the Toeplitz hash under that key of addresses
-    /// and ports, for every frame of TCP or UDP in IPv4 that is no fragment and has one.
+    /// The RSS key, if [`Frame::rss_hash`] of every unfragmented TCP or UDP packet over IPv4 that has a
+    /// hash is known to be the Toeplitz hash of addresses and ports under this key.
     fn rss_key(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Frames that wait in the device's receive queue at the moment, where the port can tell.
+    /// Frames in the device's receive queue now, if the port knows.
     fn occupancy(&mut self) -> Option<usize> {
         None
     }
 
-    /// Frames that the device's receive queue holds at most, where the port can tell: where their
-    /// lengths decide, frames like those received so far.
+    /// Capacity of the device's receive queue in frames, if the port knows. If it depends on their
+    /// lengths, an estimate from the frames received so far.
     fn queue_size(&self) -> Option<usize> {
         None
     }
 
-    /// Whether the frames of a burst all have the time at which the burst was read, because nobody
-    /// took the time when each of them arrived.
-    fn stamps_bursts(&self) -> bool {
+    /// Whether all frames of a burst have one timestamp, the time at which the burst was read, because
+    /// the source does not timestamp each frame on arrival.
+    fn has_burst_timestamps(&self) -> bool {
         false
     }
 
-    /// Ends a live source: what arrives from now on is neither handed over nor counted, what came
-    /// before is still handed over, then [`Received::End`] follows. A file ends at once.
+    /// Stops a live source: frames that arrive after this call are neither delivered nor counted; those
+    /// that arrived before it are still delivered, then [`Received::End`] follows. A file ends at once.
     fn stop(&mut self) {}
 
-    /// What the device was set up to hash, where that is known.
+    /// The RSS configuration of the device, if known.
     fn rss(&self) -> Option<Rss> {
         None
     }

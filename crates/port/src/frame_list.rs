@@ -1,15 +1,15 @@
-//! Frames whose bytes lie in a buffer that the same port owns.
+//! A list of frames whose bytes are in a buffer of the same port.
 
 use crate::frame::{BURST, Frame};
 
-/// A frame that stands where there is none yet.
-const NO_FRAME: Frame<'static> = Frame::new(&[], 0, 0);
+/// Placeholder of an unused entry.
+const EMPTY_FRAME: Frame<'static> = Frame::new(&[], 0, 0);
 
-/// Room for a burst of frames, used again for each burst.
+/// A list for a burst of frames, reused for each burst.
 ///
-/// A port that owns a buffer and hands over frames in it would have to borrow from itself. So the
-/// room keeps no lifetime of the frames: it lends itself for one burst with [`FrameList::borrow`],
-/// and whoever borrows it keeps the frames' bytes where they are as long as he hands them over.
+/// A port that owns a buffer and returns frames in it would have to borrow from itself. So the list
+/// erases the lifetime of its frames: [`FrameList::slots`] gives access for one burst, and the caller
+/// guarantees that the bytes stay in place while the frames are read.
 pub(crate) struct FrameList {
     frames: Box<[Frame<'static>]>,
 }
@@ -17,27 +17,27 @@ pub(crate) struct FrameList {
 impl Default for FrameList {
     fn default() -> Self {
         Self {
-            frames: vec![NO_FRAME; BURST].into_boxed_slice(),
+            frames: vec![EMPTY_FRAME; BURST].into_boxed_slice(),
         }
     }
 }
 
 impl FrameList {
-    /// The room, [`BURST`] frames, for frames whose bytes live as long as `'a`.
+    /// Returns the [`BURST`] entries, to write frames whose bytes live for `'a`.
     ///
-    /// What stood in it before is not to be read: it is there to be written over.
+    /// Old entries must not be read, only overwritten.
     ///
     /// # Safety
-    /// When `'a` has ended, the frames may be read again, through [`FrameList::first`], only as long as
-    /// their bytes have neither moved nor changed.
-    pub(crate) unsafe fn borrow<'a>(&mut self) -> &mut [Frame<'a>] {
-        // SAFETY: the types differ in a lifetime only, so the layout is the same, and the memory is
-        // borrowed from `self` for as long as the result lives. Frames of the shorter lifetime
-        // stay behind in the list; the caller warrants that they are read only while they are good.
+    /// After `'a` has ended, the frames may be read through [`FrameList::first`] only while their bytes
+    /// have neither moved nor changed.
+    pub(crate) unsafe fn slots<'a>(&mut self) -> &mut [Frame<'a>] {
+        // SAFETY: the types differ in a lifetime only, so the layout is the same, and the result
+        // borrows `self`. Frames of the shorter lifetime remain in the list; the caller guarantees that
+        // they are read only while their bytes are valid.
         unsafe { std::mem::transmute::<&mut [Frame<'static>], &mut [Frame<'a>]>(&mut self.frames) }
     }
 
-    /// The first `count` frames.
+    /// Returns the first `count` frames.
     pub(crate) fn first(&self, count: usize) -> &[Frame<'_>] {
         &self.frames[..count.min(self.frames.len())]
     }

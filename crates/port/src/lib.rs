@@ -1,16 +1,17 @@
-//! Where frames come from and where they go: files and interfaces, behind one small trait for each way.
+//! Sources and sinks of frames: capture files, interfaces and memory. A source implements [`Port`], a
+//! sink [`Transmit`].
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
 pub mod buffer;
 #[cfg(all(target_os = "linux", feature = "dpdk"))]
 pub mod dpdk;
-pub mod fault;
 pub mod file;
 pub mod filter;
 pub mod frame;
 mod frame_list;
 pub mod frame_pool;
+pub mod impairment;
 pub mod limit;
 mod link_watch;
 pub mod memory;
@@ -23,14 +24,14 @@ pub mod wrapper;
 
 #[cfg(target_os = "linux")]
 pub use af_packet::{AfPacket, AfPacketSender};
-pub use fault::{Fault, FaultLog, Faults, Faulty};
-pub use file::{CaptureFile, CaptureFiles, Input, missing_right};
+pub use file::{CaptureFile, CaptureFiles, Input, permission_hint};
 pub use filter::Filtered;
 pub use frame::{
-    Burst, COUNTED_MAX, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
-    SnapLengths,
+    BURST_COUNT_MAX, Burst, BurstCount, Counters, DeviceCounters, Frame, Port, PortError, Received,
+    Rss, SnaplenErrors,
 };
 pub use frame_pool::FramePool;
+pub use impairment::{Impaired, Impairment, ImpairmentLog, Impairments};
 pub use limit::{Limit, Limited};
 pub use memory::MemoryPort;
 pub use memory_link::{MemoryReceiver, MemorySender, memory_link};

@@ -1,26 +1,26 @@
-//! A port that ends after a number of frames (`-c`), its own or those of several ports together.
+//! A port that ends after a number of frames (`-c`), alone or together with other ports.
 
-use crate::frame::{Burst, COUNTED_MAX, Counted, Counters, Port, PortError, Received};
+use crate::frame::{BURST_COUNT_MAX, Burst, BurstCount, Counters, Port, PortError, Received};
 use crate::wrapper::Wrapper;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Frames that may still be handed over.
+/// The number of frames still allowed, shared by its clones.
 #[derive(Clone, Debug)]
 pub struct Limit(Arc<AtomicU64>);
 
 impl Limit {
-    /// So many, whoever hands them over.
+    /// Allows `max` frames in total over all ports that share the limit.
     #[must_use]
-    pub fn new(most: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(most)))
+    pub fn new(max: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(max)))
     }
 
-    fn left(&self) -> u64 {
+    fn remaining(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes so many, or as many as are left.
+    /// Takes up to `count` frames from the limit and returns how many it granted.
     fn take(&self, count: u64) -> u64 {
         let left = self
             .0
@@ -31,7 +31,7 @@ impl Limit {
     }
 }
 
-/// Hands over frames of another port as far as a limit goes, exactly, then ends.
+/// Delivers frames of another port up to a limit, exactly, then ends.
 pub struct Limited<P> {
     port: P,
     limit: Limit,
@@ -40,7 +40,7 @@ pub struct Limited<P> {
 }
 
 impl<P: Port> Limited<P> {
-    /// Ends `port` where `limit` is reached, by its frames and those of others that share it.
+    /// Ends `port` when it and the other ports that share `limit` have reached it.
     #[must_use]
     pub fn new(port: P, limit: Limit) -> Self {
         Self {
@@ -63,8 +63,8 @@ impl<P: Port> Wrapper for Limited<P> {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        if self.limit.left() == 0 {
+    fn wrap_receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        if self.limit.remaining() == 0 {
             return Ok(Received::End);
         }
         let received = self.port.receive()?;
@@ -87,13 +87,14 @@ impl<P: Port> Wrapper for Limited<P> {
         }))
     }
 
-    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
-        // So many may come at once, and no part of them can be left; nor is it known what others take.
+    fn wrap_receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        // A count cannot be split: count only if the largest one fits the limit, and if no other port
+        // can use up the limit meanwhile.
         let is_shared = Arc::strong_count(&self.limit.0) > 1;
-        if is_shared || self.limit.left() < COUNTED_MAX as u64 {
-            return Ok(self.pass_on()?.map(Counted::from));
+        if is_shared || self.limit.remaining() < BURST_COUNT_MAX as u64 {
+            return Ok(self.wrap_receive()?.map(BurstCount::from));
         }
-        Ok(self.port.count()?.map(|counted| {
+        Ok(self.port.receive_count()?.map(|counted| {
             self.limit.take(counted.frames);
             self.frames += counted.frames;
             self.bytes += counted.bytes;
@@ -101,9 +102,8 @@ impl<P: Port> Wrapper for Limited<P> {
         }))
     }
 
-    /// Those of the port, with the frames that were handed over; the filter below, if there is one,
-    /// may have looked further, to the end of the burst.
-    fn amend(&self, port: Counters) -> Counters {
+    /// Counts the frames delivered. (A filter inside has counted to the end of its burst.)
+    fn wrap_counters(&self, port: Counters) -> Counters {
         Counters {
             frames: self.frames,
             bytes: self.bytes,
@@ -120,16 +120,16 @@ mod tests {
     use wire::LinkType;
 
     #[test]
-    fn a_limit_within_a_burst_is_exact_and_so_are_the_counters() {
-        for most in [0u64, 1, 255, 256, 257, 300, 1000] {
+    fn limit_within_a_burst_and_counters_are_exact() {
+        for max in [0u64, 1, 255, 256, 257, 300, 1000] {
             let frames = (0..300).map(|number| (number, 60, [0u8; 20]));
             let port = MemoryPort::new(LinkType::Ethernet, frames);
-            let mut limited = Limited::new(port, Limit::new(most));
+            let mut limited = Limited::new(port, Limit::new(max));
             let mut times = Vec::new();
             while let Received::Burst(burst) = limited.receive().expect("memory has no errors") {
                 times.extend(burst.frames.iter().map(|frame| frame.time_ns));
             }
-            let expected = most.min(300);
+            let expected = max.min(300);
             assert_eq!(times, (0..expected.cast_signed()).collect::<Vec<_>>());
             let counters = limited.counters();
             assert_eq!((counters.frames, counters.bytes), (expected, expected * 60));
@@ -137,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_share_a_limit_keep_it_together() {
-        for most in [1u64, 256, 300, 511, 10_000] {
-            let limit = Limit::new(most);
+    fn ports_share_a_limit() {
+        for max in [1u64, 256, 300, 511, 10_000] {
+            let limit = Limit::new(max);
             let mut ports: Vec<_> = (0..3)
                 .map(|_| {
                     let frames = (0..300).map(|number| (number, 60, [0u8; 20]));
@@ -148,39 +148,43 @@ mod tests {
                 })
                 .collect();
             let mut frames = 0;
-            for turn in 0..12 {
-                let received = ports[turn % 3].count().expect("memory has no errors");
+            for round in 0..12 {
+                let received = ports[round % 3]
+                    .receive_count()
+                    .expect("memory has no errors");
                 if let Received::Burst(counted) = received {
                     frames += counted.frames;
                 }
             }
-            assert_eq!(frames, most.min(900));
+            assert_eq!(frames, max.min(900));
             let counted: u64 = ports.iter_mut().map(|port| port.counters().frames).sum();
             assert_eq!(counted, frames);
         }
     }
 
     #[test]
-    fn a_limit_is_as_exact_for_who_only_counts() {
-        for most in [0u64, 1, 256, 4095, 4096, 4097, 9000, 20_000] {
+    fn limit_is_exact_when_frames_are_only_counted() {
+        for max in [0u64, 1, 256, 4095, 4096, 4097, 9000, 20_000] {
             let frames = (0..10_000).map(|number| (number, 60, [0u8; 20]));
-            let port = AtOnce(MemoryPort::new(LinkType::Ethernet, frames));
-            let mut limited = Limited::new(port, Limit::new(most));
+            let port = LargeCounts(MemoryPort::new(LinkType::Ethernet, frames));
+            let mut limited = Limited::new(port, Limit::new(max));
             let mut frames = 0;
-            while let Received::Burst(counted) = limited.count().expect("memory has no errors") {
+            while let Received::Burst(counted) =
+                limited.receive_count().expect("memory has no errors")
+            {
                 assert_eq!(counted.bytes, counted.frames * 60);
                 frames += counted.frames;
             }
-            assert_eq!(frames, most.min(10_000));
+            assert_eq!(frames, max.min(10_000));
             let counters = limited.counters();
             assert_eq!((counters.frames, counters.bytes), (frames, frames * 60));
         }
     }
 
-    /// Counts as many frames at once as a port may.
-    struct AtOnce(MemoryPort);
+    /// Returns the largest counts that a port may.
+    struct LargeCounts(MemoryPort);
 
-    impl Wrapper for AtOnce {
+    impl Wrapper for LargeCounts {
         type Inner = MemoryPort;
 
         fn inner(&self) -> &MemoryPort {
@@ -191,13 +195,13 @@ mod tests {
             &mut self.0
         }
 
-        fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
-            let mut sum = Counted::default();
-            while sum.frames + BURST as u64 <= COUNTED_MAX as u64 {
+        fn wrap_receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+            let mut sum = BurstCount::default();
+            while sum.frames + BURST as u64 <= BURST_COUNT_MAX as u64 {
                 let Received::Burst(burst) = self.0.receive()? else {
                     break;
                 };
-                let counted = Counted::from(burst);
+                let counted = BurstCount::from(burst);
                 sum.frames += counted.frames;
                 sum.bytes += counted.bytes;
             }

@@ -1,73 +1,73 @@
-//! What a sender knows of its link: looked at now and then while it takes no frames, or was down.
+//! Link state of a sender, checked periodically while the link accepts no frames or is down.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A link that flaps is told of once.
+/// Tracks whether the link is up. A flapping link causes one notice per direction.
 #[derive(Debug)]
 pub(crate) struct LinkWatch {
-    looked: Instant,
+    checked: Instant,
     down_since: Option<Instant>,
-    /// Whether it has been said that it is down, and that it is up again.
-    told: [bool; 2],
+    /// Whether the user was notified that the link is down, and that it is up.
+    notified: [bool; 2],
     notices: VecDeque<String>,
 }
 
 impl LinkWatch {
-    /// Of a link that is taken to be up.
+    /// Starts with a link that is assumed to be up.
     pub(crate) fn new() -> Self {
         Self {
-            looked: Instant::now(),
+            checked: Instant::now(),
             down_since: None,
-            told: [false; 2],
+            notified: [false; 2],
             notices: VecDeque::new(),
         }
     }
 
-    /// Whether the link should be looked at, after it took `taken` frames.
+    /// Whether the link must be checked now, after it accepted `accepted` frames.
     #[inline]
-    pub(crate) fn is_due(&self, taken: usize) -> bool {
-        (taken == 0 || self.down_since.is_some()) && self.looked.elapsed() >= LOOK
+    pub(crate) fn is_due(&self, accepted: usize) -> bool {
+        (accepted == 0 || self.down_since.is_some()) && self.checked.elapsed() >= CHECK_INTERVAL
     }
 
-    /// Notes what a look has shown.
+    /// Records the result of a check.
     #[cold]
-    pub(crate) fn note(&mut self, name: &str, is_down: bool) {
+    pub(crate) fn update(&mut self, name: &str, is_down: bool) {
         let now = Instant::now();
-        self.looked = now;
-        let (event, told) = match (self.down_since.is_some(), is_down) {
-            (false, true) => ("the link went down; sending goes on when it is up again", 0),
+        self.checked = now;
+        let (event, kind) = match (self.down_since.is_some(), is_down) {
+            (false, true) => ("the link went down; sending resumes when it is up again", 0),
             (true, false) => ("the link is up", 1),
             _ => return,
         };
         self.down_since = is_down.then_some(now);
-        self.tell(told, || format!("{name}: {event}"));
+        self.notify(kind, || format!("{name}: {event}"));
     }
 
-    /// Notes that the link is not up in the beginning.
-    pub(crate) fn begins_down(&mut self, name: &str) {
+    /// Records that the link is down at the start.
+    pub(crate) fn start_down(&mut self, name: &str) {
         self.down_since = Some(Instant::now());
-        self.tell(0, || {
-            format!("{name}: the link is down, and takes no frames until it is up")
+        self.notify(0, || {
+            format!("{name}: the link is down; no frames are sent until it is up")
         });
     }
 
-    fn tell(&mut self, what: usize, text: impl FnOnce() -> String) {
-        if !std::mem::replace(&mut self.told[what], true) {
+    fn notify(&mut self, kind: usize, text: impl FnOnce() -> String) {
+        if !std::mem::replace(&mut self.notified[kind], true) {
             self.notices.push_back(text());
         }
     }
 
-    /// Since when it has been down.
+    /// When the link went down, if it is down.
     pub(crate) fn down_since(&self) -> Option<Instant> {
         self.down_since
     }
 
-    /// Something that a person should be told.
-    pub(crate) fn notice(&mut self) -> Option<String> {
+    /// The next notice for the user.
+    pub(crate) fn next_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
 }
@@ -77,17 +77,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_flaps_is_told_of_once() {
+    fn flapping_link_is_reported_once() {
         let mut watch = LinkWatch::new();
         for _ in 0..3 {
-            watch.note("x", true);
-            watch.note("x", true);
+            watch.update("x", true);
+            watch.update("x", true);
             assert!(watch.down_since().is_some());
-            watch.note("x", false);
+            watch.update("x", false);
             assert!(watch.down_since().is_none());
         }
-        assert!(watch.notice().unwrap().contains("went down"));
-        assert_eq!(watch.notice().unwrap(), "x: the link is up");
-        assert_eq!(watch.notice(), None);
+        assert!(watch.next_notice().unwrap().contains("went down"));
+        assert_eq!(watch.next_notice().unwrap(), "x: the link is up");
+        assert_eq!(watch.next_notice(), None);
     }
 }

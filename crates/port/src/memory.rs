@@ -1,17 +1,17 @@
-//! Frames in memory as a port: what tests and measurements of other crates read from.
+//! A port over frames in memory, for tests and measurements.
 
 use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use wire::LinkType;
 
-/// Frames kept in memory, handed over once or several times.
+/// Delivers frames from memory, once or several times.
 ///
-/// A clone shares the frames and starts again from the first, so that each thread or each pass of a
-/// measurement has its own port at no cost.
+/// A clone shares the frames and starts from the first, so that each thread or each pass of a
+/// measurement has a port of its own at no cost.
 pub struct MemoryPort {
     stored: Arc<Stored>,
-    /// The run at hand, and the frames of it that have been handed over.
+    /// The current run, and the number of its frames delivered so far.
     run: usize,
     next: usize,
     rounds: u64,
@@ -22,22 +22,22 @@ pub struct MemoryPort {
 }
 
 struct Stored {
-    /// Frames of one link type that follow one another.
+    /// Runs of consecutive frames with one link type.
     runs: Vec<(LinkType, Vec<Frame<'static>>)>,
-    /// The bytes of all frames, one after the other, to which `runs` points. Never changed. A vector:
-    /// who moves a box says that nothing else points to what is in it.
+    /// The bytes of all frames, to which `runs` points; never changed. Not a `Box`: moving a box
+    /// asserts unique access to its content, which would invalidate those pointers.
     _bytes: Vec<u8>,
     frames: usize,
 }
 
-/// Collects frames: their bytes, and what is said of them.
+/// Collects the bytes and metadata of frames.
 #[derive(Default)]
-struct Collected {
+struct Collector {
     bytes: Vec<u8>,
     frames: Vec<(LinkType, i64, u32, usize)>,
 }
 
-impl Collected {
+impl Collector {
     fn add(&mut self, link: LinkType, time_ns: i64, wire_length: u32, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.frames.push((link, time_ns, wire_length, bytes.len()));
@@ -51,14 +51,14 @@ impl Collected {
         for &(link, time_ns, wire_length, length) in &self.frames {
             let frame: &[u8] = &bytes[start..start + length];
             start += length;
-            // SAFETY: the bytes lie on the heap, in a vector that `Stored` keeps as long as the frames
-            // and never changes, and moving a vector leaves what points to its elements as it is;
-            // `Stored` hands the frames out only for as long as it is borrowed.
+            // SAFETY: the bytes are on the heap, in a vector that `Stored` keeps as long as the frames
+            // and never changes; moving the vector does not move its elements. `Stored` returns the
+            // frames only with the lifetime of a borrow of itself.
             let frame: &'static [u8] =
                 unsafe { std::slice::from_raw_parts(frame.as_ptr(), length) };
             let frame = Frame::new(frame, time_ns, wire_length);
             match runs.last_mut() {
-                Some((of, run)) if *of == link => run.push(frame),
+                Some((run_link, run)) if *run_link == link => run.push(frame),
                 _ => runs.push((link, vec![frame])),
             }
         }
@@ -71,11 +71,11 @@ impl Collected {
 }
 
 impl Stored {
-    /// Frames of run number `run`, from number `first` on, that make a burst.
-    fn burst(&self, run: usize, first: usize, most: usize) -> Option<Burst<'_>> {
+    /// Returns up to `max` frames of run number `run`, starting at `first`.
+    fn burst(&self, run: usize, first: usize, max: usize) -> Option<Burst<'_>> {
         let (link, frames) = self.runs.get(run)?;
         let frames: &[Frame<'_>] = frames.get(first..)?;
-        let frames = &frames[..frames.len().min(most)];
+        let frames = &frames[..frames.len().min(max)];
         (!frames.is_empty()).then_some(Burst {
             link: *link,
             frames,
@@ -84,24 +84,25 @@ impl Stored {
 }
 
 impl MemoryPort {
-    /// Frames of one link type: nanoseconds since the epoch, wire length, captured bytes.
+    /// Creates a port over frames of one link type, each with its timestamp (nanoseconds since the
+    /// epoch), wire length and captured bytes.
     pub fn new<B: AsRef<[u8]>>(
         link: LinkType,
         frames: impl IntoIterator<Item = (i64, u32, B)>,
     ) -> Self {
-        let mut collected = Collected::default();
+        let mut collected = Collector::default();
         for (time_ns, wire_length, bytes) in frames {
             collected.add(link, time_ns, wire_length, bytes.as_ref());
         }
-        Self::of(collected.store())
+        Self::from_stored(collected.store())
     }
 
-    /// All frames of `port`, up to its end.
+    /// Loads all frames of `port`, up to its end.
     ///
     /// # Errors
-    /// Those of the port; a fault is one too.
+    /// The errors of the port. A fault is an error, too.
     pub fn load(port: &mut dyn Port) -> Result<Self, PortError> {
-        let mut collected = Collected::default();
+        let mut collected = Collector::default();
         loop {
             match port.receive()? {
                 Received::Burst(burst) => {
@@ -111,12 +112,12 @@ impl MemoryPort {
                 }
                 Received::Idle => {}
                 Received::Fault(message) => return Err(PortError::Failed(message)),
-                Received::End => return Ok(Self::of(collected.store())),
+                Received::End => return Ok(Self::from_stored(collected.store())),
             }
         }
     }
 
-    /// The same frames, `rounds` times, each time with the same time stamps.
+    /// Delivers the frames `rounds` times, each time with the same timestamps.
     #[must_use]
     pub fn repeated(mut self, rounds: u64) -> Self {
         self.rounds = rounds;
@@ -124,7 +125,7 @@ impl MemoryPort {
         self
     }
 
-    fn of(stored: Stored) -> Self {
+    fn from_stored(stored: Stored) -> Self {
         Self {
             stored: Arc::new(stored),
             run: 0,
@@ -137,25 +138,25 @@ impl MemoryPort {
         }
     }
 
-    /// The same frames, at most `most` in a burst (1 to [`BURST`]).
+    /// Limits bursts to `max` frames (1 to [`BURST`]).
     #[must_use]
-    pub fn in_bursts_of(mut self, most: usize) -> Self {
-        self.burst = most.clamp(1, BURST);
+    pub fn with_burst_size(mut self, max: usize) -> Self {
+        self.burst = max.clamp(1, BURST);
         self
     }
 
-    /// The same frames with the hashes of a device: `hash` tells that of each by its number and
-    /// bytes. `key`: see [`Port::rss_key`].
+    /// Adds RSS hashes: `hash` computes that of each frame from its number and bytes. For `key` see
+    /// [`Port::rss_key`].
     ///
     /// # Panics
-    /// When the frames are shared with a clone already.
+    /// If a clone shares the frames already.
     #[must_use]
-    pub fn hashed(
+    pub fn with_rss_hashes(
         mut self,
         key: Option<&[u8]>,
         mut hash: impl FnMut(usize, &[u8]) -> Option<NonZeroU32>,
     ) -> Self {
-        let stored = Arc::get_mut(&mut self.stored).expect("hashes are given before clones are");
+        let stored = Arc::get_mut(&mut self.stored).expect("hashes must be added before cloning");
         let frames = stored.runs.iter_mut().flat_map(|(_, run)| run.iter_mut());
         for (number, frame) in frames.enumerate() {
             frame.rss_hash = hash(number, frame.bytes);
@@ -164,7 +165,7 @@ impl MemoryPort {
         self
     }
 
-    /// Frames of one round.
+    /// Number of frames of one round.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stored.frames
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_and_clones_start_from_the_first_frame() {
+    fn rounds_and_clones_start_at_the_first_frame() {
         let frames = (0..600i64).map(|number| (number, 100, number.to_le_bytes()));
         let mut port = MemoryPort::new(LinkType::Raw, frames).repeated(2);
         let once: Vec<i64> = (0..600).collect();
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_that_were_given() {
+    fn loaded_frames_have_the_original_bytes() {
         let frames = [(1, 3, vec![1u8, 2, 3]), (2, 9, vec![]), (3, 1, vec![4])];
         let mut port = MemoryPort::new(LinkType::Ethernet, frames);
         let mut copy = MemoryPort::load(&mut port).expect("memory has no errors");
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_frames_is_the_end_at_once() {
+    fn empty_port_ends_at_once() {
         let mut port = MemoryPort::new(LinkType::Ethernet, Vec::<(i64, u32, Vec<u8>)>::new());
         assert_eq!(times(&mut port.clone().repeated(u64::MAX)), []);
         assert_eq!(times(&mut port), []);

@@ -1,4 +1,4 @@
-//! A link in memory: what one end sends, the other receives; full, it takes no more.
+//! A link in memory: one end sends, the other receives. A full link accepts no more frames.
 
 use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
@@ -8,34 +8,35 @@ use hw::ring::{Consumer, Popped, Producer, ring};
 use std::num::NonZeroU32;
 use wire::LinkType;
 
-/// A frame on its way, in memory that goes round.
-struct Carried {
+/// A frame in transit. Its memory is reused.
+struct QueuedFrame {
     bytes: Vec<u8>,
     time_ns: i64,
     rss_hash: u32,
 }
 
-/// The sending end.
+/// The sending end of a [`memory_link`].
 pub struct MemorySender {
     memory: SlotMemory,
-    full: Producer<Carried>,
-    empty: Consumer<Carried>,
+    full: Producer<QueuedFrame>,
+    empty: Consumer<QueuedFrame>,
     frames: u64,
     bytes: u64,
 }
 
-/// The receiving end. It ends when the sending end is gone and all has been handed over.
+/// The receiving end of a [`memory_link`]. It ends when the sender was dropped and all frames are
+/// delivered.
 pub struct MemoryReceiver {
-    full: Consumer<Carried>,
-    empty: Producer<Carried>,
-    held: Vec<Carried>,
+    full: Consumer<QueuedFrame>,
+    empty: Producer<QueuedFrame>,
+    held: Vec<QueuedFrame>,
     frames: FrameList,
     link: LinkType,
     counters: Counters,
     stopped: bool,
 }
 
-/// A link that holds `capacity` frames (rounded up to a power of two), for one sending and one
+/// Creates a link that holds `capacity` frames (rounded up to a power of two), for one sending and one
 /// receiving thread.
 #[must_use]
 pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryReceiver) {
@@ -43,8 +44,8 @@ pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryRece
     let (full_in, full_out) = ring(capacity);
     let (mut empty_in, empty_out) = ring(capacity);
     for _ in 0..capacity {
-        // The ring has room for just as many.
-        let _ = empty_in.push(Carried {
+        // Cannot fail: the ring has this capacity.
+        let _ = empty_in.push(QueuedFrame {
             bytes: Vec::new(),
             time_ns: 0,
             rss_hash: 0,
@@ -70,30 +71,30 @@ pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryRece
 }
 
 impl Transmit for MemorySender {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        self.memory.lend(count, room)
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        self.memory.reserve(count, slot_bytes)
     }
 
-    /// Takes frames while there is room.
+    /// Accepts frames while the link has room.
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        let count = count.min(self.memory.lent());
-        let mut taken = 0;
-        while taken < count {
-            let Popped::Item(mut carried) = self.empty.pop() else {
+        let count = count.min(self.memory.reserved());
+        let mut accepted = 0;
+        while accepted < count {
+            let Popped::Item(mut queued) = self.empty.pop() else {
                 break;
             };
-            let (frame, time_ns, rss_hash) = self.memory.frame(taken);
-            carried.bytes.clear();
-            carried.bytes.extend_from_slice(frame);
-            (carried.time_ns, carried.rss_hash) = (time_ns, rss_hash);
+            let (frame, time_ns, rss_hash) = self.memory.frame(accepted);
+            queued.bytes.clear();
+            queued.bytes.extend_from_slice(frame);
+            (queued.time_ns, queued.rss_hash) = (time_ns, rss_hash);
             self.bytes += frame.len() as u64;
-            // There are no more frames than places.
-            let _ = self.full.push(carried);
-            taken += 1;
+            // Cannot fail: there are as many frames as the ring holds.
+            let _ = self.full.push(queued);
+            accepted += 1;
         }
-        self.frames += taken as u64;
-        self.memory.take(taken, count);
-        Ok(taken)
+        self.frames += accepted as u64;
+        self.memory.commit(accepted, count);
+        Ok(accepted)
     }
 
     fn discard(&mut self) {
@@ -115,16 +116,16 @@ impl Transmit for MemorySender {
 
 impl Port for MemoryReceiver {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        for carried in self.held.drain(..) {
-            // They came from a ring of this size.
-            let _ = self.empty.push(carried);
+        for queued in self.held.drain(..) {
+            // Cannot fail: it came from this ring.
+            let _ = self.empty.push(queued);
         }
         if self.stopped {
             return Ok(Received::End);
         }
         while self.held.len() < BURST {
             match self.full.pop() {
-                Popped::Item(carried) => self.held.push(carried),
+                Popped::Item(queued) => self.held.push(queued),
                 Popped::Closed if self.held.is_empty() => return Ok(Received::End),
                 Popped::Empty | Popped::Closed => break,
             }
@@ -132,16 +133,15 @@ impl Port for MemoryReceiver {
         if self.held.is_empty() {
             return Ok(Received::Idle);
         }
-        // SAFETY: the frames are read below alone, up to the number that is put there now; their bytes
-        // are those of `held`, which is not touched before the next `receive`, until which whoever
-        // holds the frames borrows `self`.
-        let frames = unsafe { self.frames.borrow() };
-        for (frame, carried) in frames.iter_mut().zip(&self.held) {
+        // SAFETY: only the frames written now are read below. Their bytes belong to `held`, which does
+        // not change before the next `receive`; the returned burst borrows `self` until then.
+        let frames = unsafe { self.frames.slots() };
+        for (frame, queued) in frames.iter_mut().zip(&self.held) {
             *frame = Frame {
-                rss_hash: NonZeroU32::new(carried.rss_hash),
-                ..Frame::new(&carried.bytes, carried.time_ns, carried.bytes.len() as u32)
+                rss_hash: NonZeroU32::new(queued.rss_hash),
+                ..Frame::new(&queued.bytes, queued.time_ns, queued.bytes.len() as u32)
             };
-            self.counters.bytes += carried.bytes.len() as u64;
+            self.counters.bytes += queued.bytes.len() as u64;
         }
         self.counters.frames += self.held.len() as u64;
         Ok(Received::Burst(Burst {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_frames_pass_in_their_order_and_a_full_link_takes_no_more() {
+    fn full_link_applies_backpressure_and_keeps_the_order() {
         const FRAMES: u64 = 20_000;
         let (mut sender, mut receiver) = memory_link(64, LinkType::Ethernet);
         let sending = std::thread::spawn(move || {

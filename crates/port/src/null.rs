@@ -1,10 +1,10 @@
-//! A link to nowhere: frames are written, counted and forgotten.
+//! A sink that discards frames: they are written, counted and dropped.
 
 use crate::frame::PortError;
 use crate::slot_memory::SlotMemory;
 use crate::transmit::{Slot, Transmit};
 
-/// Takes every frame at once. What a generator can do is measured with it.
+/// Accepts every frame at once, to measure the speed of a generator alone.
 pub struct NullSink {
     memory: SlotMemory,
     frames: u64,
@@ -12,7 +12,7 @@ pub struct NullSink {
 }
 
 impl NullSink {
-    /// Ready to take frames.
+    /// Creates a sink.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -30,16 +30,16 @@ impl Default for NullSink {
 }
 
 impl Transmit for NullSink {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        self.memory.lend(count, room)
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        self.memory.reserve(count, slot_bytes)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        let count = count.min(self.memory.lent());
+        let count = count.min(self.memory.reserved());
         let bytes: usize = (0..count).map(|index| self.memory.length(index)).sum();
         self.bytes += bytes as u64;
         self.frames += count as u64;
-        self.memory.take(count, count);
+        self.memory.commit(count, count);
         Ok(count)
     }
 

@@ -1,4 +1,4 @@
-//! Writing captures: pcap with nanoseconds.
+//! Writes capture files: pcap with nanosecond timestamps.
 
 use crate::frame::PortError;
 use crate::slot_memory::SlotMemory;
@@ -8,40 +8,40 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use wire::LinkType;
 
-/// "pcap with nanoseconds", in the byte order of whoever wrote it.
+/// Magic number of pcap with nanoseconds, written in little-endian.
 const MAGIC: u32 = 0xa1b2_3c4d;
 
-/// Largest packet that a reader has to expect, as libpcap writes it.
-const SNAP_LENGTH: u32 = 262_144;
+/// The snaplen that libpcap writes: the largest packet that a reader must expect.
+const SNAPLEN: u32 = 262_144;
 
-/// Bytes of the file's header, and of the one in front of each frame, in which the frame's length
-/// stands.
+/// Bytes of the file header and of a record header, and the offset of the captured length in the
+/// latter.
 const FILE_HEADER: usize = 24;
 const FRAME_HEADER: usize = 16;
-const LENGTH_AT: usize = 8;
+const LENGTH_OFFSET: usize = 8;
 
-/// Written at a time.
+/// Bytes per write.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A capture that frames are written to.
+/// A pcap file as a sink of frames.
 pub struct PcapWriter {
     name: String,
     writer: Box<dyn Write + Send>,
-    /// The file again, where it is one that was made here, to cut it off.
+    /// A second handle of the file, if it was created here, to truncate it after a failed write.
     file: Option<File>,
     buffer: Vec<u8>,
     memory: SlotMemory,
-    /// Frames and bytes, the header's included, that the system has taken.
+    /// Frames and bytes written so far, including the headers.
     written: (u64, u64),
     frames: u64,
     bytes: u64,
 }
 
 impl PcapWriter {
-    /// Creates the file, or writes over it; `-` is standard output.
+    /// Creates or overwrites the file; `-` is standard output.
     ///
     /// # Errors
-    /// When it cannot be created: a missing right is [`PortError::Permission`].
+    /// If it cannot be created; [`PortError::Permission`] if a permission is missing.
     pub fn create(path: &Path, link: LinkType) -> Result<Self, PortError> {
         if path == Path::new("-") {
             let name = "standard output";
@@ -53,10 +53,10 @@ impl PcapWriter {
         let name = path.display().to_string();
         match File::create(path) {
             Ok(file) => {
-                // Without this handle all is written the same.
-                let again = file.try_clone().ok();
+                // Optional: used only to truncate the file after an error.
+                let second = file.try_clone().ok();
                 let mut writer = Self::new(&name, Box::new(file), link)?;
-                writer.file = again;
+                writer.file = second;
                 Ok(writer)
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -66,18 +66,18 @@ impl PcapWriter {
             }
             Err(error) => Err(PortError::Failed(match error.kind() {
                 ErrorKind::NotFound => {
-                    format!("{name}: no such directory; create the directory that it lies in")
+                    format!("{name}: no such directory; create the parent directory first")
                 }
-                ErrorKind::IsADirectory => format!("{name} is a directory; name a file in it"),
+                ErrorKind::IsADirectory => format!("{name}: is a directory; specify a file in it"),
                 _ => format!("{name}: cannot be written: {error}"),
             })),
         }
     }
 
-    /// Writes to anything; messages call it `name`.
+    /// Writes to `writer`, which messages call `name`.
     ///
     /// # Errors
-    /// None now; what is written first is the header of the file, with the first block.
+    /// None at present: the file header is written with the first block.
     pub fn new(
         name: &str,
         writer: Box<dyn Write + Send>,
@@ -87,9 +87,9 @@ impl PcapWriter {
         buffer.extend(MAGIC.to_le_bytes());
         buffer.extend(2u16.to_le_bytes());
         buffer.extend(4u16.to_le_bytes());
-        // Time zone and accuracy, which nobody uses.
+        // Time zone and accuracy: unused, 0.
         buffer.extend([0; 8]);
-        buffer.extend(SNAP_LENGTH.to_le_bytes());
+        buffer.extend(SNAPLEN.to_le_bytes());
         buffer.extend(u32::from(link.linktype()).to_le_bytes());
         Ok(Self {
             name: name.to_owned(),
@@ -103,13 +103,13 @@ impl PcapWriter {
         })
     }
 
-    fn write(&mut self) -> Result<(), PortError> {
-        let mut taken = 0;
+    fn write_buffer(&mut self) -> Result<(), PortError> {
+        let mut written = 0;
         let mut result = Ok(());
-        while let Some(rest) = self.buffer.get(taken..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.buffer.get(written..).filter(|rest| !rest.is_empty()) {
             match self.writer.write(rest) {
                 Ok(0) => result = Err(ErrorKind::WriteZero.into()),
-                Ok(count) => taken += count,
+                Ok(count) => written += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => result = Err(error),
             }
@@ -117,29 +117,34 @@ impl PcapWriter {
                 break;
             }
         }
-        let (frames, bytes) = self.whole_frames(taken);
+        let (frames, bytes) = self.count_whole_frames(written);
         self.written.0 += frames;
         self.written.1 += bytes;
         self.buffer.clear();
         result.map_err(|error| {
             if let Some(file) = &self.file {
-                // A reader would stumble over a part of a frame. A device has no length.
+                // Cut off a partial frame, which readers would report as damage. Fails on a device,
+                // which has no length.
                 let _ = file.set_len(self.written.1);
             }
-            self.failure(&error)
+            self.write_error(&error)
         })
     }
 
-    /// How many frames of the buffer are whole in its first `taken` bytes, and where they end.
-    fn whole_frames(&self, taken: usize) -> (u64, u64) {
+    /// Returns the number of frames that lie completely within the first `written` bytes of the buffer,
+    /// and the end of the last of them.
+    fn count_whole_frames(&self, written: usize) -> (u64, u64) {
         let mut frames = 0;
         let mut end = if self.written.1 == 0 { FILE_HEADER } else { 0 };
-        if end > taken {
+        if end > written {
             return (0, 0);
         }
-        while let Some(&[a, b, c, d]) = self.buffer.get(end + LENGTH_AT..end + LENGTH_AT + 4) {
+        while let Some(&[a, b, c, d]) = self
+            .buffer
+            .get(end + LENGTH_OFFSET..end + LENGTH_OFFSET + 4)
+        {
             let next = end + FRAME_HEADER + u32::from_le_bytes([a, b, c, d]) as usize;
-            if next > taken {
+            if next > written {
                 break;
             }
             frames += 1;
@@ -148,14 +153,14 @@ impl PcapWriter {
         (frames, end as u64)
     }
 
-    fn failure(&self, error: &io::Error) -> PortError {
+    fn write_error(&self, error: &io::Error) -> PortError {
         let name = &self.name;
         match error.kind() {
-            ErrorKind::BrokenPipe => PortError::ReaderGone(name.clone()),
+            ErrorKind::BrokenPipe => PortError::BrokenPipe(name.clone()),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 PortError::Failed(format!(
-                    "{name}: no space left on the device; the first {} packets are in it: make room and begin \
-                     again, or write fewer (-c)",
+                    "{name}: no space left on the device; the first {} packets were written: free space and start \
+                     again, or write fewer packets (-c)",
                     self.written.0
                 ))
             }
@@ -164,7 +169,7 @@ impl PcapWriter {
     }
 }
 
-/// Standard output without the line buffer that the standard library puts before it.
+/// Standard output without the standard library's line buffer.
 #[cfg(unix)]
 fn standard_output() -> io::Result<Box<dyn Write + Send>> {
     use std::os::fd::AsFd;
@@ -178,31 +183,31 @@ fn standard_output() -> io::Result<Box<dyn Write + Send>> {
 }
 
 impl Transmit for PcapWriter {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        self.memory.lend(count, room)
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        self.memory.reserve(count, slot_bytes)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        let count = count.min(self.memory.lent());
+        let count = count.min(self.memory.reserved());
         for index in 0..count {
             let (frame, time_ns, _) = self.memory.frame(index);
-            // A time before 1970 has no form in this format.
+            // The format has no timestamps before 1970.
             let time_ns = time_ns.max(0).cast_unsigned();
             let length = (frame.len() as u32).to_le_bytes();
             let seconds = (time_ns / 1_000_000_000) as u32;
-            let rest = (time_ns % 1_000_000_000) as u32;
+            let nanoseconds = (time_ns % 1_000_000_000) as u32;
             self.buffer.extend(seconds.to_le_bytes());
-            self.buffer.extend(rest.to_le_bytes());
+            self.buffer.extend(nanoseconds.to_le_bytes());
             self.buffer.extend(length);
             self.buffer.extend(length);
             self.buffer.extend_from_slice(frame);
             self.bytes += frame.len() as u64;
             if self.buffer.len() >= BLOCK_BYTES {
-                self.write()?;
+                self.write_buffer()?;
             }
         }
         self.frames += count as u64;
-        self.memory.take(count, count);
+        self.memory.commit(count, count);
         Ok(count)
     }
 
@@ -211,9 +216,9 @@ impl Transmit for PcapWriter {
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        self.write()?;
+        self.write_buffer()?;
         let result = self.writer.flush();
-        result.map_err(|error| self.failure(&error))
+        result.map_err(|error| self.write_error(&error))
     }
 
     fn sent(&self) -> (u64, u64) {
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_to_the_nanosecond() {
+    fn written_frames_are_read_back_to_the_nanosecond() {
         let written = Shared::default();
         let mut writer =
             PcapWriter::new("memory", Box::new(written.clone()), LinkType::Raw).unwrap();
@@ -285,17 +290,17 @@ mod tests {
         assert_eq!(number, 10_240);
     }
 
-    /// Takes so many bytes, in small parts.
-    struct Room(usize);
+    /// A disk with this many free bytes, which accepts small writes only.
+    struct SmallDisk(usize);
 
-    impl Write for Room {
+    impl Write for SmallDisk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let taken = bytes.len().min(self.0).min(7);
-            if taken == 0 {
+            let written = bytes.len().min(self.0).min(7);
+            if written == 0 {
                 return Err(ErrorKind::StorageFull.into());
             }
-            self.0 -= taken;
-            Ok(taken)
+            self.0 -= written;
+            Ok(written)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -304,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_tells_how_many_packets_found_room() {
+    fn full_disk_error_has_the_number_of_packets_written() {
         const FRAME: usize = FRAME_HEADER + 1000;
-        for (room, frames) in [
+        for (free, frames) in [
             (0, 0),
             (FILE_HEADER + FRAME - 1, 0),
             (FILE_HEADER + FRAME, 1),
@@ -315,7 +320,7 @@ mod tests {
             (FILE_HEADER + 701 * FRAME - 1000, 700),
         ] {
             let mut writer =
-                PcapWriter::new("x", Box::new(Room(room)), LinkType::Ethernet).unwrap();
+                PcapWriter::new("x", Box::new(SmallDisk(free)), LinkType::Ethernet).unwrap();
             let result = (0..10).try_for_each(|_| {
                 for slot in writer.reserve(100, 1500)? {
                     slot.length = 1000;
@@ -326,13 +331,13 @@ mod tests {
                 .and_then(|()| writer.flush())
                 .unwrap_err()
                 .to_string();
-            let said = format!("the first {frames} packets are in it: make room");
-            assert!(text.contains(&said), "{room}: {text}");
+            let part = format!("the first {frames} packets were written: free space");
+            assert!(text.contains(&part), "{free}: {text}");
         }
     }
 
     #[test]
-    fn a_disk_that_is_full_and_a_reader_that_is_gone_are_told_apart() {
+    fn full_disk_and_broken_pipe_are_different_errors() {
         struct Failing(ErrorKind);
         impl Write for Failing {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -349,7 +354,7 @@ mod tests {
         };
         assert!(matches!(
             flush(ErrorKind::BrokenPipe),
-            Err(PortError::ReaderGone(_))
+            Err(PortError::BrokenPipe(_))
         ));
         assert!(matches!(
             flush(ErrorKind::StorageFull),

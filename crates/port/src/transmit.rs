@@ -1,90 +1,90 @@
-//! The trait that every way of sending implements.
+//! The trait that every sink of frames implements.
 
 use crate::frame::PortError;
 use std::time::{Duration, Instant};
 
-/// Room for one frame, in the memory that the link will send from.
+/// Memory for one frame, from which the link will send it.
 #[derive(Debug)]
 pub struct Slot<'a> {
-    /// Where the frame is written, from the link-layer header on; its length is the frame's length
-    /// (without the frame check sequence) unless [`Slot::length`] is set to less.
+    /// The frame is written here, from the link-layer header on, without the frame check sequence. It
+    /// fills the slice unless [`Slot::length`] is set to less.
     pub bytes: &'a mut [u8],
-    /// How much of `bytes` is the frame.
+    /// Length of the frame in `bytes`.
     pub length: usize,
-    /// When the frame is to be sent or says it was, nanoseconds since the Unix epoch: for files.
+    /// Timestamp in nanoseconds since the Unix epoch, for capture files.
     pub time_ns: i64,
-    /// A device's hash of the frame, for a link that hands one on (a software NIC).
+    /// RSS hash, for a link that passes one on (the software NIC).
     pub rss_hash: u32,
 }
 
-/// A sink of frames, written where they are sent from.
+/// A sink of frames. The caller writes frames directly into the memory that they are sent from.
 ///
 /// ```text
-/// reserve(n) -> up to n slots; write them; submit(k) -> how many of the first k the link took.
+/// reserve(n) -> up to n slots; write them; submit(k) -> how many of the first k the link accepted.
 /// ```
-/// What the link did not take stays reserved, at the front: it is submitted again, or given up with
-/// [`Transmit::discard`]. One call a burst, so that a link behind a `dyn` costs nothing a frame.
+/// Slots that the link did not accept stay reserved and come first: submit them again, or release them
+/// with [`Transmit::discard`]. One call per burst, so that dynamic dispatch costs nothing per frame.
 ///
-/// Safe code can put another link's slot in the place of one of these: an implementation with unsafe
-/// code remembers on its own where it lent memory, and reads back nothing but lengths, times and
-/// hashes, each length checked against the room.
+/// Safe code can swap a slot for one of another link. An implementation with unsafe code must therefore
+/// keep its own record of the memory it lent, and read back from slots only lengths (checked against
+/// the slot size), timestamps and hashes.
 pub trait Transmit: Send {
-    /// Up to `count` slots of `room` bytes each (or of more), of which those left over from before come
-    /// first, as they were written; fewer, or none, when there is no room now. A new slot's length
-    /// is its room; what its bytes hold is not said.
+    /// Returns up to `count` slots of at least `slot_bytes` bytes each. Slots left over from the last
+    /// submit come first, as they were written. Fewer or no slots are returned if no memory is free
+    /// now. The length of a new slot is its size; the content of its bytes is unspecified.
     ///
     /// # Errors
-    /// When the link cannot go on, or sends no frame of `room` bytes.
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError>;
+    /// If the link cannot continue, or cannot send a frame of `slot_bytes` bytes.
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError>;
 
-    /// Sends the first `count` of the reserved slots, in their order; tells how many the link took.
-    /// Slots reserved and not among the `count` need not be written, and are free again.
+    /// Sends the first `count` reserved slots in order and returns how many the link accepted. Reserved
+    /// slots beyond `count` are released; they need not be written.
     ///
     /// # Errors
-    /// When the link cannot go on.
+    /// If the link cannot continue.
     fn submit(&mut self, count: usize) -> Result<usize, PortError>;
 
-    /// Gives up the slots that were submitted and not taken.
+    /// Releases the slots that were submitted and not accepted.
     fn discard(&mut self);
 
-    /// Sees to it that all that was submitted leaves this machine's memory (files: is written).
+    /// Flushes everything submitted: to the wire, or to the file.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// If it cannot be flushed.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Waits until the other end has left, for so long at most, where it might not survive that this
-    /// one leaves first, or would lose what it has not read yet; whether this one may leave now.
-    /// Nothing may be received any more: it is the end that still receives that does not survive.
+    /// Waits at most `timeout` until the peer has closed the link, where closing this end first could
+    /// crash the peer or lose frames that it has not read. Returns whether this end may close now. Call
+    /// it only after the last receive on this link: an end that still receives is the one at risk.
     ///
     /// # Errors
-    /// When the link has gone.
-    fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
-        let _ = patience;
+    /// If the link was removed.
+    fn wait_for_peer_close(&mut self, timeout: Duration) -> Result<bool, PortError> {
+        let _ = timeout;
         Ok(true)
     }
 
-    /// Since when the link has been down, where it tells: looked at now and then while it takes no
-    /// frames.
+    /// When the link went down, if it is down and reports it. Checked periodically while the link
+    /// accepts no frames.
     fn down_since(&self) -> Option<Instant> {
         None
     }
 
-    /// Something that a person should be told, once each.
-    fn notice(&mut self) -> Option<String> {
+    /// Returns the next notice for the user, each once.
+    fn next_notice(&mut self) -> Option<String> {
         None
     }
 
-    /// Frames and bytes that the link took, by its own count.
+    /// Frames and bytes that the link accepted.
     fn sent(&self) -> (u64, u64);
 
-    /// Where frames go, for messages.
+    /// The name of the link for messages.
     fn name(&self) -> &str;
 }
 
 impl<T: Transmit + ?Sized> Transmit for Box<T> {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        (**self).reserve(count, room)
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        (**self).reserve(count, slot_bytes)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
@@ -99,16 +99,16 @@ impl<T: Transmit + ?Sized> Transmit for Box<T> {
         (**self).flush()
     }
 
-    fn see_off(&mut self, patience: Duration) -> Result<bool, PortError> {
-        (**self).see_off(patience)
+    fn wait_for_peer_close(&mut self, timeout: Duration) -> Result<bool, PortError> {
+        (**self).wait_for_peer_close(timeout)
     }
 
     fn down_since(&self) -> Option<Instant> {
         (**self).down_since()
     }
 
-    fn notice(&mut self) -> Option<String> {
-        (**self).notice()
+    fn next_notice(&mut self) -> Option<String> {
+        (**self).next_notice()
     }
 
     fn sent(&self) -> (u64, u64) {

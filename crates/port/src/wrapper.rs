@@ -1,37 +1,37 @@
-//! Ports around a port.
+//! Ports that wrap another port.
 
-use crate::frame::{Burst, Counted, Counters, Port, PortError, Received, Rss};
+use crate::frame::{Burst, BurstCount, Counters, Port, PortError, Received, Rss};
 
-/// A port that changes what another one hands over. Whatever else is asked of it, the other answers:
-/// that is written here, once for all.
+/// A port that changes the frames of another port. Every [`Port`] method that a wrapper does not
+/// override is forwarded to the inner port, once here for all wrappers.
 pub trait Wrapper: Send {
-    /// The port within.
+    /// The inner port.
     type Inner: Port + ?Sized;
 
-    /// The port within.
+    /// The inner port.
     fn inner(&self) -> &Self::Inner;
 
-    /// The same, to be changed.
+    /// The inner port, mutably.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
-    /// [`Port::receive`].
+    /// Implements [`Port::receive`].
     ///
     /// # Errors
-    /// When the port within cannot go on.
-    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+    /// If the inner port cannot continue.
+    fn wrap_receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         self.inner_mut().receive()
     }
 
-    /// [`Port::count`].
+    /// Implements [`Port::receive_count`].
     ///
     /// # Errors
-    /// As above.
-    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
-        Ok(self.pass_on()?.map(Counted::from))
+    /// If the inner port cannot continue.
+    fn wrap_receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        Ok(self.wrap_receive()?.map(BurstCount::from))
     }
 
-    /// [`Port::counters`], made of those of the port within.
-    fn amend(&self, counters: Counters) -> Counters {
+    /// Implements [`Port::counters`]: adjusts the counters of the inner port.
+    fn wrap_counters(&self, counters: Counters) -> Counters {
         counters
     }
 }
@@ -47,27 +47,27 @@ impl<P: Port + ?Sized> Wrapper for Box<P> {
         self
     }
 
-    fn count_on(&mut self) -> Result<Received<Counted>, PortError> {
-        self.inner_mut().count()
+    fn wrap_receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        self.inner_mut().receive_count()
     }
 }
 
 #[deny(
     clippy::missing_trait_methods,
-    reason = "what is not passed on here, no wrapper passes on"
+    reason = "a method that is not forwarded here is lost in every wrapper"
 )]
 impl<W: Wrapper> Port for W {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        self.pass_on()
+        self.wrap_receive()
     }
 
-    fn count(&mut self) -> Result<Received<Counted>, PortError> {
-        self.count_on()
+    fn receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        self.wrap_receive_count()
     }
 
     fn counters(&mut self) -> Counters {
         let counters = self.inner_mut().counters();
-        self.amend(counters)
+        self.wrap_counters(counters)
     }
 
     fn name(&self) -> &str {
@@ -86,8 +86,8 @@ impl<W: Wrapper> Port for W {
         self.inner().queue_size()
     }
 
-    fn stamps_bursts(&self) -> bool {
-        self.inner().stamps_bursts()
+    fn has_burst_timestamps(&self) -> bool {
+        self.inner().has_burst_timestamps()
     }
 
     fn stop(&mut self) {
@@ -102,30 +102,30 @@ impl<W: Wrapper> Port for W {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Faults, Faulty, Filtered, Limit, Limited};
+    use crate::{Filtered, Impaired, Impairments, Limit, Limited};
 
-    const ODD: Counted = Counted {
+    const COUNT: BurstCount = BurstCount {
         frames: 6,
         bytes: 66,
     };
 
-    /// Answers to everything what no port says unasked.
+    /// Returns a value other than the default from every method.
     #[derive(Default)]
-    struct Odd {
+    struct NonDefault {
         stopped: bool,
     }
 
-    impl Port for Odd {
+    impl Port for NonDefault {
         fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
             Ok(if self.stopped {
                 Received::End
             } else {
-                Received::Fault("odd".into())
+                Received::Fault("inner".into())
             })
         }
 
-        fn count(&mut self) -> Result<Received<Counted>, PortError> {
-            Ok(Received::Burst(ODD))
+        fn receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+            Ok(Received::Burst(COUNT))
         }
 
         fn counters(&mut self) -> Counters {
@@ -137,7 +137,7 @@ mod tests {
         }
 
         fn name(&self) -> &'static str {
-            "odd"
+            "inner"
         }
 
         fn rss_key(&self) -> Option<&[u8]> {
@@ -152,7 +152,7 @@ mod tests {
             Some(5)
         }
 
-        fn stamps_bursts(&self) -> bool {
+        fn has_burst_timestamps(&self) -> bool {
             true
         }
 
@@ -166,30 +166,35 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_passes_on_whatever_it_does_not_change() {
-        let mut boxed = Box::new(Odd::default()) as Box<dyn Port>;
-        assert!(matches!(Port::count(&mut boxed), Ok(Received::Burst(ODD))));
+    fn wrappers_forward_the_methods_they_do_not_change() {
+        let mut boxed = Box::new(NonDefault::default()) as Box<dyn Port>;
+        assert!(matches!(
+            Port::receive_count(&mut boxed),
+            Ok(Received::Burst(COUNT))
+        ));
         let wrappers: [Box<dyn Port>; 4] = [
-            Box::new(Limited::new(Odd::default(), Limit::new(1))),
-            Box::new(Filtered::new(Odd::default(), "udp").unwrap()),
-            Box::new(Faulty::new(Odd::default(), Faults::default())),
+            Box::new(Limited::new(NonDefault::default(), Limit::new(1))),
+            Box::new(Filtered::new(NonDefault::default(), "udp").unwrap()),
+            Box::new(Impaired::new(NonDefault::default(), Impairments::default())),
             Box::new(Limited::new(
-                Box::new(Odd::default()) as Box<dyn Port>,
+                Box::new(NonDefault::default()) as Box<dyn Port>,
                 Limit::new(1),
             )),
         ];
         for mut port in wrappers {
-            assert_eq!(port.name(), "odd");
+            assert_eq!(port.name(), "inner");
             assert_eq!(port.rss_key(), Some(&[1, 2, 3][..]));
             assert_eq!(port.occupancy(), Some(4));
             assert_eq!(port.queue_size(), Some(5));
-            assert!(port.stamps_bursts());
+            assert!(port.has_burst_timestamps());
             assert_eq!(port.rss(), Some(Rss::Configured { symmetric: true }));
             let counters = port.counters();
             assert_eq!((counters.dropped, counters.position), (7, 8));
-            assert!(matches!(port.receive(), Ok(Received::Fault(told)) if told == "odd"));
-            // What hands over other frames counts those.
-            assert!(matches!(port.count(), Ok(Received::Fault(told)) if told == "odd"));
+            assert!(matches!(port.receive(), Ok(Received::Fault(message)) if message == "inner"));
+            // A wrapper that changes the frames counts its own.
+            assert!(
+                matches!(port.receive_count(), Ok(Received::Fault(message)) if message == "inner")
+            );
             port.stop();
             assert!(matches!(port.receive(), Ok(Received::End)));
         }

@@ -1,5 +1,5 @@
-//! The layer's last holder goes while other threads ask for it. It starts once a process, so each round
-//! is a process of its own: this test again.
+//! The last handle of the EAL is dropped while other threads try to start it. The EAL starts once per
+//! process, so that each round runs in a process of its own: this test again.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use std::process::{Command, Stdio};
@@ -11,12 +11,12 @@ use port::dpdk::Eal;
 
 const ROUND: &str = "FLOWATCH_TEST_ROUND";
 const ROUNDS: usize = 5;
-const ASKING: usize = 4;
+const THREADS: usize = 4;
 
-/// Nothing of a round takes nearly as long.
+/// Time limit of a round, far above what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// `long`: with arguments that take time to be told.
+/// Starts the EAL; `long`: with so many arguments that the error message takes time to build.
 fn start(long: bool) -> Result<Eal, String> {
     let mut arguments = ["--no-huge", "-m", "64"].map(str::to_owned).to_vec();
     if long {
@@ -25,38 +25,38 @@ fn start(long: bool) -> Result<Eal, String> {
     Eal::start(&[], &arguments).map_err(|error| error.to_string())
 }
 
-/// Some hold it while they are refused another one, as it is let go.
+/// Threads get errors from `Eal::start`, for which it holds the EAL, while the last handle is dropped.
 fn round() {
     let eal = start(true).unwrap();
-    let together = Barrier::new(ASKING + 1);
+    let barrier = Barrier::new(THREADS + 1);
     thread::scope(|scope| {
-        for _ in 0..ASKING {
-            let together = &together;
+        for _ in 0..THREADS {
+            let barrier = &barrier;
             scope.spawn(move || {
-                together.wait();
+                barrier.wait();
                 loop {
                     let error = start(false).unwrap_err();
-                    if error.contains("does not start a second time") {
+                    if error.contains("cannot start a second time") {
                         break;
                     }
                     assert!(error.contains("was started in this process"), "{error}");
                 }
             });
         }
-        together.wait();
+        barrier.wait();
         thread::sleep(Duration::from_millis(5));
         drop(eal);
     });
 }
 
 #[test]
-fn the_last_holder_may_go_while_others_ask() {
+fn last_handle_may_be_dropped_during_a_start() {
     if std::env::var_os(ROUND).is_some() {
         return round();
     }
     for _ in 0..ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_last_holder_may_go_while_others_ask"])
+            .args(["--exact", "last_handle_may_be_dropped_during_a_start"])
             .env(ROUND, "1")
             .stdout(Stdio::null())
             .spawn()
@@ -73,6 +73,6 @@ fn the_last_holder_may_go_while_others_ask() {
             }
             thread::sleep(Duration::from_millis(5));
         };
-        assert!(status.expect("it hangs").success());
+        assert!(status.expect("the round hangs").success());
     }
 }

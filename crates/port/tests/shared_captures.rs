@@ -1,10 +1,10 @@
-//! Every shared capture gives the packets and bytes that capinfos counts.
+//! Packets and bytes of every shared capture equal those that capinfos counts.
 
 use port::{CaptureFile, CaptureFiles, Input, Port, PortError, Received};
 use std::fs;
 
-/// Types of capture that capinfos 4.0 does not know, and that it refuses for that reason alone. The
-/// counts are those of the records in the files, as tcpdump 4.99 reads them all.
+/// Captures of link types that capinfos 4.0 does not know and rejects. The counts are those of the
+/// records in the files, all of which tcpdump 4.99 reads.
 const UNKNOWN_TO_CAPINFOS: [(&str, u64); 14] = [
     ("tcpdump/brcm-tag-prepend.pcap", 15),
     ("tcpdump/brcm-tag.pcap", 23),
@@ -22,7 +22,7 @@ const UNKNOWN_TO_CAPINFOS: [(&str, u64); 14] = [
     ("tcpdump/vtp_asan.pcap", 5),
 ];
 
-/// Packets, bytes, and what was said.
+/// Returns packets, bytes and fault messages.
 fn read(port: &mut dyn Port) -> Result<(u64, u64, Vec<String>), PortError> {
     let (mut packets, mut bytes, mut faults) = (0, 0, Vec::new());
     loop {
@@ -47,13 +47,13 @@ fn read(port: &mut dyn Port) -> Result<(u64, u64, Vec<String>), PortError> {
 }
 
 #[test]
-fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
+fn packets_and_bytes_of_every_capture_equal_capinfos() {
     if !traffic::present() {
         return;
     }
     let directory = traffic::directory();
     let manifest = fs::read_to_string(directory.join("MANIFEST.tsv")).expect("MANIFEST.tsv");
-    let mut wrong = Vec::new();
+    let mut mismatches = Vec::new();
     let mut files = 0;
     let mut total = (0, 0);
     for line in manifest.lines().skip(1) {
@@ -79,26 +79,26 @@ fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
             {
                 total = (total.0 + packets, total.1 + bytes);
             }
-            (found, expected) => wrong.push(format!("{name}: {found:?}, not {expected:?}")),
+            (found, expected) => mismatches.push(format!("{name}: {found:?}, not {expected:?}")),
         }
     }
     assert!(
-        wrong.is_empty(),
+        mismatches.is_empty(),
         "{} of {files}:\n{}",
-        wrong.len(),
-        wrong.join("\n")
+        mismatches.len(),
+        mismatches.join("\n")
     );
     assert_eq!(files, 1762);
 }
 
 #[test]
-fn the_mix_is_read_through_zstd() {
+fn zstd_compressed_mix_is_read() {
     if !traffic::present() {
         return;
     }
     let input = Input::Path(traffic::directory().join("mix-200k.pcap.zst"));
     let mut file = CaptureFile::open(&input).expect("a capture");
-    // The counts of the captures' README.
+    // The counts in the README of the captures.
     assert_eq!(
         read(&mut file).expect("no error"),
         (200_000, 75_592_684, vec![])
@@ -106,7 +106,7 @@ fn the_mix_is_read_through_zstd() {
 }
 
 #[test]
-fn all_captures_in_turn_are_one_port() {
+fn sequence_of_all_captures_is_read_by_one_port() {
     if !traffic::present() {
         return;
     }

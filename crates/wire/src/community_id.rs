@@ -1,4 +1,4 @@
-//! Community ID version 1: a name for a flow that tools agree on
+//! Community ID version 1: a flow identifier shared by tools
 //! (<https://github.com/corelight/community-id-spec>).
 
 use base64::Engine;
@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 use crate::{FlowKey, icmp, ip_protocol};
 
-/// Before the Base64 text: the version of the specification.
+/// Prefix of the Base64 text: the version of the specification.
 const PREFIX: [u8; 2] = *b"1:";
 
 /// Base64 text of the 20 bytes of SHA-1.
@@ -24,8 +24,8 @@ impl CommunityId {
     /// The Community ID of the flow of `key`, in either orientation.
     ///
     /// `icmp_type_code` (type in the high byte) is that of a packet from the key's source to its
-    /// destination, and counts in ICMP and ICMPv6 alone. `seed` is 0 unless the tools that are to
-    /// agree were given another. A fragment without a transport header has the ports 0 of its key.
+    /// destination, and only matters for ICMP and ICMPv6. `seed` is 0 unless the other tools were
+    /// given another one. A fragment without a transport header has ports 0.
     #[must_use]
     pub fn new(key: &FlowKey, icmp_type_code: u16, seed: u16) -> Self {
         let [first, second] = endpoints(key, icmp_type_code);
@@ -76,7 +76,7 @@ struct Endpoint {
     port: u16,
 }
 
-/// Whether the specification hashes ports, or what stands for them in ICMP.
+/// Whether the specification hashes ports, or type and code in their place (ICMP).
 const fn has_ports(protocol: u8) -> bool {
     matches!(
         protocol,
@@ -88,8 +88,8 @@ const fn has_ports(protocol: u8) -> bool {
     )
 }
 
-/// The two sides of the flow, the lesser one first, unless the flow has but one direction: an ICMP
-/// message without a counterpart keeps its order, with type and code for ports.
+/// The two endpoints, the lower one first. An ICMP message without a counterpart is one-way: it keeps
+/// its order, with type and code as ports.
 fn endpoints(key: &FlowKey, icmp_type_code: u16) -> [Endpoint; 2] {
     let [message_type, code] = icmp_type_code.to_be_bytes();
     let counterpart = match key.protocol {

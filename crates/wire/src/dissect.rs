@@ -3,15 +3,15 @@
 use crate::walk::Walk;
 use crate::{FlowKey, LinkType, Malformed, NoFlow};
 
-/// How far to look into a packet that carries another.
+/// How far to look into encapsulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decapsulate {
-    /// The outermost IP header that stands behind a link-layer header and VLAN tags.
+    /// Stops at the outermost IP header, after the link-layer header and VLAN tags.
     #[default]
     No,
-    /// Also behind MPLS labels and PPPoE, the outermost IP header there.
+    /// Also looks through MPLS labels and PPPoE, to the outermost IP header there.
     Link,
-    /// The innermost IP header: through MPLS, PPPoE, IP in IP, GRE, VXLAN, GENEVE, GTP-U and Teredo.
+    /// Walks to the innermost IP header: through MPLS, PPPoE, IP in IP, GRE, VXLAN, GENEVE, GTP-U and Teredo.
     ///
     /// A fragment of a tunnel's packet is not opened, so that all fragments of one packet stay in
     /// one flow. Where the packet inside is damaged, cut off or of another kind, the last good
@@ -33,7 +33,7 @@ pub enum Fragment {
     Later,
 }
 
-/// What the headers of a frame say.
+/// The parsed headers of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// The 5-tuple and VLAN tags; meaningful where `no_flow` is `None`.
@@ -45,7 +45,7 @@ pub struct Headers {
     pub no_flow: Option<NoFlow>,
     /// The fault in the packet, if one was met. A packet can be malformed and have a key.
     pub malformed: Option<Malformed>,
-    /// Whether a header behind the one that gave the key is cut off by the snap length: the
+    /// Whether the snaplen cut off a header after the one that gave the key: the
     /// transport header, so that ports or TCP flags may be 0, or that of a tunnel to look through.
     pub truncated: bool,
     /// Fragment or not.
@@ -55,36 +55,36 @@ pub struct Headers {
     /// ICMP type (high byte) and code (low byte), as in icmpTypeCodeIPv4 and icmpTypeCodeIPv6, or
     /// [`icmp::UNKNOWN`](crate::icmp::UNKNOWN); 0 in other protocols.
     pub icmp_type_code: u16,
-    /// Where its parts lie.
+    /// Offsets of its parts.
     pub outline: Outline,
 }
 
-/// Where in a frame the parts of the packet lie that gave the key, and what it was wrapped in.
+/// Offsets in the frame of the packet that gave the key, and its encapsulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Where its IP header begins.
+    /// Offset of its IP header.
     pub network: u32,
-    /// Where its TCP or UDP header begins, if `transport_protocol` says that it is there, whole.
+    /// Offset of its TCP or UDP header, if `transport_protocol` is not 0.
     pub transport: u32,
     /// 6 or 17 where a whole TCP or UDP header was captured, else 0.
     pub transport_protocol: u8,
-    /// Where its payload begins: what follows the TCP or UDP header, or else the IP header.
+    /// Offset of its payload: after the TCP or UDP header, or else after the IP header.
     pub payload: u32,
-    /// Bytes of the payload on the wire, padding and trailers left out.
+    /// Bytes of the payload on the wire, without padding and trailers.
     pub payload_length: u32,
     /// The innermost encapsulation that was opened.
     pub tunnel: Tunnel,
-    /// The first label of the last MPLS stack that was opened, with [`Outline::MPLS_PRESENT`]; 0
+    /// The top label of the last MPLS stack that was opened, with [`Outline::MPLS_PRESENT`]; 0
     /// for none.
     pub mpls_label: u32,
 }
 
 impl Outline {
-    /// Set in `mpls_label` where there is one.
+    /// Set in `mpls_label` when there is one.
     pub const MPLS_PRESENT: u32 = 1 << 31;
 }
 
-/// What a packet is wrapped in.
+/// The encapsulation of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Tunnel {
@@ -142,8 +142,8 @@ impl Tunnel {
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
 ///
-/// Never fails: what cannot be read is told in the result. A `wire_length` below `frame.len()` is
-/// taken as `frame.len()`.
+/// Never fails: the result says what could not be read. A `wire_length` below `frame.len()` counts
+/// as `frame.len()`.
 #[must_use]
 pub fn dissect(
     link: LinkType,

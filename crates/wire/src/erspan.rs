@@ -1,6 +1,6 @@
 //! ERSPAN headers between GRE and a mirrored Ethernet frame (draft-foschiano-erspan-03 section 4).
 
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 
 /// Bytes of the header of type II.
 const TYPE_2_LENGTH: usize = 8;
@@ -8,7 +8,7 @@ const TYPE_2_LENGTH: usize = 8;
 const TYPE_3_LENGTH: usize = 12;
 /// Byte of the type III header with the flag of the platform-specific subheader.
 const TYPE_3_FLAGS: usize = 11;
-/// That flag.
+/// The flag itself.
 const SUBHEADER_FLAG: u8 = 0x01;
 /// Bytes of the subheader.
 const SUBHEADER_LENGTH: usize = 8;
@@ -17,7 +17,7 @@ const SUBHEADER_LENGTH: usize = 8;
 ///
 /// # Errors
 /// [`Cut`] where it is not whole.
-pub fn skip_type_2(packet: Packet<'_>) -> Result<Packet<'_>, Cut> {
+pub fn skip_type_2(packet: PacketView<'_>) -> Result<PacketView<'_>, Cut> {
     packet.skip(TYPE_2_LENGTH)
 }
 
@@ -25,7 +25,7 @@ pub fn skip_type_2(packet: Packet<'_>) -> Result<Packet<'_>, Cut> {
 ///
 /// # Errors
 /// [`Cut`] where it is not whole.
-pub fn skip_type_3(packet: Packet<'_>) -> Result<Packet<'_>, Cut> {
+pub fn skip_type_3(packet: PacketView<'_>) -> Result<PacketView<'_>, Cut> {
     let (header, rest) = packet.split::<TYPE_3_LENGTH>()?;
     if header[TYPE_3_FLAGS] & SUBHEADER_FLAG == 0 {
         Ok(rest)

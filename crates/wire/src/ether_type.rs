@@ -1,5 +1,5 @@
-//! EtherTypes: what follows an Ethernet header, a VLAN tag, or a tunnel that uses their numbers
-//! (IEEE 802 Numbers, kept by IANA).
+//! EtherTypes: what follows an Ethernet header, a VLAN tag, or a tunnel header that uses them
+//! (IANA, IEEE 802 Numbers).
 
 /// IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -17,13 +17,13 @@ pub const WCCP: u16 = 0x883e;
 pub const IPV6: u16 = 0x86dd;
 /// PPP in GRE (RFC 2637 section 4.1).
 pub const PPP: u16 = 0x880b;
-/// MPLS with a label given by the next hop (RFC 5332).
+/// MPLS, downstream-assigned label (RFC 5332).
 pub const MPLS: u16 = 0x8847;
-/// MPLS with a label given by the sender (RFC 5332).
+/// MPLS, upstream-assigned label (RFC 5332).
 pub const MPLS_UPSTREAM: u16 = 0x8848;
-/// PPPoE before the session (RFC 2516).
+/// PPPoE discovery stage (RFC 2516).
 pub const PPPOE_DISCOVERY: u16 = 0x8863;
-/// PPPoE session (RFC 2516).
+/// PPPoE session stage (RFC 2516).
 pub const PPPOE_SESSION: u16 = 0x8864;
 /// VLAN tag, service provider (IEEE 802.1ad).
 pub const SERVICE_VLAN: u16 = 0x88a8;
@@ -31,8 +31,8 @@ pub const SERVICE_VLAN: u16 = 0x88a8;
 pub const ERSPAN: u16 = 0x88be;
 /// ERSPAN type III in GRE.
 pub const ERSPAN_3: u16 = 0x22eb;
-/// VLAN tag stacked before IEEE 802.1ad had a number for it.
+/// Stacked VLAN tag from before IEEE 802.1ad.
 pub const STACKED_VLAN: u16 = 0x9100;
 
-/// Below this, the field is the length of an IEEE 802.3 frame.
+/// Smallest EtherType; a lower value is the length of an IEEE 802.3 frame.
 pub const LEAST: u16 = 0x0600;

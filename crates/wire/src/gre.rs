@@ -2,7 +2,7 @@
 //! number) and version 1 (PPTP, RFC 2637 section 4.1).
 
 use crate::field::u16_at;
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
 
 mod field {
@@ -51,18 +51,18 @@ impl<'a> Gre<'a> {
         u16_at::<{ field::PROTOCOL }, _>(self.0)
     }
 
-    /// Whether a sequence number is there; it tells the types I and II of ERSPAN apart, and in
-    /// PPTP whether there is a payload.
+    /// Whether there is a sequence number. It distinguishes ERSPAN types I and II, and in PPTP it
+    /// means that there is a payload.
     #[must_use]
     pub const fn has_sequence(&self) -> bool {
         self.has(flag::SEQUENCE)
     }
 
-    /// Drops the optional fields that the flags announce from `rest`.
+    /// Skips the optional fields that the flags announce.
     ///
     /// # Errors
     /// [`Cut`] where they are not whole.
-    pub fn skip_optional(&self, rest: Packet<'a>) -> Result<Packet<'a>, Cut> {
+    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Cut> {
         let mut length = WORD * usize::from(self.has(flag::KEY) || self.version() == 1);
         length += WORD * usize::from(self.has(flag::SEQUENCE));
         if self.version() == 1 {
@@ -80,7 +80,7 @@ impl<'a> Gre<'a> {
 }
 
 /// Drops source route entries up to the empty one that ends them (RFC 1701).
-fn skip_source_routes(mut rest: Packet<'_>) -> Result<Packet<'_>, Cut> {
+fn skip_source_routes(mut rest: PacketView<'_>) -> Result<PacketView<'_>, Cut> {
     loop {
         let (&[family_high, family_low, _offset, length], after) = rest.split::<WORD>()?;
         rest = after.skip(usize::from(length))?;

@@ -1,7 +1,7 @@
 //! GTP-U header (3GPP TS 29.281 section 5).
 
 use crate::field::{byte, u16_at, u32_at};
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
 
 mod field {
@@ -75,7 +75,7 @@ impl<'a> GtpU<'a> {
     ///
     /// # Errors
     /// [`Fault`] where they are cut off or damaged.
-    pub fn skip_optional(&self, rest: Packet<'a>) -> Result<Packet<'a>, Fault> {
+    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Fault> {
         if self.flags() & OPTIONAL_MASK == 0 {
             return Ok(rest);
         }

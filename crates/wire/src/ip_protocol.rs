@@ -1,4 +1,4 @@
-//! Protocol numbers: what follows an IPv4 header or the last IPv6 extension header (IANA).
+//! IP protocol numbers (IANA).
 
 /// IPv6 hop-by-hop options.
 pub const HOP_BY_HOP: u8 = 0;
@@ -35,8 +35,8 @@ pub const HOST_IDENTITY: u8 = 139;
 /// Shim6.
 pub const SHIM6: u8 = 140;
 
-/// Whether a walk reads what is behind the IP header: ports, an ICMP type, or a tunnel's packet. (Of
-/// IPv4: where IPv6 has extension headers, it has a payload.)
+/// Whether the walk parses what follows the IP header: ports, an ICMP type, or a tunnelled packet.
+/// (For IPv4, where the numbers of IPv6 extension headers are payload.)
 #[inline]
 #[must_use]
 pub const fn is_looked_into(protocol: u8) -> bool {

@@ -2,15 +2,15 @@
 
 use crate::field::{byte, u16_at};
 use crate::ip_protocol;
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 
 mod field {
-    /// Of the shortest extension header.
+    /// Length of the shortest extension header.
     pub(super) const LEAST_LENGTH: usize = 8;
     pub(super) const NEXT_HEADER: usize = 0;
     /// The length field, in the header's units.
     pub(super) const LENGTH: usize = 1;
-    /// Of the fragment header alone.
+    /// Only in the fragment header.
     pub(super) const FRAGMENT: usize = 2;
 }
 
@@ -53,7 +53,7 @@ impl<'a> Extension<'a> {
     /// # Errors
     /// [`Cut`] where they are not whole.
     #[inline]
-    pub fn split(packet: Packet<'a>, kind: u8) -> Result<(Self, Packet<'a>), Cut> {
+    pub fn split(packet: PacketView<'a>, kind: u8) -> Result<(Self, PacketView<'a>), Cut> {
         let (header, rest) = packet.split()?;
         Ok((Self { header, kind }, rest))
     }
@@ -81,7 +81,7 @@ impl<'a> Extension<'a> {
         }
     }
 
-    /// Fragment header: where in the payload the fragment begins, in bytes.
+    /// Fragment header: offset of the fragment in the payload, in bytes.
     #[inline]
     #[must_use]
     pub const fn fragment_offset(&self) -> usize {

@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Fields that the chosen key does not use are zero, so that equality of keys is equality of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey {
-    /// IP version, 4 or 6; 0 for a flow that is known by a hash alone.
+    /// IP version, 4 or 6; 0 for a flow identified by a hash alone.
     pub version: u8,
     /// Protocol of the transport header (protocolIdentifier).
     pub protocol: u8,
@@ -28,7 +28,7 @@ impl FlowKey {
     /// Set in a VLAN field that holds a tag.
     pub const VLAN_PRESENT: u16 = 0x1000;
 
-    /// Byte 0 of a compact key: tells it from all zeroes and from the digest of a wide key.
+    /// Byte 0 of a compact key: distinguishes it from zero and from the digest of a wide key.
     pub(crate) const COMPACT_MARK: u8 = 0x04;
 
     /// Byte 0 of a compact key that is a hash alone.
@@ -37,11 +37,12 @@ impl FlowKey {
     /// Set in byte 0 of every digest that stands for a wide key in a table (see `flow`).
     pub const WIDE_MARK: u128 = 1 << 7;
 
-    /// The key in 16 bytes, where that is all of it: IPv4 with at most one VLAN tag.
+    /// The key in 16 bytes, if it fits: IPv4 with at most one VLAN tag.
     ///
     /// Byte 0 a mark, 1 protocol, 2..4 VLAN, 4..8 source, 8..12 destination, 12..14 source port,
-    /// 14..16 destination port (all in network byte order); never zero. So they stand in a packet
-    /// whose header has no options, from its time to live on, with the checksum in place of the tag.
+    /// 14..16 destination port (all in network byte order); never zero. This is the layout of a
+    /// header without options from its TTL on, with the tag in place of the checksum, so the fast path
+    /// makes a key with two loads and two masks.
     #[inline]
     #[must_use]
     pub const fn compact(&self) -> Option<u128> {
@@ -73,21 +74,21 @@ impl FlowKey {
         ]))
     }
 
-    /// The part of a compact key that is its VLAN tag.
+    /// The VLAN tag as part of a compact key.
     #[inline(always)]
     pub(crate) const fn compact_vlan(tag: u16) -> u128 {
         (tag.swap_bytes() as u128) << 16
     }
 
-    /// The compact key of a flow that is known by a 32-bit hash alone: the hash in bytes 4..8, as an
-    /// address would stand there.
+    /// The compact key of a flow identified by a 32-bit hash alone: the hash is in bytes 4..8, in place
+    /// of the source address.
     #[inline(always)]
     #[must_use]
     pub const fn compact_hash(hash: u32) -> u128 {
         (hash.swap_bytes() as u128) << 32 | Self::HASH_MARK as u128
     }
 
-    /// The hash of a flow that is known by nothing else: its version is 0.
+    /// The hash of a flow that is identified by it alone (version 0).
     #[must_use]
     pub const fn hash(&self) -> Option<u32> {
         let [a, b, c, d, ..] = self.source;
@@ -103,7 +104,7 @@ impl FlowKey {
     #[must_use]
     pub const fn from_compact(compact: u128) -> Self {
         let (low, high) = (compact as u64, (compact >> 64) as u64);
-        // Whole words, so that who reads them at once need not wait for their parts.
+        // Written as whole words: a wide load right after narrow stores would wait for them.
         Self {
             // The mark of a 5-tuple is its version; that of a hash has no bit of it.
             version: low as u8 & Self::COMPACT_MARK,
@@ -116,19 +117,19 @@ impl FlowKey {
         }
     }
 
-    /// A compact key with its endpoints brought into order, and 1 where they were swapped for that.
+    /// A compact key with its endpoints in canonical order, and 1 if they were swapped for that.
     #[inline(always)]
     #[must_use]
     pub fn compact_in_order(key: u128) -> (u128, u8) {
-        // Which order it is does not matter, but that it is one: words are compared as they stand. No
-        // processor could learn which way the packets of a link go.
+        // Any total order will do, so words are compared as they are. Select instead of branch: the
+        // direction of packets on a link is unpredictable.
         const ADDRESS: u64 = !(u32::MAX as u64);
         let (low, high) = (key as u64, (key >> 64) as u64);
         let ports = (high >> 32) as u32;
         let there = low & ADDRESS | u64::from(ports);
         let back = high << 32 | u64::from(ports.rotate_left(16));
         let swapped = there > back;
-        // Each has its address above, and the ports in the order in which it comes first.
+        // Each word has its address in the upper half and the ports in the order that puts it first.
         let first = select_unpredictable(swapped, back, there);
         let second = select_unpredictable(swapped, there, back);
         let low = first & ADDRESS | low & !ADDRESS;
@@ -147,7 +148,7 @@ impl FlowKey {
         low_back as u128 | (high_back as u128) << 64
     }
 
-    /// The same flow seen from the other side.
+    /// The key of the opposite direction.
     #[must_use]
     pub const fn reversed(&self) -> Self {
         Self {

@@ -4,14 +4,15 @@
 //! fields afterwards. Nothing here allocates, nothing is unsafe, and no input makes it panic.
 //!
 //! [`dissect()`] walks from the link type to the transport header and gives the flow key;
-//! [`plain_ipv4`] does the same for the frames that need no walk, in a few instructions. One module
-//! a protocol has the views, which stand on [`packet`].
+//! [`simple_ipv4`] does the same for simple frames, without a walk, in a few instructions. Each
+//! protocol has a module with its views, built on [`packet_view`].
 
 pub mod community_id;
 pub mod dissect;
 pub mod erspan;
 pub mod ether_type;
 pub mod ethernet;
+pub mod fast;
 pub mod geneve;
 pub mod gre;
 pub mod gtp_u;
@@ -28,12 +29,11 @@ pub mod loopback;
 pub mod malformed;
 pub mod mpls;
 pub mod no_flow;
-pub mod packet;
-pub mod plain;
+pub mod packet_info;
+pub mod packet_view;
 pub mod ppp;
 pub mod pppoe;
 pub mod sctp;
-pub mod segment;
 pub mod tcp;
 pub mod teredo;
 pub mod toeplitz;
@@ -48,11 +48,11 @@ mod walk;
 
 pub use community_id::CommunityId;
 pub use dissect::{Decapsulate, Fragment, Headers, Outline, Tunnel, dissect};
+pub use fast::{SimpleIpv4, simple_ipv4};
 pub use key::FlowKey;
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use no_flow::NoFlow;
-pub use plain::{Plain, plain_ipv4};
-pub use segment::Segment;
+pub use packet_info::PacketInfo;
 pub use toeplitz::Toeplitz;
 pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS};

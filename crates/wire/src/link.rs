@@ -1,4 +1,4 @@
-//! Link types: what the first byte of a captured frame is.
+//! Link types: which header a captured frame begins with.
 
 /// The link-layer header types that flowatch reads; the numbers are libpcap's LINKTYPE_ values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,12 +23,12 @@ pub enum LinkType {
     Ipv6,
     /// Linux cooked capture, version 2 (LINKTYPE_LINUX_SLL2, 276).
     LinuxSll2,
-    /// Any other: its frames are counted, and it is named once.
+    /// Any other: its frames are counted, and it is reported once.
     Other(u16),
 }
 
 impl LinkType {
-    /// The link type with libpcap's number `value`, as it stands in a pcap or pcapng header.
+    /// The link type with libpcap's number `value`, as in a pcap or pcapng header.
     #[must_use]
     pub const fn from_linktype(value: u16) -> Self {
         match value {

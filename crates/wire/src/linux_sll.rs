@@ -22,13 +22,13 @@ mod hardware {
     pub(super) const NETLINK: u16 = 824;
 }
 
-/// Protocol value of an IEEE 802.2 LLC frame, kept out of the range of EtherTypes.
+/// Protocol value of an IEEE 802.2 LLC frame, below the EtherTypes.
 const PROTOCOL_LLC: u16 = 0x0004;
 
-/// What the protocol field of a cooked header says.
+/// The protocol field of a cooked header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// An EtherType (on a GRE device GRE's protocol type, which has the same numbers).
+    /// An EtherType (on a GRE device GRE's protocol type, which uses the same numbers).
     EtherType(u16),
     /// An LLC header follows.
     Llc,

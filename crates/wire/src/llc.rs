@@ -1,7 +1,7 @@
 //! LLC header with SNAP (IEEE 802.2, RFC 1042).
 
 use crate::field::{bytes_at, u16_at};
-use crate::packet::Packet;
+use crate::packet_view::PacketView;
 use crate::view::view;
 
 mod field {
@@ -33,6 +33,6 @@ pub const LEAST_LENGTH: usize = 3;
 
 /// Whether `packet` begins as SNAP does, as far as it was captured.
 #[must_use]
-pub fn is_snap(packet: &Packet<'_>) -> bool {
+pub fn is_snap(packet: &PacketView<'_>) -> bool {
     packet.bytes().starts_with(&ETHER_TYPE_FOLLOWS[..3])
 }

@@ -1,7 +1,7 @@
 //! BSD loopback headers (LINKTYPE_NULL, LINKTYPE_LOOP): an address family in four bytes.
 
 use crate::ether_type;
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 
 /// AF_INET, the same everywhere.
 const IPV4: u32 = 2;
@@ -11,7 +11,7 @@ const IPV6: [u32; 5] = [10, 23, 24, 28, 30];
 /// The byte order of the family field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyOrder {
-    /// That of the capturing host, which the capture does not tell: either is taken (LINKTYPE_NULL).
+    /// That of the capturing host, which the capture does not record: both are accepted (LINKTYPE_NULL).
     Host,
     /// Network byte order (LINKTYPE_LOOP).
     Network,
@@ -24,7 +24,7 @@ pub enum Family {
     Ipv4,
     /// IPv6.
     Ipv6,
-    /// None, but an EtherType, as some hosts write in the last two bytes of LINKTYPE_NULL.
+    /// No family but an EtherType, which some hosts write in the last two bytes of LINKTYPE_NULL.
     EtherType(u16),
     /// Any other.
     Other,
@@ -34,10 +34,10 @@ pub enum Family {
 ///
 /// # Errors
 /// [`Cut`] where it is not whole.
-pub fn split(packet: Packet<'_>, order: FamilyOrder) -> Result<(Family, Packet<'_>), Cut> {
+pub fn split(packet: PacketView<'_>, order: FamilyOrder) -> Result<(Family, PacketView<'_>), Cut> {
     let (&field, rest) = packet.split::<4>()?;
     let network = u32::from_be_bytes(field);
-    // No family has a number that is one in both byte orders, so the order need not be known.
+    // No family number is ambiguous between byte orders.
     let other_order = match order {
         FamilyOrder::Host => network.swap_bytes(),
         FamilyOrder::Network => network,
@@ -62,13 +62,13 @@ mod tests {
     use super::*;
 
     fn family(field: [u8; 4], order: FamilyOrder) -> Family {
-        split(Packet::new(&field, 4), order).unwrap().0
+        split(PacketView::new(&field, 4), order).unwrap().0
     }
 
     /// The numbers of AF_INET6 are those of the systems' own headers; see also the description of
     /// LINKTYPE_NULL and LINKTYPE_LOOP by tcpdump.org.
     #[test]
-    fn a_family_is_read_in_either_order_where_the_host_wrote_it() {
+    fn host_order_families_are_read_in_either_byte_order() {
         for number in [10u32, 23, 24, 28, 30] {
             assert_eq!(
                 family(number.to_le_bytes(), FamilyOrder::Host),

@@ -1,13 +1,13 @@
-//! The faults that the walk over a packet's headers can meet.
+//! Faults in packet headers.
 
 use crate::named::named;
 
 named! {
-    /// What is wrong in a packet; the first fault that the walk meets is the one told.
+    /// A fault in a packet; the first one that the walk finds is reported.
     ///
-    /// A header counts as cut off only where the packet itself ends inside it: what the snap length
-    /// took away is no fault of the packet. Faults of a tunnel or of what it carries are met only
-    /// by [`Decapsulate::Innermost`](crate::Decapsulate::Innermost), those behind MPLS and PPPoE
+    /// A header counts as truncated only if the packet itself ends inside it: what the snaplen cut
+    /// off is no fault of the packet. Faults in tunnels and what they carry are found only
+    /// by [`Decapsulate::Innermost`](crate::Decapsulate::Innermost), those after MPLS and PPPoE
     /// only by [`Decapsulate::Link`](crate::Decapsulate::Link) and deeper.
     pub enum Malformed {
         /// The frame ends inside its link-layer header (Ethernet, PPP, cooked, loopback).

@@ -2,7 +2,7 @@
 
 use crate::ether_type;
 use crate::field::u32_at;
-use crate::packet::Packet;
+use crate::packet_view::PacketView;
 use crate::view::view;
 
 mod field {
@@ -18,7 +18,7 @@ const LABEL_SHIFT: u32 = 12;
 /// Bytes of the control word that may stand before the Ethernet frame of a pseudowire.
 pub const CONTROL_WORD_LENGTH: usize = 4;
 
-/// Where an Ethernet header has its EtherType, for the guess whether one is there.
+/// Offset of the EtherType in an Ethernet header, to guess whether there is one.
 const ETHER_TYPE_OFFSET: usize = 12;
 
 view! {
@@ -41,15 +41,15 @@ impl Label<'_> {
     }
 }
 
-/// What labels lead to. They do not say; the first bits of the payload are what there is to go by,
-/// as for every router that balances load (RFC 4928 section 2).
+/// What follows the labels. They do not say; as load-balancing routers do, flowatch guesses from the
+/// first nibble (RFC 4928 section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// An IPv4 packet.
     Ipv4,
     /// An IPv6 packet.
     Ipv6,
-    /// An Ethernet frame, behind a control word of 4 bytes.
+    /// An Ethernet frame after a control word of 4 bytes.
     ControlWord,
     /// An Ethernet frame.
     Ethernet,
@@ -57,12 +57,12 @@ pub enum Payload {
     Other,
 }
 
-/// Guesses what the labels before `packet` lead to.
+/// Guesses what follows the labels before `packet`.
 ///
-/// A first nibble of 0 is a control word, or the address of an Ethernet frame without one: which,
-/// is told by where a common EtherType stands; in doubt it is the control word.
+/// A first nibble of 0 is a control word, or the first address of an Ethernet frame without one. The
+/// position of a common EtherType decides; in doubt it is a control word.
 #[must_use]
-pub fn payload(packet: &Packet<'_>) -> Payload {
+pub fn payload(packet: &PacketView<'_>) -> Payload {
     match packet.first_nibble() {
         Some(4) => Payload::Ipv4,
         Some(6) => Payload::Ipv6,

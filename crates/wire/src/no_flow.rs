@@ -1,4 +1,4 @@
-//! The reasons for which a packet belongs to no flow.
+//! Why a packet belongs to no flow.
 
 use crate::named::named;
 
@@ -18,9 +18,9 @@ named! {
         OtherProtocol => "other_protocol",
         /// A link type that flowatch does not read.
         UnknownLink => "unknown_link",
-        /// A header that must be there for a key is damaged: see [`Malformed`](crate::Malformed).
+        /// A header needed for the key is malformed: see [`Malformed`](crate::Malformed).
         Malformed => "malformed",
-        /// A header that must be there for a key lies beyond the captured bytes (snap length).
+        /// A header needed for the key is beyond the captured bytes (snaplen).
         Truncated => "truncated",
     }
 }

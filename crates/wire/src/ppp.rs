@@ -1,7 +1,7 @@
 //! PPP encapsulation: HDLC address and control (RFC 1662), protocol field (RFC 1661 section 2), and
 //! Cisco's HDLC (RFC 1547 section 4.3.1).
 
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 
 /// Protocol field of IPv4.
 pub const IPV4: u16 = 0x0021;
@@ -21,7 +21,7 @@ const CISCO_BROADCAST: u8 = 0x8f;
 
 /// Drops address and control, where they are there.
 #[must_use]
-pub fn without_address_and_control(packet: Packet<'_>) -> Packet<'_> {
+pub fn without_address_and_control(packet: PacketView<'_>) -> PacketView<'_> {
     match packet.split::<2>() {
         Ok((&ADDRESS_AND_CONTROL, rest)) => rest,
         _ => packet,
@@ -33,7 +33,7 @@ pub fn without_address_and_control(packet: Packet<'_>) -> Packet<'_> {
 ///
 /// # Errors
 /// [`Cut`] where it is not whole.
-pub fn split_protocol(packet: Packet<'_>) -> Result<(u16, Packet<'_>), Cut> {
+pub fn split_protocol(packet: PacketView<'_>) -> Result<(u16, PacketView<'_>), Cut> {
     let (&[first], rest) = packet.split::<1>()?;
     if first & 1 == 1 {
         return Ok((u16::from(first), rest));
@@ -44,7 +44,7 @@ pub fn split_protocol(packet: Packet<'_>) -> Result<(u16, Packet<'_>), Cut> {
 
 /// Splits off the four bytes of Cisco's HDLC, where `packet` begins with them, giving the EtherType.
 #[must_use]
-pub fn split_cisco_hdlc(packet: Packet<'_>) -> Option<(u16, Packet<'_>)> {
+pub fn split_cisco_hdlc(packet: PacketView<'_>) -> Option<(u16, PacketView<'_>)> {
     match packet.split::<4>() {
         Ok((&[CISCO_UNICAST | CISCO_BROADCAST, 0, high, low], rest)) => {
             Some((u16::from_be_bytes([high, low]), rest))
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn protocol(bytes: &[u8]) -> Option<(u16, &[u8])> {
-        let packet = without_address_and_control(Packet::new(bytes, bytes.len()));
+        let packet = without_address_and_control(PacketView::new(bytes, bytes.len()));
         split_protocol(packet)
             .ok()
             .map(|(protocol, rest)| (protocol, rest.bytes()))
@@ -78,11 +78,14 @@ mod tests {
 
     #[test]
     fn cisco_hdlc_is_told_by_its_address() {
-        let packet = Packet::new(&[0x0f, 0, 0x08, 0, 0x45], 5);
+        let packet = PacketView::new(&[0x0f, 0, 0x08, 0, 0x45], 5);
         assert_eq!(
             split_cisco_hdlc(packet).map(|(found, _)| found),
             Some(0x0800)
         );
-        assert_eq!(split_cisco_hdlc(Packet::new(&[0xff, 3, 0, 0x21], 4)), None);
+        assert_eq!(
+            split_cisco_hdlc(PacketView::new(&[0xff, 3, 0, 0x21], 4)),
+            None
+        );
     }
 }

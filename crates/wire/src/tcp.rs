@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_end_at_the_first_wrong_length() {
+    fn options_end_at_the_first_invalid_length() {
         // MSS 1460, NOP, window scale 7, then an option of length 1, which cannot be (RFC 9293 3.2).
         let bytes = [2, 4, 0x05, 0xb4, 1, 3, 3, 7, 8, 1, 0, 0];
         let options: Vec<_> = TcpOptions::new(&bytes).map(|o| (o.kind, o.data)).collect();

@@ -13,7 +13,7 @@ pub const MICROSOFT_KEY: [u8; 40] = [
 /// The key 0x6d5a repeated, under which both directions of a flow have one hash (Woo and Park,
 /// "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
 ///
-/// Its hashes have 16 bits of entropy: good to steer packets to queues, not to tell flows apart.
+/// Its hashes have 16 bits of entropy: enough to steer packets to queues, not to identify flows.
 pub const SYMMETRIC_KEY: [u8; 40] = {
     let mut key = [0x6d; 40];
     let mut at = 1;
@@ -24,16 +24,16 @@ pub const SYMMETRIC_KEY: [u8; 40] = {
     key
 };
 
-/// The most bytes that are hashed: two IPv6 addresses and two ports.
+/// Longest input in bytes: two IPv6 addresses and two ports.
 pub const MAX_INPUT: usize = 36;
 
-/// Bytes of key that the longest input needs: an input bit meets 32 bits of key.
+/// Key bytes that the longest input needs: each input bit uses 32 bits of key.
 const LEAST_KEY: usize = MAX_INPUT + 4;
 
-/// The key is shorter than the 40 bytes that addresses and ports of IPv6 need.
+/// The key is shorter than 40 bytes, which IPv6 addresses and ports need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTooShort {
-    /// Bytes that were given.
+    /// Its length in bytes.
     pub length: usize,
 }
 
@@ -58,8 +58,8 @@ pub enum Input {
     AddressesAndPorts,
 }
 
-/// A key, with the hash of every byte at every place worked out: 36 KiB, so that hashing is one
-/// look-up a byte.
+/// A key with precomputed hashes of every byte value at every position: 36 KiB, one lookup per input
+/// byte.
 #[derive(Clone)]
 pub struct Toeplitz {
     tables: Box<[[u32; 256]; MAX_INPUT]>,
@@ -72,7 +72,7 @@ impl core::fmt::Debug for Toeplitz {
 }
 
 impl Toeplitz {
-    /// Prepares `key`. Devices have keys of 40 or of 52 bytes; bytes past the 40th meet no input.
+    /// Prepares `key`. Devices have keys of 40 or of 52 bytes; bytes after the 40th are not used.
     ///
     /// # Errors
     /// [`KeyTooShort`] below 40 bytes.
@@ -81,11 +81,11 @@ impl Toeplitz {
             .first_chunk::<LEAST_KEY>()
             .ok_or(KeyTooShort { length: key.len() })?;
         let mut tables = Box::new([[0; 256]; MAX_INPUT]);
-        for (place, table) in tables.iter_mut().enumerate() {
+        for (position, table) in tables.iter_mut().enumerate() {
             // The 40 bits of key under this byte: bit b of the byte, counted from the highest,
             // meets the 32 that begin at bit b.
             let mut window = [0; 8];
-            window[3..].copy_from_slice(&key[place..place + 5]);
+            window[3..].copy_from_slice(&key[position..position + 5]);
             let window = u64::from_be_bytes(window);
             for bit in 0..8 {
                 let under = (window >> (8 - bit)) as u32;
@@ -99,7 +99,7 @@ impl Toeplitz {
         Ok(Self { tables })
     }
 
-    /// The hash of `input`, which is in network byte order. Bytes past [`MAX_INPUT`] are ignored.
+    /// The hash of `input`, in network byte order. Bytes after [`MAX_INPUT`] are ignored.
     #[inline]
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
@@ -109,7 +109,7 @@ impl Toeplitz {
             .fold(0, |hash, (&byte, table)| hash ^ table[usize::from(byte)])
     }
 
-    /// The hash that a device gives a packet with `key` when it covers `input`.
+    /// The hash that a device computes over the `input` fields of a packet with `key`.
     #[inline]
     #[must_use]
     pub fn hash_key(&self, key: &FlowKey, input: Input) -> u32 {
@@ -134,7 +134,7 @@ pub fn ipv4_input(key: &FlowKey) -> [u8; 12] {
     [s0, s1, s2, s3, d0, d1, d2, d3, sp0, sp1, dp0, dp1]
 }
 
-/// The same of an IPv6 key; addresses alone are the first 32.
+/// The bytes of an IPv6 key in the same order; addresses alone are the first 32.
 #[inline]
 #[must_use]
 pub fn ipv6_input(key: &FlowKey) -> [u8; MAX_INPUT] {

@@ -10,7 +10,7 @@ mod field {
     pub(super) const TOTAL_LENGTH: usize = 4;
 }
 
-/// UDP ports by which tunnels are known (IANA service names).
+/// UDP ports of tunnels (IANA service names).
 pub mod port {
     /// GTP-U (3GPP TS 29.281).
     pub const GTP_U: u16 = 2152;
@@ -24,7 +24,7 @@ pub mod port {
     pub const GENEVE: u16 = 6081;
     /// MPLS in UDP (RFC 7510).
     pub const MPLS: u16 = 6635;
-    /// VXLAN as Linux had it before the number was given.
+    /// VXLAN on Linux from before the port was assigned.
     pub const VXLAN_LINUX: u16 = 8472;
 }
 

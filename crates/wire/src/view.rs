@@ -1,4 +1,4 @@
-//! Views of headers of fixed length.
+//! Views of fixed-length headers.
 
 /// Makes a view of the first `LENGTH` bytes of a packet. Its fields are read in an `impl` beside it
 /// (see [`field`](crate::field)).
@@ -15,14 +15,14 @@ macro_rules! view {
             /// Bytes of the view.
             pub const LENGTH: usize = $length;
 
-            /// Splits them off.
+            /// Splits the view off.
             ///
             /// # Errors
-            /// [`Cut`](crate::packet::Cut) where they are not whole.
+            /// [`Cut`](crate::packet_view::Cut) where they are not whole.
             #[inline]
             pub fn split(
-                packet: crate::packet::Packet<'a>,
-            ) -> Result<(Self, crate::packet::Packet<'a>), crate::packet::Cut> {
+                packet: crate::packet_view::PacketView<'a>,
+            ) -> Result<(Self, crate::packet_view::PacketView<'a>), crate::packet_view::Cut> {
                 let (header, rest) = packet.split()?;
                 Ok((Self(header), rest))
             }

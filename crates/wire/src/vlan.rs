@@ -1,4 +1,4 @@
-//! VLAN tag behind its EtherType (IEEE 802.1Q clause 9.6).
+//! VLAN tag after its EtherType (IEEE 802.1Q clause 9.6).
 
 use crate::field::u16_at;
 use crate::view::view;

@@ -16,10 +16,10 @@ const FLAG_NETWORK: u8 = 0x08;
 /// Flag of VXLAN-GPE: the next-protocol field is valid.
 const FLAG_NEXT_PROTOCOL: u8 = 0x04;
 
-/// What a VXLAN header is followed by.
+/// What follows a VXLAN header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// An Ethernet frame: always so in plain VXLAN.
+    /// An Ethernet frame: always in VXLAN without GPE.
     Ethernet,
     /// An IPv4 packet.
     Ipv4,
@@ -35,7 +35,7 @@ view! {
 }
 
 impl Vxlan<'_> {
-    /// Whether the flag that every VXLAN header has is set.
+    /// Whether the flag that every VXLAN header must have is set.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         byte::<{ field::FLAGS }, _>(self.0) & FLAG_NETWORK != 0

@@ -1,28 +1,28 @@
-//! The walk over the headers of a frame: which layer comes next, and what was found so far.
+//! The walk over the headers of a frame: the next layer, and what was found so far.
 //!
-//! It is a loop over layers and not a recursion, so that no packet decides how much stack it takes.
+//! It is a loop over layers, not a recursion, so that no packet controls the stack depth.
 
 mod link_layer;
 mod network;
 mod transport;
 mod tunnel;
 
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::{
     Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel, icmp,
     ip_protocol,
 };
 
-/// The most encapsulations that a packet is followed through: every stack of MPLS labels, PPPoE
-/// header, tunnel and IP header in another is one.
+/// Maximum number of encapsulations that the walk follows: each stack of MPLS labels, PPPoE header,
+/// tunnel and IP header within another counts as one.
 ///
-/// Deeper than any network is built, and it bounds the work that one packet can ask for.
+/// Deeper than real networks, and it bounds the work per packet.
 pub const MAX_ENCAPSULATIONS: u8 = 8;
 
-/// The most extension headers of one IPv6 packet that are walked over.
+/// Maximum number of extension headers of one IPv6 packet.
 pub const MAX_EXTENSION_HEADERS: u8 = 16;
 
-/// What the rest of a packet begins with.
+/// The layer that the rest of a packet begins with.
 #[derive(Clone, Copy, Debug)]
 enum Layer {
     Ethernet,
@@ -44,21 +44,21 @@ enum Layer {
 }
 
 /// The next layer and the bytes from there on; `None` where the walk ends.
-type Step<'a> = Option<(Layer, Packet<'a>)>;
+type Step<'a> = Option<(Layer, PacketView<'a>)>;
 
 /// The state of a walk.
 pub(crate) struct Walk {
     headers: Headers,
     decapsulate: Decapsulate,
-    /// Whether a good IP header was met, so that there is a key.
+    /// Whether a valid IP header gave a key.
     has_key: bool,
     /// Encapsulations opened so far.
     encapsulations: u8,
     /// ICMP type and code of the packet that gave the key.
     icmp_type_code: Option<u16>,
-    /// VLAN tags of the Ethernet frame at hand.
+    /// VLAN tags of the current Ethernet frame.
     vlan: [u16; 2],
-    /// The address of the frame's first byte, from which places in it are told.
+    /// Address of the frame's first byte, to compute offsets.
     frame: usize,
 }
 
@@ -76,7 +76,7 @@ impl Walk {
     }
 
     pub(crate) fn run(mut self, link: LinkType, frame: &[u8], wire_length: u32) -> Headers {
-        let packet = Packet::new(frame, wire_length as usize);
+        let packet = PacketView::new(frame, wire_length as usize);
         self.frame = frame.as_ptr().addr();
         let mut step = self.link_type(link, packet);
         while let Some((layer, packet)) = step {
@@ -104,8 +104,8 @@ impl Walk {
         self.headers
     }
 
-    /// Takes the key of a good IP header; what was known of one around it is forgotten.
-    fn take_key(&mut self, key: FlowKey, fragment: Fragment, header: Packet<'_>) {
+    /// Takes the key of a valid IP header and forgets what an outer one gave.
+    fn take_key(&mut self, key: FlowKey, fragment: Fragment, header: PacketView<'_>) {
         self.has_key = true;
         self.headers.outline = Outline {
             network: self.place(header),
@@ -122,19 +122,19 @@ impl Walk {
         self.icmp_type_code = None;
     }
 
-    /// Where in the frame `packet` begins.
-    fn place(&self, packet: Packet<'_>) -> u32 {
+    /// Offset of `packet` in the frame.
+    fn place(&self, packet: PacketView<'_>) -> u32 {
         packet.bytes().as_ptr().addr().wrapping_sub(self.frame) as u32
     }
 
-    /// Takes what follows a header as the payload, until a header within it is met.
-    fn take_payload(&mut self, payload: Packet<'_>) {
+    /// Sets the payload to what follows a header, until a header within it is found.
+    fn take_payload(&mut self, payload: PacketView<'_>) {
         self.headers.outline.payload = self.place(payload);
         self.headers.outline.payload_length = payload.length() as u32;
     }
 
-    /// Goes on inside an encapsulation, unless that is one too many.
-    fn open<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+    /// Continues inside an encapsulation, unless that is one too many.
+    fn open<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: PacketView<'a>) -> Step<'a> {
         if self.encapsulations == MAX_ENCAPSULATIONS {
             return self.malformed(Malformed::EncapsulationTooDeep);
         }
@@ -143,7 +143,7 @@ impl Walk {
         Some((layer, packet))
     }
 
-    /// Ends the walk where there is nothing for flowatch.
+    /// Ends the walk: no flow, for `reason`.
     fn end<'a>(&mut self, reason: NoFlow) -> Step<'a> {
         if !self.has_key {
             self.headers.no_flow = Some(reason);
@@ -151,7 +151,7 @@ impl Walk {
         None
     }
 
-    /// Notes a fault with which the walk can go on.
+    /// Records a fault that does not end the walk.
     fn note(&mut self, fault: Malformed) {
         self.headers.malformed = self.headers.malformed.or(Some(fault));
     }
@@ -162,7 +162,7 @@ impl Walk {
         self.end(NoFlow::Malformed)
     }
 
-    /// Ends the walk at a header that is not whole; `fault` says so where the packet is to blame.
+    /// Ends the walk at a truncated header; `fault` applies if the packet itself ends there.
     fn cut<'a>(&mut self, cut: Cut, fault: Malformed) -> Step<'a> {
         match cut {
             Cut::Packet => self.malformed(fault),

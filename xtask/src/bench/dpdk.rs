@@ -1,6 +1,6 @@
-//! Packets counted through DPDK: flowatch beside `dpdk-testpmd` in `rxonly`, by turns in one run, on
-//! a device that always has frames. Processor time of the receiving thread counts, since other
-//! programs may share the cores.
+//! `cargo xtask bench dpdk`: flowatch counts packets through DPDK beside `dpdk-testpmd` in mode
+//! `rxonly`, by turns in one run, on a device that always has frames. The CPU time of the receiving
+//! thread is compared, not the elapsed time, since other programs may share the cores.
 
 use std::fs;
 use std::io::Read;
@@ -14,10 +14,10 @@ use lexopt::prelude::*;
 use super::statistics::{median, ratio};
 use crate::workspace;
 
-/// Turns of each.
+/// Runs of each program.
 const ROUNDS: usize = 5;
 
-/// The EAL and the device of both.
+/// EAL arguments and device of both programs.
 const EAL: [&str; 6] = [
     "--in-memory",
     "--no-pci",
@@ -28,17 +28,17 @@ const EAL: [&str; 6] = [
 ];
 const DEVICE: &str = "net_null0,size=60";
 
-/// Frames asked for at a time, of both: testpmd's own default, and up to the paper's best.
+/// Burst sizes of both programs: testpmd's default, up to the best one of the paper.
 const BATCHES: [&str; 4] = ["32", "64", "128", "256"];
 
-/// Descriptors of both.
+/// Descriptors of the receive ring of both programs.
 const RING: &str = "4096";
 
-/// Ticks a second of the times in /proc/PID/stat (USER_HZ, the same on every Linux of today).
+/// Ticks per second of the times in /proc/PID/stat: USER_HZ, which is 100 on every Linux of today.
 const TICKS: f64 = 100.0;
 
-/// Within this testpmd has begun to receive.
-const START: Duration = Duration::from_secs(30);
+/// How long testpmd may take to start receiving.
+const START_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(mut parser: lexopt::Parser) -> anyhow::Result<()> {
     let mut seconds = 3.0;
@@ -60,7 +60,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> anyhow::Result<()> {
         "--features",
         "dpdk",
     ]))?;
-    println!("{DEVICE}, ns of the receiving thread a packet, median of {ROUNDS}:");
+    println!("{DEVICE}, CPU time of the receiving thread in ns per packet, median of {ROUNDS}:");
     println!("  bursts of  testpmd rxonly  flowatch watch --level packet  speed (95 % interval)");
     let mut bests = [f64::INFINITY; 2];
     for batch in BATCHES {
@@ -81,7 +81,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of processor time a packet.
+/// CPU time of flowatch per packet, in nanoseconds.
 fn flowatch(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let mut command = Command::new(workspace::target().join("release/flowatch"));
     command
@@ -96,13 +96,13 @@ fn flowatch(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let queue = summary
         .split_once("\"per_queue\":")
         .map(|(_, queues)| queues)
-        .context("a summary without queues")?;
+        .context("flowatch printed a summary without queues")?;
     let packets = number(queue, "\"processed\":")?;
     let cpu_seconds = number(queue, "\"cpu_seconds\":")?;
     Ok(cpu_seconds * 1e9 / packets)
 }
 
-/// The same of testpmd, from a little after its start to a little before its end.
+/// CPU time of testpmd per packet, in nanoseconds.
 fn testpmd(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let mut command = Command::new("dpdk-testpmd");
     command
@@ -117,7 +117,7 @@ fn testpmd(batch: &str, seconds: f64) -> anyhow::Result<f64> {
         .stderr(Stdio::null());
     let mut child = command.spawn().context("cannot run dpdk-testpmd")?;
     let measured = measure(&mut child, seconds);
-    // Its standard input ends, and so does it, with a report.
+    // testpmd prints its report and exits when its standard input ends.
     drop(child.stdin.take());
     let mut report = String::new();
     if let Some(mut output) = child.stdout.take() {
@@ -127,24 +127,27 @@ fn testpmd(batch: &str, seconds: f64) -> anyhow::Result<f64> {
     let cpu_seconds = measured?;
     let at = report
         .rfind("RX-packets:")
-        .context("no report of testpmd")?;
+        .context("dpdk-testpmd printed no report")?;
     let packets = number(&report[at..], "RX-packets:")?;
     Ok(cpu_seconds * 1e9 / packets)
 }
 
-/// Processor time of the receiving thread, after so many seconds of its work. (It works until the
-/// end, a few milliseconds longer.)
+/// CPU time of the receiving thread in seconds, read `seconds` after it started to receive. The thread
+/// then runs for a few milliseconds more, whose packets are counted too.
 fn measure(child: &mut Child, seconds: f64) -> anyhow::Result<f64> {
-    let begun = Instant::now();
+    let start = Instant::now();
     while worker_cpu_s(child.id()).unwrap_or(0.0) <= 0.0 {
-        ensure!(begun.elapsed() < START, "dpdk-testpmd does not receive");
+        ensure!(
+            start.elapsed() < START_MAX,
+            "dpdk-testpmd does not start to receive"
+        );
         thread::sleep(Duration::from_millis(10));
     }
     thread::sleep(Duration::from_secs_f64(seconds));
     worker_cpu_s(child.id()).context("dpdk-testpmd has no receiving thread")
 }
 
-/// Processor time of the thread that receives.
+/// CPU time of the receiving thread in seconds; `None` before it exists.
 fn worker_cpu_s(process: u32) -> Option<f64> {
     for task in fs::read_dir(format!("/proc/{process}/task"))
         .ok()?
@@ -152,10 +155,10 @@ fn worker_cpu_s(process: u32) -> Option<f64> {
     {
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        // `rte-worker-1` or `lcore-worker-1`, by DPDK's version.
+        // `rte-worker-1` or `lcore-worker-1`, depending on the version of DPDK.
         if name.contains("-worker-") {
             let fields: Vec<&str> = rest.split_whitespace().collect();
-            // utime and stime are fields 14 and 15 of all, 12 and 13 behind the name.
+            // utime and stime are fields 14 and 15 of the line, so 12 and 13 after the name.
             let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
             return Some((ticks(11)? + ticks(12)?) / TICKS);
         }
@@ -163,11 +166,11 @@ fn worker_cpu_s(process: u32) -> Option<f64> {
     None
 }
 
-/// The number behind a label.
+/// The number that follows `label` in `text`.
 fn number(text: &str, label: &str) -> anyhow::Result<f64> {
     let (_, rest) = text
         .split_once(label)
-        .with_context(|| format!("no {label}"))?;
+        .with_context(|| format!("{label} is missing"))?;
     let rest = rest.trim_start();
     let end = rest
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_behind_their_labels() {
+    fn a_number_is_read_after_its_label() {
         let text = "{\"processed\":12,\"cpu_seconds\":0.5}";
         assert_eq!(number(text, "\"processed\":").unwrap(), 12.0);
         assert_eq!(number(text, "\"cpu_seconds\":").unwrap(), 0.5);

@@ -1,6 +1,6 @@
-//! `cargo xtask bench peers`: processor time per packet of flowatch, of other flow meters and of
-//! the bound, on the same captures in one run, in rounds, so that what disturbs the machine
-//! disturbs all of them.
+//! `cargo xtask bench peers`: CPU time per packet of flowatch, of other flow meters and of a bare
+//! read loop, on the same captures. One run measures all programs in rounds, so that a disturbance of
+//! the machine affects all of them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,14 +16,14 @@ use crate::measure::{self, Cost};
 use crate::traffic_64::Popularity;
 use crate::{traffic_64, traffic_mix, workspace};
 
-/// A capture that all read.
+/// A capture that every program reads.
 struct Traffic {
     name: &'static str,
     about: &'static str,
     packets: usize,
-    /// Two to this power is at least the number of its flows in one direction.
+    /// The capture has at most 2 to this power unidirectional flows.
     log2_flows: u32,
-    /// How much less than the fastest meter flowatch should cost.
+    /// The goal: the CPU time of the fastest other meter over that of flowatch.
     goal: f64,
 }
 
@@ -51,7 +51,8 @@ const TRAFFIC: [Traffic; 3] = [
     },
 ];
 
-/// What stands in for the mix where that is not: many more flows, of many fewer packets.
+/// Replaces the mix on machines without the shared captures. It has many more flows with fewer packets
+/// each, so its results are not comparable.
 const EXAMPLE: Traffic = Traffic {
     name: "example",
     about: "the repository's example, looped with shifted addresses",
@@ -60,7 +61,7 @@ const EXAMPLE: Traffic = Traffic {
     goal: 6.0,
 };
 
-/// How many times the bound flowatch may cost.
+/// The goal: at most this many times the CPU time of the bare loop.
 const BOUND_GOAL: f64 = 2.0;
 
 struct Options {
@@ -82,7 +83,7 @@ pub(super) fn run(parser: lexopt::Parser) -> anyhow::Result<()> {
     let directory = workspace::target().join("bench");
     fs::create_dir_all(&directory)?;
     let sink = UdpSink::start()?;
-    tell_load();
+    print_load();
     let mut table = String::from(
         "traffic\ttool\tround\tuser_s\tsystem_s\telapsed_s\tmemory_kib\twritten_bytes\tflows\n",
     );
@@ -94,7 +95,7 @@ pub(super) fn run(parser: lexopt::Parser) -> anyhow::Result<()> {
         let example = traffic.name == "mix" && source.ends_with("example.pcap");
         let traffic = if example {
             println!(
-                "mix: made from {}, for want of the shared captures; compare with nothing else",
+                "mix: made from {}, since there are no shared captures; not comparable with the mix",
                 source.display()
             );
             &EXAMPLE
@@ -145,19 +146,22 @@ fn options(mut parser: lexopt::Parser) -> anyhow::Result<Options> {
             other => return Err(other.unexpected().into()),
         }
     }
-    ensure!(options.rounds > 0, "--rounds 0 measures nothing");
+    ensure!(options.rounds > 0, "--rounds must be at least 1");
     for name in &options.traffic {
         let known = TRAFFIC.iter().any(|traffic| traffic.name == name);
-        ensure!(known, "no traffic {name}: mix, uniform, zipf");
+        ensure!(known, "unknown traffic {name}: mix, uniform, zipf");
     }
     Ok(options)
 }
 
-/// Installs and builds what is to be measured; tells what is not there.
+/// Installs and builds the programs; prints which ones are missing and leaves them out.
 fn available_tools(only: &[String]) -> anyhow::Result<Vec<Tool>> {
     let mut tools = tools::all();
     tools.retain(|tool| only.is_empty() || only.iter().any(|part| tool.name.contains(&**part)));
-    ensure!(!tools.is_empty(), "no tool has such a name");
+    ensure!(
+        !tools.is_empty(),
+        "no tool has a name that contains the value of --only"
+    );
     workspace::run(workspace::command("./setup", &["--bench"]))?;
     if tools.iter().any(|tool| tool.name == BARE_LOOP) {
         workspace::run(workspace::cargo(&[
@@ -177,24 +181,22 @@ fn available_tools(only: &[String]) -> anyhow::Result<Vec<Tool>> {
             .program()
             .filter(|program| !workspace::on_path(program));
         if let Some(program) = missing {
-            println!("{}: left out, there is no {program} on the PATH", tool.name);
+            println!("{}: skipped, no {program} on the PATH", tool.name);
         }
         missing.is_none()
     });
     Ok(tools)
 }
 
-/// Other programs on the machine take the caches that the slower tools live on.
-fn tell_load() {
+/// Prints the load of the machine, since other programs compete for the caches.
+fn print_load() {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split_whitespace().next().unwrap_or("unknown");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    println!(
-        "load before the first round: {load}, on {cores} cores; below 0.3 the figures are steady"
-    );
+    println!("load before the first round: {load}, on {cores} cores; results are stable below 0.3");
 }
 
-/// The capture, made if it is not there from an earlier run.
+/// The path of the capture, which is written unless an earlier run left it.
 fn capture(traffic: &Traffic, source: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let path = directory.join(format!("{}-{}.pcap", traffic.name, traffic.packets));
     if !path.is_file() {
@@ -207,12 +209,12 @@ fn capture(traffic: &Traffic, source: &Path, directory: &Path) -> anyhow::Result
         }
         fs::rename(&part, &path)?;
     }
-    // Read once, so that no tool pays for the disk.
+    // Brings the file into the page cache, so that no tool waits for the disk.
     std::io::copy(&mut fs::File::open(&path)?, &mut std::io::sink())?;
     Ok(path)
 }
 
-/// The measurements of each tool, taken in turn, every second round in reverse.
+/// Measures all tools in each round, in reverse order in every second one.
 fn rounds(
     tools: &[Tool],
     traffic: &Traffic,

@@ -1,10 +1,10 @@
-//! Medians, and how sure one may be of a ratio of two.
+//! Medians, and ratios of medians with confidence intervals.
 
 use hw::random::Random;
 
 const RESAMPLES: usize = 4000;
 
-/// The median; not a number when there are no values.
+/// The median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -24,9 +24,9 @@ pub(crate) struct Ratio {
     pub(crate) high: f64,
 }
 
-/// The ratio of the medians of `above` and `below`, measured in the same rounds. The interval is
-/// the percentile bootstrap (Efron 1979) over rounds: both sides of a round are drawn together,
-/// because what slowed the machine down in it slowed both.
+/// The ratio of the medians of `above` and `below`, which were measured in the same rounds. The
+/// interval is the percentile bootstrap (Efron 1979) over rounds. Both values of a round are drawn
+/// together, because a slow round is slow for both.
 pub(crate) fn ratio(above: &[f64], below: &[f64]) -> Ratio {
     let rounds = above.len().min(below.len());
     let mut random = Random::from_state(42);
@@ -52,23 +52,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_even_counts_lies_between() {
+    fn the_median_of_an_even_count_is_the_mean_of_the_middle_two() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
     }
 
     #[test]
-    fn a_slow_round_that_hits_both_does_not_widen_the_interval() {
+    fn a_round_that_is_slow_for_both_does_not_widen_the_interval() {
         let below = [10.0, 11.0, 30.0, 10.5, 9.5];
         let above: Vec<f64> = below.iter().map(|value| value * 6.0).collect();
-        let steady = ratio(&above, &below);
-        assert!((steady.value - 6.0).abs() < 1e-9);
-        assert!((steady.low - 6.0).abs() < 1e-9 && (steady.high - 6.0).abs() < 1e-9);
+        let found = ratio(&above, &below);
+        assert!((found.value - 6.0).abs() < 1e-9);
+        assert!((found.low - 6.0).abs() < 1e-9 && (found.high - 6.0).abs() < 1e-9);
     }
 
     #[test]
-    fn the_interval_holds_the_ratio() {
+    fn the_interval_contains_the_ratio() {
         let found = ratio(
             &[50.0, 60.0, 70.0, 55.0, 65.0],
             &[10.0, 9.0, 11.0, 10.0, 10.0],

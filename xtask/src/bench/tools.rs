@@ -1,5 +1,5 @@
-//! The programs that are measured, and how each is called for the same work: read the capture,
-//! account for its flows, write all of them out.
+//! The measured programs, and the command of each for the same work: read the capture, account for
+//! its flows, write a record of each.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use crate::workspace;
 
-/// What a program stands for in the comparison.
+/// The role of a program in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
-    /// Reads, and does less than metering flows: a bound.
+    /// Reads the capture and does less work than a flow meter: a lower bound.
     Bound,
     /// Another flow meter.
     Meter,
-    /// What is compared.
+    /// flowatch, which is compared with the others.
     Flowatch,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     call: Call,
-    /// What stands before the number of flows in what it prints.
+    /// The text before the number of flows in its output.
     pub(crate) flows_label: Option<&'static str>,
 }
 
@@ -40,7 +40,7 @@ enum Call {
     },
 }
 
-/// The name of the loop that bounds the others from below.
+/// The name of the lower bound that reads and counts flows.
 pub(crate) const BARE_LOOP: &str = "bare loop";
 
 const FLOWATCH: fn(&'static str, &'static str, &'static str) -> Tool = |name, flow, format| Tool {
@@ -50,7 +50,7 @@ const FLOWATCH: fn(&'static str, &'static str, &'static str) -> Tool = |name, fl
     flows_label: Some("\"flows\":"),
 };
 
-/// Every program, in the order in which one round runs them.
+/// All programs, in the order of the first round.
 pub(crate) fn all() -> Vec<Tool> {
     let tool = |name, role, call, flows_label| Tool {
         name,
@@ -79,7 +79,7 @@ pub(crate) fn all() -> Vec<Tool> {
 }
 
 impl Tool {
-    /// The program that must be there, unless it is built here.
+    /// The program that must be installed; `None` if this repository builds it.
     pub(crate) fn program(&self) -> Option<&'static str> {
         match self.call {
             Call::BareLoop | Call::Flowatch { .. } => None,
@@ -90,8 +90,8 @@ impl Tool {
         }
     }
 
-    /// The call that reads `capture` of about 2^`log2_flows` flows and writes into `directory`, or
-    /// to the collector.
+    /// The command that reads `capture` of about 2^`log2_flows` flows and writes to `directory`, or
+    /// sends to `collector`.
     pub(crate) fn command(
         &self,
         capture: &Path,
@@ -107,7 +107,7 @@ impl Tool {
         };
         match self.call {
             Call::BareLoop => {
-                // A table at most half full.
+                // The table is then at most half full.
                 let entries = (log2_flows + 1).to_string();
                 workspace::command(&built("bare_loop"), &[&capture, &entries])
             }
@@ -118,7 +118,7 @@ impl Tool {
                 "nfpcapd",
                 &["-r", &capture, "-w", &directory.to_string_lossy()],
             ),
-            // By default it keeps 8192 flows at most, and cuts the rest short.
+            // Its default maximum is 8192 flows; beyond that it would end flows early.
             Call::Softflowd => workspace::command(
                 "softflowd",
                 &[
@@ -139,7 +139,7 @@ impl Tool {
             ),
             Call::Yaf => workspace::command("yaf", &["--in", &capture, "--out", &inside("yaf")]),
             Call::Flowatch { flow, format } => {
-                // A directory for Parquet, which is written as several files.
+                // Parquet goes to a directory, because it is written as several files.
                 let target = match format {
                     "parquet" => format!("{format}:{}", directory.to_string_lossy()),
                     _ => format!("{format}:{}", inside(&format!("flows.{format}"))),
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_behind_a_label_are_added_up() {
+    fn the_numbers_after_a_label_are_added() {
         let text = "Ident: 'none' Flows: 12, Packets: 3\nIdent: 'none' Flows: 30,";
         assert_eq!(labelled_sum(text, " Flows: "), Some(42));
         assert_eq!(labelled_sum("{\"flows\": 7}", "\"flows\":"), Some(7));

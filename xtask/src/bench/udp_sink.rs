@@ -1,4 +1,4 @@
-//! A collector that takes what it is sent and counts it.
+//! A UDP collector that discards datagrams and counts their bytes.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// Room for a burst of records at the end of a capture, which softflowd sends without a pause.
+/// Holds all the records that softflowd sends without a pause at the end of a capture.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
-/// How often the thread looks whether it should end.
+/// How often the thread checks whether it should stop.
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -31,8 +31,8 @@ impl UdpSink {
     pub(crate) fn start() -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_read_timeout(Some(POLL))?;
-        // Beyond the limit of ordinary users; without the permission some output goes uncounted,
-        // which changes no measurement.
+        // The size is above the limit for unprivileged users. Without the permission some datagrams
+        // are lost, which makes the output size too small and changes no cost.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
         let address = socket.local_addr()?;
         let counters = Arc::new(Counters::default());
@@ -40,7 +40,7 @@ impl UdpSink {
         let thread = std::thread::spawn(move || {
             let mut datagram = vec![0; 65_536];
             while !seen.stop.load(Ordering::Relaxed) {
-                // A time-out is no news, and there is no connection that could fail.
+                // An error is a timeout here: an unconnected socket reports no others.
                 if let Ok(length) = socket.recv(&mut datagram) {
                     seen.bytes.fetch_add(length as u64, Ordering::Relaxed);
                 }
@@ -67,7 +67,7 @@ impl Drop for UdpSink {
     fn drop(&mut self) {
         self.counters.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only counts: if it panicked, its counts are short, and nothing else is lost.
+            // If the thread panicked, its counts are too small and nothing else is affected.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! The bound that a flow meter reading a capture cannot pass: read in blocks that stay in the
-//! cache, walk the records, parse to the 5-tuple, hash, count in a plain open-addressing table that
-//! was sized for the answer. No expiry, no output, no extension headers, classic Ethernet pcap of
-//! this machine's byte order only, and IPv6 addresses folded to 64 bits.
+//! A lower bound for a flow meter that reads a capture: read blocks that stay in the cache, walk the
+//! records, parse the 5-tuple, hash it, and count in an open-addressing table whose size was chosen
+//! for the number of flows. It has no expiry, no output and no extension headers; it reads only
+//! classic Ethernet pcap files of this machine's byte order, and folds IPv6 addresses to 64 bits.
 //!
 //! `bare_loop FILE [LOG2_ENTRIES]`: prints packets, flows and bytes.
-#![allow(clippy::print_stdout, reason = "it reports to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "it reports to the person who runs it")]
 
 use std::fs::File;
 use std::io::Read;
@@ -29,7 +29,7 @@ const PROTOCOL_UDP: u8 = 17;
 /// Marks an entry in use.
 const IN_USE: u64 = 1 << 63;
 
-/// What the table takes of a packet.
+/// The fields of a packet that the table counts.
 #[derive(Clone, Copy, Default)]
 struct Packet {
     addresses: u64,
@@ -40,7 +40,7 @@ struct Packet {
     index: usize,
 }
 
-/// Words of an entry: one cache line a flow.
+/// One cache line per flow; the constants below are its words.
 type Entry = Line<u64, 8>;
 const ADDRESSES: usize = 0;
 const PORTS_AND_PROTOCOL: usize = 1;
@@ -58,6 +58,7 @@ struct Table {
 }
 
 impl Table {
+    // A lower bound must not pay for a call per packet.
     #[inline(always)]
     fn update(&mut self, packet: &Packet) {
         let mut index = packet.index;
@@ -97,7 +98,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// One multiplication of both halves under constants, folded.
+/// Multiplies both halves, mixed with constants, and folds the product.
+// A lower bound must not pay for a call per packet.
 #[inline(always)]
 fn hash(first: u64, second: u64) -> u64 {
     let product =
@@ -107,6 +109,7 @@ fn hash(first: u64, second: u64) -> u64 {
 }
 
 /// The key and length of an IP packet in an Ethernet frame; `None` for anything else.
+// A lower bound must not pay for a call per packet.
 #[inline(always)]
 fn parse(frame: &[u8]) -> Option<Packet> {
     let ethernet = frame.first_chunk::<14>()?;
@@ -157,7 +160,7 @@ fn parse(frame: &[u8]) -> Option<Packet> {
     Some(packet)
 }
 
-/// Counts the whole records of `block`; returns how many there were and how long they are.
+/// Counts the complete records of `block`; returns their number and their length in bytes.
 fn count(block: &[u8], table: &mut Table) -> (u64, usize) {
     let mut packets = 0;
     let mut burst = [Packet::default(); BURST];

@@ -1,14 +1,14 @@
-//! What tshark says of the application layer of each flow in the shared captures: server names,
-//! DNS questions, HTTP requests.
+//! The application layer of each flow in the shared captures according to tshark: server names, DNS
+//! questions, HTTP requests.
 //!
-//! The captures stay where they are; only names, addresses and ports of their flows are committed.
+//! Only names, addresses and ports of flows are committed, not the captures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::tshark::{BETWEEN, Question};
+use super::tshark::{Query, SEPARATOR};
 
-/// What tshark is asked about each packet.
+/// The fields that tshark prints of each packet.
 const FIELDS: [&str; 20] = [
     "frame.protocols",
     "ip.src",
@@ -32,19 +32,19 @@ const FIELDS: [&str; 20] = [
     "http.response.code",
 ];
 
-/// Which packets it is asked about.
+/// The packets that tshark prints.
 const FILTER: &str = "tls.handshake.type==1 || dns || http || quic";
 
-/// The table: a line a flow and kind of answer.
+/// Makes the table, with a line for each flow and kind of value.
 pub(super) fn make(_: &Path) -> anyhow::Result<String> {
-    let question = Question {
-        is_asked,
+    let query = Query {
+        includes,
         filter: FILTER,
-        // A request is told when its head is there, as a meter tells it.
+        // tshark then reports a request when its header is complete, as flowatch does.
         preferences: &["http.desegment_body:FALSE"],
         fields: FIELDS,
     };
-    question.table("protocol\tendpoints\tkind\tvalue", |packets| {
+    query.table("protocol\tendpoints\tkind\tvalue", |packets| {
         let mut rows = Vec::new();
         for (flow, found) in flows(packets) {
             for (kind, value) in found.rows() {
@@ -55,20 +55,20 @@ pub(super) fn make(_: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Whether tshark is asked about a capture: those of the protocols that are read, and all of the
-/// first suite, which has every kind of header. (All of them take it half an hour; the mixture is
-/// too large to name its flows one by one.)
-fn is_asked(name: &str) -> bool {
+/// Whether the table includes a capture: those of the parsed protocols, and all of the first suite,
+/// which has every kind of header. (All captures take tshark half an hour, and the mix has too many
+/// flows for a table.)
+fn includes(name: &str) -> bool {
     const PROTOCOLS: [&str; 5] = ["tls", "ssl", "quic", "dns", "http"];
     let (suite, file) = name.split_once('/').unwrap_or(("", name));
     suite == "pcapplusplus"
         || (!suite.is_empty() && PROTOCOLS.iter().any(|word| file.contains(word)))
 }
 
-/// What was found of a flow.
+/// The values of a flow.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
-    /// Server name of the first ClientHello; empty where that has none.
+    /// Server name in the first ClientHello; empty if it has none.
     server_name: Option<String>,
     over_quic: bool,
     /// First question: name and type.
@@ -97,16 +97,16 @@ impl Found {
         add("dns-code", &self.response_code);
         add("http-request", &self.request);
         add("http-status", &self.status);
-        for (kind, [asked, answered]) in [("dns-count", self.dns), ("http-count", self.http)] {
-            if asked + answered > 0 {
-                rows.push((kind, format!("{asked}/{answered}")));
+        for (kind, [requests, responses]) in [("dns-count", self.dns), ("http-count", self.http)] {
+            if requests + responses > 0 {
+                rows.push((kind, format!("{requests}/{responses}")));
             }
         }
         rows
     }
 }
 
-/// The flows in tshark's answer, by protocol and sorted endpoints.
+/// The flows in tshark's output, by protocol and sorted endpoints.
 fn flows(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<String, Found> {
     let mut flows: BTreeMap<String, Found> = BTreeMap::new();
     for values in packets {
@@ -117,7 +117,8 @@ fn flows(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<String, Found> {
     flows
 }
 
-/// Protocol and endpoints of the innermost header; `None` where that is not plain to see.
+/// Protocol and endpoints of the innermost IP header; `None` for ICMP, which quotes other packets, and
+/// without TCP or UDP.
 fn flow_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     let layers: Vec<&str> = values[0].split(':').collect();
     if layers.iter().any(|layer| layer.starts_with("icmp")) {
@@ -126,7 +127,13 @@ fn flow_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     let ip = layers
         .iter()
         .rposition(|layer| ["ip", "ipv6"].contains(layer))?;
-    let last = |value: &str| value.rsplit(BETWEEN).next().unwrap_or_default().to_owned();
+    let last = |value: &str| {
+        value
+            .rsplit(SEPARATOR)
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let (from, to) = if layers[ip] == "ip" { (1, 2) } else { (3, 4) };
     let transport = layers[ip..]
         .iter()
@@ -138,15 +145,15 @@ fn flow_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     Some(format!("{transport}\t{} {}", ends[0], ends[1]))
 }
 
-/// Adds what a packet says.
+/// Adds the values of a packet.
 fn add(found: &mut Found, values: &[&str; FIELDS.len()]) {
-    let first = |value: &str| value.split(BETWEEN).next().unwrap_or_default().to_owned();
-    let count = |value: &str| value.split(BETWEEN).filter(|one| !one.is_empty()).count() as u64;
-    if found.server_name.is_none() && values[9].split(BETWEEN).any(|kind| kind == "1") {
+    let first = |value: &str| value.split(SEPARATOR).next().unwrap_or_default().to_owned();
+    let count = |value: &str| value.split(SEPARATOR).filter(|one| !one.is_empty()).count() as u64;
+    if found.server_name.is_none() && values[9].split(SEPARATOR).any(|kind| kind == "1") {
         found.server_name = Some(first(values[10]));
         found.over_quic = !values[11].is_empty();
     }
-    for response in values[12].split(BETWEEN).filter(|one| !one.is_empty()) {
+    for response in values[12].split(SEPARATOR).filter(|one| !one.is_empty()) {
         let is_response = ["1", "True"].contains(&response);
         found.dns[usize::from(is_response)] += 1;
         if is_response && found.response_code.is_none() {
@@ -158,7 +165,7 @@ fn add(found: &mut Found, values: &[&str; FIELDS.len()]) {
         }
     }
     if !values[16].is_empty() && found.request.is_none() {
-        // The character between two values may stand in a target too.
+        // A target can contain the separator too, so a single request is not split.
         let parts = [values[16], values[17], values[18]];
         let parts = match count(values[16]) {
             1 => parts.map(str::to_owned),
@@ -178,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_of_one_flow_come_together_in_both_directions() {
+    fn packets_of_both_directions_are_one_flow() {
         let mut query = [""; FIELDS.len()];
         query[..3].copy_from_slice(&["eth:ethertype:ip:udp:dns", "2.2.2.2", "1.1.1.1"]);
         query[7..9].copy_from_slice(&["9", "53"]);
@@ -203,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn captures_of_the_protocols_are_asked_for() {
-        assert!(is_asked("pcapplusplus/ArpRequestPacket.pcap"));
-        assert!(is_asked("zeek/tls__hrr.pcap"));
-        assert!(!is_asked("zeek/ftp.pcap") && !is_asked("mix-200k.pcap.zst"));
+    fn captures_of_the_protocols_are_included() {
+        assert!(includes("pcapplusplus/ArpRequestPacket.pcap"));
+        assert!(includes("zeek/tls__hrr.pcap"));
+        assert!(!includes("zeek/ftp.pcap") && !includes("mix-200k.pcap.zst"));
     }
 
     #[test]
-    fn the_innermost_header_makes_the_flow_and_quoted_packets_none() {
+    fn the_flow_is_that_of_the_innermost_header_and_quoted_packets_have_none() {
         let mut values = [""; FIELDS.len()];
         values[..3].copy_from_slice(&[
             "eth:ethertype:ip:gre:ip:tcp:tls",

@@ -1,15 +1,15 @@
-//! What tshark's analysis of TCP (`tcp.analysis`) says of each direction of each flow in the shared
+//! Counts of tshark's TCP analysis (`tcp.analysis`) for each direction of each flow in the shared
 //! captures.
 //!
-//! The captures stay where they are; only addresses and ports of their flows and counts are committed.
+//! Only addresses, ports and counts of flows are committed, not the captures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::tshark::{BETWEEN, Question};
+use super::tshark::{Query, SEPARATOR};
 
-/// What tshark is asked about each packet of TCP: who it is from and to, how much payload, then
-/// what is counted.
+/// The fields that tshark prints of each TCP packet: endpoints, payload length, then the events that
+/// are counted.
 const FIELDS: [&str; 16] = [
     "frame.protocols",
     "ip.src",
@@ -29,42 +29,41 @@ const FIELDS: [&str; 16] = [
     "tcp.analysis.zero_window_probe",
 ];
 
-/// The first field that is counted.
+/// The index of the first field that is counted.
 const COUNTED: usize = 8;
-/// Retransmission and out of order are counted for packets with payload: others have nothing that
-/// was seen before.
+/// Events that are counted only for packets with payload: without payload nothing is retransmitted.
 const OF_PAYLOAD: [&str; 3] = ["retransmission", "fast_retransmission", "out_of_order"];
 
-/// The table: a line for each direction and kind that occurs, with how often.
+/// Makes the table, with a line for each direction and kind of event that occurs.
 pub(super) fn make(_: &Path) -> anyhow::Result<String> {
-    let question = Question {
-        is_asked,
+    let query = Query {
+        includes,
         filter: "tcp",
         preferences: &[],
         fields: FIELDS,
     };
-    question.table("source\tdestination\tkind\tpackets", |packets| {
+    query.table("source\tdestination\tkind\tpackets", |packets| {
         let row = |((flow, kind), packets)| format!("{flow}\t{kind}\t{packets}");
         counts(packets).into_iter().map(row).collect()
     })
 }
 
-/// Whether tshark is asked about a capture: those of the first suite, and of the second those that
-/// are named after TCP and what is mostly carried by it.
-fn is_asked(name: &str) -> bool {
+/// Whether the table includes a capture: all of the first suite, and those of the second whose names
+/// contain TCP or a protocol over it.
+fn includes(name: &str) -> bool {
     const NAMED: [&str; 6] = ["tcp", "http", "tls", "ssl", "ssh", "ftp"];
     let (suite, file) = name.split_once('/').unwrap_or(("", name));
     suite == "pcapplusplus" || (suite == "zeek" && NAMED.iter().any(|word| file.contains(word)))
 }
 
-/// How often each kind occurs in each direction (source and destination, a tab between).
+/// The number of events by direction (source and destination, with a tab between) and kind.
 fn counts(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<(String, &'static str), u64> {
     let mut counts = BTreeMap::new();
     for values in packets {
         let Some(flow) = direction_of(values) else {
             continue;
         };
-        let has_payload = values[7].split(BETWEEN).any(|bytes| bytes != "0");
+        let has_payload = values[7].split(SEPARATOR).any(|bytes| bytes != "0");
         for (field, value) in FIELDS.iter().zip(values).skip(COUNTED) {
             let kind = field.rsplit('.').next().unwrap_or(field);
             let counts_here = has_payload || !OF_PAYLOAD.contains(&kind);
@@ -76,17 +75,17 @@ fn counts(packets: &[[&str; FIELDS.len()]]) -> BTreeMap<(String, &'static str), 
     counts
 }
 
-/// Who sent it to whom; `None` for what is wrapped in something, or quoted by ICMP.
+/// Source and destination; `None` for packets in a tunnel, and for those that ICMP quotes.
 fn direction_of(values: &[&str; FIELDS.len()]) -> Option<String> {
     let layers: Vec<&str> = values[0].split(':').collect();
-    let mut of_ip = layers
+    let mut ip_layers = layers
         .iter()
         .filter(|layer| ["ip", "ipv6"].contains(*layer));
-    let version = of_ip.next()?;
-    let is_plain = of_ip.next().is_none() && !values[5].contains(BETWEEN);
+    let version = ip_layers.next()?;
+    let is_single = ip_layers.next().is_none() && !values[5].contains(SEPARATOR);
     let is_quoted = layers.iter().any(|layer| layer.starts_with("icmp"));
     let (from, to) = if *version == "ip" { (1, 2) } else { (3, 4) };
-    (is_plain && !is_quoted).then(|| {
+    (is_single && !is_quoted).then(|| {
         format!(
             "{} {}\t{} {}",
             values[from], values[5], values[to], values[6]

@@ -1,4 +1,4 @@
-//! Tables of what tshark says of the packets of the shared captures, which stay where they are.
+//! Tables that are made from what tshark prints of the packets of the shared captures.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,24 @@ use anyhow::{Context, bail};
 
 use crate::workspace::command;
 
-/// Between two values of one field.
-pub(super) const BETWEEN: char = ';';
+/// Separates the values of a field that occurs more than once.
+pub(super) const SEPARATOR: char = ';';
 
-/// What tshark is asked.
-pub(super) struct Question<const N: usize> {
-    /// Of which captures, by their names in the manifest.
-    pub(super) is_asked: fn(&str) -> bool,
-    /// Of which of their packets.
+/// What tshark prints, and of which captures.
+pub(super) struct Query<const N: usize> {
+    /// Whether to read a capture, by its name in the manifest.
+    pub(super) includes: fn(&str) -> bool,
+    /// A display filter: the packets to print.
     pub(super) filter: &'static str,
-    /// What it is told beside this: fragments are left as they are.
+    /// Preferences, in addition to those that leave fragments as they are.
     pub(super) preferences: &'static [&'static str],
-    /// What of each packet.
+    /// The fields to print of each packet.
     pub(super) fields: [&'static str; N],
 }
 
-impl<const N: usize> Question<N> {
-    /// A table: after `head`, for each capture its name and what `rows` makes of its packets' fields.
+impl<const N: usize> Query<N> {
+    /// Makes a table: a header line with `head`, then for each capture the lines that `rows` returns for
+    /// the fields of its packets.
     pub(super) fn table(
         &self,
         head: &str,
@@ -34,27 +35,32 @@ impl<const N: usize> Question<N> {
         let mut table = format!("capture\t{head}\n");
         for line in manifest.lines().skip(1) {
             let name = line.split('\t').next().unwrap_or_default();
-            if !(self.is_asked)(name) {
+            if !(self.includes)(name) {
                 continue;
             }
-            let answer = self.ask(&directory.join(name).to_string_lossy())?;
-            for row in rows(&self.packets(&answer).with_context(|| name.to_owned())?) {
+            let output = self.run(&directory.join(name).to_string_lossy())?;
+            for row in rows(&self.packets(&output).with_context(|| name.to_owned())?) {
                 writeln!(table, "{name}\t{row}")?;
             }
         }
         Ok(table)
     }
 
-    /// The answer, a line a packet. tshark ends with an error at a damaged capture, having said what
-    /// it read until there.
-    fn ask(&self, capture: &str) -> anyhow::Result<String> {
+    /// The output of tshark, with a line for each packet. The exit status is ignored: tshark fails at
+    /// a damaged record after it printed the packets before it.
+    fn run(&self, capture: &str) -> anyhow::Result<String> {
         let mut tshark = command("tshark", &["-n", "-r", capture]);
         tshark.args(["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]);
         for preference in self.preferences {
             tshark.args(["-o", preference]);
         }
         tshark.args(["-Y", self.filter, "-T", "fields", "-E", "occurrence=a"]);
-        tshark.args(["-E", "separator=/t", "-E", &format!("aggregator={BETWEEN}")]);
+        tshark.args([
+            "-E",
+            "separator=/t",
+            "-E",
+            &format!("aggregator={SEPARATOR}"),
+        ]);
         for field in self.fields {
             tshark.args(["-e", field]);
         }
@@ -63,11 +69,11 @@ impl<const N: usize> Question<N> {
     }
 
     /// The fields of each packet.
-    fn packets<'a>(&self, answer: &'a str) -> anyhow::Result<Vec<[&'a str; N]>> {
+    fn packets<'a>(&self, output: &'a str) -> anyhow::Result<Vec<[&'a str; N]>> {
         let fields = |line: &'a str| match line.split('\t').collect::<Vec<_>>().try_into() {
             Ok(fields) => Ok(fields),
             Err(_) => bail!("tshark printed {line:?}"),
         };
-        answer.lines().map(fields).collect()
+        output.lines().map(fields).collect()
     }
 }

@@ -1,12 +1,12 @@
-//! Rules for manifests: crates depend on earlier ones of a list only, and every crate without
-//! unsafe code takes the workspace's lints, which forbid it.
+//! Rules for manifests: a crate depends only on crates of lower layers, and every crate except
+//! two takes the lints of the workspace, which forbid unsafe code.
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 
-/// The workspace's crates; each may depend on those before it.
-const LAYERS: [&str; 9] = [
+/// The crates from the lowest layer to the highest; each may depend on those before it.
+const LAYERS: [&str; 11] = [
     "hw", "wire", "port", "app", "analysis", "flow", "engine", "gen", "export", "lab", "flowatch",
 ];
 
@@ -25,12 +25,12 @@ pub(super) fn check(file: &Path, content: &str) -> Vec<Finding> {
     {
         found.extend(check_layers(file, crate_, content));
     }
-    // The fuzz package stands outside the workspace; libFuzzer's entry point is unsafe by nature.
+    // The fuzz package is outside the workspace, and the entry point of libFuzzer is unsafe.
     let own_lints = first == Some("fuzz") || second.is_some_and(|name| OWN_LINTS.contains(&name));
     let workspace_lints =
         entries(content).any(|entry| entry.table == "lints" && entry.is("workspace", "true"));
     if !own_lints && !workspace_lints {
-        let message = "does not take the workspace's lints: [lints] workspace = true";
+        let message = "does not take the lints of the workspace: [lints] workspace = true";
         found.push(Finding::new(file, 0, message));
     }
     found
@@ -50,14 +50,14 @@ fn check_workspace(file: &Path, content: &str) -> Vec<Finding> {
 
 fn check_layers(file: &Path, crate_: &str, content: &str) -> Vec<Finding> {
     let Some(layer) = layer(crate_) else {
-        let message = format!("crate {crate_} has no place in the list of layers");
+        let message = format!("crate {crate_} is missing in the list of layers");
         return vec![Finding::new(file, 0, message)];
     };
     entries(content)
         .filter_map(|entry| {
             let name = entry.dependency()?;
             (self::layer(name)? >= layer).then(|| {
-                let message = format!("{crate_} depends on {name}, which is not below it");
+                let message = format!("{crate_} depends on {name}, which is not in a lower layer");
                 Finding::new(file, entry.line, message)
             })
         })
@@ -69,7 +69,7 @@ fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == name)
 }
 
-/// One `key = value` of a manifest, or the head of a table.
+/// A `key = value` of a manifest, or the header of a table.
 struct Entry<'a> {
     line: usize,
     table: &'a str,
@@ -85,7 +85,7 @@ impl<'a> Entry<'a> {
     /// The name of the dependency that this line declares.
     fn dependency(&self) -> Option<&'a str> {
         if let Some(at) = self.table.rfind("dependencies.") {
-            // `[dependencies.name]`: its head alone declares it.
+            // `[dependencies.name]`: the header declares it.
             return self
                 .key
                 .is_empty()
@@ -96,8 +96,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Lines of a manifest with their tables. Enough of TOML for manifests as cargo formats them:
-/// values over several lines give lines without a key, which no rule looks for.
+/// The lines of a manifest with their tables. This reads enough of TOML for manifests: the further
+/// lines of a value over several lines have no key, and no rule needs them.
 fn entries(content: &str) -> impl Iterator<Item = Entry<'_>> {
     let mut table = "";
     content

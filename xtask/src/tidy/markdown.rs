@@ -1,8 +1,8 @@
-//! Rules for Markdown: a link to a file of the repository leads to one.
+//! Rule for Markdown: a link to a file of the repository names an existing file.
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 
 pub(super) fn check(root: &Path, file: &Path, content: &str) -> Vec<Finding> {
     let directory = file.parent().unwrap_or(Path::new(""));
@@ -19,14 +19,14 @@ pub(super) fn check(root: &Path, file: &Path, content: &str) -> Vec<Finding> {
                 Finding::new(
                     file,
                     line,
-                    format!("link to `{target}`, which is not there"),
+                    format!("link to `{target}`, which does not exist"),
                 )
             })
         })
         .collect()
 }
 
-/// Targets of `[text](target)` and of `[name]: target`, with their lines, outside code.
+/// Targets of `[text](target)` and `[name]: target` outside code, with their lines.
 fn links(content: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_to_missing_files_are_found_and_those_elsewhere_left_alone() {
+    fn links_to_missing_files_are_found_and_urls_ignored() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let text = "[a](Cargo.toml) [b](missing.md#x) [c](https://a.example/x) [d](#here)\n\
             ```\n[e](gone.md)\n```\n[f]: /gone.md\n[g](src/main.rs)\n";

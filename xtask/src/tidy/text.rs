@@ -1,15 +1,16 @@
-//! Rules for every file: names that say nothing, paths of one machine, promises to fix later.
+//! Rules for every text file: meaningless names, paths of one machine, notes to fix something later,
+//! and the length of Rust files.
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 
-/// A file does one thing that its name says; these say none.
-const EMPTY_NAMES: [&str; 8] = [
+/// A file does one thing, and its name says which; these words do not.
+const MEANINGLESS_NAMES: [&str; 8] = [
     "util", "utils", "common", "helper", "helpers", "misc", "manager", "managers",
 ];
 
-/// Beginnings of paths that exist on one machine only (written apart, so that this file passes).
+/// Starts of paths that exist on one machine only (split, so that this file passes).
 const MACHINE_PATHS: [&str; 5] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -18,15 +19,19 @@ const MACHINE_PATHS: [&str; 5] = [
     concat!("/Use", "rs/"),
 ];
 
-const PROMISE: &str = concat!("FIX", "ME");
+/// Rust files with more lines get a warning, and above [`LINES_MAX`] an error.
+const LINES_WARNED: usize = 600;
+const LINES_MAX: usize = 800;
+
+const FIX_LATER: &str = concat!("FIX", "ME");
 
 pub(super) fn check_name(file: &Path) -> Option<Finding> {
-    let empty = file
+    let word = file
         .components()
         .filter_map(|component| Path::new(component.as_os_str()).file_stem()?.to_str())
         .flat_map(|name| name.split(['_', '-', '.']))
-        .find(|word| EMPTY_NAMES.contains(word))?;
-    let message = format!("the name `{empty}` does not say what is inside");
+        .find(|word| MEANINGLESS_NAMES.contains(word))?;
+    let message = format!("the name `{word}` does not say what the file contains");
     Some(Finding::new(file, 0, message))
 }
 
@@ -39,15 +44,26 @@ pub(super) fn check(file: &Path, content: &str) -> Vec<Finding> {
                 found.push(Finding::new(file, index + 1, message));
             }
         }
-        if line.contains(PROMISE) {
-            let message = format!("{PROMISE}: do it, or say why not");
+        if line.contains(FIX_LATER) {
+            let message = format!("{FIX_LATER}: fix it, or explain why not");
             found.push(Finding::new(file, index + 1, message));
         }
     }
     found
 }
 
-/// Whether `path` stands in `line` at the start of a path, not in the middle of a longer one.
+/// A Rust file is short enough to be read at once.
+pub(super) fn check_length(file: &Path, content: &str) -> Option<Finding> {
+    let lines = content.lines().count();
+    let message = format!("{lines} lines; {LINES_MAX} is the maximum: split the file");
+    let finding = Finding {
+        warning: lines <= LINES_MAX,
+        ..Finding::new(file, 0, message)
+    };
+    (lines > LINES_WARNED).then_some(finding)
+}
+
+/// Whether `line` contains a path that starts with `path`.
 fn starts_a_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -60,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_say_nothing_are_found_as_words_only() {
+    fn meaningless_names_are_found_as_whole_words_only() {
         for name in [
             "src/utils.rs",
             "tests/common/mod.rs",
@@ -87,9 +103,18 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_found_with_its_line() {
-        let text = format!("one\n// {PROMISE} later\n");
+    fn a_note_to_fix_later_is_found_with_its_line() {
+        let text = format!("one\n// {FIX_LATER} later\n");
         let found = check(Path::new("a.rs"), &text);
         assert_eq!((found.len(), found[0].line), (1, 2));
+    }
+
+    #[test]
+    fn long_files_get_a_warning_then_an_error() {
+        let finding = |lines: usize| check_length(Path::new("a.rs"), &"x\n".repeat(lines));
+        assert!(finding(600).is_none());
+        assert!(finding(601).is_some_and(|finding| finding.warning));
+        assert!(finding(800).is_some_and(|finding| finding.warning));
+        assert!(finding(801).is_some_and(|finding| !finding.warning));
     }
 }

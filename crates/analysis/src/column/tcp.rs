@@ -1,15 +1,15 @@
-//! The columns of TCP.
+//! The columns of TCP measures.
 
 mod flags;
 
 use self::flags::{flags, rare_flags};
-use super::{AnalysisValue, Part, Table, about, number, seconds};
+use super::{AnalysisValue, ColumnVisitor, Part, metadata, number, seconds};
 use crate::Analysis;
-use crate::tcp::{Class, Rare, Tcp, TcpSide, limit, mark};
+use crate::tcp::{Class, Tcp, TcpCold, TcpSide, flag, limit};
 
-/// The side's measures, if the flow is TCP.
+/// Returns a value of one side, if the flow is TCP.
 #[inline(always)]
-fn of<'v>(
+fn side_value<'v>(
     analysis: &Analysis,
     side: usize,
     value: impl FnOnce(&TcpSide) -> AnalysisValue<'v>,
@@ -20,8 +20,9 @@ fn of<'v>(
     }
 }
 
+/// Returns a value of both sides, if the flow is TCP.
 #[inline(always)]
-fn flow<'v>(
+fn flow_value<'v>(
     analysis: &Analysis,
     value: impl FnOnce(&Tcp) -> AnalysisValue<'v>,
 ) -> AnalysisValue<'v> {
@@ -31,34 +32,35 @@ fn flow<'v>(
     }
 }
 
-/// A number by what is rare; none where a limit has cut that.
+/// Returns a number that depends on the cold state. No value if the side got no cold state.
 #[inline(always)]
-fn rare(
+fn cold_value(
     analysis: &Analysis,
     side: usize,
-    value: impl FnOnce(&TcpSide, &Rare) -> u64,
+    value: impl FnOnce(&TcpSide, &TcpCold) -> u64,
 ) -> AnalysisValue<'static> {
     match &analysis.tcp {
-        Some(tcp) if tcp.sides[side].limits & limit::RARE == 0 => {
-            number(value(&tcp.sides[side], &analysis.rare[side]))
+        Some(tcp) if tcp.sides[side].limits & limit::COLD == 0 => {
+            number(value(&tcp.sides[side], &analysis.cold[side]))
         }
         _ => AnalysisValue::None,
     }
 }
 
 #[inline(always)]
-fn class(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
-    rare(analysis, side, |_, rare| {
-        rare.anomalies.classes[class as usize].into()
+fn class_count(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
+    cold_value(analysis, side, |_, cold| {
+        cold.anomalies.classes[class as usize].into()
     })
 }
 
-/// What was told in the SYN, if it was seen, and no options were cut off.
+/// Returns the value of a SYN option, 0 if the SYN does not have it. No value if the SYN was not seen or
+/// the option may be cut off.
 #[inline(always)]
-fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
-    of(analysis, side, |it| {
-        let may_be_cut = value == 0 && it.marks & mark::OPTIONS_CUT != 0;
-        if it.marks & mark::SYN == 0 || may_be_cut {
+fn syn_option(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
+    side_value(analysis, side, |it| {
+        let may_be_cut = value == 0 && it.flags & flag::OPTIONS_CUT != 0;
+        if it.flags & flag::SYN == 0 || may_be_cut {
             AnalysisValue::None
         } else {
             number(value)
@@ -66,16 +68,16 @@ fn in_syn(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static
     })
 }
 
-/// Whether an option was seen, if none were cut off.
+/// Returns 1 if an option was seen, otherwise 0. No value if the option may be cut off.
 #[inline(always)]
-fn option(analysis: &Analysis, side: usize, mark: u16) -> AnalysisValue<'static> {
-    of(analysis, side, |it| match it.marks & mark != 0 {
-        false if it.marks & mark::OPTIONS_CUT != 0 => AnalysisValue::None,
+fn has_option(analysis: &Analysis, side: usize, flag: u16) -> AnalysisValue<'static> {
+    side_value(analysis, side, |it| match it.flags & flag != 0 {
+        false if it.flags & flag::OPTIONS_CUT != 0 => AnalysisValue::None,
         seen => number(u8::from(seen)),
     })
 }
 
-/// A window, if it is known whether it is scaled.
+/// Returns a window. No value if the window scale option may be cut off.
 #[inline(always)]
 fn window(
     analysis: &Analysis,
@@ -85,12 +87,12 @@ fn window(
     let Some(tcp) = &analysis.tcp else {
         return AnalysisValue::None;
     };
-    let marks = [tcp.sides[side].marks, tcp.sides[side ^ 1].marks];
-    let scale_cut = |marks: u16| {
-        let cut_syn = mark::SYN | mark::OPTIONS_CUT;
-        marks & (cut_syn | mark::WINDOW_SCALE) == cut_syn
+    let flags = [tcp.sides[side].flags, tcp.sides[side ^ 1].flags];
+    let may_lack_scale = |flags: u16| {
+        let cut_syn = flag::SYN | flag::OPTIONS_CUT;
+        flags & (cut_syn | flag::WINDOW_SCALE) == cut_syn
     };
-    optional(window(&tcp.sides[side]).filter(|_| !marks.into_iter().any(scale_cut)))
+    optional(window(&tcp.sides[side]).filter(|_| !flags.into_iter().any(may_lack_scale)))
 }
 
 #[inline(always)]
@@ -99,86 +101,90 @@ fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
 }
 
 #[inline(always)]
-pub(super) fn tcp<T: Table>(table: &mut T) {
-    table.run(Part::Tcp, connection);
-    table.run(Part::RareFlags, rare_flags);
-    table.run(Part::Tcp, options);
-    table.run(Part::Sacks, sacks);
-    table.run(Part::Tcp, windows);
-    table.run(Part::RoundTrips, round_trips);
-    table.run(Part::TimestampRoundTrips, timestamp_round_trips);
-    table.run(Part::Tcp, data);
-    table.run(Part::Anomalies, anomalies);
+pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T) {
+    visitor.visit_part(Part::Tcp, connection);
+    visitor.visit_part(Part::RareFlags, rare_flags);
+    visitor.visit_part(Part::Tcp, options);
+    visitor.visit_part(Part::Sacks, sacks);
+    visitor.visit_part(Part::Tcp, windows);
+    visitor.visit_part(Part::RoundTrips, round_trips);
+    visitor.visit_part(Part::TimestampRoundTrips, timestamp_round_trips);
+    visitor.visit_part(Part::Tcp, data);
+    visitor.visit_part(Part::Anomalies, anomalies);
 }
 
 #[inline(always)]
-fn connection(table: &mut impl Table) {
-    table.flow(about!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that it is known from its beginning; 0 if the capture began later (Tstat leaves such flows out)."), |it, _| flow(it, |tcp| number(u8::from(tcp.has_syn()))));
-    table.flow(about!("tcpConnections", None, Number16, "", "", "Connections that were opened on the flow's ports, by a SYN with another initial sequence number, since its first record. (Two SYNs that cross open one.)"), |it, _| flow(it, |tcp| number(tcp.connections(&it.rare))));
-    table.flow(about!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "From the SYN to the SYN-ACK: from the probe to the server and back. Of a SYN that was sent again, the last one."), |it, _| flow(it, |tcp| seconds(tcp.server_handshake_ns())));
-    table.flow(
-        about!(
+fn connection(visitor: &mut impl ColumnVisitor) {
+    visitor.flow_column(metadata!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that its beginning is known; 0 if the capture started later. (Tstat leaves such flows out.)"), |it, _| flow_value(it, |tcp| number(u8::from(tcp.has_syn()))));
+    visitor.flow_column(metadata!("tcpConnections", None, Number16, "", "", "Connections opened on the flow's ports, by SYNs with different initial sequence numbers, since its first record. (A simultaneous open counts as one.)"), |it, _| flow_value(it, |tcp| number(tcp.connections(&it.cold))));
+    visitor.flow_column(metadata!("tcpHandshakeServerSeconds", None, Real, "seconds", "", "Time from the SYN to the SYN-ACK: the round trip from the probe to the server and back. If the SYN was retransmitted, the time from the last one."), |it, _| flow_value(it, |tcp| seconds(tcp.server_handshake_ns())));
+    visitor.flow_column(
+        metadata!(
             "tcpHandshakeClientSeconds",
             None,
             Real,
             "seconds",
             "",
-            "From the SYN-ACK to the ACK that answers it: from the probe to the client and back."
+            "Time from the SYN-ACK to its ACK: the round trip from the probe to the client and back."
         ),
-        |it, _| flow(it, |tcp| seconds(tcp.client_handshake_ns())),
+        |it, _| flow_value(it, |tcp| seconds(tcp.client_handshake_ns())),
     );
-    table.flow(about!("tcpLimits", None, Number8, "", "", "What a limit cut, in this record of the flow or one before, bits: 1 more segments under way than are kept (not all round trips measured, classes may be wrong; after a record in which it was so while they are among those that are kept), 2 a gap given up (late bytes count as retransmitted, and perhaps as missed), 4 no place for what is rare (anomalies, gaps, SACK blocks, closed windows, rare flags that come again), 8 a sequence number too far away to be of the connection (counting began anew there), 16 TCP options cut off by the snap length (what they would have told is empty, and so are windows where it is not known whether they are scaled)."), |it, _| flow(it, |tcp| number(tcp.limits())));
-    flags(table);
+    visitor.flow_column(metadata!("tcpLimits", None, Number8, "", "", "Limits that affected the measures, in this record of the flow or an earlier one, as bits. 1: more segments were in flight than are kept (some round trips were not measured, and classes may be wrong; in later records, only while such segments are still kept). 2: a hole in the sequence numbers was given up (late bytes count as retransmitted, and perhaps as missed). 4: no memory was free for rare events (anomalies, holes, SACK blocks, closed windows, repeated rare flags). 8: a sequence number was too far away to belong to the connection (counting started anew). 16: the snaplen cut off TCP options (their columns are empty, and so are windows whose scale is unknown)."), |it, _| flow_value(it, |tcp| number(tcp.limits())));
+    flags(visitor);
 }
 
 #[inline(always)]
-fn options(table: &mut impl Table) {
-    table.sides(
-        about!(
+fn options(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpPureAckCount",
             None,
             Number,
             "packets",
             "ack_cnt_p",
-            "Packets with ACK that carry neither payload nor SYN, FIN or RST."
+            "Packets with ACK and without payload, SYN, FIN and RST."
         ),
-        |it, side| of(it, side, |it| number(it.pure_acks)),
+        |it, side| side_value(it, side, |it| number(it.pure_acks)),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpMaximumSegmentSize",
             None,
             Number16,
             "bytes",
             "mss",
-            "Maximum segment size in the SYN (RFC 9293 section 3.7.1), 0 if it has none."
+            "Maximum segment size option of the SYN (RFC 9293 section 3.7.1), 0 if it has none."
         ),
-        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.segment_size)),
+        |it, side| side_value(it, side, |tcp| syn_option(it, side, tcp.mss)),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpWindowScale",
             Some(238),
             Number8,
             "",
             "win_scl",
-            "Window scale in the SYN (RFC 7323), 0 if it has none."
+            "Window scale option of the SYN (RFC 7323), 0 if it has none."
         ),
-        |it, side| of(it, side, |tcp| in_syn(it, side, tcp.window_scale().into())),
+        |it, side| {
+            side_value(it, side, |tcp| {
+                syn_option(it, side, tcp.window_scale().into())
+            })
+        },
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpWindowScaleSeen",
             None,
             Number8,
             "",
             "f1323_opt",
-            "1 if the SYN has a window scale."
+            "1 if the SYN has a window scale option."
         ),
-        |it, side| option(it, side, mark::WINDOW_SCALE),
+        |it, side| has_option(it, side, flag::WINDOW_SCALE),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpSackPermitted",
             None,
             Number8,
@@ -186,174 +192,174 @@ fn options(table: &mut impl Table) {
             "sack_opt",
             "1 if the SYN permits selective acknowledgement (RFC 2018)."
         ),
-        |it, side| option(it, side, mark::SACK_PERMITTED),
+        |it, side| has_option(it, side, flag::SACK_PERMITTED),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpTimestampsSeen",
             None,
             Number8,
             "",
             "tm_opt",
-            "1 if packets have time stamps (RFC 7323)."
+            "1 if packets have timestamps (RFC 7323)."
         ),
-        |it, side| option(it, side, mark::TIMESTAMPS),
+        |it, side| has_option(it, side, flag::TIMESTAMPS),
     );
 }
 
 #[inline(always)]
-fn sacks(table: &mut impl Table) {
-    table.sides(
-        about!(
+fn sacks(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpSackBlocks",
             None,
             Number,
             "",
             "sack_cnt",
-            "SACK blocks sent (Tstat counts packets that have some)."
+            "SACK blocks sent. (Tstat counts packets that have some.)"
         ),
-        |it, side| rare(it, side, |_, rare| rare.sack_blocks.into()),
+        |it, side| cold_value(it, side, |_, cold| cold.sack_blocks.into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpDuplicatesReported",
             None,
             Number16,
             "",
             "",
-            "SACK blocks that report data received twice (RFC 2883)."
+            "SACK blocks that report duplicate data (RFC 2883)."
         ),
-        |it, side| rare(it, side, |_, rare| rare.duplicates_reported.into()),
+        |it, side| cold_value(it, side, |_, cold| cold.duplicates_reported.into()),
     );
 }
 
 #[inline(always)]
-fn windows(table: &mut impl Table) {
-    table.sides(
-        about!(
+fn windows(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpWindowMinimumBytes",
             None,
             Number,
             "bytes",
             "win_min",
-            "The smallest window told outside a SYN, scaled if both SYNs were seen to agree on it."
+            "Smallest window advertised outside a SYN, scaled if both SYNs were seen with a window scale option."
         ),
         |it, side| window(it, side, TcpSide::window_min),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpWindowMaximumBytes",
             None,
             Number,
             "bytes",
             "win_max",
-            "The largest window told, likewise."
+            "Largest window advertised, likewise."
         ),
         |it, side| window(it, side, TcpSide::window_max),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpZeroWindowPackets",
             None,
             Number16,
             "packets",
             "win_0",
-            "Packets that told a window of zero."
+            "Packets that advertise a window of zero."
         ),
-        |it, side| rare(it, side, |_, rare| rare.zero_windows.into()),
+        |it, side| cold_value(it, side, |_, cold| cold.zero_windows.into()),
     );
 }
 
-/// The columns of round trips that were measured in one way: how many, and what they were like.
+/// The columns of round trips: number of samples, minimum, mean, standard deviation and maximum.
 macro_rules! round_trips {
-    ($table:ident, $measured:ident, $name:literal, $tstat:expr, $samples:literal) => {
+    ($visitor:ident, $measured:ident, $name:literal, $tstat:expr, $samples:literal) => {
         let [count, minimum, mean, deviation, maximum] = $tstat;
-        $table.sides(
-            about!(concat!($name, "Samples"), None, Number, "", count, $samples),
-            |it, side| of(it, side, |it| number(it.$measured.count())),
+        $visitor.side_columns(
+            metadata!(concat!($name, "Samples"), None, Number, "", count, $samples),
+            |it, side| side_value(it, side, |it| number(it.$measured.count())),
         );
-        $table.sides(
-            about!(
+        $visitor.side_columns(
+            metadata!(
                 concat!($name, "MinimumSeconds"),
                 None,
                 Real,
                 "seconds",
                 minimum,
-                "The shortest of these round trips."
+                "Shortest of these round trips."
             ),
-            |it, side| of(it, side, |it| seconds(it.$measured.min_ns())),
+            |it, side| side_value(it, side, |it| seconds(it.$measured.min_ns())),
         );
-        $table.sides(
-            about!(
+        $visitor.side_columns(
+            metadata!(
                 concat!($name, "MeanSeconds"),
                 None,
                 Real,
                 "seconds",
                 mean,
-                "Their mean."
+                "Mean of these round trips."
             ),
             |it, side| {
-                of(it, side, |it| {
+                side_value(it, side, |it| {
                     AnalysisValue::Real(it.$measured.mean_ns() / 1e9)
                 })
             },
         );
-        $table.sides(
-            about!(
+        $visitor.side_columns(
+            metadata!(
                 concat!($name, "StandardDeviationSeconds"),
                 None,
                 Real,
                 "seconds",
                 deviation,
-                "Their standard deviation (of the population)."
+                "Standard deviation of these round trips (of the population)."
             ),
             |it, side| {
-                of(it, side, |it| {
-                    AnalysisValue::Real(it.$measured.deviation_ns() / 1e9)
+                side_value(it, side, |it| {
+                    AnalysisValue::Real(it.$measured.standard_deviation_ns() / 1e9)
                 })
             },
         );
-        $table.sides(
-            about!(
+        $visitor.side_columns(
+            metadata!(
                 concat!($name, "MaximumSeconds"),
                 None,
                 Real,
                 "seconds",
                 maximum,
-                "The longest of them."
+                "Longest of these round trips."
             ),
-            |it, side| of(it, side, |it| seconds(it.$measured.max_ns())),
+            |it, side| side_value(it, side, |it| seconds(it.$measured.max_ns())),
         );
     };
 }
 
 #[inline(always)]
-fn round_trips(table: &mut impl Table) {
+fn round_trips(visitor: &mut impl ColumnVisitor) {
     let tstat = ["rtt_cnt", "rtt_min", "rtt_avg", "rtt_std", "rtt_max"];
     round_trips!(
-        table,
+        visitor,
         rtt,
         "tcpRtt",
         tstat,
-        "Round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement that ends where it ends, if it was sent once (Karn's rule) and is the latest of those acknowledged with it."
+        "Number of round trips measured, from the probe to the other host and back: from a segment of this side to the acknowledgement of its last byte, if none of the segments acknowledged with it was retransmitted (Karn's algorithm) and it is the latest of them."
     );
 }
 
 #[inline(always)]
-fn timestamp_round_trips(table: &mut impl Table) {
+fn timestamp_round_trips(visitor: &mut impl ColumnVisitor) {
     round_trips!(
-        table,
+        visitor,
         timestamp_rtt,
         "tcpTimestampRtt",
         [""; 5],
-        "Round trips measured by time stamps: from the first packet with data and a new value to the first that echoes it, one at a time; none where a later value is echoed first."
+        "Number of round trips measured by timestamps: from the first packet with data and a new timestamp to the first packet that echoes it, one at a time; none if a later timestamp is echoed first."
     );
 }
 
 #[inline(always)]
-fn data(table: &mut impl Table) {
-    table.sides(
-        about!(
+fn data(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpUniqueBytes",
             None,
             Number,
@@ -363,124 +369,124 @@ fn data(table: &mut impl Table) {
         ),
         |it, side| {
             let payload_bytes = it.volume.sides[side].payload_bytes;
-            rare(it, side, |_, rare| {
-                payload_bytes.saturating_sub(rare.anomalies.repeated_bytes)
+            cold_value(it, side, |_, cold| {
+                payload_bytes.saturating_sub(cold.anomalies.repeated_bytes)
             })
         },
     );
-    table.sides(about!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged and that were never seen: the capture or what lies before it lost them. What lies before the first packet seen of a side does not count."), |it, side| rare(it, side, |tcp, rare| tcp.missed_bytes(rare)));
-    table.sides(
-        about!(
+    visitor.side_columns(metadata!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged but that were never seen: they were lost in the capture or before it. Bytes before the side's first packet seen do not count."), |it, side| cold_value(it, side, |tcp, cold| tcp.missed_bytes(cold)));
+    visitor.side_columns(
+        metadata!(
             "tcpSegmentMinimumBytes",
             None,
             Number16,
             "bytes",
             "mss_min",
-            "The least payload of a packet in sequence."
+            "Payload of the smallest segment in sequence that has payload."
         ),
-        |it, side| of(it, side, |it| optional(it.segment_min())),
+        |it, side| side_value(it, side, |it| optional(it.segment_min())),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpSegmentMaximumBytes",
             None,
             Number16,
             "bytes",
             "mss_max",
-            "The most payload of a packet in sequence; 65,535 if it was more."
+            "Payload of the largest segment in sequence, at most 65,535."
         ),
         |it, side| {
-            of(it, side, |it| match it.segment_max {
+            side_value(it, side, |it| match it.segment_max {
                 0 => AnalysisValue::None,
                 most => number(most),
             })
         },
     );
-    table.sides(about!("tcpInFlightMaximumBytes", None, Number, "bytes", "cwin_max", "The most bytes sent and not yet acknowledged, as the probe saw them: the congestion window, from below. Empty where nothing was acknowledged."), |it, side| of(it, side, |it| optional(it.in_flight_max())));
-    table.sides(
-        about!(
+    visitor.side_columns(metadata!("tcpInFlightMaximumBytes", None, Number, "bytes", "cwin_max", "Maximum number of bytes sent but not acknowledged yet, as seen by the probe: a lower bound of the congestion window. Empty if nothing was acknowledged."), |it, side| side_value(it, side, |it| optional(it.in_flight_max())));
+    visitor.side_columns(
+        metadata!(
             "tcpInFlightInitialBytes",
             None,
             Number,
             "bytes",
             "cwin_ini",
-            "Bytes sent before the first of them was acknowledged: the initial window, from below. Empty where none was."
+            "Bytes sent before the first of them was acknowledged: a lower bound of the initial window. Empty if nothing was acknowledged."
         ),
-        |it, side| of(it, side, |it| optional(it.in_flight_initial())),
+        |it, side| side_value(it, side, |it| optional(it.in_flight_initial())),
     );
 }
 
 #[inline(always)]
-fn anomalies(table: &mut impl Table) {
-    table.sides(about!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload some of which was seen before; not those that the network copied, and not probes."), |it, side| rare(it, side, |_, rare| rare.anomalies.retransmitted.into()));
-    table.sides(
-        about!(
+fn anomalies(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(metadata!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload that contain bytes seen before. Packets duplicated by the network and probes do not count."), |it, side| cold_value(it, side, |_, cold| cold.anomalies.retransmitted.into()));
+    visitor.side_columns(
+        metadata!(
             "tcpRetransmittedBytes",
             None,
             Number,
             "bytes",
             "bytes_retx",
-            "Bytes seen before in them."
+            "Bytes seen before in these packets."
         ),
-        |it, side| rare(it, side, |_, rare| rare.anomalies.retransmitted_bytes),
+        |it, side| cold_value(it, side, |_, cold| cold.anomalies.retransmitted_bytes),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpOutOfOrderPackets",
             None,
             Number,
             "packets",
             "pkts_ooo",
-            "Packets with payload below the highest sequence number, none of which was seen before."
+            "Packets with payload below the highest sequence number that contain no bytes seen before."
         ),
-        |it, side| rare(it, side, |_, rare| rare.anomalies.out_of_order.into()),
+        |it, side| cold_value(it, side, |_, cold| cold.anomalies.out_of_order.into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpTimeoutPackets",
             None,
             Number,
             "packets",
             "pkts_rto",
-            "Packets out of sequence by class: sent again since the sender's timer ran out."
+            "Packets out of sequence by class: retransmitted when the sender's timer expired."
         ),
-        |it, side| class(it, side, Class::Timeout),
+        |it, side| class_count(it, side, Class::Timeout),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpFastRetransmitPackets",
             None,
             Number,
             "packets",
             "pkts_fs",
-            "Sent again since three duplicate acknowledgements asked for it."
+            "Retransmitted after three duplicate acknowledgements."
         ),
-        |it, side| class(it, side, Class::FastRetransmit),
+        |it, side| class_count(it, side, Class::FastRetransmit),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpReorderedPackets",
             None,
             Number,
             "packets",
             "pkts_reor",
-            "Overtaken in the network by a packet that was sent later."
+            "Overtaken in the network by a packet sent later."
         ),
-        |it, side| class(it, side, Class::Reordering),
+        |it, side| class_count(it, side, Class::Reordering),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpDuplicatePackets",
             None,
             Number,
             "packets",
             "pkts_dup",
-            "Copied by the network (or seen twice by the capture)."
+            "Duplicated by the network, or captured twice."
         ),
-        |it, side| class(it, side, Class::Duplicate),
+        |it, side| class_count(it, side, Class::Duplicate),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpFlowControlPackets",
             None,
             Number,
@@ -488,39 +494,39 @@ fn anomalies(table: &mut impl Table) {
             "pkts_fc",
             "Probes of a closed window, and keep-alives."
         ),
-        |it, side| class(it, side, Class::FlowControl),
+        |it, side| class_count(it, side, Class::FlowControl),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpUnnecessaryTimeoutPackets",
             None,
             Number,
             "packets",
             "pkts_unrto",
-            "Sent again by the timer, although acknowledged."
+            "Retransmitted when the timer expired, although already acknowledged."
         ),
-        |it, side| class(it, side, Class::UnnecessaryTimeout),
+        |it, side| class_count(it, side, Class::UnnecessaryTimeout),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpUnnecessaryFastRetransmitPackets",
             None,
             Number,
             "packets",
             "pkts_unfs",
-            "Sent again by duplicate acknowledgements, although acknowledged."
+            "Retransmitted after duplicate acknowledgements, although already acknowledged."
         ),
-        |it, side| class(it, side, Class::UnnecessaryFastRetransmit),
+        |it, side| class_count(it, side, Class::UnnecessaryFastRetransmit),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpUnknownAnomalyPackets",
             None,
             Number,
             "packets",
             "pkts_unk",
-            "Out of sequence for none of these reasons."
+            "Out of sequence for another reason, or for an unknown one."
         ),
-        |it, side| class(it, side, Class::Unknown),
+        |it, side| class_count(it, side, Class::Unknown),
     );
 }

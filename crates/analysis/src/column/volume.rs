@@ -1,74 +1,74 @@
-//! The columns of volume and timing, which every flow has.
+//! The columns of volume and timing measures, which every flow has.
 
-use super::{AnalysisValue, Chosen, Part, Table, about, number, seconds};
+use super::{AnalysisValue, ColumnSelection, ColumnVisitor, Part, metadata, number, seconds};
 use crate::Analysis;
 use crate::volume::FIRST_PACKETS;
 use wire::{FlowKey, Outline, Tunnel};
 
 #[inline(always)]
-pub(super) fn volume<T: Table>(table: &mut T, chosen: Chosen) {
-    table.run(Part::Flow, identity);
-    if chosen.vlan {
-        table.run(Part::Vlan, vlan_tags);
+pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T, selection: ColumnSelection) {
+    visitor.visit_part(Part::Flow, identity);
+    if selection.vlan {
+        visitor.visit_part(Part::Vlan, vlan_tags);
     }
-    table.run(Part::Tunnel, tunnel);
-    table.run(Part::Flow, sent_by_side);
-    table.run(Part::Marks, marks);
-    table.run(Part::Flow, payload_times);
-    table.run(Part::Gaps, gaps);
-    table.run(Part::Flow, first_packets);
-    table.run(Part::Responses, responses);
+    visitor.visit_part(Part::Tunnel, tunnel);
+    visitor.visit_part(Part::Flow, packets_and_bytes);
+    visitor.visit_part(Part::EcnAndFragments, ecn_and_fragments);
+    visitor.visit_part(Part::Flow, payload_times);
+    visitor.visit_part(Part::Gaps, gaps);
+    visitor.visit_part(Part::Flow, first_packets);
+    visitor.visit_part(Part::Responses, responses);
 }
 
 #[inline(always)]
-fn identity(table: &mut impl Table) {
-    table.flow(about!("flowId", Some(148), Number, "", "", "The same in all records of one flow, which its active time-out has cut: a digest of its key and the time of its first packet."), |it, _| number(it.flow_id));
-    table.flow(
-        about!(
+fn identity(visitor: &mut impl ColumnVisitor) {
+    visitor.flow_column(metadata!("flowId", Some(148), Number, "", "", "Flow ID, the same in all records of a flow that its active timeout has cut: a digest of the key and the time of the first packet."), |it, _| number(it.flow_id));
+    visitor.flow_column(
+        metadata!(
             "flowRecord",
             None,
             Number16,
             "",
             "",
-            "How many records of the flow came before this one."
+            "Number of earlier records of the flow."
         ),
         |it, _| number(it.volume.record),
     );
 }
 
 #[inline(always)]
-fn vlan_tags(table: &mut impl Table) {
-    table.flow(about!("dot1qVlanId", Some(243), Number16, "", "", "VLAN of the first packet's outer tag (IEEE 802.1Q section 9.6); where VLAN tags are part of the key, the column of the key stands for it."), |it, _| vlan(it.volume.vlan[0]));
-    table.flow(
-        about!(
+fn vlan_tags(visitor: &mut impl ColumnVisitor) {
+    visitor.flow_column(metadata!("dot1qVlanId", Some(243), Number16, "", "", "VLAN ID of the first packet's outer tag (IEEE 802.1Q section 9.6). If VLAN tags are part of the key, the key's column replaces this one."), |it, _| vlan_id(it.volume.vlan[0]));
+    visitor.flow_column(
+        metadata!(
             "dot1qCustomerVlanId",
             Some(245),
             Number16,
             "",
             "",
-            "VLAN of the first packet's inner tag; as the outer one."
+            "VLAN ID of the first packet's inner tag, likewise."
         ),
-        |it, _| vlan(it.volume.vlan[1]),
+        |it, _| vlan_id(it.volume.vlan[1]),
     );
 }
 
 #[inline(always)]
-fn tunnel(table: &mut impl Table) {
-    table.flow(about!("mplsLabel", None, Number, "", "", "First label of the first packet's innermost MPLS stack (RFC 3032), 20 bits; with `--decapsulate`."), |it, _| match it.volume.mpls_label {
+fn tunnel(visitor: &mut impl ColumnVisitor) {
+    visitor.flow_column(metadata!("mplsLabel", None, Number, "", "", "First label of the first packet's innermost MPLS stack (RFC 3032), 20 bits. Requires `--decapsulate`."), |it, _| match it.volume.mpls_label {
         label if label & Outline::MPLS_PRESENT == 0 => AnalysisValue::None,
         label => number(label & !Outline::MPLS_PRESENT),
     });
-    table.flow(about!("tunnel", None, Word, "", "", "What the first packet was wrapped in, the innermost of it: mpls, pppoe, ip-in-ip, gre, vxlan, geneve, gtp-u or teredo; with `--decapsulate`."), |it, _| match it.volume.tunnel {
+    visitor.flow_column(metadata!("tunnel", None, Word, "", "", "Innermost tunnel of the first packet: mpls, pppoe, ip-in-ip, gre, vxlan, geneve, gtp-u or teredo. Requires `--decapsulate`."), |it, _| match it.volume.tunnel {
         Tunnel::None => AnalysisValue::None,
         tunnel => AnalysisValue::Word(tunnel.name()),
     });
 }
 
 #[inline(always)]
-fn sent_by_side(table: &mut impl Table) {
-    table.sides(about!("transportOctetDeltaCount", Some(401), Number, "bytes", "bytes_all", "Bytes of payload on the wire: what follows the TCP or UDP header, or else the IP header; sent again or not."), |it, side| number(it.volume.sides[side].payload_bytes));
-    table.sides(
-        about!(
+fn packets_and_bytes(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(metadata!("transportOctetDeltaCount", Some(401), Number, "bytes", "bytes_all", "Bytes of payload on the wire, retransmissions included: everything after the TCP or UDP header, or after the IP header for other protocols."), |it, side| number(it.volume.sides[side].payload_bytes));
+    visitor.side_columns(
+        metadata!(
             "transportPacketDeltaCount",
             Some(402),
             Number,
@@ -78,52 +78,52 @@ fn sent_by_side(table: &mut impl Table) {
         ),
         |it, side| number(it.volume.sides[side].data_packets),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "frameSizeMinimumBytes",
             None,
             Number16,
             "bytes",
             "",
-            "The shortest frame on the wire."
+            "Length of the shortest frame on the wire."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].size_min().into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].size_min().into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "frameSizeMaximumBytes",
             None,
             Number16,
             "bytes",
             "",
-            "The longest frame on the wire; 65,535 for one that is longer."
+            "Length of the longest frame on the wire, at most 65,535."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].size_max.into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].size_max.into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "minimumTTL",
             Some(52),
             Number8,
             "hops",
             "ttl_min",
-            "The least time to live (IPv4) or hop limit (IPv6)."
+            "Lowest TTL (IPv4) or hop limit (IPv6)."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].ttl_min.into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].ttl_min.into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "maximumTTL",
             Some(53),
             Number8,
             "hops",
             "ttl_max",
-            "The greatest time to live or hop limit."
+            "Highest TTL or hop limit."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].ttl_max.into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].ttl_max.into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "ipDiffServCodePoint",
             Some(195),
             Number8,
@@ -131,42 +131,42 @@ fn sent_by_side(table: &mut impl Table) {
             "",
             "DSCP of the first packet (RFC 2474)."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].dscp().into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].dscp().into()),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "dscpChanged",
             None,
             Number8,
             "",
             "",
-            "1 if another packet had another DSCP."
+            "1 if a later packet had another DSCP."
         ),
-        |it, side| sent(it, side, it.volume.sides[side].dscp_changed().into()),
+        |it, side| if_sent(it, side, it.volume.sides[side].dscp_changed().into()),
     );
 }
 
 #[inline(always)]
-fn marks(table: &mut impl Table) {
-    table.sides(
-        about!(
+fn ecn_and_fragments(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "congestionMarkedPackets",
             None,
             Number,
             "packets",
             "",
-            "Packets that a congested router has marked (ECN 3, RFC 3168)."
+            "Packets that a congested router marked (ECN codepoint CE, RFC 3168)."
         ),
         |it, side| number(it.volume.sides[side].congestion_marks),
     );
-    table.sides(about!("fragmentPackets", None, Number, "packets", "", "Fragments of IP packets that belong to the flow; those after the first of a packet have no ports and are in a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
+    visitor.side_columns(metadata!("fragmentPackets", None, Number, "packets", "", "IP fragments that belong to the flow. Fragments after the first one of a packet have no ports and form a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
 }
 
 #[inline(always)]
-fn payload_times(table: &mut impl Table) {
-    table.sides(about!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
-    table.sides(
-        about!(
+fn payload_times(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(metadata!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
+    visitor.side_columns(
+        metadata!(
             "lastPayloadNanoseconds",
             None,
             Time,
@@ -179,38 +179,38 @@ fn payload_times(table: &mut impl Table) {
 }
 
 #[inline(always)]
-fn gaps(table: &mut impl Table) {
-    table.sides(about!("packetGapMinimumSeconds", None, Real, "seconds", "", "The shortest time between two consecutive packets of this side. Where the clock went back, a gap is 0 until the latest time so far is passed: all of them add up to the time from the first packet to the latest."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
-    table.sides(
-        about!(
+fn gaps(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(metadata!("packetGapMinimumSeconds", None, Real, "seconds", "", "Shortest time between two consecutive packets of this side. If the clock goes back, the gap is 0 until the latest time so far is passed, so that all gaps add up to the time from the first packet to the latest."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
+    visitor.side_columns(
+        metadata!(
             "packetGapMeanSeconds",
             None,
             Real,
             "seconds",
             "",
-            "The mean of these times."
+            "Mean of these times."
         ),
         |it, side| AnalysisValue::Real(it.volume.sides[side].gap_mean_ns() / 1e9),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "packetGapStandardDeviationSeconds",
             None,
             Real,
             "seconds",
             "",
-            "Their standard deviation (of the population)."
+            "Standard deviation of these times (of the population)."
         ),
-        |it, side| AnalysisValue::Real(it.volume.sides[side].gap_deviation_ns() / 1e9),
+        |it, side| AnalysisValue::Real(it.volume.sides[side].gap_standard_deviation_ns() / 1e9),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "packetGapMaximumSeconds",
             None,
             Real,
             "seconds",
             "",
-            "The longest of them."
+            "Longest of these times."
         ),
         |it, side| {
             let side = &it.volume.sides[side];
@@ -220,55 +220,55 @@ fn gaps(table: &mut impl Table) {
 }
 
 #[inline(always)]
-fn first_packets(table: &mut impl Table) {
+fn first_packets(visitor: &mut impl ColumnVisitor) {
     const _: () = assert!(FIRST_PACKETS == 10);
-    table.flow(about!("firstPacketSizes", None, List, "bytes", "", "Bytes on the wire of the first ten packets of the flow, at most 65,535 each; a `|` between two."), |it, _| AnalysisValue::Sizes(&it.volume.first, it.volume.first_count));
-    table.flow(
-        about!(
+    visitor.flow_column(metadata!("firstPacketSizes", None, List, "bytes", "", "Length on the wire of each of the flow's first ten packets, at most 65,535, separated by `|`."), |it, _| AnalysisValue::Sizes(&it.volume.first_packets, it.volume.first_count));
+    visitor.flow_column(
+        metadata!(
             "firstPacketDirections",
             None,
             List,
             "",
             "",
-            "Who sent each of them: 0 the initiator, 1 the responder; nothing between two."
+            "Sender of each of these packets, without separators: 0 is the initiator, 1 the responder."
         ),
-        |it, _| AnalysisValue::Directions(&it.volume.first, it.volume.first_count),
+        |it, _| AnalysisValue::Directions(&it.volume.first_packets, it.volume.first_count),
     );
-    table.flow(
-        about!(
+    visitor.flow_column(
+        metadata!(
             "firstPacketGaps",
             None,
             List,
             "microseconds",
             "",
-            "Time since the latest packet before each of them, at most 4,294,967,295; 0 of the first one, and of one that is earlier. A `|` between two."
+            "Time from the latest earlier packet to each of these packets, at most 4,294,967,295, separated by `|`; 0 for the first packet, and if the clock went back."
         ),
-        |it, _| AnalysisValue::Gaps(&it.volume.first, it.volume.first_count),
+        |it, _| AnalysisValue::Gaps(&it.volume.first_packets, it.volume.first_count),
     );
 }
 
 #[inline(always)]
-fn responses(table: &mut impl Table) {
-    table.flow(
-        about!(
+fn responses(visitor: &mut impl ColumnVisitor) {
+    visitor.flow_column(
+        metadata!(
             "responses",
             None,
             Number,
             "",
             "",
-            "How often payload of the responder followed payload of the initiator."
+            "Number of times that payload of the responder followed payload of the initiator."
         ),
         |it, _| number(it.volume.responses),
     );
-    table.flow(about!("responseTimeFirstSeconds", None, Real, "seconds", "", "From the last payload of the initiator to the first payload of the responder behind it, the first time."), |it, _| answered(it, it.volume.response_first_ns));
-    table.flow(
-        about!(
+    visitor.flow_column(metadata!("responseTimeFirstSeconds", None, Real, "seconds", "", "First response time: from the initiator's last payload to the responder's first payload after it."), |it, _| response_time(it, it.volume.response_first_ns));
+    visitor.flow_column(
+        metadata!(
             "responseTimeMeanSeconds",
             None,
             Real,
             "seconds",
             "",
-            "The mean of all these times."
+            "Mean response time."
         ),
         |it, _| {
             let sum_ns = it.volume.response_sum_ns as f64;
@@ -276,22 +276,22 @@ fn responses(table: &mut impl Table) {
             AnalysisValue::Real(sum_ns / f64::from(it.volume.responses) / 1e9)
         },
     );
-    table.flow(
-        about!(
+    visitor.flow_column(
+        metadata!(
             "responseTimeMaximumSeconds",
             None,
             Real,
             "seconds",
             "",
-            "The longest of them."
+            "Longest response time."
         ),
-        |it, _| answered(it, it.volume.response_max_ns),
+        |it, _| response_time(it, it.volume.response_max_ns),
     );
 }
 
-/// A number of a side that has sent something.
+/// Returns a number of a side. No value if the side has sent nothing.
 #[inline(always)]
-fn sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> {
+fn if_sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> {
     match analysis.volume.sides[side].packets {
         0 => AnalysisValue::None,
         _ => AnalysisValue::Number(value),
@@ -306,14 +306,14 @@ fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue
     }
 }
 
-/// A time until the responder answered, if it ever did.
+/// Returns a response time. No value if there was no response.
 #[inline(always)]
-fn answered(analysis: &Analysis, nanoseconds: u64) -> AnalysisValue<'static> {
+fn response_time(analysis: &Analysis, nanoseconds: u64) -> AnalysisValue<'static> {
     seconds((analysis.volume.responses > 0).then_some(nanoseconds))
 }
 
 #[inline(always)]
-fn vlan(tag: u16) -> AnalysisValue<'static> {
+fn vlan_id(tag: u16) -> AnalysisValue<'static> {
     if tag & FlowKey::VLAN_PRESENT == 0 {
         AnalysisValue::None
     } else {

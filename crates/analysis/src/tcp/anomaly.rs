@@ -1,38 +1,38 @@
-//! What a segment out of sequence is: the eight classes.
+//! The eight classes of segments out of sequence.
 //!
-//! A probe between the two hosts sees segments again, or late, for different reasons. Which one it
-//! is, is decided as Mellia, Meo, Muscariello and Rossi do ("Passive analysis of TCP anomalies",
-//! Computer Networks 52(14), 2008), on what was seen before, the IPv4 identification, the time since
-//! the bytes (or what followed the gap) were seen, and duplicate acknowledgements.
+//! A probe between the two hosts sees segments twice, or late, for different reasons. The reason is
+//! inferred as by Mellia, Meo, Muscariello and Rossi ("Passive analysis of TCP anomalies", Computer
+//! Networks 52(14), 2008): from the bytes seen before, the IPv4 identification, the time since the bytes
+//! (or those after the hole) were seen, and duplicate ACKs.
 
-use super::sent::Known;
+use super::sent::SentInfo;
 
 /// Why a segment is out of sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// The sender's timer ran out before an acknowledgement came.
+    /// Retransmitted when the sender's retransmission timer expired.
     Timeout,
-    /// Three duplicate acknowledgements made the sender repeat it.
+    /// Retransmitted after three duplicate ACKs.
     FastRetransmit,
-    /// The network delivered it after a segment that was sent later.
+    /// Delivered after a segment that was sent later.
     Reordering,
-    /// The network delivered a packet twice.
+    /// Duplicated by the network.
     Duplicate,
-    /// The sender asks whether the receiver's window is open again, or whether it is alive.
+    /// A probe of a closed window, or a keep-alive.
     FlowControl,
-    /// By the timer, although it had been acknowledged.
+    /// Retransmitted when the timer expired, although it had been acknowledged.
     UnnecessaryTimeout,
-    /// By duplicate acknowledgements, although it had been acknowledged.
+    /// Retransmitted after duplicate ACKs, although it had been acknowledged.
     UnnecessaryFastRetransmit,
     /// None of these.
     Unknown,
 }
 
-/// How many there are.
+/// Number of classes.
 pub const CLASSES: usize = 8;
 
 impl Class {
-    /// All of them, in the order of [`Anomalies::classes`].
+    /// All classes, in the order of [`Anomalies::classes`].
     pub const ALL: [Self; CLASSES] = [
         Self::Timeout,
         Self::FastRetransmit,
@@ -44,37 +44,37 @@ impl Class {
         Self::Unknown,
     ];
 
-    /// Its name in tables.
+    /// Returns the class's name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Timeout => "time-out",
+            Self::Timeout => "timeout",
             Self::FastRetransmit => "fast retransmit",
             Self::Reordering => "reordering",
             Self::Duplicate => "duplicate",
             Self::FlowControl => "flow control",
-            Self::UnnecessaryTimeout => "unnecessary time-out",
+            Self::UnnecessaryTimeout => "unnecessary timeout",
             Self::UnnecessaryFastRetransmit => "unnecessary fast retransmit",
             Self::Unknown => "unknown",
         }
     }
 }
 
-/// What is counted of the segments of one side that were out of sequence.
+/// Counters of one side's segments out of sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Anomalies {
     /// Segments of each [`Class`], in the order of [`Class::ALL`].
     pub classes: [u32; CLASSES],
-    /// Segments with bytes that had been seen before, but for copies made by the network and probes.
+    /// Segments with bytes seen before, except duplicates and flow control.
     pub retransmitted: u32,
-    /// Segments below the highest sequence number whose bytes had not been seen.
+    /// Segments below the highest sequence number without bytes seen before.
     pub out_of_order: u32,
     /// Bytes seen before in the segments of `retransmitted`.
     pub retransmitted_bytes: u64,
     /// Bytes seen before in all segments.
     pub repeated_bytes: u64,
-    /// Bytes of gaps that were given up, since there was no place for more of them.
+    /// Bytes of holes that were given up because there was no room for more.
     pub given_up_bytes: u64,
 }
 
@@ -85,70 +85,73 @@ impl Anomalies {
     }
 }
 
-/// What the judgement of a segment rests on.
+/// What the class of a segment is inferred from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Whether its bytes were seen before; otherwise it fills a gap.
-    pub(super) seen: bool,
-    /// Whether they had been acknowledged.
-    pub(super) acknowledged: bool,
+    /// Whether its bytes were seen before. Otherwise it fills a hole.
+    pub(super) was_seen: bool,
+    /// Whether its bytes had been acknowledged.
+    pub(super) was_acknowledged: bool,
     /// Its IPv4 identification, 0 if it has none.
     pub(super) identification: u16,
-    /// What is known of the bytes, or of what followed the gap.
-    pub(super) known: Option<Known>,
-    /// Round trip of the path as far as it was measured, nanoseconds; 0 if it was not.
+    /// The earlier segment with its bytes, or the one after the hole.
+    pub(super) sent_info: Option<SentInfo>,
+    /// Round-trip time of the path in nanoseconds, 0 if unknown.
     pub(super) rtt_ns: u64,
-    /// The sender's retransmission time-out, as it can be guessed.
-    pub(super) timeout_ns: u64,
-    /// Whether duplicate acknowledgements ask for it.
-    pub(super) asked_for: bool,
+    /// Estimate of the sender's retransmission timeout.
+    pub(super) rto_ns: u64,
+    /// Whether duplicate ACKs have requested it.
+    pub(super) has_duplicate_acks: bool,
 }
 
-/// Identifications grow by less than this from one packet of a flow to the next, where they count
-/// packets.
-const COUNTING: u16 = 1 << 12;
+/// If a host numbers its packets sequentially, the identifications of two consecutive packets of a flow
+/// differ by less than this.
+const IDENTIFICATION_STEP_MAX: u16 = 1 << 12;
 
 impl Evidence {
-    /// Whether it was sent before what followed the gap, if identifications count packets here, so
-    /// that they tell the order of sending. Where only these two are known, they do if they are near
-    /// each other.
-    fn sent_before(&self, known: &Known) -> Option<bool> {
-        if self.identification == 0 || known.identification == 0 {
+    /// Returns whether the segment was sent before the one after the hole. `None` if the identifications
+    /// do not seem to be sequential and so do not show the order of sending. If only these two
+    /// identifications are known, they count as sequential if they are close to each other.
+    fn was_sent_before(&self, sent_info: &SentInfo) -> Option<bool> {
+        if self.identification == 0 || sent_info.identification == 0 {
             return None;
         }
-        let later = self.identification.wrapping_sub(known.identification);
-        let counts = if known.before == 0 {
-            later.cast_signed().unsigned_abs() < COUNTING
+        let step = self.identification.wrapping_sub(sent_info.identification);
+        let are_sequential = if sent_info.previous_identification == 0 {
+            step.cast_signed().unsigned_abs() < IDENTIFICATION_STEP_MAX
         } else {
-            known.identification.wrapping_sub(known.before) < COUNTING
+            sent_info
+                .identification
+                .wrapping_sub(sent_info.previous_identification)
+                < IDENTIFICATION_STEP_MAX
         };
-        counts.then_some(later.cast_signed() < 0)
+        are_sequential.then_some(step.cast_signed() < 0)
     }
 
-    /// The class.
-    pub(super) fn judge(&self) -> Class {
-        let Some(known) = self.known else {
+    /// Returns the class of the segment.
+    pub(super) fn classify(&self) -> Class {
+        let Some(sent_info) = self.sent_info else {
             return Class::Unknown;
         };
-        let identified = self.identification != 0 && known.identification != 0;
-        if self.seen {
-            let copy = if identified {
-                self.identification == known.identification
+        let has_identifications = self.identification != 0 && sent_info.identification != 0;
+        if self.was_seen {
+            let is_copy = if has_identifications {
+                self.identification == sent_info.identification
             } else {
-                !known.at_least && known.age_ns < self.rtt_ns / 2
+                !sent_info.is_lower_bound && sent_info.age_ns < self.rtt_ns / 2
             };
-            if copy && !known.at_least {
+            if is_copy && !sent_info.is_lower_bound {
                 return Class::Duplicate;
             }
-        } else if !known.at_least {
-            // Sent before what followed the gap, or sent again.
-            let soon = known.age_ns < self.rtt_ns && !self.asked_for;
-            if self.sent_before(&known).unwrap_or(soon) {
+        } else if !sent_info.is_lower_bound {
+            // Reordered, or retransmitted. A retransmission takes at least a round trip.
+            let is_soon = sent_info.age_ns < self.rtt_ns && !self.has_duplicate_acks;
+            if self.was_sent_before(&sent_info).unwrap_or(is_soon) {
                 return Class::Reordering;
             }
         }
-        let by_timer = known.age_ns >= self.timeout_ns;
-        match (by_timer, self.asked_for, self.acknowledged) {
+        let is_timeout = sent_info.age_ns >= self.rto_ns;
+        match (is_timeout, self.has_duplicate_acks, self.was_acknowledged) {
             (true, _, false) => Class::Timeout,
             (true, _, true) => Class::UnnecessaryTimeout,
             (false, true, false) => Class::FastRetransmit,

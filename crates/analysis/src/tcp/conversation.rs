@@ -1,106 +1,106 @@
-//! TCP conversations with known truth: a sender, a probe in the middle of the path, a receiver, and
-//! faults at known places before and behind the probe. Tests and the laboratory
-//! hold the analysis against them.
+//! Simulated TCP conversations with known truth: a sender, a probe in the middle of the path, a
+//! receiver, and faults before and after the probe. Tests and the laboratory compare the analysis with
+//! the truth.
 
+mod classifier;
 mod frames;
-mod judges;
 mod probe;
-mod reading;
+mod reference;
 mod simulation;
 
-pub use frames::{Frames, Timed};
-pub use judges::Judges;
-pub use reading::{AtProbe, Reading, Truth as TruthAtProbe};
+pub use classifier::Classifier;
+pub use frames::{Frames, TimedFrame};
+pub use reference::{ReferencePacket, ReferenceReader, Truth as TruthAtProbe};
 
 use super::Class;
 use simulation::Simulation;
-use wire::{Segment, ip_protocol};
+use wire::{PacketInfo, ip_protocol};
 
-/// A millisecond.
+/// A millisecond in nanoseconds.
 pub const MS: i64 = 1_000_000;
 
-/// Bytes of payload of each segment.
+/// Payload bytes of each segment.
 pub const PAYLOAD: u32 = 1000;
 
 /// Why the sender sends a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sending {
-    /// Data for the first time, or no data.
+pub enum SendReason {
+    /// First transmission, or a packet without data.
     First,
-    /// Its timer ran out.
+    /// The retransmission timer expired.
     Timer,
-    /// Duplicate acknowledgements ask for it.
-    Duplicates,
-    /// It asks whether the receiver is alive.
+    /// Duplicate ACKs arrived.
+    DuplicateAcks,
+    /// A keep-alive.
     KeepAlive,
-    /// It asks whether the receiver's window is open again.
+    /// A probe of a closed window.
     WindowProbe,
 }
 
-/// A packet at the probe, and what is true of it.
+/// A packet that the probe observes, and the truth about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// When it passes.
+pub struct ObservedPacket {
+    /// When it passes the probe.
     pub time_ns: i64,
-    /// 0: the sender's.
+    /// 0 if the sender sent it, 1 if the receiver did.
     pub side: usize,
     /// Its headers.
-    pub segment: Segment,
+    pub segment: PacketInfo,
     /// Why it was sent.
-    pub sending: Sending,
-    /// The class of a segment out of sequence.
+    pub reason: SendReason,
+    /// Its class, if it is out of sequence.
     pub class: Option<Class>,
 }
 
-/// What is true of the sender's data.
+/// The truth about the sender's data.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Bytes that passed the probe, each once.
+    /// Distinct bytes that passed the probe.
     pub unique_bytes: u64,
-    /// Segments whose bytes had passed it before, but for copies.
+    /// Segments whose bytes had passed the probe before, except copies.
     pub retransmitted: u32,
-    /// Their bytes.
+    /// Bytes of these segments.
     pub retransmitted_bytes: u64,
-    /// Segments that came first behind others of higher sequence numbers.
+    /// Segments that passed the probe for the first time after segments with higher sequence numbers.
     pub out_of_order: u32,
-    /// Bytes that were delivered and never passed it.
+    /// Bytes that were delivered but never seen by the probe.
     pub missed_bytes: u64,
-    /// Round trips from the probe to the receiver and back, by Karn's rule.
+    /// Round trips from the probe to the receiver and back, selected by Karn's algorithm.
     pub rtt_ns: Vec<u64>,
 }
 
-/// Faults, each for one packet in a thousand.
+/// Fault rates, in packets per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Lost before the probe.
+    /// Segments lost between sender and probe.
     pub lost_before: u64,
-    /// Lost behind it.
-    pub lost_behind: u64,
-    /// Acknowledgements lost behind it, on their way to the sender.
-    pub acknowledgement_lost: u64,
-    /// Delivered twice.
-    pub copied: u64,
-    /// Overtaken by others before the probe.
-    pub overtaken: u64,
-    /// Not seen by the probe, though delivered.
+    /// Segments lost between probe and receiver.
+    pub lost_after: u64,
+    /// ACKs lost between probe and sender.
+    pub acks_lost: u64,
+    /// Segments duplicated before the probe.
+    pub duplicated: u64,
+    /// Segments overtaken by others before the probe.
+    pub reordered: u64,
+    /// Segments that are delivered but not seen by the probe.
     pub missed: u64,
-    /// Acknowledgements held back until the sender's timer runs out.
-    pub held: u64,
+    /// ACKs delayed until the sender's timer expires.
+    pub acks_delayed: u64,
 }
 
-/// Numbers without a pattern (xorshift).
+/// A pseudo-random number generator (xorshift).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers that `seed` fixes.
+    /// Creates a generator. The same seed gives the same numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        // From zero, zeroes follow.
+        // Zero would give zeros only.
         Self(if seed == 0 { 1 } else { seed })
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -109,52 +109,57 @@ impl Random {
     }
 }
 
-/// The path and the sender.
+/// Parameters of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversation {
-    /// Segments of data.
+    /// Number of data segments.
     pub segments: u32,
-    /// How many of them may be under way.
+    /// Maximum number of segments in flight.
     pub window: u32,
-    /// From the sender to the probe, and back.
+    /// One-way delay between sender and probe.
     pub to_probe_ns: i64,
-    /// From the probe to the receiver, and back.
+    /// One-way delay between probe and receiver.
     pub to_receiver_ns: i64,
-    /// The sender's timer when it runs out for the first time.
+    /// The sender's initial retransmission timeout.
     pub timeout_ns: i64,
     /// Sequence number of the first byte.
     pub start: u32,
-    /// Whether packets have identifications.
-    pub identified: bool,
-    /// Keep-alives behind the last segment, every other one without a byte.
+    /// Whether packets have IPv4 identifications.
+    pub has_identifications: bool,
+    /// Number of keep-alives after the last segment. Every other one has no data.
     pub keep_alives: u32,
-    /// Probes of a closed window behind these.
+    /// Number of probes of a closed window after the keep-alives.
     pub window_probes: u32,
-    /// What goes wrong.
+    /// Fault rates.
     pub faults: Faults,
 }
 
 impl Conversation {
-    /// The packets at the probe in the order of their times, and what is true of them.
+    /// Simulates the conversation. Returns the packets that the probe observes, in the order of their
+    /// times, and the truth about them.
     #[must_use]
-    pub fn run(&self, random: &mut Random) -> (Vec<Seen>, Truth) {
+    pub fn run(&self, random: &mut Random) -> (Vec<ObservedPacket>, Truth) {
         Simulation::new(self, random).run()
     }
 
-    /// The identification that a packet shows.
+    /// Returns the identification that a packet carries.
     fn identification(&self, identification: u16) -> u16 {
-        if self.identified { identification } else { 0 }
+        if self.has_identifications {
+            identification
+        } else {
+            0
+        }
     }
 }
 
-/// The headers of a packet of either side.
-fn headers(sequence: u32, acknowledgement: u32, tcp_flags: u8) -> Segment {
-    Segment {
+/// Returns the headers of a packet.
+fn headers(sequence: u32, acknowledgement: u32, tcp_flags: u8) -> PacketInfo {
+    PacketInfo {
         sequence,
         acknowledgement,
         tcp_flags,
         window: 60_000,
         transport: ip_protocol::TCP,
-        ..Segment::default()
+        ..PacketInfo::default()
     }
 }

@@ -1,11 +1,12 @@
-//! Which bytes below the highest sequence number were not seen.
+//! Holes in the sequence numbers: bytes below the highest one that were not seen.
 
 use super::sent::after;
 
-/// Gaps that are kept of each side.
+/// Number of holes kept per side.
 pub(super) const HOLES: usize = 3;
 
-/// Gaps in the order of their sequence numbers: from, and behind the last byte.
+/// Holes in the order of their sequence numbers: first byte, and byte after the last one. Unused entries
+/// are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Holes([[u32; 2]; HOLES]);
@@ -24,10 +25,10 @@ impl Holes {
         self.iter().next().is_none()
     }
 
-    /// Adds a gap; where there is no place left, the oldest is given up and handed back.
-    pub(super) fn add(&mut self, from: u32, to: u32) -> Option<[u32; 2]> {
-        if let Some(place) = self.0.iter().position(|hole| !Self::is_hole(hole)) {
-            self.0[place] = [from, to];
+    /// Adds a hole. If there is no room, gives up and returns the one with the lowest sequence numbers.
+    pub(super) fn insert(&mut self, from: u32, to: u32) -> Option<[u32; 2]> {
+        if let Some(free) = self.0.iter().position(|hole| !Self::is_hole(hole)) {
+            self.0[free] = [from, to];
             self.sort();
             return None;
         }
@@ -40,7 +41,7 @@ impl Holes {
         Some(given_up)
     }
 
-    /// Real gaps first, in their order.
+    /// Sorts the holes by sequence number, unused entries last.
     fn sort(&mut self) {
         let base = self
             .iter()
@@ -51,11 +52,11 @@ impl Holes {
             .sort_by_key(|hole| (!Self::is_hole(hole), hole[0].wrapping_sub(base)));
     }
 
-    /// Takes the bytes from `from` to `to` out of the gaps: how many of them were in one, and a
-    /// part of a gap for which there is no place any more.
+    /// Removes the bytes from `from` to `to`. Returns how many of them were in a hole, and the part of a
+    /// hole that had to be given up, if any.
     pub(super) fn fill(&mut self, from: u32, to: u32) -> (u32, Option<[u32; 2]>) {
         let mut filled = 0;
-        let mut rest = None;
+        let mut remainder = None;
         for hole in &mut self.0 {
             let [first, last] = *hole;
             if first == last || !after(to, first) || !after(last, from) {
@@ -69,17 +70,17 @@ impl Holes {
                 (false, true) => hole[1] = start,
                 (false, false) => {
                     hole[1] = start;
-                    rest = Some([end, last]);
+                    remainder = Some([end, last]);
                 }
             }
         }
         self.sort();
-        let given_up = rest.and_then(|[from, to]| self.add(from, to));
+        let given_up = remainder.and_then(|[from, to]| self.insert(from, to));
         (filled, given_up)
     }
 
-    /// Forgets what of the gaps is before `acknowledged`.
-    pub(super) fn forget_before(&mut self, acknowledged: u32) {
+    /// Removes the bytes below `acknowledged`.
+    pub(super) fn remove_below(&mut self, acknowledged: u32) {
         for [from, to] in &mut self.0 {
             if after(acknowledged, *from) {
                 *from = if after(*to, acknowledged) {
@@ -92,8 +93,8 @@ impl Holes {
         self.sort();
     }
 
-    /// How many bytes before `acknowledged` are in gaps.
-    pub(super) fn before(&self, acknowledged: u32) -> u64 {
+    /// Returns the number of bytes in holes below `acknowledged`.
+    pub(super) fn bytes_below(&self, acknowledged: u32) -> u64 {
         let part = |&[from, to]: &[u32; 2]| {
             if after(to, acknowledged) {
                 acknowledged
@@ -116,8 +117,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Against a set of bytes, wherever sequence numbers begin; up to the point where a gap
-        /// is given up.
+        /// Compares with a set of bytes, until a hole is given up.
         #[test]
         fn equals_a_set_of_bytes(base: u32, steps in prop::collection::vec((any::<bool>(), 0u32..120, 1u32..30), 1..20)) {
             let mut holes = Holes::default();
@@ -126,7 +126,7 @@ mod tests {
             for (add, at, length) in steps {
                 if add {
                     let from = highest + at % 40;
-                    let given_up = holes.add(base.wrapping_add(from), base.wrapping_add(from + length));
+                    let given_up = holes.insert(base.wrapping_add(from), base.wrapping_add(from + length));
                     if given_up.is_some() { break; }
                     missing.extend(from..from + length);
                     highest = from + length + 1;
@@ -139,15 +139,15 @@ mod tests {
                 }
                 let middle = highest / 2;
                 prop_assert_eq!(
-                    holes.before(base.wrapping_add(middle)),
+                    holes.bytes_below(base.wrapping_add(middle)),
                     missing.iter().filter(|&&byte| byte < middle).count() as u64
                 );
                 prop_assert_eq!(holes.is_empty(), missing.is_empty());
                 let mut later = holes;
-                later.forget_before(base.wrapping_add(middle));
-                prop_assert_eq!(later.before(base.wrapping_add(middle)), 0);
+                later.remove_below(base.wrapping_add(middle));
+                prop_assert_eq!(later.bytes_below(base.wrapping_add(middle)), 0);
                 prop_assert_eq!(
-                    later.before(base.wrapping_add(highest)),
+                    later.bytes_below(base.wrapping_add(highest)),
                     missing.iter().filter(|&&byte| byte >= middle).count() as u64
                 );
             }

@@ -1,13 +1,14 @@
-//! TCP of a flow, each measure for each side: sequence numbers, round trips, windows, anomalies.
+//! TCP measures of each side of a flow: sequence numbers, round trips, windows, anomalies.
 //!
-//! All of it is what a probe between the two hosts can see. Sequence arithmetic wraps (RFC 9293
-//! section 3.4) and counts payload alone; lists have hard limits, and what a limit cut is marked.
+//! The measures are those that a probe between the two hosts can take. Sequence arithmetic wraps
+//! (RFC 9293 section 3.4) and counts payload only. All lists have hard limits; a measure that a limit
+//! affects is marked (see [`limit`]).
 
 mod anomaly;
+mod cold;
 pub mod conversation;
 mod holes;
 mod out_of_sequence;
-mod rare;
 mod rtt;
 mod sent;
 mod side;
@@ -16,202 +17,225 @@ mod span;
 mod tests;
 
 pub use anomaly::{Anomalies, CLASSES, Class};
-pub use rare::Rare;
-pub use rare::RarePool;
-pub use rtt::RoundTrips;
+pub use cold::TcpCold;
+pub use cold::TcpColdPool;
+pub use rtt::RttStats;
 
-use hw::pool::Linked;
-use out_of_sequence::out_of_sequence;
-use rtt::Smoothed;
+use hw::pool::FreeListNode;
+use out_of_sequence::count_out_of_sequence;
+use rtt::SmoothedRtt;
 use sent::{SentList, after};
-use span::Nanoseconds;
-use wire::Segment;
-use wire::segment::seen;
+use span::Nanos48;
+use wire::PacketInfo;
+use wire::packet_info::present;
 use wire::tcp::flag::{ACK, FIN, PSH, RST, SYN};
 
-/// What is marked of one side: bits of [`TcpSide::marks`].
-pub mod mark {
-    /// A packet of it was seen, and so a sequence number.
+/// State flags of one side: bits of [`TcpSide::flags`].
+pub mod flag {
+    /// A packet of the side, and thus a sequence number, was seen.
     pub const STARTED: u16 = 0x01;
     /// A SYN was seen.
     pub const SYN: u16 = 0x02;
     /// A FIN was seen.
     pub const FIN: u16 = 0x04;
-    /// Its SYN had a window scale.
+    /// The side's SYN has a window scale option.
     pub const WINDOW_SCALE: u16 = 0x08;
-    /// Its SYN permitted selective acknowledgement.
+    /// The side's SYN permits selective acknowledgement.
     pub const SACK_PERMITTED: u16 = 0x10;
-    /// It sent time stamps.
+    /// The side sent timestamps.
     pub const TIMESTAMPS: u16 = 0x20;
-    /// Its data were acknowledged, so that it is known up to where.
+    /// The peer acknowledged data of the side.
     pub const ACKNOWLEDGED: u16 = 0x40;
-    /// It repairs a loss that duplicate acknowledgements have shown.
-    pub(super) const RECOVERS: u16 = 0x80;
-    /// It told a window.
-    pub const WINDOW: u16 = 0x100;
-    /// Its SYN was answered, and the answer is yet to be acknowledged.
-    pub(super) const ANSWERED: u16 = 0x200;
-    /// It sent the SYN that opens the connection.
+    /// The side is in fast recovery: duplicate ACKs reported a loss that is not repaired yet.
+    pub(super) const IN_RECOVERY: u16 = 0x80;
+    /// The side advertised a window outside a SYN.
+    pub const WINDOW_SEEN: u16 = 0x100;
+    /// The side's SYN was answered by a SYN-ACK, which it has not acknowledged yet.
+    pub(super) const HANDSHAKE_ACK_PENDING: u16 = 0x200;
+    /// The side sent the SYN that opened the connection.
     pub(super) const CLIENT: u16 = 0x400;
-    /// How long the answer to its SYN took is known.
-    pub(super) const HANDSHAKE: u16 = 0x800;
-    /// A value of its time stamps is yet to be echoed.
-    pub(super) const STAMPED: u16 = 0x1000;
-    /// It opened a connection on the ports of the flow.
-    pub(super) const OPENED: u16 = 0x2000;
-    /// A FIN came without data.
-    pub(super) const FIN_ALONE: u16 = 0x4000;
-    /// The snap length cut options off: what was not seen may have been there.
+    /// The time until the side's SYN was answered is known.
+    pub(super) const HANDSHAKE_TIMED: u16 = 0x800;
+    /// A timestamp of the side waits for its echo.
+    pub(super) const TIMESTAMP_PENDING: u16 = 0x1000;
+    /// The side opened a connection on the flow's ports.
+    pub(super) const OPENED_CONNECTION: u16 = 0x2000;
+    /// The side sent a FIN without data.
+    pub(super) const FIN_WITHOUT_DATA: u16 = 0x4000;
+    /// The snaplen cut off TCP options: options that were not seen may have been sent.
     pub const OPTIONS_CUT: u16 = 0x8000;
-    /// What holds of a side whatever its sequence numbers are.
-    pub(super) const LASTING: u16 =
-        TIMESTAMPS | WINDOW | ANSWERED | CLIENT | HANDSHAKE | OPENED | OPTIONS_CUT;
-    /// What the SYN told of its connection.
-    pub(super) const TOLD_BY_SYN: u16 = SYN | WINDOW_SCALE | SACK_PERMITTED;
+    /// Flags that do not depend on the side's sequence numbers.
+    pub(super) const KEPT_ON_RESTART: u16 = TIMESTAMPS
+        | WINDOW_SEEN
+        | HANDSHAKE_ACK_PENDING
+        | CLIENT
+        | HANDSHAKE_TIMED
+        | OPENED_CONNECTION
+        | OPTIONS_CUT;
+    /// Flags set by the SYN's options.
+    pub(super) const FROM_SYN: u16 = SYN | WINDOW_SCALE | SACK_PERMITTED;
 }
 
-/// What a limit cut: bits of [`TcpSide::limits`].
+/// Limits that affected the measures of one side: bits of [`TcpSide::limits`].
 pub mod limit {
-    /// More segments were under way than the list of one side holds: not all round trips were
-    /// measured, and a retransmission may be in the wrong class.
+    /// More segments were in flight than the list holds. Some round trips were not measured, and a
+    /// retransmission may be in the wrong class.
     pub const SEGMENTS: u8 = 0x01;
-    /// A gap was given up that had not been acknowledged, or bytes came that may fill one that had:
-    /// should they have been new, they count as retransmitted.
-    pub const GAPS: u8 = 0x02;
-    /// There was no place for what is rare: anomalies, gaps and what else [`Rare`](super::Rare) has
-    /// are not known.
-    pub const RARE: u8 = 0x04;
-    /// A sequence number was so far away that counting began anew.
+    /// A hole in the sequence numbers was given up before it was acknowledged, or bytes arrived that
+    /// may belong to an acknowledged hole that was given up. If they were new, they count as
+    /// retransmitted.
+    pub const HOLES: u8 = 0x02;
+    /// No cold state was free. All measures in [`TcpCold`](super::TcpCold) are unknown.
+    pub const COLD: u8 = 0x04;
+    /// A sequence number was so far from the expected one that the side was restarted.
     pub const JUMP: u8 = 0x08;
-    /// The snap length cut TCP options off.
+    /// The snaplen cut off TCP options.
     pub const OPTIONS: u8 = 0x10;
-    /// Not told: a gap was given up that had been acknowledged, and so counts as missed, which is true
-    /// unless its bytes still come.
+    /// Hidden: an acknowledged hole was given up. Its bytes count as missed, which is wrong only if
+    /// they arrive later.
     pub(super) const MISSED: u8 = 0x80;
-    /// Not told, and no limit: where the side is in its sequence numbers is known by its peer alone.
+    /// Hidden, and not a limit: the side's sequence numbers are known only from its peer's
+    /// acknowledgements.
     pub(super) const KNOWN_BY_PEER: u8 = 0x40;
-    /// What is not told.
+    /// Bits that records do not show.
     pub(super) const HIDDEN: u8 = MISSED | KNOWN_BY_PEER;
 }
 
-/// Further than this from what is expected, a sequence number is of something else: no window is
-/// larger (RFC 7323 section 2.3).
-const JUMP: i32 = 1 << 30;
+/// The maximum distance of a sequence number from the expected one: no window is larger (RFC 7323
+/// section 2.3), so a segment beyond it does not belong to the connection.
+const JUMP_MAX: i32 = 1 << 30;
 
-/// Duplicate acknowledgements that make a sender repeat a segment (RFC 5681 section 3.2).
-const DUPLICATES: u8 = 3;
+/// The number of duplicate ACKs that trigger a fast retransmit (RFC 5681 section 3.2).
+const DUPLICATE_ACK_THRESHOLD: u8 = 3;
 
-/// What is kept of a TCP flow beside its [`Volume`](super::Volume). Side 0 is the initiator.
+/// State of a TCP flow, in addition to its [`Volume`](super::Volume). Side 0 is the initiator.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Tcp {
-    /// Each side.
+    /// State of each side.
     pub sides: [TcpSide; 2],
 }
 
-impl Linked for Tcp {
-    fn link(&mut self) -> &mut u32 {
+impl FreeListNode for Tcp {
+    fn next_free(&mut self) -> &mut u32 {
         &mut self.sides[0].next
     }
 }
 
-/// What is kept of one side: four cache lines, in the order of how often a packet touches them. The
-/// first is every packet's; then the segments under way, time stamps, and round trips.
+/// State of one side of a TCP flow.
+///
+/// It takes four cache lines, the most used first: the counters of every packet, the segments in
+/// flight, the end of that list with timestamps, and round trips. Minima are stored as complements (the
+/// type's maximum minus the value), so that zero means that there is none yet.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub struct TcpSide {
-    /// The sequence number behind the highest byte seen.
+    /// The sequence number after the highest byte seen.
     next: u32,
-    /// Up to where its data are acknowledged.
+    /// The highest acknowledgement number of the peer.
     acknowledged: u32,
-    /// The sequence number of its first byte of data.
+    /// The sequence number of the first data byte.
     start: u32,
-    /// Bits of [`mark`].
-    pub marks: u16,
-    duplicates: u8,
-    /// Window scale of its SYN, and the one by which its windows are scaled.
-    scales: u8,
-    /// The smallest window that it told, subtracted from the largest number there is.
-    window_min: u32,
+    /// Bits of [`flag`].
+    pub flags: u16,
+    /// Duplicate ACKs that the peer has sent since it last acknowledged new data.
+    duplicate_acks: u8,
+    /// Window scale of the SYN in the upper four bits, the one in use in the lower four.
+    window_scales: u8,
+    window_min_complement: u32,
     window_max: u32,
-    /// The most bytes under way, sent and not acknowledged, that the probe saw.
+    /// Maximum number of bytes in flight: seen by the probe, not acknowledged yet.
     in_flight_max: u32,
-    /// Bytes that were sent before the first of them was acknowledged.
+    /// Bytes sent before the first of them was acknowledged.
     in_flight_initial: u32,
     /// Packets with ACK.
     pub acks: u32,
-    /// Packets with ACK that carry neither data nor SYN, FIN or RST.
+    /// Packets with ACK and without payload, SYN, FIN and RST.
     pub pure_acks: u32,
     /// Packets with PSH.
     pub pushes: u32,
-    /// The most payload of a packet, 65,535 if it was more.
+    /// Payload bytes of the largest segment in sequence, at most 65,535.
     pub segment_max: u16,
-    /// The least payload of a packet that has any, subtracted from 65,535.
-    segment_min: u16,
-    /// Its last window, not scaled.
+    /// Payload bytes of the smallest segment in sequence that has payload.
+    segment_min_complement: u16,
+    /// The last window, not scaled.
     window: u16,
-    /// Maximum segment size of its SYN, 0 if it told none.
-    pub segment_size: u16,
-    /// Handle of what is rare.
-    pub rare: u32,
+    /// Maximum segment size option of the SYN, 0 if it has none.
+    pub mss: u16,
+    /// Handle of the cold state.
+    pub cold: u32,
     sent: SentList,
-    stamp: u32,
-    last_stamp: u32,
-    /// When `stamp` was sent.
-    stamped: Nanoseconds,
-    /// Time of its last SYN, then, with [`mark::HANDSHAKE`], how long the answer took.
-    handshake: Nanoseconds,
-    /// What a limit cut: see [`limit`].
+    /// The timestamp that waits for its echo, with [`flag::TIMESTAMP_PENDING`].
+    pending_timestamp: u32,
+    last_timestamp: u32,
+    pending_timestamp_time: Nanos48,
+    /// Time of the last SYN or, with [`flag::HANDSHAKE_TIMED`], the time until it was answered.
+    handshake: Nanos48,
+    /// Bits of [`limit`].
     pub limits: u8,
-    /// Flags that it sent at least once.
-    flags_seen: u8,
+    /// TCP flags that the side has sent at least once.
+    tcp_flags_seen: u8,
     /// Packets with SYN.
     pub syns: u16,
-    smoothed: Smoothed,
-    /// Round trips of its data: from the probe to the other host and back.
-    pub rtt: RoundTrips,
-    /// The same by time stamps.
-    pub timestamp_rtt: RoundTrips,
+    srtt: SmoothedRtt,
+    /// Round trips from the probe to the peer and back, measured by acknowledgements.
+    pub rtt: RttStats,
+    /// Round trips from the probe to the peer and back, measured by timestamps.
+    pub timestamp_rtt: RttStats,
 }
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const CACHE_LINE: usize = 64;
 
-// What `Tcp::LINES` says of them.
+// `Tcp::LINE_OFFSETS` relies on this layout.
 const _: () = {
-    assert!(size_of::<TcpSide>() == 4 * LINE);
-    assert!(std::mem::offset_of!(TcpSide, rtt) == 3 * LINE);
+    assert!(size_of::<TcpSide>() == 4 * CACHE_LINE);
+    assert!(std::mem::offset_of!(TcpSide, rtt) == 3 * CACHE_LINE);
 };
 
 impl Tcp {
-    /// Where the cache lines begin that packets touch: all but those of round trips, which few change.
-    /// Which of them a packet will touch costs more to find out than it spares.
-    pub const LINES: [usize; 6] = [0, LINE, 2 * LINE, 4 * LINE, 5 * LINE, 6 * LINE];
+    /// Byte offsets of the cache lines to prefetch for a packet: all except those of round trips, which
+    /// few packets change. Finding out which lines a packet will touch would cost more than it saves.
+    pub const LINE_OFFSETS: [usize; 6] = [
+        0,
+        CACHE_LINE,
+        2 * CACHE_LINE,
+        4 * CACHE_LINE,
+        5 * CACHE_LINE,
+        6 * CACHE_LINE,
+    ];
 
-    /// Takes a packet of `side` in.
+    /// Counts a packet of `side`.
     #[inline(always)]
-    pub fn count(&mut self, side: usize, time_ns: i64, segment: &Segment, pool: &mut RarePool) {
-        // By their places: no processor can learn which way a packet goes.
+    pub fn count(
+        &mut self,
+        side: usize,
+        time_ns: i64,
+        segment: &PacketInfo,
+        pool: &mut TcpColdPool,
+    ) {
+        // Indexed, because the CPU cannot predict a branch on the direction of a packet.
         let side = side & 1;
         let Ok([this, peer]) = self.sides.get_disjoint_mut([side, side ^ 1]) else {
             return;
         };
-        if this.is_steady(segment) {
-            go_on(this, peer, time_ns, segment, pool);
+        if this.is_in_order(segment) {
+            count_in_order(this, peer, time_ns, segment, pool);
         } else {
-            count_any(this, peer, time_ns, segment, pool);
+            count_general(this, peer, time_ns, segment, pool);
         }
     }
 
-    /// From the SYN to the SYN-ACK: the way from the probe to the server and back. Of a SYN that was
-    /// sent again the last one counts.
+    /// Returns the time from the SYN to the SYN-ACK: the round trip from the probe to the server and
+    /// back. If the SYN was retransmitted, the time from the last one.
     #[must_use]
     pub fn server_handshake_ns(&self) -> Option<u64> {
         let [client, _] = self.client_and_server()?;
         client.handshake_ns()
     }
 
-    /// From the SYN-ACK to the ACK that answers it: the way from the probe to the client and back.
+    /// Returns the time from the SYN-ACK to its ACK: the round trip from the probe to the client and
+    /// back.
     #[must_use]
     pub fn client_handshake_ns(&self) -> Option<u64> {
         let [_, server] = self.client_and_server()?;
@@ -220,238 +244,252 @@ impl Tcp {
 
     fn client_and_server(&self) -> Option<[&TcpSide; 2]> {
         let [first, second] = &self.sides;
-        if first.marks & mark::CLIENT != 0 {
+        if first.flags & flag::CLIENT != 0 {
             Some([first, second])
-        } else if second.marks & mark::CLIENT != 0 {
+        } else if second.flags & flag::CLIENT != 0 {
             Some([second, first])
         } else {
             None
         }
     }
 
-    /// Connections that were opened on the ports of the flow.
+    /// Returns the number of connections opened on the flow's ports.
     #[must_use]
-    pub fn connections(&self, rare: &[Rare; 2]) -> u16 {
-        let sides = self.sides.iter().zip(rare);
-        sides.fold(0, |sum: u16, (side, rare)| {
-            sum.saturating_add(side.connections(rare))
+    pub fn connections(&self, cold: &[TcpCold; 2]) -> u16 {
+        let sides = self.sides.iter().zip(cold);
+        sides.fold(0, |sum: u16, (side, cold)| {
+            sum.saturating_add(side.connections(cold))
         })
     }
 
-    /// What a limit cut of either side: see [`limit`].
+    /// Returns the limits that affected either side, as bits of [`limit`].
     #[must_use]
     pub const fn limits(&self) -> u8 {
         let [first, second] = &self.sides;
-        let cut = (first.marks | second.marks) & mark::OPTIONS_CUT != 0;
+        let is_cut = (first.flags | second.flags) & flag::OPTIONS_CUT != 0;
         let limits = (first.limits | second.limits) & !limit::HIDDEN;
-        limits | if cut { limit::OPTIONS } else { 0 }
+        limits | if is_cut { limit::OPTIONS } else { 0 }
     }
 
-    /// Whether the flow was seen from its beginning: with the SYN of a side.
+    /// Returns whether a SYN was seen, and thus the beginning of the flow.
     #[must_use]
     pub fn has_syn(&self) -> bool {
-        self.sides.iter().any(|side| side.marks & mark::SYN != 0)
+        self.sides.iter().any(|side| side.flags & flag::SYN != 0)
     }
 
-    /// Tells what is rare, of each side that has any.
-    pub fn tell_rare(&self, pool: &RarePool, told: &mut [Rare; 2]) {
-        for (side, told) in self.sides.iter().zip(told) {
-            if let Some(rare) = pool.get(side.rare) {
-                *told = *rare;
+    /// Copies the cold state of each side that has one to `target`.
+    pub fn copy_cold(&self, pool: &TcpColdPool, target: &mut [TcpCold; 2]) {
+        for (side, target) in self.sides.iter().zip(target) {
+            if let Some(cold) = pool.get(side.cold) {
+                *target = *cold;
             }
         }
     }
 
-    /// Gives the places of what is rare back.
-    pub fn release(&self, pool: &mut RarePool) {
+    /// Frees the cold states.
+    pub fn release(&self, pool: &mut TcpColdPool) {
         for side in &self.sides {
-            pool.release(side.rare);
+            pool.free(side.cold);
         }
     }
 
-    /// Begins another record of the same flow: what was counted goes, what is known of the
-    /// connection stays.
-    pub fn next_record(&mut self, pool: &mut RarePool) {
+    /// Starts the next record of the same flow: resets the counters and keeps the state of the
+    /// connection.
+    pub fn next_record(&mut self, pool: &mut TcpColdPool) {
         for side in &mut self.sides {
-            side.next_rare(pool);
-            // What was not kept is missing still, but segments that shared a place once they are gone; a
-            // place for what is rare may be free again.
-            let over = match side.sent.has_shared() {
-                true => limit::RARE,
-                false => limit::RARE | limit::SEGMENTS,
+            side.reset_cold(pool);
+            // Limits stay, because what they cut is still missing, with two exceptions: a cold state may
+            // be free again, and merged segments may have left the list.
+            let cleared = match side.sent.has_merged() {
+                true => limit::COLD,
+                false => limit::COLD | limit::SEGMENTS,
             };
             *side = TcpSide {
                 next: side.next,
                 acknowledged: side.acknowledged,
                 start: side.start,
-                rare: side.rare,
+                cold: side.cold,
                 sent: side.sent,
-                marks: side.marks,
-                duplicates: side.duplicates,
-                scales: side.scales,
+                flags: side.flags,
+                duplicate_acks: side.duplicate_acks,
+                window_scales: side.window_scales,
                 window: side.window,
                 handshake: side.handshake,
-                smoothed: side.smoothed,
-                stamped: side.stamped,
-                stamp: side.stamp,
-                last_stamp: side.last_stamp,
-                segment_size: side.segment_size,
-                limits: side.limits & !over,
+                srtt: side.srtt,
+                pending_timestamp_time: side.pending_timestamp_time,
+                pending_timestamp: side.pending_timestamp,
+                last_timestamp: side.last_timestamp,
+                mss: side.mss,
+                limits: side.limits & !cleared,
                 ..TcpSide::default()
             };
         }
     }
 }
 
-/// A packet of `this` as most are: see [`TcpSide::is_steady`].
+/// Counts a packet of `this` on the fast path: one for which [`TcpSide::is_in_order`] holds.
 #[inline(always)]
-fn go_on(
+fn count_in_order(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
-    segment: &Segment,
-    pool: &mut RarePool,
+    segment: &PacketInfo,
+    pool: &mut TcpColdPool,
 ) {
     this.acks += 1;
     this.pushes += u32::from(segment.tcp_flags & PSH != 0);
-    let same_window = this.window == segment.window;
-    this.tell_window(segment.window);
+    let is_same_window = this.window == segment.window;
+    this.update_window(segment.window);
     let length = segment.payload_length;
-    let pure = length == 0;
-    if pure {
+    let is_pure_ack = length == 0;
+    if is_pure_ack {
         this.pure_acks += 1;
     } else {
-        this.add(segment.sequence, length, time_ns, segment);
+        this.add_data(segment.sequence, length, time_ns, segment);
     }
-    let number = segment.acknowledgement;
-    peer.acknowledge(number, time_ns, pure && same_window, pool);
-    if segment.has(seen::TIMESTAMPS) {
-        this.stamp(peer, time_ns, segment);
-    } else if segment.has(seen::OPTIONS_CUT) {
-        this.marks |= mark::OPTIONS_CUT;
+    let acknowledgement = segment.acknowledgement;
+    peer.acknowledge(
+        acknowledgement,
+        time_ns,
+        is_pure_ack && is_same_window,
+        pool,
+    );
+    if segment.has(present::TIMESTAMPS) {
+        this.process_timestamps(peer, time_ns, segment);
+    } else if segment.has(present::OPTIONS_CUT) {
+        this.flags |= flag::OPTIONS_CUT;
     }
 }
 
-/// Any packet of `this`.
+/// Counts any packet of `this`.
 #[inline(never)]
-fn count_any(
+fn count_general(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
-    segment: &Segment,
-    pool: &mut RarePool,
+    segment: &PacketInfo,
+    pool: &mut TcpColdPool,
 ) {
     if segment.tcp_flags & (SYN | RST) != 0 {
-        open_or_reset(this, peer, time_ns, segment, pool);
+        count_syn_or_rst(this, peer, time_ns, segment, pool);
     } else {
-        steady(this, peer, time_ns, segment, pool);
+        count_segment(this, peer, time_ns, segment, pool);
     }
 }
 
-/// A packet of `this` with neither SYN nor RST, or what goes with a SYN.
+/// Counts a packet of `this` that is not a reset. [`count_syn_or_rst`] has handled its SYN, if it has
+/// one.
 #[inline(never)]
-fn steady(
+fn count_segment(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
-    segment: &Segment,
-    pool: &mut RarePool,
+    segment: &PacketInfo,
+    pool: &mut TcpColdPool,
 ) {
-    let flags = segment.tcp_flags;
-    if this.marks & mark::ANSWERED != 0 && flags & ACK != 0 {
+    let tcp_flags = segment.tcp_flags;
+    if this.flags & flag::HANDSHAKE_ACK_PENDING != 0 && tcp_flags & ACK != 0 {
         this.end_handshake(peer, time_ns, segment);
     }
-    this.acks += u32::from(flags & ACK != 0);
-    this.pushes += u32::from(flags & PSH != 0);
-    if flags & !(ACK | PSH) != 0 {
-        this.count_flags(flags, pool);
-        if flags & FIN != 0 && segment.payload_length == 0 {
-            this.marks |= mark::FIN_ALONE;
+    this.acks += u32::from(tcp_flags & ACK != 0);
+    this.pushes += u32::from(tcp_flags & PSH != 0);
+    if tcp_flags & !(ACK | PSH) != 0 {
+        this.count_tcp_flags(tcp_flags, pool);
+        if tcp_flags & FIN != 0 && segment.payload_length == 0 {
+            this.flags |= flag::FIN_WITHOUT_DATA;
         }
     }
-    let same_window = this.window == segment.window;
-    if flags & SYN == 0 {
-        this.marks |= mark::WINDOW;
-        this.tell_window(segment.window);
+    let is_same_window = this.window == segment.window;
+    if tcp_flags & SYN == 0 {
+        this.flags |= flag::WINDOW_SEEN;
+        this.update_window(segment.window);
         if segment.window == 0 {
             this.count_zero_window(pool);
         }
     }
-    let start = segment.sequence.wrapping_add(u32::from(flags & SYN != 0));
+    let start = segment
+        .sequence
+        .wrapping_add(u32::from(tcp_flags & SYN != 0));
     let length = segment.payload_length;
-    if this.marks & mark::STARTED == 0 {
-        this.begin_seen(start, pool);
+    if this.flags & flag::STARTED == 0 {
+        this.begin_at_first_packet(start, pool);
     }
-    let in_sequence = start == this.next;
-    if in_sequence && length > 0 {
-        this.add(start, length, time_ns, segment);
+    let is_in_sequence = start == this.next;
+    if is_in_sequence && length > 0 {
+        this.add_data(start, length, time_ns, segment);
     }
-    let pure = length == 0 && flags & (SYN | FIN) == 0;
-    this.pure_acks += u32::from(pure && flags & ACK != 0);
-    if flags & ACK != 0 {
-        let number = segment.acknowledgement;
-        peer.acknowledge(number, time_ns, pure && same_window, pool);
+    let has_no_data = length == 0 && tcp_flags & (SYN | FIN) == 0;
+    this.pure_acks += u32::from(has_no_data && tcp_flags & ACK != 0);
+    if tcp_flags & ACK != 0 {
+        let acknowledgement = segment.acknowledgement;
+        peer.acknowledge(
+            acknowledgement,
+            time_ns,
+            has_no_data && is_same_window,
+            pool,
+        );
     }
-    if segment.has(seen::TIMESTAMPS) {
-        this.stamp(peer, time_ns, segment);
-    } else if segment.has(seen::OPTIONS_CUT) {
-        this.marks |= mark::OPTIONS_CUT;
+    if segment.has(present::TIMESTAMPS) {
+        this.process_timestamps(peer, time_ns, segment);
+    } else if segment.has(present::OPTIONS_CUT) {
+        this.flags |= flag::OPTIONS_CUT;
     }
     if segment.sack_blocks > 0 {
-        this.count_sack(segment, pool);
+        this.count_sack_blocks(segment, pool);
     }
-    if !in_sequence {
-        out_of_sequence(this, peer, start, time_ns, segment, pool);
+    if !is_in_sequence {
+        count_out_of_sequence(this, peer, start, time_ns, segment, pool);
     }
 }
 
+/// Counts a packet of `this` with SYN or RST.
 #[inline(never)]
-fn open_or_reset(
+fn count_syn_or_rst(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
-    segment: &Segment,
-    pool: &mut RarePool,
+    segment: &PacketInfo,
+    pool: &mut TcpColdPool,
 ) {
-    let flags = segment.tcp_flags;
-    if flags & RST != 0 {
-        this.acks += u32::from(flags & ACK != 0);
-        this.pushes += u32::from(flags & PSH != 0);
-        return this.count_flags(flags, pool);
+    let tcp_flags = segment.tcp_flags;
+    if tcp_flags & RST != 0 {
+        this.acks += u32::from(tcp_flags & ACK != 0);
+        this.pushes += u32::from(tcp_flags & PSH != 0);
+        return this.count_tcp_flags(tcp_flags, pool);
     }
     let start = segment.sequence.wrapping_add(1);
-    // Sent again, or late: what it begins is known.
-    let again = this.is_known() && this.start == start;
-    let crosses = flags & ACK == 0 && this.opens_at_once(peer);
-    if again {
-        if flags & ACK == 0 {
-            this.ask_again(pool);
+    // Retransmitted or delayed: the connection is already known.
+    let is_retransmitted = this.has_start() && this.start == start;
+    let is_simultaneous = tcp_flags & ACK == 0 && this.is_simultaneous_open(peer);
+    if is_retransmitted {
+        if tcp_flags & ACK == 0 {
+            this.retransmit_syn(pool);
         }
-        let late = this.marks & mark::SYN == 0 && flags & ACK == 0;
-        if late {
+        let is_late = this.flags & flag::SYN == 0 && tcp_flags & ACK == 0;
+        if is_late {
             this.count_connection(pool);
         }
     } else {
-        if flags & ACK == 0 && !crosses {
-            // A new connection: of both sides nothing that was known holds.
+        if tcp_flags & ACK == 0 && !is_simultaneous {
+            // A new connection: what is known of the old one does not hold for either side.
             for side in [&mut *this, &mut *peer] {
                 side.restart(pool);
-                side.marks &= !(mark::ANSWERED | mark::CLIENT | mark::HANDSHAKE);
+                side.flags &= !(flag::HANDSHAKE_ACK_PENDING | flag::CLIENT | flag::HANDSHAKE_TIMED);
             }
             this.count_connection(pool);
-        } else if this.is_known() {
+        } else if this.has_start() {
             this.restart(pool);
         }
         this.begin(start);
     }
-    if flags & ACK != 0 {
-        this.answer(peer, time_ns);
-    } else if !crosses {
-        this.ask(peer, time_ns);
+    if tcp_flags & ACK != 0 {
+        this.send_syn_ack(peer, time_ns);
+    } else if !is_simultaneous {
+        this.send_syn(peer, time_ns);
     }
-    this.take_options(segment);
-    this.agree_on_scales(peer);
-    steady(this, peer, time_ns, segment, pool);
+    this.read_options(segment);
+    this.negotiate_window_scales(peer);
+    count_segment(this, peer, time_ns, segment, pool);
 }
 
 const _: () = assert!(size_of::<Tcp>() == 512);

@@ -1,69 +1,66 @@
-//! Round trips from the probe to one host and back.
+//! Round-trip times from the probe to one host and back.
 
-use super::span::Nanoseconds;
+use super::span::Nanos48;
 
-/// Samples of a round trip.
+/// Statistics of round-trip times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
-pub struct RoundTrips {
-    /// Their sum in nanoseconds.
+pub struct RttStats {
     sum_ns: u64,
-    /// The sum of their squares, less what rounding takes: squares of less than 95 ms are exact.
+    /// Sum of squares, in square nanoseconds. Squares of samples up to 95 ms are exact, others rounded.
     squares: f64,
-    /// How many.
     count: u32,
-    /// The least, subtracted from the greatest span there is.
-    min: Nanoseconds,
-    /// The greatest.
-    max: Nanoseconds,
+    /// Complement of the minimum, so that zero means that there is none yet.
+    min_complement: Nanos48,
+    max: Nanos48,
 }
 
-impl RoundTrips {
+impl RttStats {
     #[inline]
     pub(super) fn add(&mut self, sample_ns: u64) {
         self.sum_ns += sample_ns;
-        let complement_ns = Nanoseconds::of(sample_ns).complement();
-        self.min = Nanoseconds::of(self.min.span_ns().max(complement_ns));
-        self.max = Nanoseconds::of(self.max.span_ns().max(sample_ns));
+        let complement_ns = Nanos48::from_span(sample_ns).complement();
+        self.min_complement = Nanos48::from_span(self.min_complement.span_ns().max(complement_ns));
+        self.max = Nanos48::from_span(self.max.span_ns().max(sample_ns));
         self.squares += sample_ns as f64 * sample_ns as f64;
-        if let Some(more) = self.count.checked_add(1) {
-            self.count = more;
+        if let Some(next) = self.count.checked_add(1) {
+            self.count = next;
         }
     }
 
-    /// How many.
+    /// Returns the number of samples.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The shortest, if there is one.
+    /// Returns the shortest round trip, if there is one.
     #[must_use]
     pub fn min_ns(&self) -> Option<u64> {
-        (self.count > 0).then(|| self.min.complement())
+        (self.count > 0).then(|| self.min_complement.complement())
     }
 
-    /// The longest, if there is one.
+    /// Returns the longest round trip, if there is one.
     #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         (self.count > 0).then(|| self.max.span_ns())
     }
 
-    /// Their sum.
+    /// Returns the sum of the round trips.
     #[must_use]
     pub const fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// Their mean, NaN without any.
+    /// Returns the mean round trip, NaN if there is none.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.sum_ns as f64 / f64::from(self.count)
     }
 
-    /// Their standard deviation (of the population), NaN without any.
+    /// Returns the (population) standard deviation, NaN if there is no sample.
     #[must_use]
-    pub fn deviation_ns(&self) -> f64 {
+    pub fn standard_deviation_ns(&self) -> f64 {
         let count = f64::from(self.count);
         let mean = self.mean_ns();
         (self.squares / count - mean * mean).max(0.0).sqrt()
@@ -71,48 +68,48 @@ impl RoundTrips {
     }
 }
 
-/// The longest sample whose microseconds are told; a longer one is taken for it.
-const LONGEST_NS: u64 = u32::MAX as u64 * 1000;
+/// The longest sample of a [`SmoothedRtt`]; longer ones count as this.
+const SAMPLE_MAX_NS: u64 = u32::MAX as u64 * 1000;
 
-/// A sender's view of the path, as RFC 6298 smooths it: microseconds.
+/// Smoothed round-trip time of half of the path, and its variation, in microseconds (RFC 6298).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Smoothed {
-    mean_us: u32,
-    variation_us: u32,
+pub(super) struct SmoothedRtt {
+    srtt_us: u32,
+    rttvar_us: u32,
 }
 
-impl Smoothed {
+impl SmoothedRtt {
     #[inline]
     pub(super) fn add(&mut self, sample_ns: u64) {
-        let sample_us = (sample_ns.min(LONGEST_NS) / 1000).max(1) as u32;
-        if self.mean_us == 0 {
-            self.mean_us = sample_us;
-            self.variation_us = sample_us / 2;
+        let sample_us = (sample_ns.min(SAMPLE_MAX_NS) / 1000).max(1) as u32;
+        if self.srtt_us == 0 {
+            self.srtt_us = sample_us;
+            self.rttvar_us = sample_us / 2;
         } else {
-            let away = self.mean_us.abs_diff(sample_us);
-            self.variation_us = self.variation_us - self.variation_us / 4 + away / 4;
-            self.mean_us = self.mean_us - self.mean_us / 8 + sample_us / 8;
+            let deviation = self.srtt_us.abs_diff(sample_us);
+            self.rttvar_us = self.rttvar_us - self.rttvar_us / 4 + deviation / 4;
+            self.srtt_us = self.srtt_us - self.srtt_us / 8 + sample_us / 8;
         }
     }
 
-    /// Round trip of both halves of the path together, nanoseconds; 0 if none was measured.
-    pub(super) fn together_ns(&self, other: &Self) -> u64 {
-        1000 * (u64::from(self.mean_us) + u64::from(other.mean_us))
+    /// Returns the round-trip time of the whole path, in nanoseconds: the sum of both halves, 0 if none
+    /// was measured.
+    pub(super) fn path_rtt_ns(&self, other: &Self) -> u64 {
+        1000 * (u64::from(self.srtt_us) + u64::from(other.srtt_us))
     }
 
-    /// The retransmission time-out of a sender over both halves: at least what systems use as the
-    /// least, and what they use before the first measurement.
-    pub(super) fn timeout_ns(&self, other: &Self) -> u64 {
-        let variation_us = u64::from(self.variation_us) + u64::from(other.variation_us);
-        match self.together_ns(other) {
-            0 => FIRST_TIMEOUT_NS,
-            rtt_ns => (rtt_ns + 4 * 1000 * variation_us).max(LEAST_TIMEOUT_NS),
+    /// Estimates a sender's retransmission timeout over the whole path, in nanoseconds.
+    pub(super) fn rto_ns(&self, other: &Self) -> u64 {
+        let rttvar_us = u64::from(self.rttvar_us) + u64::from(other.rttvar_us);
+        match self.path_rtt_ns(other) {
+            0 => INITIAL_RTO_NS,
+            rtt_ns => (rtt_ns + 4 * 1000 * rttvar_us).max(MIN_RTO_NS),
         }
     }
 }
 
-/// Retransmission time-out before a round trip is known (RFC 6298 section 2.1).
-const FIRST_TIMEOUT_NS: u64 = 1_000_000_000;
-/// The least that systems use, below the second of RFC 6298 section 2.4.
-const LEAST_TIMEOUT_NS: u64 = 200_000_000;
+/// The retransmission timeout before the first measurement (RFC 6298 section 2.1).
+const INITIAL_RTO_NS: u64 = 1_000_000_000;
+/// The minimum retransmission timeout that systems use. RFC 6298 section 2.4 says one second.
+const MIN_RTO_NS: u64 = 200_000_000;

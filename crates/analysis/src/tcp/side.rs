@@ -1,220 +1,227 @@
-//! What one side of a TCP flow does.
+//! State updates of one side of a TCP flow.
 
-use super::rare::RarePool;
-use super::rtt::{RoundTrips, Smoothed};
+use super::cold::TcpColdPool;
+use super::rtt::{RttStats, SmoothedRtt};
 use super::sent::after;
-use super::span::Nanoseconds;
-use super::{Class, DUPLICATES, TcpSide, limit, mark};
-use wire::Segment;
-use wire::segment::seen;
+use super::span::Nanos48;
+use super::{Class, DUPLICATE_ACK_THRESHOLD, TcpSide, flag, limit};
+use wire::PacketInfo;
+use wire::packet_info::present;
 use wire::tcp::flag::{ACK, PSH, SYN};
 
 /// The largest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// Bits of a window scale.
+/// Number of bits of a window scale in [`TcpSide::window_scales`].
 const SCALE_BITS: u32 = 4;
 
-/// Where of the two window scales of a side the one is by which its windows are scaled.
+/// Mask of the window scale in use in [`TcpSide::window_scales`].
 const SCALE_IN_USE: u8 = (1 << SCALE_BITS) - 1;
 
 impl TcpSide {
-    /// Whether such a packet of it goes on where the one before has ended, and tells nothing that a
-    /// packet seldom tells.
+    /// Returns whether the fast path can count this packet of the side: it begins where the packet
+    /// before ended, has only ACK and perhaps PSH, a window other than zero, and no SACK blocks.
     #[inline(always)]
-    pub(super) fn is_steady(&self, segment: &Segment) -> bool {
-        const KNOWN: u16 = mark::STARTED | mark::WINDOW;
+    pub(super) fn is_in_order(&self, segment: &PacketInfo) -> bool {
+        const EXPECTED: u16 = flag::STARTED | flag::WINDOW_SEEN;
         segment.tcp_flags & !PSH == ACK
-            && self.marks & (KNOWN | mark::ANSWERED) == KNOWN
+            && self.flags & (EXPECTED | flag::HANDSHAKE_ACK_PENDING) == EXPECTED
             && segment.sequence == self.next
             && segment.window != 0
             && segment.sack_blocks == 0
     }
 
-    /// Sends the SYN that opens a connection. One that was answered counts no more.
-    pub(super) fn ask(&mut self, peer: &mut Self, time_ns: i64) {
-        if (self.marks | peer.marks) & mark::HANDSHAKE == 0 {
-            self.handshake = Nanoseconds::at(time_ns);
-            self.marks |= mark::CLIENT;
-            peer.marks &= !mark::CLIENT;
+    /// Handles the side's SYN that opens a connection. Does nothing if a SYN was already answered.
+    pub(super) fn send_syn(&mut self, peer: &mut Self, time_ns: i64) {
+        if (self.flags | peer.flags) & flag::HANDSHAKE_TIMED == 0 {
+            self.handshake = Nanos48::from_time(time_ns);
+            self.flags |= flag::CLIENT;
+            peer.flags &= !flag::CLIENT;
         }
     }
 
-    /// Whether a SYN of this side, its first, crosses one that asks: both open the same connection
-    /// (RFC 9293 section 3.5, figure 8).
-    pub(super) fn opens_at_once(&self, peer: &Self) -> bool {
-        let asks = peer.marks & (mark::CLIENT | mark::HANDSHAKE) == mark::CLIENT;
-        asks && !self.is_known() && peer.acks == 0
+    /// Returns whether this side's first SYN crosses the peer's, so that both open the same connection
+    /// (simultaneous open, RFC 9293 section 3.5, figure 8).
+    pub(super) fn is_simultaneous_open(&self, peer: &Self) -> bool {
+        let has_sent_syn = peer.flags & (flag::CLIENT | flag::HANDSHAKE_TIMED) == flag::CLIENT;
+        has_sent_syn && !self.has_start() && peer.acks == 0
     }
 
-    /// Answers the SYN of the other side with its own.
-    pub(super) fn answer(&mut self, peer: &mut Self, time_ns: i64) {
-        if peer.marks & mark::CLIENT == 0 || self.marks & mark::HANDSHAKE != 0 {
+    /// Handles the side's SYN-ACK.
+    pub(super) fn send_syn_ack(&mut self, peer: &mut Self, time_ns: i64) {
+        if peer.flags & flag::CLIENT == 0 || self.flags & flag::HANDSHAKE_TIMED != 0 {
             return;
         }
-        if peer.marks & mark::HANDSHAKE == 0 {
-            peer.answered(time_ns);
-            peer.marks |= mark::ANSWERED;
+        if peer.flags & flag::HANDSHAKE_TIMED == 0 {
+            peer.time_handshake(time_ns);
+            peer.flags |= flag::HANDSHAKE_ACK_PENDING;
         }
-        self.handshake = Nanoseconds::at(time_ns);
+        self.handshake = Nanos48::from_time(time_ns);
     }
 
-    /// Ends the handshake, if it acknowledges the SYN that answered its own.
+    /// Ends the handshake if the segment acknowledges the peer's SYN-ACK.
     #[inline(never)]
-    pub(super) fn end_handshake(&mut self, peer: &mut Self, time_ns: i64, segment: &Segment) {
+    pub(super) fn end_handshake(&mut self, peer: &mut Self, time_ns: i64, segment: &PacketInfo) {
         if segment.acknowledgement == peer.start {
-            peer.answered(time_ns);
-            self.marks &= !mark::ANSWERED;
+            peer.time_handshake(time_ns);
+            self.flags &= !flag::HANDSHAKE_ACK_PENDING;
         }
     }
 
-    /// Its SYN was answered.
-    fn answered(&mut self, time_ns: i64) {
+    /// Takes the time until the side's SYN or SYN-ACK was answered.
+    fn time_handshake(&mut self, time_ns: i64) {
         let took_ns = self.handshake.until(time_ns);
-        self.smoothed.add(took_ns);
-        self.handshake = Nanoseconds::of(took_ns);
-        self.marks |= mark::HANDSHAKE;
+        self.srtt.add(took_ns);
+        self.handshake = Nanos48::from_span(took_ns);
+        self.flags |= flag::HANDSHAKE_TIMED;
     }
 
-    /// How long the answer to its SYN took.
+    /// Returns the time until the side's SYN or SYN-ACK was answered.
     pub(super) fn handshake_ns(&self) -> Option<u64> {
-        (self.marks & mark::HANDSHAKE != 0).then(|| self.handshake.span_ns())
+        (self.flags & flag::HANDSHAKE_TIMED != 0).then(|| self.handshake.span_ns())
     }
 
-    /// Forgets the sequence numbers; what was measured stays.
-    pub(super) fn restart(&mut self, pool: &mut RarePool) {
-        self.forget_gaps(pool);
-        self.marks &= mark::LASTING;
+    /// Forgets the sequence numbers. Measures stay.
+    pub(super) fn restart(&mut self, pool: &mut TcpColdPool) {
+        self.forget_holes(pool);
+        self.flags &= flag::KEPT_ON_RESTART;
         self.limits &= !limit::KNOWN_BY_PEER;
-        self.duplicates = 0;
-        self.smoothed = Smoothed::default();
+        self.duplicate_acks = 0;
+        self.srtt = SmoothedRtt::default();
     }
 
-    /// Its SYN comes again. Where the peer has acknowledged what was never sent, it spoke of a connection
-    /// before (RFC 9293 section 3.5.1): what that seemed to show is forgotten.
-    pub(super) fn ask_again(&mut self, pool: &mut RarePool) {
-        let answered = self.marks & mark::HANDSHAKE != 0 || self.acknowledged == self.start;
-        if !answered && self.sent.is_empty() {
-            self.fill_gaps(self.start, self.next, pool);
+    /// Handles a retransmission of the side's SYN. If the peer has acknowledged data that the side never
+    /// sent, the acknowledgement belonged to an earlier connection (RFC 9293 section 3.5.1), and the
+    /// hole that it left is removed.
+    pub(super) fn retransmit_syn(&mut self, pool: &mut TcpColdPool) {
+        let is_answered =
+            self.flags & flag::HANDSHAKE_TIMED != 0 || self.acknowledged == self.start;
+        if !is_answered && self.sent.is_empty() {
+            self.fill_holes(self.start, self.next, pool);
             self.begin(self.start);
-            self.marks &= !mark::ACKNOWLEDGED;
+            self.flags &= !flag::ACKNOWLEDGED;
         }
     }
 
-    /// Takes the options of its SYN.
-    pub(super) fn take_options(&mut self, segment: &Segment) {
-        self.marks |= mark::SYN;
-        if segment.has(seen::SEGMENT_SIZE) {
-            self.segment_size = segment.segment_size;
+    /// Reads the options of the side's SYN.
+    pub(super) fn read_options(&mut self, segment: &PacketInfo) {
+        self.flags |= flag::SYN;
+        if segment.has(present::SEGMENT_SIZE) {
+            self.mss = segment.segment_size;
         }
-        if segment.has(seen::WINDOW_SCALE) {
-            self.scales = segment.window_scale.min(WINDOW_SCALE_MAX) << SCALE_BITS;
-            self.marks |= mark::WINDOW_SCALE;
+        if segment.has(present::WINDOW_SCALE) {
+            self.window_scales = segment.window_scale.min(WINDOW_SCALE_MAX) << SCALE_BITS;
+            self.flags |= flag::WINDOW_SCALE;
         }
-        if segment.has(seen::SACK_PERMITTED) {
-            self.marks |= mark::SACK_PERMITTED;
+        if segment.has(present::SACK_PERMITTED) {
+            self.flags |= flag::SACK_PERMITTED;
         }
     }
 
-    /// Its sequence numbers begin.
+    /// Starts the side's sequence numbers at `start`.
     pub(super) fn begin(&mut self, start: u32) {
         self.start = start;
         self.next = start;
         self.acknowledged = start;
         self.sent.begin(start);
-        self.marks |= mark::STARTED;
+        self.flags |= flag::STARTED;
         self.limits &= !limit::KNOWN_BY_PEER;
     }
 
-    /// Whether it is known where its sequence numbers begin, by its own packets or its peer's.
-    pub(super) const fn is_known(&self) -> bool {
-        self.marks & mark::STARTED != 0 || self.limits & limit::KNOWN_BY_PEER != 0
+    /// Returns whether the start of the side's sequence numbers is known, from its own packets or from
+    /// its peer's.
+    pub(super) const fn has_start(&self) -> bool {
+        self.flags & flag::STARTED != 0 || self.limits & limit::KNOWN_BY_PEER != 0
     }
 
-    /// Takes an acknowledgement in of a side of which no packet was seen yet.
+    /// Handles an acknowledgement to a side of which no packet was seen yet.
     #[inline(never)]
-    fn acknowledge_unseen(&mut self, number: u32, pool: &mut RarePool) {
+    fn acknowledge_unseen(&mut self, acknowledgement: u32, pool: &mut TcpColdPool) {
         if self.limits & limit::KNOWN_BY_PEER == 0 {
-            (self.start, self.next, self.acknowledged) = (number, number, number);
-            self.sent.begin(number);
-            self.marks |= mark::ACKNOWLEDGED;
+            (self.start, self.next, self.acknowledged) =
+                (acknowledgement, acknowledgement, acknowledgement);
+            self.sent.begin(acknowledgement);
+            self.flags |= flag::ACKNOWLEDGED;
             self.limits |= limit::KNOWN_BY_PEER;
-        } else if (1..super::JUMP).contains(&number.wrapping_sub(self.next).cast_signed()) {
-            let from = std::mem::replace(&mut self.next, number);
-            self.acknowledged = number;
-            self.add_gap(from, number, pool);
+        } else if (1..super::JUMP_MAX)
+            .contains(&acknowledgement.wrapping_sub(self.next).cast_signed())
+        {
+            let from = std::mem::replace(&mut self.next, acknowledgement);
+            self.acknowledged = acknowledgement;
+            self.add_hole(from, acknowledgement, pool);
         }
     }
 
-    /// Its first packet that is seen, at `start`. What its peer has acknowledged before that, or is yet
-    /// to, was under way when the capture began.
+    /// Starts at the side's first packet seen. Data before it that the peer has acknowledged, or will
+    /// acknowledge, was in flight when the capture began and does not count as missed.
     #[inline(never)]
-    pub(super) fn begin_seen(&mut self, start: u32, pool: &mut RarePool) {
-        let known = self.limits & limit::KNOWN_BY_PEER != 0;
-        if known && after(self.next, start) {
-            self.marks |= mark::STARTED;
+    pub(super) fn begin_at_first_packet(&mut self, start: u32, pool: &mut TcpColdPool) {
+        let is_known_by_peer = self.limits & limit::KNOWN_BY_PEER != 0;
+        if is_known_by_peer && after(self.next, start) {
+            self.flags |= flag::STARTED;
             self.limits &= !limit::KNOWN_BY_PEER;
             return;
         }
-        if known {
-            self.fill_gaps(self.start, self.next, pool);
-            self.marks &= !mark::ACKNOWLEDGED;
+        if is_known_by_peer {
+            self.fill_holes(self.start, self.next, pool);
+            self.flags &= !flag::ACKNOWLEDGED;
         }
         self.begin(start);
     }
 
-    /// A FIN behind `end` that was overtaken: the sequence number that it takes is no data.
+    /// Handles a FIN at `end` that arrives out of order: its sequence number is not a missing byte.
     #[inline(never)]
-    pub(super) fn take_late_fin(&mut self, end: u32, pool: &mut RarePool) {
-        let behind = end.wrapping_add(1);
-        if self.fill_gaps(end, behind, pool) == 1 && self.next == behind {
+    pub(super) fn handle_late_fin(&mut self, end: u32, pool: &mut TcpColdPool) {
+        let after_fin = end.wrapping_add(1);
+        if self.fill_holes(end, after_fin, pool) == 1 && self.next == after_fin {
             self.next = end;
-            if self.acknowledged == behind {
+            if self.acknowledged == after_fin {
                 self.acknowledged = end;
             }
         }
     }
 
-    /// Takes the window that it tells.
+    /// Updates the side's window.
     #[inline(always)]
-    pub(super) fn tell_window(&mut self, window: u16) {
+    pub(super) fn update_window(&mut self, window: u16) {
         self.window = window;
-        let scaled = u32::from(window) << (self.scales & SCALE_IN_USE);
-        self.window_min = self.window_min.max(u32::MAX - scaled);
+        let scaled = u32::from(window) << (self.window_scales & SCALE_IN_USE);
+        self.window_min_complement = self.window_min_complement.max(u32::MAX - scaled);
         self.window_max = self.window_max.max(scaled);
     }
 
-    /// Both sides scale their windows, or none does.
-    pub(super) const fn agree_on_scales(&mut self, peer: &mut Self) {
-        let both = self.marks & peer.marks & mark::WINDOW_SCALE != 0;
+    /// Enables window scaling if both SYNs have the option (RFC 7323 section 2.2).
+    pub(super) const fn negotiate_window_scales(&mut self, peer: &mut Self) {
+        let both = self.flags & peer.flags & flag::WINDOW_SCALE != 0;
         self.use_scale(both);
         peer.use_scale(both);
     }
 
     const fn use_scale(&mut self, both: bool) {
-        let told = self.window_scale();
-        self.scales = told << SCALE_BITS | if both { told } else { 0 };
+        let announced = self.window_scale();
+        self.window_scales = announced << SCALE_BITS | if both { announced } else { 0 };
     }
 
-    /// Window scale of its SYN.
+    /// Returns the window scale in the side's SYN.
     #[must_use]
     pub const fn window_scale(&self) -> u8 {
-        self.scales >> SCALE_BITS
+        self.window_scales >> SCALE_BITS
     }
 
-    /// Whether it told a window in this record.
-    const fn has_told_window(&self) -> bool {
-        self.marks & mark::WINDOW != 0 && u32::MAX - self.window_min <= self.window_max
+    /// Returns whether the side advertised a window in this record.
+    const fn has_window(&self) -> bool {
+        self.flags & flag::WINDOW_SEEN != 0
+            && u32::MAX - self.window_min_complement <= self.window_max
     }
 
-    /// Whether its window is closed.
-    pub(super) fn is_closed(&self) -> bool {
-        self.marks & mark::WINDOW != 0 && self.window == 0
+    /// Returns whether the side's window is closed.
+    pub(super) fn has_zero_window(&self) -> bool {
+        self.flags & flag::WINDOW_SEEN != 0 && self.window == 0
     }
 
-    /// Adds data that were expected.
+    /// Adds data in sequence.
     #[inline(always)]
-    pub(super) fn add(&mut self, start: u32, length: u32, time_ns: i64, segment: &Segment) {
+    pub(super) fn add_data(&mut self, start: u32, length: u32, time_ns: i64, segment: &PacketInfo) {
         let end = start.wrapping_add(length);
         self.next = end;
         if !self.sent.push(end, time_ns, segment.identification) {
@@ -224,185 +231,198 @@ impl TcpSide {
         self.in_flight_max = self.in_flight_max.max(in_flight);
         let payload = segment.payload_length.min(0xffff) as u16;
         self.segment_max = self.segment_max.max(payload);
-        self.segment_min = self.segment_min.max(u16::MAX - payload);
+        self.segment_min_complement = self.segment_min_complement.max(u16::MAX - payload);
     }
 
-    /// Takes an acknowledgement of its data in. `repeats`: the packet says nothing else.
+    /// Handles the peer's acknowledgement. `may_be_duplicate` means that the packet carries no other
+    /// news (RFC 5681 section 2): no data, and the same window as before.
     #[inline(always)]
     pub(super) fn acknowledge(
         &mut self,
-        mut number: u32,
+        mut acknowledgement: u32,
         time_ns: i64,
-        repeats: bool,
-        pool: &mut RarePool,
+        may_be_duplicate: bool,
+        pool: &mut TcpColdPool,
     ) {
-        let mut answers_fin_alone = false;
-        if self.marks & (mark::STARTED | mark::FIN) != mark::STARTED {
-            if self.marks & mark::STARTED == 0 {
-                return self.acknowledge_unseen(number, pool);
+        let mut acknowledges_bare_fin = false;
+        if self.flags & (flag::STARTED | flag::FIN) != flag::STARTED {
+            if self.flags & flag::STARTED == 0 {
+                return self.acknowledge_unseen(acknowledgement, pool);
             }
-            if number == self.next.wrapping_add(1) {
-                number = self.next;
-                answers_fin_alone = self.marks & mark::FIN_ALONE != 0;
+            if acknowledgement == self.next.wrapping_add(1) {
+                acknowledgement = self.next;
+                acknowledges_bare_fin = self.flags & flag::FIN_WITHOUT_DATA != 0;
             }
         }
-        if number == self.acknowledged {
-            self.marks |= mark::ACKNOWLEDGED;
-            if repeats && self.next != self.acknowledged {
-                self.repeat(pool);
+        if acknowledgement == self.acknowledged {
+            self.flags |= flag::ACKNOWLEDGED;
+            if may_be_duplicate && self.next != self.acknowledged {
+                self.count_duplicate_ack(pool);
             }
             return;
         }
-        let step = number.wrapping_sub(self.acknowledged).cast_signed();
-        if (0..super::JUMP).contains(&step) {
-            self.acknowledge_more(number, time_ns, answers_fin_alone, pool);
+        let step = acknowledgement
+            .wrapping_sub(self.acknowledged)
+            .cast_signed();
+        if (0..super::JUMP_MAX).contains(&step) {
+            self.advance_acknowledged(acknowledgement, time_ns, acknowledges_bare_fin, pool);
         }
     }
 
-    /// Takes an acknowledgement of data in that were not acknowledged before.
+    /// Handles an acknowledgement of new data.
     #[inline(never)]
-    fn acknowledge_more(
+    fn advance_acknowledged(
         &mut self,
-        number: u32,
+        acknowledgement: u32,
         time_ns: i64,
-        answers_fin_alone: bool,
-        pool: &mut RarePool,
+        acknowledges_bare_fin: bool,
+        pool: &mut TcpColdPool,
     ) {
         if self.in_flight_initial == 0 && self.acknowledged == self.start {
             self.in_flight_initial = self.next.wrapping_sub(self.start);
         }
-        self.marks |= mark::ACKNOWLEDGED;
-        self.acknowledged = number;
-        self.duplicates = 0;
-        if let Some(rtt_ns) = self.sent.acknowledge(number, time_ns)
-            && !answers_fin_alone
+        self.flags |= flag::ACKNOWLEDGED;
+        self.acknowledged = acknowledgement;
+        self.duplicate_acks = 0;
+        if let Some(rtt_ns) = self.sent.acknowledge(acknowledgement, time_ns)
+            && !acknowledges_bare_fin
         {
             self.rtt.add(rtt_ns);
-            self.smoothed.add(rtt_ns);
+            self.srtt.add(rtt_ns);
         }
-        if after(number, self.next) {
-            self.miss(number, pool);
+        if after(acknowledgement, self.next) {
+            self.acknowledge_missed(acknowledgement, pool);
         }
-        if self.marks & mark::RECOVERS != 0 {
-            self.recover(pool);
+        if self.flags & flag::IN_RECOVERY != 0 {
+            self.end_recovery(pool);
         }
     }
 
-    /// What is acknowledged up to `number` was never seen.
+    /// Handles an acknowledgement beyond the highest byte seen: the bytes up to `acknowledgement` were
+    /// delivered, but the probe missed them.
     #[inline(never)]
-    fn miss(&mut self, number: u32, pool: &mut RarePool) {
-        let from = std::mem::replace(&mut self.next, number);
-        let has_no_data = self.start == from && self.marks & mark::SYN == 0;
-        if has_no_data && number == from.wrapping_add(1) {
-            // Its packets so far had no data, and were sent from before what the peer has: they asked
-            // whether it is alive.
-            self.begin(number);
-            self.note(pool, |rare| rare.anomalies.count(Class::FlowControl));
+    fn acknowledge_missed(&mut self, acknowledgement: u32, pool: &mut TcpColdPool) {
+        let from = std::mem::replace(&mut self.next, acknowledgement);
+        let has_no_data = self.start == from && self.flags & flag::SYN == 0;
+        if has_no_data && acknowledgement == from.wrapping_add(1) {
+            // The side's packets had no data and began one byte before the acknowledged one: they were
+            // keep-alives.
+            self.begin(acknowledgement);
+            self.update_cold(pool, |cold| cold.anomalies.count(Class::FlowControl));
             return;
         }
-        // Delivered: a gap that stays.
-        self.add_gap(from, number, pool);
+        // The bytes stay a hole unless the probe sees them later.
+        self.add_hole(from, acknowledgement, pool);
     }
 
     #[inline(never)]
-    fn repeat(&mut self, pool: &mut RarePool) {
-        self.duplicates = self.duplicates.saturating_add(1);
-        if self.duplicates == DUPLICATES {
+    fn count_duplicate_ack(&mut self, pool: &mut TcpColdPool) {
+        self.duplicate_acks = self.duplicate_acks.saturating_add(1);
+        if self.duplicate_acks == DUPLICATE_ACK_THRESHOLD {
             let recovery = self.next;
-            let mut noted = false;
-            self.note(pool, |rare| {
-                rare.recovery = recovery;
-                noted = true;
+            let mut has_cold = false;
+            self.update_cold(pool, |cold| {
+                cold.recovery = recovery;
+                has_cold = true;
             });
-            // Without a place it would not be known when the repair ends.
-            if noted {
-                self.marks |= mark::RECOVERS;
+            // Without a cold state, the end of the recovery could not be recognised.
+            if has_cold {
+                self.flags |= flag::IN_RECOVERY;
             }
         }
     }
 
-    /// Ends the repair of a loss once what it waits for is acknowledged.
+    /// Ends fast recovery once all data that was in flight at its start is acknowledged (RFC 6582).
     #[inline(never)]
-    fn recover(&mut self, pool: &RarePool) {
-        let until = pool.get(self.rare).map(|rare| rare.recovery);
-        if until.is_none_or(|until| !after(until, self.acknowledged)) {
-            self.marks &= !mark::RECOVERS;
+    fn end_recovery(&mut self, pool: &TcpColdPool) {
+        let recovery = pool.get(self.cold).map(|cold| cold.recovery);
+        if recovery.is_none_or(|recovery| !after(recovery, self.acknowledged)) {
+            self.flags &= !flag::IN_RECOVERY;
         }
     }
 
-    /// Takes the time stamps of one of its packets in: the echo of a value of `peer` ends a round
-    /// trip, a value that comes for the first time, with data, begins one. An acknowledgement of
-    /// several segments echoes the first of them (RFC 7323 section 4.3): of one whose value was passed
-    /// over, no echo will come.
+    /// Processes the timestamps of a packet of the side.
+    ///
+    /// An echo of the peer's timestamp ends a round trip. A new timestamp on a packet with data starts
+    /// one. If a later value is echoed first, the pending one is given up: an acknowledgement of several
+    /// segments echoes only the first of them (RFC 7323 section 4.3).
     #[inline(always)]
-    pub(super) fn stamp(&mut self, peer: &mut Self, time_ns: i64, segment: &Segment) {
+    pub(super) fn process_timestamps(
+        &mut self,
+        peer: &mut Self,
+        time_ns: i64,
+        segment: &PacketInfo,
+    ) {
         let [value, echo] = segment.timestamps;
-        if peer.marks & mark::STAMPED != 0 && !after(peer.stamp, echo) {
-            if echo == peer.stamp {
-                peer.timestamp_rtt.add(peer.stamped.until(time_ns));
+        if peer.flags & flag::TIMESTAMP_PENDING != 0 && !after(peer.pending_timestamp, echo) {
+            if echo == peer.pending_timestamp {
+                peer.timestamp_rtt
+                    .add(peer.pending_timestamp_time.until(time_ns));
             }
-            peer.marks &= !mark::STAMPED;
+            peer.flags &= !flag::TIMESTAMP_PENDING;
         }
-        let first = self.marks & mark::TIMESTAMPS == 0;
-        if first || after(value, self.last_stamp) {
-            self.marks |= mark::TIMESTAMPS;
-            self.last_stamp = value;
-            if self.marks & mark::STAMPED == 0 && segment.payload_length > 0 {
-                self.marks |= mark::STAMPED;
-                self.stamp = value;
-                self.stamped = Nanoseconds::at(time_ns);
+        let is_first = self.flags & flag::TIMESTAMPS == 0;
+        if is_first || after(value, self.last_timestamp) {
+            self.flags |= flag::TIMESTAMPS;
+            self.last_timestamp = value;
+            if self.flags & flag::TIMESTAMP_PENDING == 0 && segment.payload_length > 0 {
+                self.flags |= flag::TIMESTAMP_PENDING;
+                self.pending_timestamp = value;
+                self.pending_timestamp_time = Nanos48::from_time(time_ns);
             }
         }
     }
 
-    /// Counts the SACK blocks that it sends. (A duplicate is reported in the first one, below what
-    /// is acknowledged or within the second: RFC 2883 section 4.)
+    /// Counts the SACK blocks that the side sends. The first block reports duplicate data if it is below
+    /// the acknowledgement number or within the second block (RFC 2883 section 4).
     #[inline(never)]
-    pub(super) fn count_sack(&mut self, segment: &Segment, pool: &mut RarePool) {
+    pub(super) fn count_sack_blocks(&mut self, segment: &PacketInfo, pool: &mut TcpColdPool) {
         let [_, right] = segment.sack;
-        let below = !after(right, segment.acknowledgement);
-        let duplicate =
-            segment.tcp_flags & SYN == 0 && (below || segment.has(seen::SACK_WITHIN_SECOND));
-        self.note(pool, |rare| {
-            rare.sack_blocks = rare.sack_blocks.saturating_add(segment.sack_blocks.into());
-            rare.duplicates_reported = rare.duplicates_reported.saturating_add(duplicate.into());
+        let is_below = !after(right, segment.acknowledgement);
+        let is_duplicate =
+            segment.tcp_flags & SYN == 0 && (is_below || segment.has(present::SACK_WITHIN_SECOND));
+        self.update_cold(pool, |cold| {
+            cold.sack_blocks = cold.sack_blocks.saturating_add(segment.sack_blocks.into());
+            cold.duplicates_reported = cold.duplicates_reported.saturating_add(is_duplicate.into());
         });
     }
 
-    /// The smallest window that it told, in bytes, if it told any.
+    /// Returns the smallest window in bytes, if the side advertised any.
     #[must_use]
     pub fn window_min(&self) -> Option<u32> {
-        self.has_told_window().then_some(u32::MAX - self.window_min)
+        self.has_window()
+            .then_some(u32::MAX - self.window_min_complement)
     }
 
-    /// The largest window that it told.
+    /// Returns the largest window in bytes, if the side advertised any.
     #[must_use]
     pub fn window_max(&self) -> Option<u32> {
-        self.has_told_window().then_some(self.window_max)
+        self.has_window().then_some(self.window_max)
     }
 
-    /// The least payload of a packet that has any, if there is one.
+    /// Returns the payload bytes of the smallest segment in sequence that has payload, if there is one.
     #[must_use]
     pub fn segment_min(&self) -> Option<u16> {
-        (self.segment_max > 0).then(|| u16::MAX - self.segment_min)
+        (self.segment_max > 0).then(|| u16::MAX - self.segment_min_complement)
     }
 
-    /// The most bytes under way, if anything was acknowledged: what nobody answers where the probe
-    /// sees it is not under way for that.
+    /// Returns the maximum number of bytes in flight. `None` if the probe saw no acknowledgement: then
+    /// the probe cannot know which bytes were in flight.
     #[must_use]
     pub fn in_flight_max(&self) -> Option<u32> {
-        (self.marks & mark::ACKNOWLEDGED != 0).then_some(self.in_flight_max)
+        (self.flags & flag::ACKNOWLEDGED != 0).then_some(self.in_flight_max)
     }
 
-    /// Bytes that were sent before the first of them was acknowledged, likewise.
+    /// Returns the bytes sent before the first of them was acknowledged. `None` if the probe saw no
+    /// acknowledgement.
     #[must_use]
     pub fn in_flight_initial(&self) -> Option<u32> {
-        (self.marks & mark::ACKNOWLEDGED != 0).then_some(self.in_flight_initial)
+        (self.flags & flag::ACKNOWLEDGED != 0).then_some(self.in_flight_initial)
     }
 
-    /// Round trips of its data.
+    /// Returns the round trips measured by acknowledgements.
     #[must_use]
-    pub const fn round_trips(&self) -> &RoundTrips {
+    pub const fn round_trips(&self) -> &RttStats {
         &self.rtt
     }
 }

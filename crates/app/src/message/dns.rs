@@ -3,23 +3,24 @@
 use super::reader::Reader;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most bytes of a name as text: each of 255 may need four characters.
+/// The most characters of a name as text: each of its 255 bytes may need four.
 pub const NAME_TEXT_MAX: usize = 4 * 255;
 
-/// The most pointers that a name follows (RFC 1035 section 4.1.4): more than any encoder writes.
+/// The most compression pointers that are followed in a name (RFC 1035 section 4.1.4). No encoder
+/// writes as many.
 const POINTERS_MAX: u8 = 32;
 
-/// The operation that updates a zone (RFC 2136).
+/// The opcode of a zone update (RFC 2136).
 pub const OPCODE_UPDATE: u8 = 5;
 
-/// The most addresses that are kept of a message: more than fit into 512 bytes, which most servers
-/// keep to (RFC 1035 section 4.2.1).
+/// The most addresses of a message that are kept. More would not fit into 512 bytes, the limit that
+/// most servers observe (RFC 1035 section 4.2.1).
 pub const ADDRESSES_MAX: usize = 32;
 
-/// The most records that are looked at in a message.
+/// The most records of a message that are read.
 const RECORDS_MAX: u16 = 512;
 
-/// Types of records (IANA).
+/// Record types (IANA).
 pub mod record_type {
     /// A.
     pub const A: u16 = 1;
@@ -29,8 +30,8 @@ pub mod record_type {
     pub const OPT: u16 = 41;
 }
 
-/// A name as text (RFC 4343 section 2.1: what is not printable as `\DDD`), without the last dot;
-/// the root is a dot.
+/// A name as text, with unprintable bytes as `\DDD` (RFC 4343 section 2.1). It has no final dot,
+/// except the root, which is a dot.
 #[derive(Clone, Copy)]
 pub struct Name {
     text: [u8; NAME_TEXT_MAX],
@@ -55,64 +56,65 @@ impl Name {
         core::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The same as bytes, which are ASCII.
+    /// The text as ASCII bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..self.length]
     }
 
-    /// Appends a label; nothing where some of it is to be escaped.
+    /// Appends a label if no byte of it needs an escape. Returns `None` otherwise.
     #[inline]
-    fn push_plain(&mut self, label: &[u8]) -> Option<()> {
-        let place = self.text.get_mut(self.length..self.length + label.len())?;
-        let mut is_plain = true;
-        for (place, &byte) in place.iter_mut().zip(label) {
-            *place = byte;
-            is_plain &= PLAIN[usize::from(byte)];
+    fn push_unescaped(&mut self, label: &[u8]) -> Option<()> {
+        let slots = self.text.get_mut(self.length..self.length + label.len())?;
+        let mut is_unescaped = true;
+        for (slot, &byte) in slots.iter_mut().zip(label) {
+            *slot = byte;
+            is_unescaped &= UNESCAPED[usize::from(byte)];
         }
-        self.length += if is_plain { label.len() } else { 0 };
-        is_plain.then_some(())
+        self.length += if is_unescaped { label.len() } else { 0 };
+        is_unescaped.then_some(())
     }
 
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
-        let place = self.text.get_mut(self.length..self.length + bytes.len())?;
-        place.copy_from_slice(bytes);
+        let slots = self.text.get_mut(self.length..self.length + bytes.len())?;
+        slots.copy_from_slice(bytes);
         self.length += bytes.len();
         Some(())
     }
 }
 
-/// Of each byte whether it is written as it is.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
+/// For each byte, whether it is written without an escape.
+const UNESCAPED: [bool; 256] = {
+    let mut unescaped = [false; 256];
     let mut byte = b'!';
     while byte <= b'~' {
-        plain[byte as usize] = byte != b'.' && byte != b'\\';
+        unescaped[byte as usize] = byte != b'.' && byte != b'\\';
         byte += 1;
     }
-    plain
+    unescaped
 };
 
 /// The header (RFC 1035 section 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Transaction id.
+    /// Transaction ID.
     pub id: u16,
     /// Whether it is a response.
     pub is_response: bool,
-    /// Kind of query: 0 is a standard one.
+    /// Opcode; 0 is a standard query.
     pub opcode: u8,
-    /// The four low bits of the response code.
+    /// The lower four bits of the response code.
     pub response_code: u8,
-    /// Questions, answers, authority records, additional records.
+    /// Numbers of questions, answers, authority records and additional records.
     pub counts: [u16; 4],
 }
 
 impl Header {
-    /// Bytes of a header.
+    /// Length of a header in bytes.
     pub const LENGTH: usize = 12;
 
-    /// Reads a header that a DNS message may have; strangers on DNS's ports seldom pass.
+    /// Reads a header. `None` if it is not plausible, which rejects most other protocols on the DNS
+    /// ports.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(message);
@@ -126,7 +128,7 @@ impl Header {
                 [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?]
             },
         };
-        // Each question takes five bytes at least, each record eleven.
+        // A question has at least five bytes, a record at least eleven.
         let [questions, records @ ..] = header.counts.map(usize::from);
         let least = questions * 5 + records.iter().sum::<usize>() * 11;
         let plausible = header.opcode <= 6 && least <= 65_535;
@@ -134,55 +136,56 @@ impl Header {
     }
 }
 
-/// What a message says.
+/// A message: its first question and the answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Its header.
+    /// The header.
     pub header: Header,
     name: Name,
     question: Option<u16>,
-    /// Response code with the bits of EDNS, if their record could be read.
+    /// Response code, with the upper bits from EDNS if their record could be read.
     pub response_code: u16,
-    /// The least time to live of the answers; nothing where there are none, or not all could be read.
+    /// Smallest TTL of the answers, in seconds. `None` if there are no answers, or if not all could be
+    /// read.
     pub ttl_s: Option<u32>,
     addresses: [IpAddr; ADDRESSES_MAX],
     addresses_count: usize,
     /// Whether the answers have more addresses than are kept.
     pub has_more_addresses: bool,
-    /// Whether all of it could be read.
-    pub whole: bool,
+    /// Whether the whole message could be read.
+    pub is_complete: bool,
 }
 
 impl Message {
-    /// Reads a message: `None` where the header or the first question is none.
+    /// Reads a message. `None` if the header or the first question is invalid.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let mut message = Self::of_header(Header::read(bytes)?);
-        message.read_again(bytes).then_some(message)
+        let mut message = Self::from_header(Header::read(bytes)?);
+        message.reread(bytes).then_some(message)
     }
 
-    /// Reads another message in the place of this one, which is more than a kilobyte; false where the
-    /// header or the first question is none, and nothing that is here means anything.
+    /// Replaces this message with another one, which saves a copy of more than a kilobyte. Returns
+    /// false if the header or the first question is invalid; then the contents have no meaning.
     #[must_use]
-    pub fn read_again(&mut self, bytes: &[u8]) -> bool {
+    pub fn reread(&mut self, bytes: &[u8]) -> bool {
         self.read_parts(bytes).is_some()
     }
 
     fn read_parts(&mut self, bytes: &[u8]) -> Option<()> {
         let header = Header::read(bytes)?;
-        self.begin(header);
+        self.reset(header);
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
         if header.counts[0] > 0 {
             read_name(bytes, &mut reader, &mut self.name)?;
             self.question = Some(reader.u16()?);
             reader.u16()?;
         }
-        self.records(&mut reader);
+        self.read_records(&mut reader);
         Some(())
     }
 
-    /// Forgets the message that was here, for another with this header.
-    pub const fn begin(&mut self, header: Header) {
+    /// Clears the message and sets the header.
+    pub const fn reset(&mut self, header: Header) {
         self.header = header;
         self.name.length = 0;
         self.question = None;
@@ -190,13 +193,13 @@ impl Message {
         self.ttl_s = None;
         self.addresses_count = 0;
         self.has_more_addresses = false;
-        self.whole = false;
+        self.is_complete = false;
     }
 
-    /// What the header alone tells.
+    /// A message with nothing but a header.
     #[inline(always)]
     #[must_use]
-    pub fn of_header(header: Header) -> Self {
+    pub fn from_header(header: Header) -> Self {
         Self {
             header,
             name: Name::EMPTY,
@@ -206,12 +209,12 @@ impl Message {
             addresses: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES_MAX],
             addresses_count: 0,
             has_more_addresses: false,
-            whole: false,
+            is_complete: false,
         }
     }
 
-    /// Reads the records, as far as they are there.
-    fn records(&mut self, reader: &mut Reader<'_>) {
+    /// Reads the available records.
+    fn read_records(&mut self, reader: &mut Reader<'_>) {
         let [questions, records @ ..] = self.header.counts;
         if skip_questions(reader, questions).is_none() {
             return;
@@ -221,7 +224,7 @@ impl Message {
         let mut least = u32::MAX;
         let mut read = 0;
         while read < records.min(u32::from(RECORDS_MAX))
-            && let Some((kind, ttl, content)) = record(reader)
+            && let Some((kind, ttl, content)) = read_record(reader)
         {
             if read < answers {
                 least = least.min(ttl);
@@ -235,7 +238,7 @@ impl Message {
                     _ => None,
                 };
                 if let Some(address) = address {
-                    self.keep_address(address);
+                    self.push_address(address);
                 }
             } else if kind == record_type::OPT {
                 // Upper bits of the response code (RFC 6891 section 6.1.3).
@@ -243,14 +246,14 @@ impl Message {
             }
             read += 1;
         }
-        self.whole = read == records;
+        self.is_complete = read == records;
         self.ttl_s = (answers > 0 && read >= answers).then_some(least);
     }
 
-    fn keep_address(&mut self, address: IpAddr) {
+    fn push_address(&mut self, address: IpAddr) {
         match self.addresses.get_mut(self.addresses_count) {
-            Some(place) => {
-                *place = address;
+            Some(slot) => {
+                *slot = address;
                 self.addresses_count += 1;
             }
             None => self.has_more_addresses = true,
@@ -263,14 +266,14 @@ impl Message {
         self.question.map(|kind| (&self.name, kind))
     }
 
-    /// Addresses in the answers, as many as are kept.
+    /// Addresses in the answers, up to [`ADDRESSES_MAX`].
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses[..self.addresses_count]
     }
 }
 
-/// Passes over the questions behind the first one.
+/// Skips the questions after the first one.
 fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
     for _ in 1..questions.min(RECORDS_MAX) {
         skip_name(reader)?;
@@ -279,16 +282,16 @@ fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
     Some(())
 }
 
-/// Type, time to live and content of the next record (RFC 1035 section 4.1.3).
+/// Reads type, TTL and data of the next record (RFC 1035 section 4.1.3).
 #[inline]
-fn record<'a>(reader: &mut Reader<'a>) -> Option<(u16, u32, &'a [u8])> {
+fn read_record<'a>(reader: &mut Reader<'a>) -> Option<(u16, u32, &'a [u8])> {
     skip_name(reader)?;
     let kind = reader.u16()?;
     reader.u16()?;
     Some((kind, reader.u32()?, reader.vector16()?))
 }
 
-/// Passes over a name.
+/// Skips a name.
 fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
     loop {
         match reader.u8()? {
@@ -305,13 +308,13 @@ fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
     }
 }
 
-/// Appends the name at the reader's place in `message`, its pointers followed, to an empty one, where
-/// it stays: a name is a kilobyte.
+/// Reads the name at the position of `reader` in `message` and follows its pointers. It writes to
+/// `name`, which must be empty, because a `Name` is a kilobyte.
 fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) -> Option<()> {
-    let mut walk = *reader;
+    let mut position = *reader;
     let (mut pointers, mut bytes) = (0, 0);
     loop {
-        let length = walk.u8()?;
+        let length = position.u8()?;
         match length {
             0 => break,
             1..=63 => {
@@ -322,8 +325,8 @@ fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) ->
                 if name.length > 0 {
                     name.push(b".")?;
                 }
-                let label = walk.take(usize::from(length))?;
-                if name.push_plain(label).is_some() {
+                let label = position.take(usize::from(length))?;
+                if name.push_unescaped(label).is_some() {
                     continue;
                 }
                 for &byte in label {
@@ -340,22 +343,22 @@ fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) ->
                 }
             }
             192.. => {
-                let low = walk.u8()?;
+                let low = position.u8()?;
                 if pointers == 0 {
-                    *reader = walk;
+                    *reader = position;
                 }
                 pointers += 1;
                 if pointers > POINTERS_MAX {
                     return None;
                 }
                 let at = usize::from(length & 0x3f) << 8 | usize::from(low);
-                walk = Reader::new(message.get(at..)?);
+                position = Reader::new(message.get(at..)?);
             }
             _ => return None,
         }
     }
     if pointers == 0 {
-        *reader = walk;
+        *reader = position;
     }
     if name.length == 0 {
         name.push(b".")?;
@@ -379,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read() {
+    fn reads_response() {
         let message = Message::read(&response()).unwrap();
-        assert!(message.whole && message.header.is_response);
+        assert!(message.is_complete && message.header.is_response);
         let (name, kind) = message.question().unwrap();
         assert_eq!((name.as_str(), kind), ("www.example.com", 1));
         assert_eq!(message.response_code, 0x10 | 3);
@@ -390,30 +393,31 @@ mod tests {
     }
 
     #[test]
-    fn of_a_message_without_its_end_what_is_there_is_told() {
+    fn reads_the_available_part_of_a_truncated_message() {
         let bytes = response();
-        // Without the last byte: EDNS, whose record is eleven bytes, then of the second answer.
+        // The EDNS record has eleven bytes. Cut its last byte, all of it, and the last byte of the
+        // second answer.
         let edns = bytes.len() - 11;
-        for (there, ttl_s) in [
+        for (length, ttl_s) in [
             (bytes.len() - 1, Some(60)),
             (edns, Some(60)),
             (edns - 1, None),
         ] {
-            let message = Message::read(&bytes[..there]).unwrap();
-            assert!(!message.whole && message.question().is_some());
+            let message = Message::read(&bytes[..length]).unwrap();
+            assert!(!message.is_complete && message.question().is_some());
             assert_eq!((message.response_code, message.ttl_s), (3, ttl_s));
         }
-        // EDNS came, and the record behind it did not.
+        // EDNS is complete, but the record after it is missing.
         let mut more = bytes;
         more[11] = 2;
         let message = Message::read(&more).unwrap();
-        assert_eq!((message.whole, message.response_code), (false, 0x13));
+        assert_eq!((message.is_complete, message.response_code), (false, 0x13));
         let header = Header::read(&more).unwrap();
-        assert_eq!(Message::of_header(header).response_code, 3);
+        assert_eq!(Message::from_header(header).response_code, 3);
     }
 
     #[test]
-    fn more_addresses_than_are_kept_are_told() {
+    fn reports_more_addresses_than_are_kept() {
         for answers in [31u8, 32, 33] {
             let mut bytes = vec![0, 1, 0x81, 0x80, 0, 1, 0, answers, 0, 0, 0, 0];
             bytes.extend(b"\x01a\0\0\x01\0\x01");
@@ -434,14 +438,14 @@ mod tests {
     }
 
     #[test]
-    fn pointers_in_a_circle_end() {
+    fn rejects_pointer_loop() {
         let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend([0xc0, 12, 0, 1, 0, 1]);
         assert!(Message::read(&bytes).is_none());
     }
 
     #[test]
-    fn what_does_not_print_is_escaped() {
+    fn escapes_unprintable_bytes() {
         let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         bytes.extend(b"\x04a.\\\x01\0\0\x01\0\x01");
         let message = Message::read(&bytes).unwrap();
@@ -456,14 +460,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(
+        fn arbitrary_bytes_never_panic(
             cut in 0usize..80,
             changes in prop::collection::vec((0usize..80, any::<u8>()), 0..8),
         ) {
             let mut bytes = response();
             for (at, byte) in changes {
-                if let Some(place) = bytes.get_mut(at) {
-                    *place = byte;
+                if let Some(target) = bytes.get_mut(at) {
+                    *target = byte;
                 }
             }
             bytes.truncate(cut);

@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 messages (RFC 9112).
+//! HTTP/1 messages (RFC 9112): start line and header fields, together called the head.
 
 mod plain;
 #[cfg(test)]
@@ -9,23 +9,23 @@ use core::num::NonZeroU8;
 use httparse::Status;
 use plain::Fields;
 
-/// The most header fields of a message that are read.
+/// The most header fields of a message.
 const FIELDS_MAX: usize = 96;
 
-/// A method that is known.
+/// A known method.
 #[derive(Debug)]
-struct Known {
+struct KnownMethod {
     name: &'static str,
-    /// The first bytes of the name and the space behind it, as a word, and the bits of it that they
-    /// take.
+    /// The first eight bytes of the name and the space after it, as a word.
     word: u64,
+    /// The bits of `word` that they use.
     mask: u64,
 }
 
-/// Bytes of a word.
+/// Size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
-impl Known {
+impl KnownMethod {
     const fn new(name: &'static str) -> Self {
         let (mut word, mut mask, mut at) = ([0; WORD], [0; WORD], 0);
         while at < WORD && at <= name.len() {
@@ -44,9 +44,9 @@ impl Known {
         }
     }
 
-    /// Whether bytes begin with it, a space behind it.
+    /// Whether bytes start with the method and a space.
     #[inline]
-    fn begins(&self, bytes: &[u8]) -> bool {
+    fn is_start_of(&self, bytes: &[u8]) -> bool {
         if let Some(first) = bytes.first_chunk() {
             let first = u64::from_ne_bytes(*first);
             if (first ^ self.word) & self.mask != 0 {
@@ -61,144 +61,155 @@ impl Known {
     }
 }
 
-/// The methods that are known, by their first byte: those of IANA's HTTP Method Registry but `PRI` and
-/// `*`, which begin no request of HTTP/1, and those of WebDAV's older servers, of Outlook, of caches and
-/// of Windows' transfers.
-const fn methods(first: u8) -> &'static [Known] {
+/// The known methods that start with a byte: those of IANA's HTTP Method Registry, except `PRI` and
+/// `*`, which start no HTTP/1 request, and those of older WebDAV servers, Outlook, caches and the
+/// Windows transfer service.
+const fn known_methods(first: u8) -> &'static [KnownMethod] {
     match first {
-        b'A' => const { &[Known::new("ACL")] },
+        b'A' => const { &[KnownMethod::new("ACL")] },
         b'B' => {
             const {
                 &[
-                    Known::new("BASELINE-CONTROL"),
-                    Known::new("BIND"),
-                    Known::new("BITS_POST"),
-                    Known::new("BPROPFIND"),
-                    Known::new("BPROPPATCH"),
-                    Known::new("BMOVE"),
-                    Known::new("BDELETE"),
-                    Known::new("BCOPY"),
+                    KnownMethod::new("BASELINE-CONTROL"),
+                    KnownMethod::new("BIND"),
+                    KnownMethod::new("BITS_POST"),
+                    KnownMethod::new("BPROPFIND"),
+                    KnownMethod::new("BPROPPATCH"),
+                    KnownMethod::new("BMOVE"),
+                    KnownMethod::new("BDELETE"),
+                    KnownMethod::new("BCOPY"),
                 ]
             }
         }
         b'C' => {
             const {
                 &[
-                    Known::new("CONNECT"),
-                    Known::new("COPY"),
-                    Known::new("CHECKOUT"),
-                    Known::new("CHECKIN"),
-                    Known::new("CCM_POST"),
+                    KnownMethod::new("CONNECT"),
+                    KnownMethod::new("COPY"),
+                    KnownMethod::new("CHECKOUT"),
+                    KnownMethod::new("CHECKIN"),
+                    KnownMethod::new("CCM_POST"),
                 ]
             }
         }
-        b'D' => const { &[Known::new("DELETE")] },
-        b'G' => const { &[Known::new("GET")] },
-        b'H' => const { &[Known::new("HEAD")] },
-        b'L' => const { &[Known::new("LOCK"), Known::new("LABEL"), Known::new("LINK")] },
+        b'D' => const { &[KnownMethod::new("DELETE")] },
+        b'G' => const { &[KnownMethod::new("GET")] },
+        b'H' => const { &[KnownMethod::new("HEAD")] },
+        b'L' => {
+            const {
+                &[
+                    KnownMethod::new("LOCK"),
+                    KnownMethod::new("LABEL"),
+                    KnownMethod::new("LINK"),
+                ]
+            }
+        }
         b'M' => {
             const {
                 &[
-                    Known::new("MKCOL"),
-                    Known::new("MOVE"),
-                    Known::new("MERGE"),
-                    Known::new("MKACTIVITY"),
-                    Known::new("MKCALENDAR"),
-                    Known::new("MKREDIRECTREF"),
-                    Known::new("MKWORKSPACE"),
+                    KnownMethod::new("MKCOL"),
+                    KnownMethod::new("MOVE"),
+                    KnownMethod::new("MERGE"),
+                    KnownMethod::new("MKACTIVITY"),
+                    KnownMethod::new("MKCALENDAR"),
+                    KnownMethod::new("MKREDIRECTREF"),
+                    KnownMethod::new("MKWORKSPACE"),
                 ]
             }
         }
-        b'N' => const { &[Known::new("NOTIFY")] },
-        b'O' => const { &[Known::new("OPTIONS"), Known::new("ORDERPATCH")] },
+        b'N' => const { &[KnownMethod::new("NOTIFY")] },
+        b'O' => const { &[KnownMethod::new("OPTIONS"), KnownMethod::new("ORDERPATCH")] },
         b'P' => {
             const {
                 &[
-                    Known::new("POST"),
-                    Known::new("PUT"),
-                    Known::new("PATCH"),
-                    Known::new("PROPFIND"),
-                    Known::new("PROPPATCH"),
-                    Known::new("POLL"),
-                    Known::new("PURGE"),
+                    KnownMethod::new("POST"),
+                    KnownMethod::new("PUT"),
+                    KnownMethod::new("PATCH"),
+                    KnownMethod::new("PROPFIND"),
+                    KnownMethod::new("PROPPATCH"),
+                    KnownMethod::new("POLL"),
+                    KnownMethod::new("PURGE"),
                 ]
             }
         }
-        b'Q' => const { &[Known::new("QUERY")] },
+        b'Q' => const { &[KnownMethod::new("QUERY")] },
         b'R' => {
             const {
                 &[
-                    Known::new("REPORT"),
-                    Known::new("REBIND"),
-                    Known::new("RPC_IN_DATA"),
-                    Known::new("RPC_OUT_DATA"),
+                    KnownMethod::new("REPORT"),
+                    KnownMethod::new("REBIND"),
+                    KnownMethod::new("RPC_IN_DATA"),
+                    KnownMethod::new("RPC_OUT_DATA"),
                 ]
             }
         }
-        b'S' => const { &[Known::new("SEARCH"), Known::new("SUBSCRIBE")] },
-        b'T' => const { &[Known::new("TRACE")] },
+        b'S' => const { &[KnownMethod::new("SEARCH"), KnownMethod::new("SUBSCRIBE")] },
+        b'T' => const { &[KnownMethod::new("TRACE")] },
         b'U' => {
             const {
                 &[
-                    Known::new("UNLOCK"),
-                    Known::new("UNSUBSCRIBE"),
-                    Known::new("UNBIND"),
-                    Known::new("UNCHECKOUT"),
-                    Known::new("UNLINK"),
-                    Known::new("UPDATE"),
-                    Known::new("UPDATEREDIRECTREF"),
+                    KnownMethod::new("UNLOCK"),
+                    KnownMethod::new("UNSUBSCRIBE"),
+                    KnownMethod::new("UNBIND"),
+                    KnownMethod::new("UNCHECKOUT"),
+                    KnownMethod::new("UNLINK"),
+                    KnownMethod::new("UPDATE"),
+                    KnownMethod::new("UPDATEREDIRECTREF"),
                 ]
             }
         }
-        b'V' => const { &[Known::new("VERSION-CONTROL")] },
+        b'V' => const { &[KnownMethod::new("VERSION-CONTROL")] },
         _ => &[],
     }
 }
 
-/// The most bytes of a method that is not among them.
+/// The longest unknown method, in bytes.
 pub const METHOD_MAX: usize = 32;
 
-/// The most bytes of a target behind such a method (RFC 9112 section 3 asks for 8,000 of a first line).
+/// The longest target after an unknown method, in bytes (RFC 9112 section 3 recommends support for
+/// request lines of 8,000).
 const TARGET_MAX: usize = 8000;
 
-/// A method that begins a request.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method(NonZeroU8);
 
 impl Method {
-    /// Any that has no number: its first byte would be `_`.
+    /// Any unknown method. Its first byte would be `_`, which no known method has.
     pub const OTHER: Self = Self(NonZeroU8::MAX);
 
-    /// The method that bytes begin with, a space behind it, if it is known.
-    fn of(bytes: &[u8]) -> Option<Self> {
+    /// Parses a known method followed by a space.
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
-        let place = methods(first).iter().position(|it| it.begins(bytes))?;
-        // All first bytes are capital letters: 5 bits tell them apart.
-        NonZeroU8::new(first << 3 | place as u8).map(Self)
+        let index = known_methods(first)
+            .iter()
+            .position(|it| it.is_start_of(bytes))?;
+        // All first bytes are capital letters, which differ in their lower 5 bits.
+        NonZeroU8::new(first << 3 | index as u8).map(Self)
     }
 
-    /// Its name; empty of [`OTHER`](Self::OTHER).
+    /// The name; empty for [`OTHER`](Self::OTHER).
     #[must_use]
     pub fn name(self) -> &'static str {
-        let methods = methods(b'@' | self.0.get() >> 3);
-        let place = usize::from(self.0.get() & 7);
-        methods.get(place).map_or("", |it| it.name)
+        let methods = known_methods(b'@' | self.0.get() >> 3);
+        let index = usize::from(self.0.get() & 7);
+        methods.get(index).map_or("", |it| it.name)
     }
 }
 
-/// What begins a response.
+/// The start of a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
-/// Bytes of a version (RFC 9112 section 2.3).
+/// Length of a version in bytes (RFC 9112 section 2.3).
 const VERSION_LENGTH: usize = RESPONSE.len() + 1;
 
-/// Whether a byte may be in a token, which a method is (RFC 9110 section 5.6.2).
+/// Whether a byte may be in a token (RFC 9110 section 5.6.2). A method is a token.
 #[inline(always)]
 fn is_token(byte: u8) -> bool {
     TOKENS[usize::from(byte)]
 }
 
-/// Of each byte whether it may be in a token.
+/// For each byte, whether it may be in a token.
 const TOKENS: [bool; 256] = {
     let mut tokens = [false; 256];
     let mut byte = 0u8;
@@ -213,30 +224,30 @@ const TOKENS: [bool; 256] = {
     tokens
 };
 
-/// What follows the empty lines before a request, of which a server ignores at least one (RFC 9112
-/// section 2.2).
-fn after_empty_lines(bytes: &[u8]) -> &[u8] {
+/// Skips up to two empty lines before a request. A server ignores at least one (RFC 9112 section
+/// 2.2).
+fn skip_empty_lines(bytes: &[u8]) -> &[u8] {
     let once = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     once.strip_prefix(b"\r\n").unwrap_or(once)
 }
 
-/// Whether a message may begin with these bytes, by a look at the first of them.
+/// Whether a message may start with these bytes, judged by the first of them.
 #[inline]
 #[must_use]
-pub fn may_begin(bytes: &[u8]) -> bool {
-    // Of all tokens those that begin with a letter: so do all methods, and numbers begin lines of many
-    // other protocols.
+pub fn may_start(bytes: &[u8]) -> bool {
+    // Require a letter: all methods in use start with one, and lines of many other protocols start
+    // with a digit.
     bytes
         .first()
         .is_some_and(|first| first.is_ascii_alphabetic() || *first == b'\r')
-        && has_token(bytes)
+        && may_start_with_token(bytes)
 }
 
-/// Whether a response, or a request with a method that is known, may begin with these bytes, by a look
-/// at the first two of them.
+/// Whether a response, or a request with a known method, may start with these bytes, judged by the
+/// first two.
 #[inline]
 #[must_use]
-pub fn may_begin_known(bytes: &[u8]) -> bool {
+pub fn may_start_known(bytes: &[u8]) -> bool {
     match *bytes {
         [first, second, ..] => FIRST_TWO[usize::from(first)] >> (second & 31) & 1 != 0,
         [_] => true,
@@ -244,13 +255,13 @@ pub fn may_begin_known(bytes: &[u8]) -> bool {
     }
 }
 
-/// Of each byte that a message may begin with, the bytes that may come next, a bit for each by its lower
-/// five bits.
+/// For each first byte of a message, a bit set of the possible second bytes, by their lower five
+/// bits.
 const FIRST_TWO: [u32; 256] = {
     let mut table = [0; 256];
     let mut first = 0;
     while first < 256 {
-        let methods = methods(first as u8);
+        let methods = known_methods(first as u8);
         let mut at = 0;
         while at < methods.len() {
             table[first] |= 1 << (methods[at].name.as_bytes()[1] & 31);
@@ -259,15 +270,15 @@ const FIRST_TWO: [u32; 256] = {
         first += 1;
     }
     table[RESPONSE[0] as usize] |= 1 << (RESPONSE[1] & 31);
-    // Empty lines come before a request.
+    // An empty line before a request.
     table[b'\r' as usize] = 1 << b'\n';
     table
 };
 
-/// Whether four bytes may be a method or its beginning: of random ones few are.
+/// Whether the first four bytes may start a method. Few random bytes do.
 #[inline]
-fn has_token(bytes: &[u8]) -> bool {
-    let bytes = after_empty_lines(bytes);
+fn may_start_with_token(bytes: &[u8]) -> bool {
+    let bytes = skip_empty_lines(bytes);
     let first = &bytes[..bytes.len().min(4)];
     match first.iter().position(|byte| !is_token(*byte)) {
         // Half an empty line.
@@ -277,84 +288,86 @@ fn has_token(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether bytes are a request by the whole of their first line, whatever its method.
-fn is_request(bytes: &[u8]) -> bool {
-    if !has_token(bytes) {
+/// Whether bytes start with a complete request line, with any method.
+fn is_request_line(bytes: &[u8]) -> bool {
+    if !may_start_with_token(bytes) {
         return false;
     }
     let is_method_end = |byte: &u8| !is_token(*byte);
     let Some(at) = bytes.iter().take(METHOD_MAX + 1).position(is_method_end) else {
         return false;
     };
-    let Some(behind) = bytes[at..].strip_prefix(b" ") else {
+    let Some(rest) = bytes[at..].strip_prefix(b" ") else {
         return false;
     };
     let is_target_end = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-    let target = behind.iter().take(TARGET_MAX + 1).position(is_target_end);
-    at > 0 && target.is_some_and(|end| end > 0 && behind[end..].starts_with(b" HTTP/1."))
+    let target = rest.iter().take(TARGET_MAX + 1).position(is_target_end);
+    at > 0 && target.is_some_and(|end| end > 0 && rest[end..].starts_with(b" HTTP/1."))
 }
 
-/// What the beginning of bytes can be.
+/// What bytes start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// A request, by a method that is known, or by the whole of its first line.
+pub enum Detected {
+    /// A request: a known method, or a complete request line.
     Request,
-    /// A response, by its version.
+    /// A response: an HTTP version.
     Response,
-    /// Too few bytes to tell, all of them as one of the two has them.
-    Perhaps,
-    /// Neither, as far as they tell.
+    /// Too few bytes to decide, but so far they match a request or a response.
+    NeedMore,
+    /// Neither.
     No,
 }
 
-/// Tells what bytes begin with, of requests those with a method that is known.
+/// Detects a response, or a request with a known method.
 #[inline]
 #[must_use]
-pub fn begins(bytes: &[u8]) -> Begins {
+pub fn detect(bytes: &[u8]) -> Detected {
     match bytes.first() {
-        None => Begins::Perhaps,
-        Some(b'A'..=b'Z' | b'\r') => begins_by_method(bytes),
-        Some(_) => Begins::No,
+        None => Detected::NeedMore,
+        Some(b'A'..=b'Z' | b'\r') => detect_by_method(bytes),
+        Some(_) => Detected::No,
     }
 }
 
-fn begins_by_method(bytes: &[u8]) -> Begins {
+fn detect_by_method(bytes: &[u8]) -> Detected {
     if bytes.starts_with(RESPONSE) {
-        return Begins::Response;
+        return Detected::Response;
     }
-    let request = after_empty_lines(bytes);
+    let request = skip_empty_lines(bytes);
     let Some(&first) = request.first() else {
-        return Begins::No;
+        return Detected::No;
     };
-    let may_be = |method: &Known| method.name.as_bytes().starts_with(request);
-    if Method::of(request).is_some() {
-        Begins::Request
+    let matches_start = |method: &KnownMethod| method.name.as_bytes().starts_with(request);
+    if Method::parse(request).is_some() {
+        Detected::Request
     } else if bytes.len() > METHOD_MAX {
-        Begins::No
-    } else if RESPONSE.starts_with(bytes) || methods(first).iter().any(may_be) {
-        Begins::Perhaps
+        Detected::No
+    } else if RESPONSE.starts_with(bytes) || known_methods(first).iter().any(matches_start) {
+        Detected::NeedMore
     } else {
-        Begins::No
+        Detected::No
     }
 }
 
-/// The same of bytes that may also begin with a method that is not known.
+/// Detects a response, or a request with any method.
 #[inline]
 #[must_use]
-pub fn begins_by_line(bytes: &[u8]) -> Begins {
-    match begins(bytes) {
-        // Any method begins with a letter, or empty lines come before it.
-        Begins::No if may_begin(bytes) && is_request(after_empty_lines(bytes)) => Begins::Request,
+pub fn detect_by_line(bytes: &[u8]) -> Detected {
+    match detect(bytes) {
+        // `may_start` is a cheap check that most payloads fail.
+        Detected::No if may_start(bytes) && is_request_line(skip_empty_lines(bytes)) => {
+            Detected::Request
+        }
         begins => begins,
     }
 }
 
-/// How much body follows a head.
+/// Length of the body after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// As many bytes as this.
+    /// This number of bytes.
     Length(u64),
-    /// It ends by its own chunks, or with the connection: not followed.
+    /// Given by its chunks or by the end of the connection, which are not followed.
     Unknown,
 }
 
@@ -363,17 +376,17 @@ pub enum Body {
 pub struct Request<'a> {
     /// Method.
     pub method: Method,
-    /// The same as it was sent.
+    /// Name of the method, also if it is unknown.
     pub method_name: &'a str,
-    /// Target; [`request_line`] takes any bytes for one.
+    /// Target. From [`parse_request_line`], it may be any bytes.
     pub target: &'a [u8],
-    /// Host field; without one, the host of a target in absolute form.
+    /// Host field, or the host of a target in absolute form if there is no such field.
     pub host: Option<&'a [u8]>,
     /// User-Agent field.
     pub user_agent: Option<&'a [u8]>,
     /// Body.
     pub body: Body,
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub length: usize,
 }
 
@@ -384,31 +397,31 @@ pub struct Response<'a> {
     pub status: u16,
     /// Content-Type field.
     pub content_type: Option<&'a [u8]>,
-    /// Body, as its fields tell (a response to HEAD has none though they tell otherwise).
+    /// Body, according to the fields. (A response to HEAD has none, whatever they say.)
     pub body: Body,
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub length: usize,
 }
 
-/// A head that was looked for.
+/// The result of parsing a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head<T> {
-    /// It is there.
-    Whole(T),
+    /// The head is complete.
+    Complete(T),
     /// More bytes are needed.
     Partial,
-    /// The bytes are no head.
-    Bad,
+    /// The bytes are not a valid head.
+    Invalid,
 }
 
-/// Reads the head of a request.
+/// Parses the head of a request.
 #[must_use]
-pub fn request(bytes: &[u8]) -> Head<Request<'_>> {
-    if let Some(method) = Method::of(bytes)
+pub fn parse_request(bytes: &[u8]) -> Head<Request<'_>> {
+    if let Some(method) = Method::parse(bytes)
         && let Some(head) = plain::request(bytes, method.name().len())
     {
         let request = (method, method.name(), head.target);
-        return Head::Whole(Request::new(request, &head.fields, head.length));
+        return Head::Complete(Request::new(request, &head.fields, head.length));
     }
     any_request(bytes)
 }
@@ -420,23 +433,23 @@ fn any_request(bytes: &[u8]) -> Head<Request<'_>> {
     let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return Head::Partial,
-        Err(_) => return Head::Bad,
+        Err(_) => return Head::Invalid,
     };
     let (Some(method_name), Some(target)) = (request.method, request.path) else {
-        return Head::Bad;
+        return Head::Invalid;
     };
-    let method = match Method::of(after_empty_lines(bytes)) {
+    let method = match Method::parse(skip_empty_lines(bytes)) {
         Some(method) => method,
         None if method_name.len() <= METHOD_MAX => Method::OTHER,
-        None => return Head::Bad,
+        None => return Head::Invalid,
     };
     let request_line = (method, method_name, target.as_bytes());
-    let fields = wanted(request.headers);
-    Head::Whole(Request::new(request_line, &fields, length))
+    let fields = select_fields(request.headers);
+    Head::Complete(Request::new(request_line, &fields, length))
 }
 
 impl<'a> Request<'a> {
-    /// With this method, by its number and name, and this target.
+    /// Builds a request from its method, method name and target, and its fields.
     fn new(
         (method, method_name, target): (Method, &'a str, &'a [u8]),
         fields: &Fields<'a>,
@@ -461,13 +474,13 @@ fn authority(target: &[u8]) -> Option<&[u8]> {
     target[at + 3..].split(|byte| *byte == b'/').next()
 }
 
-/// Reads the first line of a request alone, whose target may be what no target is (RFC 9112 section 3):
-/// bytes that are not UTF-8, spaces.
+/// Parses a request line alone. Unlike a valid target (RFC 9112 section 3), the target may have spaces
+/// and invalid UTF-8.
 #[must_use]
-pub fn request_line(bytes: &[u8]) -> Option<Request<'_>> {
-    let bytes = after_empty_lines(bytes);
-    let feed = bytes.iter().position(|byte| *byte == b'\n')?;
-    let line = bytes[..feed].trim_ascii_end();
+pub fn parse_request_line(bytes: &[u8]) -> Option<Request<'_>> {
+    let bytes = skip_empty_lines(bytes);
+    let line_end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = bytes[..line_end].trim_ascii_end();
     let (before, version) = line.split_at_checked(line.len().checked_sub(VERSION_LENGTH)?)?;
     let is_version = version.starts_with(RESPONSE) && version[RESPONSE.len()].is_ascii_digit();
     let method_end = before.iter().position(|byte| !is_token(*byte))?;
@@ -477,7 +490,7 @@ pub fn request_line(bytes: &[u8]) -> Option<Request<'_>> {
         core::str::from_utf8(method_name).ok()?,
     );
     let target = target.strip_suffix(b" ")?.trim_ascii();
-    let method = match Method::of(bytes) {
+    let method = match Method::parse(bytes) {
         Some(method) => method,
         None if (1..=METHOD_MAX).contains(&method_name.len()) => Method::OTHER,
         None => return None,
@@ -489,35 +502,36 @@ pub fn request_line(bytes: &[u8]) -> Option<Request<'_>> {
         host: authority(target),
         user_agent: None,
         body: Body::Unknown,
-        length: feed + 1,
+        length: line_end + 1,
     })
 }
 
-/// Whether the first line of a request may be going on behind these bytes, all of them text.
+/// Whether a request line may continue after these bytes: they are text without a line end.
 #[must_use]
-pub fn is_half_line(bytes: &[u8]) -> bool {
-    let line = after_empty_lines(bytes);
+pub fn is_partial_line(bytes: &[u8]) -> bool {
+    let line = skip_empty_lines(bytes);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     line.len() <= METHOD_MAX + TARGET_MAX + VERSION_LENGTH
         && line.iter().all(|byte| *byte >= b' ' && *byte != 0x7f)
 }
 
-/// The lines of a head that are there whole, closed as if no more followed, or, where its fields
-/// are not as they should be, its first line alone; in `buffer`.
-pub fn close_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
-    let bytes = after_empty_lines(bytes);
-    let feed = if first_line {
+/// Copies the complete lines of a head to `buffer` and terminates them with an empty line, so that
+/// the head can be parsed. With `first_line`, copies the start line only, for heads with invalid
+/// fields.
+pub fn terminate_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
+    let bytes = skip_empty_lines(bytes);
+    let line_end = if first_line {
         bytes.iter().position(|byte| *byte == b'\n')
     } else {
-        last_feed(bytes)
+        last_line_feed(bytes)
     };
     buffer.clear();
-    buffer.extend_from_slice(&bytes[..feed.map_or(0, |at| at + 1)]);
+    buffer.extend_from_slice(&bytes[..line_end.map_or(0, |at| at + 1)]);
     buffer.extend_from_slice(b"\r\n");
 }
 
-/// The last line feed, which may be far from the end: what follows a head may be a body.
-fn last_feed(bytes: &[u8]) -> Option<usize> {
+/// Position of the last line line_end. It may be far from the end, because a body may follow the head.
+fn last_line_feed(bytes: &[u8]) -> Option<usize> {
     let (rest, blocks) = bytes.as_rchunks::<32>();
     let has_feed = |block: &[u8; 32]| block.iter().fold(false, |any, byte| any | (*byte == b'\n'));
     let block = blocks.iter().rposition(has_feed);
@@ -525,11 +539,11 @@ fn last_feed(bytes: &[u8]) -> Option<usize> {
     bytes[..end].iter().rposition(|byte| *byte == b'\n')
 }
 
-/// Reads the head of a response.
+/// Parses the head of a response.
 #[must_use]
-pub fn response(bytes: &[u8]) -> Head<Response<'_>> {
+pub fn parse_response(bytes: &[u8]) -> Head<Response<'_>> {
     match plain::response(bytes) {
-        Some(head) => Head::Whole(Response::new(head.status, &head.fields, head.length)),
+        Some(head) => Head::Complete(Response::new(head.status, &head.fields, head.length)),
         None => any_response(bytes),
     }
 }
@@ -545,12 +559,16 @@ fn any_response(bytes: &[u8]) -> Head<Response<'_>> {
     let length = match parsed {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return Head::Partial,
-        Err(_) => return Head::Bad,
+        Err(_) => return Head::Invalid,
     };
     let Some(status) = response.code else {
-        return Head::Bad;
+        return Head::Invalid;
     };
-    Head::Whole(Response::new(status, &wanted(response.headers), length))
+    Head::Complete(Response::new(
+        status,
+        &select_fields(response.headers),
+        length,
+    ))
 }
 
 impl<'a> Response<'a> {
@@ -558,7 +576,7 @@ impl<'a> Response<'a> {
         Self {
             status,
             content_type: fields.content_type,
-            // RFC 9112 section 6.3: these have no body whatever their fields tell.
+            // RFC 9112 section 6.3: these have no body, whatever their fields say.
             body: if status < 200 || status == 204 || status == 304 {
                 Body::Length(0)
             } else {
@@ -569,8 +587,8 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The fields that are wanted among all of a head.
-fn wanted<'a>(fields: &[httparse::Header<'a>]) -> Fields<'a> {
+/// Selects the fields that are recorded.
+fn select_fields<'a>(fields: &[httparse::Header<'a>]) -> Fields<'a> {
     let field = |name: &str| {
         let field = fields
             .iter()

@@ -1,7 +1,7 @@
-//! From payload to what applications say: TLS, QUIC, DNS, HTTP/1, RTP.
+//! Parsers of application-layer messages: TLS, QUIC, DNS, HTTP/1, RTP.
 //!
-//! Pure functions of bytes. A message that is not whole is told apart from one that is wrong, so
-//! that whoever puts segments together knows whether to wait for more.
+//! They are pure functions of bytes. They distinguish an incomplete message from an invalid one, so
+//! that the caller knows whether to wait for more segments.
 
 pub mod dns;
 pub mod http;

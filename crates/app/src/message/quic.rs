@@ -1,4 +1,5 @@
-//! QUIC's long headers (RFC 9000 section 17.2, RFC 9369), and the way to a ClientHello.
+//! QUIC packets with long headers (RFC 9000 section 17.2, RFC 9369), and the ClientHello in Initial
+//! packets.
 
 pub mod crypto_frame;
 pub mod initial;
@@ -11,7 +12,7 @@ pub use version::Version;
 
 use super::reader::Reader;
 
-/// The most bytes of a connection id in the versions that are known.
+/// The longest connection ID in the known versions, in bytes.
 pub const CONNECTION_ID_MAX: usize = 20;
 
 /// The kinds of packets with a long header.
@@ -29,30 +30,31 @@ pub enum Kind {
     VersionNegotiation,
 }
 
-/// A packet with a long header of a version that is known.
+/// A packet with a long header of a known version.
 #[derive(Clone, Copy, Debug)]
 pub struct LongPacket<'a> {
     /// Its kind.
     pub kind: Kind,
     /// Its version; 0 for Version Negotiation.
     pub version: u32,
-    /// Destination connection id.
+    /// Destination connection ID.
     pub destination_id: &'a [u8],
-    /// Source connection id.
+    /// Source connection ID.
     pub source_id: &'a [u8],
-    /// The whole packet; shorter where it was not captured whole.
+    /// The captured bytes of the packet.
     pub packet: &'a [u8],
-    /// Where its packet number begins (meaningless for Retry and Version Negotiation).
-    pub number_at: usize,
-    /// Whether the packet is all there.
-    pub whole: bool,
+    /// Offset of the packet number in the packet. Without meaning for Retry and Version Negotiation.
+    pub number_offset: usize,
+    /// Whether the packet was captured completely.
+    pub is_complete: bool,
 }
 
-/// Whether a datagram begins with a long header of a version that is known: all that a stranger costs.
-/// Version Negotiation ([`negotiates`]) begins no connection.
+/// Whether a datagram starts with a long header of a known version. Datagrams of other protocols cost
+/// no more than this check. It is false for Version Negotiation, which starts no connection; see
+/// [`is_version_negotiation`].
 #[inline]
 #[must_use]
-pub fn begins(datagram: &[u8]) -> bool {
+pub fn has_known_version(datagram: &[u8]) -> bool {
     match *datagram {
         [first, a, b, c, d, ..] if first & 0x80 != 0 => {
             let version = u32::from_be_bytes([a, b, c, d]);
@@ -62,20 +64,21 @@ pub fn begins(datagram: &[u8]) -> bool {
     }
 }
 
-/// Whether a datagram is Version Negotiation: connection ids of a length that there is, and whole
-/// versions behind them, one at least, none of them 0 (RFC 9000 section 17.2.1). Who asks knows that
-/// it is a server's: RTP's first bytes may be the same.
+/// Whether a datagram is Version Negotiation: connection IDs of valid length, followed by one or more
+/// versions, none of them 0 (RFC 9000 section 17.2.1). The caller must check that it comes from a
+/// server, because RTP can start with the same bytes.
 #[inline]
 #[must_use]
-pub fn negotiates(datagram: &[u8]) -> bool {
+pub fn is_version_negotiation(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0)
-        && long_packet(datagram).is_some()
+        && read_long_packet(datagram).is_some()
 }
 
-/// Reads the packet at the beginning of `datagram`, and gives what follows it there (RFC 9000
-/// section 12.2); `None` where no long header of a known version begins.
+/// Reads the packet at the start of `datagram`, and returns it with the rest of the datagram, which
+/// may have more packets (RFC 9000 section 12.2). `None` if there is no long header of a known
+/// version.
 #[must_use]
-pub fn long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
+pub fn read_long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
     let mut reader = Reader::new(datagram);
     let first = reader.u8()?;
     if first & 0x80 == 0 {
@@ -96,8 +99,8 @@ pub fn long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
         destination_id,
         source_id,
         packet: datagram,
-        number_at: datagram.len(),
-        whole: true,
+        number_offset: datagram.len(),
+        is_complete: true,
     };
     if version == 0 {
         let (versions, rest) = reader.rest().as_chunks();
@@ -114,12 +117,12 @@ pub fn long_packet(datagram: &[u8]) -> Option<(LongPacket<'_>, &[u8])> {
         return Some((packet, &[]));
     }
     if packet.kind == Kind::Initial {
-        let token = usize::try_from(reader.variable()?).ok()?;
+        let token = usize::try_from(reader.varint()?).ok()?;
         reader.take(token)?;
     }
-    let length = usize::try_from(reader.variable()?).ok()?;
-    packet.number_at = datagram.len() - reader.rest().len();
-    packet.whole = reader.rest().len() >= length;
+    let length = usize::try_from(reader.varint()?).ok()?;
+    packet.number_offset = datagram.len() - reader.rest().len();
+    packet.is_complete = reader.rest().len() >= length;
     reader.take_up_to(length);
     packet.packet = &datagram[..datagram.len() - reader.rest().len()];
     Some((packet, reader.rest()))
@@ -130,22 +133,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_negotiation_is_told_from_what_begins_alike() {
+    fn recognises_version_negotiation_only() {
         let packet = [
             0x80, 0, 0, 0, 0, 1, 7, 2, 8, 8, 0, 0, 0, 1, 0x1a, 0x2a, 0x3a, 0x4a,
         ];
-        assert!(negotiates(&packet) && !begins(&packet));
-        assert_eq!(long_packet(&packet).unwrap().0.source_id, [8, 8]);
-        // No version, parts of one, one that is none, a length that no id has.
-        assert!(!negotiates(&packet[..10]) && !negotiates(&packet[..17]));
+        assert!(is_version_negotiation(&packet) && !has_known_version(&packet));
+        assert_eq!(read_long_packet(&packet).unwrap().0.source_id, [8, 8]);
+        // No version, an incomplete one, version 0, an invalid length of an ID, no long header.
+        assert!(!is_version_negotiation(&packet[..10]) && !is_version_negotiation(&packet[..17]));
         let mut odd = packet;
         odd[13] = 0;
-        assert!(!negotiates(&odd));
+        assert!(!is_version_negotiation(&odd));
         odd = packet;
         odd[5] = 21;
-        assert!(!negotiates(&odd));
+        assert!(!is_version_negotiation(&odd));
         odd = packet;
         odd[0] = 0x40;
-        assert!(!negotiates(&odd));
+        assert!(!is_version_negotiation(&odd));
     }
 }

@@ -1,29 +1,29 @@
-//! A place in bytes that moves forward as fields are read, and never past the end.
+//! A cursor over bytes that reads fields and never passes the end.
 
-/// Reads fields in network byte order; `None` where too few bytes are left.
+/// Reads fields in network byte order. Its methods return `None` if too few bytes are left.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the first of `bytes` on.
+    /// Creates a reader at the start of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// What has not been read.
+    /// The bytes that were not read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether all has been read.
+    /// Whether all bytes were read.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next `count` bytes.
+    /// Reads `count` bytes.
     #[inline]
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// The next `count` bytes, or as many as there are.
+    /// Reads `count` bytes, or fewer if fewer are left.
     #[inline]
     pub fn take_up_to(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Passes over bytes that are 0, many at a time.
+    /// Skips zero bytes, many at a time.
     pub fn skip_zeros(&mut self) {
         while let Some((run, rest)) = self.0.split_first_chunk()
             && *run == [0; 32]
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next bytes, as many as the array holds.
+    /// Reads an array.
     #[inline]
     pub fn array<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
         let (taken, rest) = self.0.split_first_chunk()?;
@@ -59,48 +59,48 @@ impl<'a> Reader<'a> {
         Some(*taken)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     #[inline]
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Three bytes.
+    /// Reads three bytes.
     #[inline]
     pub fn u24(&mut self) -> Option<u32> {
         self.array()
             .map(|[a, b, c]: [u8; 3]| u32::from_be_bytes([0, a, b, c]))
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Bytes after their length in one byte.
+    /// Reads bytes that follow their length in one byte.
     #[inline]
     pub fn vector8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(usize::from(length))
     }
 
-    /// Bytes after their length in two bytes.
+    /// Reads bytes that follow their length in two bytes.
     #[inline]
     pub fn vector16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(usize::from(length))
     }
 
-    /// A variable-length integer of QUIC (RFC 9000 section 16).
+    /// Reads a variable-length integer of QUIC (RFC 9000 section 16).
     #[inline]
-    pub fn variable(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let first = self.u8()?;
         let more = (1usize << (first >> 6)) - 1;
         let value = u64::from(first & 0x3f);
@@ -119,7 +119,7 @@ mod tests {
 
     /// The examples of RFC 9000 appendix A.1.
     #[test]
-    fn variable_length_integers() {
+    fn reads_variable_length_integers() {
         for (bytes, value) in [
             (
                 &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..],
@@ -131,14 +131,14 @@ mod tests {
             (&[0x40, 0x25], 37),
         ] {
             let mut reader = Reader::new(bytes);
-            assert_eq!(reader.variable(), Some(value));
+            assert_eq!(reader.varint(), Some(value));
             assert!(reader.is_empty());
-            assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).variable(), None);
+            assert_eq!(Reader::new(&bytes[..bytes.len() - 1]).varint(), None);
         }
     }
 
     #[test]
-    fn zeros_are_passed_over_up_to_what_is_none() {
+    fn skips_zeros_up_to_another_byte() {
         for zeros in 0..100 {
             let mut bytes = vec![0; zeros];
             let mut reader = Reader::new(&bytes);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_past_the_end() {
+    fn never_reads_past_the_end() {
         let mut reader = Reader::new(&[0, 3, 1, 2]);
         assert_eq!(reader.vector16(), None);
         assert_eq!(reader.rest(), [1, 2]);

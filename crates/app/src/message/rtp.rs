@@ -1,4 +1,4 @@
-//! RTP and RTCP (RFC 3550), as far as a stranger can tell them from other datagrams.
+//! RTP and RTCP (RFC 3550), recognised without knowledge of the session.
 
 use super::reader::Reader;
 
@@ -11,22 +11,22 @@ pub struct Rtp {
     pub marker: bool,
     /// Sequence number.
     pub sequence: u16,
-    /// Time stamp, in units of the payload type's clock.
+    /// Timestamp, in units of the payload type's clock.
     pub timestamp: u32,
     /// Synchronization source.
     pub ssrc: u32,
 }
 
-/// Bytes of the fixed header.
-pub const HEADER: usize = 12;
+/// Length of the fixed header in bytes.
+pub const HEADER_LENGTH: usize = 12;
 
-/// Bytes of an extension before its content (RFC 3550 section 5.3.1).
-const EXTENSION_HEADER: usize = 4;
+/// Length of the header of an extension in bytes (RFC 3550 section 5.3.1).
+const EXTENSION_HEADER_LENGTH: usize = 4;
 
 impl Rtp {
-    /// Reads what was captured of a datagram of `length` bytes that could be RTP: version 2, a payload
-    /// type that RTP has, and as many bytes as sources and extension ask for. A plausible stranger is
-    /// not RTP yet: only several in sequence are.
+    /// Reads the captured part of a datagram of `length` bytes if it may be RTP: it has version 2, a
+    /// payload type of RTP, and room for its contributing sources and extension. Other protocols can
+    /// look the same, so that only several such packets in sequence identify RTP.
     #[must_use]
     pub fn plausible(datagram: &[u8], length: usize) -> Option<Self> {
         let mut reader = Reader::new(datagram);
@@ -36,22 +36,22 @@ impl Rtp {
         }
         let second = reader.u8()?;
         let payload_type = second & 0x7f;
-        // 72 to 76 are reserved for RTCP's sake (RFC 3551 section 6); with the marker bit, 64 to 95
-        // are types of RTCP (RFC 5761 section 4).
+        // 72 to 76 are reserved because of RTCP (RFC 3551 section 6). With the marker bit, 64 to 95
+        // are RTCP packet types (RFC 5761 section 4).
         if (72..=76).contains(&payload_type) || (192..=223).contains(&second) {
             return None;
         }
         let sequence = reader.u16()?;
         let timestamp = reader.u32()?;
         let ssrc = reader.u32()?;
-        let mut end = HEADER + usize::from(first & 0x0f) * 4;
+        let mut end = HEADER_LENGTH + usize::from(first & 0x0f) * 4;
         if first & 0x10 != 0 {
-            // How long it is may not have been captured.
+            // The length of the extension may not be captured.
             let words = match datagram.get(end + 2..end + 4) {
                 Some(&[high, low]) => u16::from_be_bytes([high, low]),
                 _ => 0,
             };
-            end += EXTENSION_HEADER + usize::from(words) * 4;
+            end += EXTENSION_HEADER_LENGTH + usize::from(words) * 4;
         }
         (end <= length).then_some(Self {
             payload_type,
@@ -63,11 +63,13 @@ impl Rtp {
     }
 }
 
-/// Whether what was captured of a datagram of `length` bytes is RTCP by its headers: a compound of
-/// packets of version 2 and known types whose lengths fill it, the first of them a report (RFC 3550
-/// section 6.1 and appendix A.2), or a single feedback packet (RFC 5506). Of one that was cut, the
-/// lengths that were captured must fill it, or versions and types of two packets at least be there:
-/// secure RTCP (RFC 3711) encrypts all behind the first.
+/// Whether a datagram of `length` bytes, of which `datagram` was captured, is RTCP by its headers.
+///
+/// It must be a compound of packets with version 2 and known types whose lengths fill the datagram.
+/// The first must be a report (RFC 3550 section 6.1 and appendix A.2) or a feedback packet (RFC
+/// 5506). In a truncated datagram, the captured lengths must fill it, or at least two packet headers
+/// must be captured: one is not enough, because secure RTCP (RFC 3711) encrypts everything after the
+/// first.
 #[must_use]
 pub fn is_rtcp(datagram: &[u8], length: usize) -> bool {
     let length = length.max(datagram.len());
@@ -145,9 +147,9 @@ pub const fn clock_rate(payload_type: u8) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Feedback of RTCP, whose type is that of a payload with the marker bit (found by fuzzing).
+    /// RTCP feedback, whose type looks like a payload type with the marker bit (found by fuzzing).
     #[test]
-    fn nothing_is_both() {
+    fn no_datagram_is_both_rtp_and_rtcp() {
         let datagram = [
             0x80, 0xcd, 0, 1, 0x67, 0xdb, 0x91, 0x1f, 0x80, 0xc9, 0, 1, 0x1c, 0xff, 0xb7, 0x3f,
         ];
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_and_a_lying_one_is_not() {
+    fn reads_valid_header_and_rejects_invalid_ones() {
         let mut packet = [0u8; 20];
         packet[..12].copy_from_slice(&[0x80, 0x88, 1, 2, 0, 0, 0, 9, 1, 2, 3, 4]);
         let rtp = Rtp::plausible(&packet, 20).unwrap();
@@ -172,28 +174,28 @@ mod tests {
         assert_eq!(Rtp::plausible(&packet, 20), None);
         packet[0] = 0x40;
         assert_eq!(Rtp::plausible(&packet, 20), None);
-        packet[..2].copy_from_slice(&[0x80, 0xc8]); // RTCP's sender report
+        packet[..2].copy_from_slice(&[0x80, 0xc8]); // RTCP sender report
         assert_eq!(Rtp::plausible(&packet, 20), None);
     }
 
     #[test]
-    fn a_header_that_was_not_captured_whole_is_held_against_the_length_on_the_wire() {
+    fn checks_truncated_header_against_length_on_the_wire() {
         let mut packet = [0u8; 40];
         // Two sources, and an extension of three words.
         packet[..12].copy_from_slice(&[0x92, 0x60, 1, 2, 0, 0, 0, 9, 1, 2, 3, 4]);
         packet[20..24].copy_from_slice(&[0xbe, 0xde, 0, 3]);
         for captured in 0..=packet.len() {
-            let told = Rtp::plausible(&packet[..captured], packet.len());
-            assert_eq!(told.is_some(), captured >= HEADER, "{captured}");
-            // What is known to lie is none.
-            let lies = Rtp::plausible(&packet[..captured], 35);
-            assert_eq!(lies.is_some(), (HEADER..24).contains(&captured));
+            let found = Rtp::plausible(&packet[..captured], packet.len());
+            assert_eq!(found.is_some(), captured >= HEADER_LENGTH, "{captured}");
+            // The extension does not fit, if its length was captured.
+            let short = Rtp::plausible(&packet[..captured], 35);
+            assert_eq!(short.is_some(), (HEADER_LENGTH..24).contains(&captured));
             assert_eq!(Rtp::plausible(&packet[..captured], 23), None);
         }
     }
 
     #[test]
-    fn a_compound_must_fill_its_datagram() {
+    fn compound_must_fill_its_datagram() {
         let mut compound = vec![0x80, 201, 0, 1, 1, 2, 3, 4];
         assert!(is_rtcp(&compound, compound.len()));
         compound.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
@@ -204,21 +206,21 @@ mod tests {
         assert!(!is_rtcp(&[], 0));
     }
 
-    /// A sender's report with a block, a description of its source, and a farewell.
+    /// A sender report with a report block, a source description, and a goodbye.
     #[test]
-    fn a_compound_that_was_cut_is_known_by_two_headers() {
+    fn truncated_compound_needs_two_headers() {
         let mut compound = vec![0x81, 200, 0, 12];
         compound.resize(52, 0xee);
         compound.extend([0x81, 202, 0, 2, 1, 2, 3, 4, 1, 0, 0, 0]);
         compound.extend([0x81, 203, 0, 1, 1, 2, 3, 4]);
         let length = compound.len();
         for captured in 0..=length {
-            let told = is_rtcp(&compound[..captured], length);
-            assert_eq!(told, captured >= 54, "{captured}");
-            // One packet that fills its datagram is whole.
-            let told = is_rtcp(&compound[..captured.min(52)], 52);
-            assert_eq!(told, captured >= 4, "{captured}");
-            // What the lengths do not fill is none.
+            let found = is_rtcp(&compound[..captured], length);
+            assert_eq!(found, captured >= 54, "{captured}");
+            // A single packet that fills its datagram.
+            let found = is_rtcp(&compound[..captured.min(52)], 52);
+            assert_eq!(found, captured >= 4, "{captured}");
+            // The lengths do not fill the datagram.
             for odd in [length - 1, length + 1] {
                 assert!(
                     !is_rtcp(&compound[..captured.min(odd)], odd),
@@ -226,9 +228,9 @@ mod tests {
                 );
             }
         }
-        // A length beyond the datagram.
+        // A length beyond the end of the datagram.
         assert!(!is_rtcp(&compound[..4], 48));
-        // Encrypted behind the first header.
+        // Encrypted after the first header.
         for captured in 0..=length {
             let mut secure = compound.clone();
             secure[52] = 0x41;

@@ -6,12 +6,12 @@ pub mod ja4;
 pub mod server_hello;
 
 pub use client_hello::ClientHello;
-pub use ja4::{Ja4, Ja4Hashes, Transport};
+pub use ja4::{Ja4, Ja4Cache, Transport};
 pub use server_hello::ServerHello;
 
 use super::reader::Reader;
 
-/// Content types of records.
+/// Content types of TLS records.
 pub mod content {
     /// change_cipher_spec.
     pub const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -35,35 +35,36 @@ pub mod handshake {
     pub const SERVER_HELLO_DONE: u8 = 14;
 }
 
-/// Bytes of a record's header.
-pub const RECORD_HEADER: usize = 5;
+/// Length of a record header in bytes.
+pub const RECORD_HEADER_LENGTH: usize = 5;
 
-/// The most bytes of a record (RFC 8446 section 5.2, with the slack that TLS 1.2 allows).
-pub const RECORD_MAX: usize = (1 << 14) + 2048;
+/// The longest record in bytes, without header (RFC 8446 section 5.2, with the expansion that TLS 1.2
+/// allows).
+pub const RECORD_LENGTH_MAX: usize = (1 << 14) + 2048;
 
-/// Whether a value is reserved so that nobody relies on a list of values (GREASE, RFC 8701).
+/// Whether a value is GREASE (RFC 8701): reserved, so that peers must tolerate unknown values.
 #[must_use]
 pub const fn is_grease(value: u16) -> bool {
     value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
 }
 
-/// Whether a name of a protocol in ALPN is reserved likewise.
+/// Whether an ALPN protocol name is GREASE.
 fn is_grease_protocol(name: &[u8]) -> bool {
     matches!(*name, [high, low] if is_grease(u16::from_be_bytes([high, low])))
 }
 
-/// The header of a record: content type and length of what follows.
+/// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     /// Content type.
     pub content: u8,
-    /// Bytes that follow.
+    /// Number of bytes that follow.
     pub length: usize,
 }
 
 impl RecordHeader {
-    /// Reads a header; `None` where fewer than five bytes are left, [`NotTls`] in place of one that
-    /// no record has.
+    /// Reads a header. `None` if there are fewer than five bytes, [`NotTls`] if they cannot be a
+    /// record header.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Result<Self, NotTls>> {
         let mut reader = Reader::new(bytes);
@@ -72,7 +73,7 @@ impl RecordHeader {
         let _minor = reader.u8()?;
         let length = usize::from(reader.u16()?);
         let known = (content::CHANGE_CIPHER_SPEC..=content::HEARTBEAT).contains(&content);
-        Some(if known && major == 3 && length <= RECORD_MAX {
+        Some(if known && major == 3 && length <= RECORD_LENGTH_MAX {
             Ok(Self { content, length })
         } else {
             Err(NotTls)
@@ -80,71 +81,71 @@ impl RecordHeader {
     }
 }
 
-/// The bytes are no record of TLS.
+/// The bytes are not a TLS record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotTls;
 
-/// How the beginning of a stream can be told from TLS.
+/// What a stream starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// With a hello of this handshake type.
+pub enum Detected {
+    /// A hello of this handshake type.
     Hello(u8),
-    /// With too few bytes to tell, all of them as TLS has them.
-    Perhaps,
-    /// Not with TLS.
+    /// Too few bytes to decide, but so far they match TLS.
+    NeedMore,
+    /// Not TLS.
     No,
 }
 
-/// Whether a stream that begins with this byte may begin with a hello.
+/// Whether a stream whose first byte is this may start with a hello.
 #[inline]
 #[must_use]
-pub const fn may_begin(first: u8) -> bool {
+pub const fn may_start(first: u8) -> bool {
     first == content::HANDSHAKE
 }
 
-/// Whether a stream begins with a ClientHello or ServerHello.
+/// Detects a ClientHello or ServerHello at the start of a stream.
 #[must_use]
-pub fn begins(stream: &[u8]) -> Begins {
+pub fn detect(stream: &[u8]) -> Detected {
     let fits = |at: usize, test: fn(u8) -> bool| stream.get(at).is_none_or(|&byte| test(byte));
-    let plausible = fits(0, may_begin)
+    let plausible = fits(0, may_start)
         && fits(1, |byte| byte == 3)
         && fits(2, |byte| byte <= 4)
-        && fits(3, |byte| usize::from(byte) << 8 <= RECORD_MAX)
+        && fits(3, |byte| usize::from(byte) << 8 <= RECORD_LENGTH_MAX)
         && fits(5, |byte| {
             byte == handshake::CLIENT_HELLO || byte == handshake::SERVER_HELLO
         })
-        // The upper byte of the message's length, unless the record ends before it.
+        // The upper byte of the message length, unless the record ends before it.
         && (fits(6, |byte| byte == 0) || stream.get(3..5) == Some(&[0, 1]));
     match stream.get(5) {
-        _ if !plausible => Begins::No,
-        Some(&kind) => Begins::Hello(kind),
-        None => Begins::Perhaps,
+        _ if !plausible => Detected::No,
+        Some(&kind) => Detected::Hello(kind),
+        None => Detected::NeedMore,
     }
 }
 
-/// How the run of handshake records at the beginning of a stream ends.
+/// What ends the handshake records at the start of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With the bytes that there are.
-    Open,
-    /// With a record of another content type, which begins at this offset.
-    Other(usize),
-    /// With bytes that are no record.
+    /// The available bytes end.
+    EndOfBytes,
+    /// A record of another content type starts at this offset.
+    OtherContent(usize),
+    /// The next bytes are not a record.
     NotTls,
 }
 
-/// The content of the handshake records at the beginning of a stream.
+/// The content of the handshake records at the start of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Handshake<'a> {
-    /// Messages, the last of them perhaps not whole.
+    /// The messages. The last one may be incomplete.
     pub bytes: &'a [u8],
-    /// Why there are no more.
+    /// What ends the records.
     pub end: End,
 }
 
-/// Joins the handshake records at the beginning of `stream`. A single record is not copied;
-/// several are, to `joined`.
-pub fn handshake<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<'a> {
+/// Joins the handshake records at the start of `stream`. Several records are copied to `joined`; a
+/// single one is not copied.
+pub fn join_records<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<'a> {
     joined.clear();
     let mut first: &[u8] = &[];
     let mut records = 0;
@@ -152,14 +153,14 @@ pub fn handshake<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<'a>
     let end = loop {
         let at = stream.len() - reader.rest().len();
         let header = match RecordHeader::read(reader.rest()) {
-            None => break End::Open,
+            None => break End::EndOfBytes,
             Some(Err(NotTls)) => break End::NotTls,
             Some(Ok(header)) => header,
         };
         if header.content != content::HANDSHAKE {
-            break End::Other(at);
+            break End::OtherContent(at);
         }
-        reader.take(RECORD_HEADER);
+        reader.take(RECORD_HEADER_LENGTH);
         let fragment = reader.take_up_to(header.length);
         match records {
             0 => first = fragment,
@@ -175,8 +176,8 @@ pub fn handshake<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<'a>
     Handshake { bytes, end }
 }
 
-/// Bytes of the stream up to the end of the record in which the first `length` bytes of the joined
-/// handshake records end; `None` where they do not.
+/// Number of stream bytes up to the end of the record that has byte `length` of the joined handshake
+/// records. `None` if they have fewer bytes.
 #[must_use]
 pub fn stream_length(stream: &[u8], length: usize) -> Option<usize> {
     let (mut at, mut joined) = (0, 0);
@@ -185,7 +186,7 @@ pub fn stream_length(stream: &[u8], length: usize) -> Option<usize> {
         if header.content != content::HANDSHAKE {
             return None;
         }
-        at += RECORD_HEADER + header.length;
+        at += RECORD_HEADER_LENGTH + header.length;
         joined += header.length;
     }
     Some(at)
@@ -196,15 +197,15 @@ pub fn stream_length(stream: &[u8], length: usize) -> Option<usize> {
 pub struct Message<'a> {
     /// Its type.
     pub kind: u8,
-    /// Its body, as far as it is there.
+    /// The available part of its body.
     pub body: &'a [u8],
-    /// Whether the body is all there.
-    pub whole: bool,
-    /// Bytes of the whole message with its header.
+    /// Whether the body is complete.
+    pub is_complete: bool,
+    /// Length of the complete message with its header, in bytes.
     pub length: usize,
 }
 
-/// The messages in joined handshake records, one after the other; the last may not be whole.
+/// The messages in joined handshake records. The last one may be incomplete.
 pub fn messages(handshake: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let mut reader = Reader::new(handshake);
     std::iter::from_fn(move || {
@@ -214,7 +215,7 @@ pub fn messages(handshake: &[u8]) -> impl Iterator<Item = Message<'_>> {
         Some(Message {
             kind,
             body,
-            whole: body.len() == length,
+            is_complete: body.len() == length,
             length: length + 4,
         })
     })
@@ -226,7 +227,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn grease() {
+    fn recognises_grease() {
         assert!(is_grease(0x0a0a) && is_grease(0xfafa));
         assert!(!is_grease(0x0a1a) && !is_grease(0x1301) && !is_grease(0x0a0b));
         assert!(is_grease_protocol(&[0x0a, 0x0a]) && is_grease_protocol(&[0xea, 0xea]));
@@ -234,21 +235,21 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_told_as_soon_as_it_can_be() {
-        assert_eq!(begins(&[]), Begins::Perhaps);
-        assert_eq!(begins(&[22, 3, 1, 0]), Begins::Perhaps);
-        assert_eq!(begins(&[22, 3, 1, 2, 0, 1]), Begins::Hello(1));
-        assert_eq!(begins(&[22, 3, 1, 2, 0, 11]), Begins::No);
-        assert_eq!(begins(&[22, 3, 1, 2, 0, 1, 1]), Begins::No);
-        // A record of one byte, and the next one behind it.
-        assert_eq!(begins(&[22, 3, 1, 0, 1, 1, 22, 3]), Begins::Hello(1));
-        assert_eq!(begins(b"GET "), Begins::No);
+    fn detects_hello_as_early_as_possible() {
+        assert_eq!(detect(&[]), Detected::NeedMore);
+        assert_eq!(detect(&[22, 3, 1, 0]), Detected::NeedMore);
+        assert_eq!(detect(&[22, 3, 1, 2, 0, 1]), Detected::Hello(1));
+        assert_eq!(detect(&[22, 3, 1, 2, 0, 11]), Detected::No);
+        assert_eq!(detect(&[22, 3, 1, 2, 0, 1, 1]), Detected::No);
+        // A record of one byte, followed by the next one.
+        assert_eq!(detect(&[22, 3, 1, 0, 1, 1, 22, 3]), Detected::Hello(1));
+        assert_eq!(detect(b"GET "), Detected::No);
     }
 
     proptest! {
-        /// However a flight is cut into records, its messages come out the same.
+        /// The messages are the same however a flight is split into records.
         #[test]
-        fn records_are_joined(
+        fn joins_records(
             bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..5),
             cuts in prop::collection::vec(1usize..200, 1..40),
         ) {
@@ -268,21 +269,21 @@ mod tests {
                 stream.extend_from_slice(piece);
                 rest = after;
             }
-            let whole = stream.len();
+            let length = stream.len();
             stream.extend([20, 3, 3, 0, 1, 1]);
             let mut joined = Vec::new();
-            let read = handshake(&stream, &mut joined);
-            prop_assert_eq!(read.end, End::Other(whole));
-            prop_assert_eq!(stream_length(&stream, flight.len()), Some(whole));
-            let found: Vec<_> = messages(read.bytes).map(|m| (m.whole, m.body.to_vec())).collect();
+            let read = join_records(&stream, &mut joined);
+            prop_assert_eq!(read.end, End::OtherContent(length));
+            prop_assert_eq!(stream_length(&stream, flight.len()), Some(length));
+            let found: Vec<_> = messages(read.bytes).map(|m| (m.is_complete, m.body.to_vec())).collect();
             let expected: Vec<_> = bodies.into_iter().map(|body| (true, body)).collect();
             prop_assert_eq!(found, expected);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut joined = Vec::new();
-            let read = handshake(&bytes, &mut joined);
+            let read = join_records(&bytes, &mut joined);
             for message in messages(read.bytes) {
                 if let Some(hello) = ClientHello::read(message.body) {
                     let _ = (hello.server_name(), Ja4::new(&hello, Transport::Tcp));
@@ -290,7 +291,7 @@ mod tests {
                 let _ = ServerHello::read(message.body);
                 let _ = certificate::names(message.body);
             }
-            let _ = begins(&bytes);
+            let _ = detect(&bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections of QUIC whose Initial packets were made by hand, with a server name and version 1.3.
+//! QUIC connections with hand-made Initial packets, which have a server name and TLS 1.3.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Version Negotiation with these connection ids and versions.
+/// A Version Negotiation packet with these connection IDs and versions.
 fn negotiation(destination_id: &[u8], source_id: &[u8], versions: &[u32]) -> Vec<u8> {
     let mut packet = vec![0x80, 0, 0, 0, 0, destination_id.len() as u8];
     packet.extend(destination_id);
@@ -43,25 +43,25 @@ fn negotiation(destination_id: &[u8], source_id: &[u8], versions: &[u32]) -> Vec
 }
 
 /// The record of a flow of these datagrams.
-fn told(datagrams: &[(u8, Vec<u8>)]) -> NamesRecord {
-    let mut names = names();
-    let mut flow = Progress::default();
+fn record_of(datagrams: &[(u8, Vec<u8>)]) -> AppRecord {
+    let mut inspector = inspector();
+    let mut flow = InspectState::default();
     let web = key(17, 443);
     for (time, (direction, payload)) in (0..).zip(datagrams) {
         let packet = segment(&web, time * 1000, *direction, 0, payload);
-        names.observe(&mut flow, &packet, || web);
+        inspector.observe(&mut flow, &packet, || web);
     }
-    let record = names.take(&mut flow, &web);
-    check_nothing_is_held(&names);
+    let record = inspector.finish(&mut flow, &web);
+    assert_idle(&inspector);
     record
 }
 
 #[test]
-fn the_version_is_the_one_that_was_negotiated() {
+fn records_the_negotiated_version() {
     let negotiation = |id: &[u8]| (1, negotiation(&CLIENT_ID, id, &[0x6b33_43cf, 0x1a2a_3a4a]));
     for first in [WHOLE, FIRST_HALF] {
         let first = (0, bytes(first));
-        let record = told(&[
+        let record = record_of(&[
             first.clone(),
             negotiation(&ORIGINAL_ID),
             (0, bytes(WHOLE_V2)),
@@ -74,28 +74,28 @@ fn the_version_is_the_one_that_was_negotiated() {
         assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
         assert_eq!(name_of(&record), Some("q.test"));
         assert!(record.tls.unwrap().ja4.is_some());
-        assert_eq!(record.cut, Cut::default());
-        // An answer to somebody else.
-        let record = told(&[first, negotiation(b"whatever")]);
+        assert_eq!(record.incomplete, Incomplete::default());
+        // An answer to another client.
+        let record = record_of(&[first, negotiation(b"whatever")]);
         assert_eq!(record.quic.unwrap().version_negotiation, None);
     }
 }
 
 #[test]
-fn version_negotiation_answers_a_version_that_nobody_knows() {
+fn version_negotiation_may_answer_an_unknown_version() {
     let mut first = bytes(WHOLE);
     first[1..5].copy_from_slice(&0x1a2a_3a4a_u32.to_be_bytes());
     let negotiation = (1, negotiation(&CLIENT_ID, &ORIGINAL_ID, &[1]));
-    let record = told(&[(0, first), negotiation, (0, bytes(WHOLE))]);
+    let record = record_of(&[(0, first), negotiation, (0, bytes(WHOLE))]);
     let quic = record.quic.as_deref().unwrap();
     assert_eq!((quic.version, quic.version_negotiation), (1, Some(true)));
     assert_eq!(name_of(&record), Some("q.test"));
-    let record = told(&[(0, bytes(WHOLE))]);
+    let record = record_of(&[(0, bytes(WHOLE))]);
     assert_eq!(record.quic.unwrap().version_negotiation, None);
 }
 
 #[test]
-fn what_a_side_that_was_not_seen_sent_is_empty() {
+fn fields_of_an_unseen_side_are_empty() {
     let handshake = || {
         let mut packet = vec![0xe0, 0, 0, 0, 1, 4];
         packet.extend(CLIENT_ID);
@@ -103,7 +103,7 @@ fn what_a_side_that_was_not_seen_sent_is_empty() {
         (1, packet)
     };
     let sent = |datagrams: &[(u8, Vec<u8>)]| {
-        let record = told(datagrams);
+        let record = record_of(datagrams);
         assert_eq!(record.tls.and_then(|tls| tls.resumed), None);
         let quic = record.quic.unwrap();
         [quic.zero_rtt, quic.retry, quic.version_negotiation]
@@ -112,7 +112,7 @@ fn what_a_side_that_was_not_seen_sent_is_empty() {
     assert_eq!(sent(&[client()]), [Some(false), None, None]);
     assert_eq!(sent(&[client(), handshake()]), [Some(false); 3]);
     assert_eq!(sent(&[handshake()]), [None; 3]);
-    // 0-RTT is the client's, Retry the server's.
+    // The client sends 0-RTT, the server Retry.
     let early = (0, vec![0xd0, 0, 0, 0, 1, 1, 9, 1, 8, 2, 0, 0]);
     assert_eq!(sent(&[early]), [Some(true), None, None]);
     let retry = (1, vec![0xf0, 0, 0, 0, 1, 1, 9, 1, 8, 2, 0, 0]);
@@ -122,9 +122,9 @@ fn what_a_side_that_was_not_seen_sent_is_empty() {
     );
 }
 
-/// PCMU whose first sequence number is 0 begins as Version Negotiation does.
+/// PCMU with sequence number 0 starts like Version Negotiation.
 #[test]
-fn rtp_that_begins_as_version_negotiation_does_is_found() {
+fn detects_rtp_that_starts_like_version_negotiation() {
     let stream = |direction: u8, length: usize, first: u32| {
         (0..20).map(move |number| {
             let mut packet = rtp(number, first + u32::from(number) * 160);
@@ -135,10 +135,10 @@ fn rtp_that_begins_as_version_negotiation_does_is_found() {
     for first in [0, 5000, 0x0003_0201, 0x00ff_ffff] {
         for length in 172..176 {
             for direction in [0, 1] {
-                // A STUN packet goes before.
+                // A STUN packet comes first.
                 let mut datagrams = vec![(0, vec![0, 1, 0, 0])];
                 datagrams.extend(stream(direction, length, first));
-                let record = told(&datagrams);
+                let record = record_of(&datagrams);
                 let side = record.rtp[usize::from(direction)].as_deref().unwrap();
                 assert_eq!(side.codec(), "PCMU");
                 assert!(side.packets >= 19, "{first} {length} {direction}");
@@ -148,15 +148,15 @@ fn rtp_that_begins_as_version_negotiation_does_is_found() {
     }
 }
 
-/// CRYPTO frames of `length` bytes each, in an order that `seed` says.
+/// CRYPTO frames of `length` bytes each, in an order given by `seed`.
 fn frames(stream: &[u8], length: usize, seed: u64) -> Vec<Vec<u8>> {
-    let pieces = (0..).step_by(length).zip(stream.chunks(length));
-    let mut frames: Vec<_> = pieces
-        .map(|(offset, piece): (u16, _)| {
+    let chunks = (0..).step_by(length).zip(stream.chunks(length));
+    let mut frames: Vec<_> = chunks
+        .map(|(offset, chunk): (u16, _)| {
             let mut frame = vec![6];
             frame.extend((offset | 0x4000).to_be_bytes());
-            frame.extend((piece.len() as u16 | 0x4000).to_be_bytes());
-            frame.extend(piece);
+            frame.extend((chunk.len() as u16 | 0x4000).to_be_bytes());
+            frame.extend(chunk);
             frame
         })
         .collect();
@@ -171,44 +171,44 @@ fn frames(stream: &[u8], length: usize, seed: u64) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn many_frames_in_any_order_make_a_hello() {
+fn reassembles_many_frames_in_any_order() {
     let hello = client_hello("shuffled.example", 200).split_off(5);
     for (length, packets) in [(1, 1), (3, 1), (7, 1), (3, 2), (7, 5), (7, 1000), (20, 4)] {
         for seed in 0..20 {
-            let mut names = names();
-            let (mut cut, mut state) = (Cut::default(), state::QuicState::default());
+            let mut inspector = inspector();
+            let (mut cut, mut state) = (Incomplete::default(), state::QuicState::default());
             let frames = frames(&hello, length, seed);
             for packet in frames.chunks(frames.len().div_ceil(packets)) {
-                names
-                    .reader
+                inspector
+                    .parsers
                     .read_crypto(&mut cut, &mut state, &packet.concat());
             }
-            assert_eq!(cut, Cut::default(), "{length} {packets}");
-            let tls = names.reader.quic_hello_record(&state).unwrap();
+            assert_eq!(cut, Incomplete::default(), "{length} {packets}");
+            let tls = inspector.parsers.quic_hello_record(&state).unwrap();
             assert_eq!(tls.server_name.as_deref(), Some("shuffled.example"));
             assert!(tls.ja4.is_some());
-            check_nothing_is_held(&names);
+            assert_idle(&inspector);
         }
     }
 }
 
 #[test]
-fn a_hello_that_a_timeout_cuts_is_read_on() {
-    let mut names = names();
-    let mut flow = Progress::default();
+fn timeout_does_not_interrupt_a_hello() {
+    let mut inspector = inspector();
+    let mut flow = InspectState::default();
     let web = key(17, 443);
     let [first, second] = [FIRST_HALF, SECOND_HALF].map(bytes);
-    names.observe(&mut flow, &segment(&web, 0, 0, 0, &first), || web);
-    let record = so_far(&mut names, &mut flow, &web);
+    inspector.observe(&mut flow, &segment(&web, 0, 0, 0, &first), || web);
+    let record = snapshot(&mut inspector, &mut flow, &web);
     assert_eq!(record.quic.as_deref().unwrap().version, 1);
     assert!(record.tls.is_some_and(|tls| tls.ja4.is_none()));
-    assert_eq!(record.cut, Cut::default());
-    names.observe(&mut flow, &segment(&web, 1, 0, 0, &second), || web);
-    let record = names.take(&mut flow, &web);
+    assert_eq!(record.incomplete, Incomplete::default());
+    inspector.observe(&mut flow, &segment(&web, 1, 0, 0, &second), || web);
+    let record = inspector.finish(&mut flow, &web);
     assert_eq!(name_of(&record), Some("q.test"));
     assert!(record.tls.unwrap().ja4.is_some());
     let quic = record.quic.unwrap();
     assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
-    assert_eq!(record.cut, Cut::default());
-    check_nothing_is_held(&names);
+    assert_eq!(record.incomplete, Incomplete::default());
+    assert_idle(&inspector);
 }

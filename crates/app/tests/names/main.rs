@@ -1,8 +1,8 @@
-//! The names of flows in real captures, beside what tshark says of them, and on random bytes.
+//! Inspection of real captures, compared with the output of tshark.
 
 #![allow(
     clippy::unwrap_used,
-    reason = "all of this is test code; clippy knows only the test functions"
+    reason = "all of this is test code, but clippy knows only the test functions"
 )]
 
 mod captures;

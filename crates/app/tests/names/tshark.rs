@@ -1,20 +1,20 @@
-//! Names beside tshark's, flow by flow; `cargo xtask golden` asks tshark.
+//! Compares the records with tshark's output, flow by flow. `cargo xtask golden` runs tshark.
 //!
-//! Where the two differ, the difference is one of the kinds that docs/names.md explains, and is
-//! listed here: a difference more, or one less, fails.
+//! Each difference is of a kind that docs/names.md explains, and is listed in a table. An unlisted
+//! difference fails the test, and so does a listed one that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use app::{Cut, NameText, NamesRecord};
+use app::{AppRecord, AppText, Incomplete};
 use wire::FlowKey;
 
 use crate::captures;
 
-/// What tshark says of a flow, by kind.
-type Answers = BTreeMap<String, String>;
+/// The values of a flow, by kind.
+type Values = BTreeMap<String, String>;
 
-fn golden() -> BTreeMap<String, BTreeMap<String, Answers>> {
-    let mut golden: BTreeMap<String, BTreeMap<String, Answers>> = BTreeMap::new();
+fn golden() -> BTreeMap<String, BTreeMap<String, Values>> {
+    let mut golden: BTreeMap<String, BTreeMap<String, Values>> = BTreeMap::new();
     for line in tables::golden("names.tsv").lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         let [capture, protocol, endpoints, kind, value] = fields[..] else {
@@ -41,11 +41,11 @@ fn flow_name(key: &FlowKey) -> String {
     format!("{protocol} {} {}", ends[0], ends[1])
 }
 
-/// The same answers as tshark gives, from a record.
-fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
-    let mut answers = Answers::new();
-    let mut add = |kind: &str, value: String| answers.insert(kind.to_owned(), value);
-    let text = |value: &Option<NameText>| value.as_deref().unwrap_or_default().to_owned();
+/// The same values from a record.
+fn values_of(key: &FlowKey, record: &AppRecord) -> Values {
+    let mut values = Values::new();
+    let mut add = |kind: &str, value: String| values.insert(kind.to_owned(), value);
+    let text = |value: &Option<AppText>| value.as_deref().unwrap_or_default().to_owned();
     if let Some(tls) = &record.tls
         && (tls.versions_offered.is_some() || tls.server_name.is_some())
     {
@@ -56,7 +56,7 @@ fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
         };
         add(kind, text(&tls.server_name));
     }
-    // Multicast DNS and LLMNR are DNS here, and protocols of their own to tshark.
+    // For tshark, multicast DNS and LLMNR are not DNS.
     let ports = [key.source_port, key.destination_port];
     if let Some(dns) = &record.dns
         && ports.contains(&53)
@@ -82,11 +82,11 @@ fn answers(key: &FlowKey, record: &NamesRecord) -> Answers {
             format!("{}/{}", http.requests, http.responses),
         );
     }
-    answers
+    values
 }
 
 #[test]
-fn names_are_tsharks_but_for_the_differences_that_are_explained() {
+fn names_match_tshark_except_for_explained_differences() {
     if !traffic::present() {
         return;
     }
@@ -94,19 +94,19 @@ fn names_are_tsharks_but_for_the_differences_that_are_explained() {
     let mut different = BTreeSet::new();
     for (capture, theirs) in &golden() {
         let flows = captures::read(capture);
-        let cut: BTreeSet<String> = flows
+        let truncated: BTreeSet<String> = flows
             .iter()
-            .filter(|(_, record)| record.cut.holds(Cut::TEXT))
+            .filter(|(_, record)| record.incomplete.contains(Incomplete::TEXT))
             .map(|(key, _)| flow_name(key))
             .collect();
-        let ours: BTreeMap<String, Answers> = flows
+        let ours: BTreeMap<String, Values> = flows
             .iter()
-            .map(|(key, record)| (flow_name(key), answers(key, record)))
-            .filter(|(_, answers)| !answers.is_empty())
+            .map(|(key, record)| (flow_name(key), values_of(key, record)))
+            .filter(|(_, values)| !values.is_empty())
             .collect();
-        let names: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
-        for flow in names {
-            let none = Answers::new();
+        let flow_names: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
+        for flow in flow_names {
+            let none = Values::new();
             let (their, our) = (
                 theirs.get(flow).unwrap_or(&none),
                 ours.get(flow).unwrap_or(&none),
@@ -114,10 +114,10 @@ fn names_are_tsharks_but_for_the_differences_that_are_explained() {
             let kinds: BTreeSet<_> = their.keys().chain(our.keys()).collect();
             for kind in kinds {
                 let (their, our) = (their.get(kind), our.get(kind));
-                // A text that was cut, and marked so, is the beginning of tshark's.
-                let cut = cut.contains(flow)
+                // A text marked as truncated must be the start of tshark's.
+                let is_truncated = truncated.contains(flow)
                     && matches!((their, our), (Some(their), Some(our)) if their.starts_with(our));
-                if their == our || cut {
+                if their == our || is_truncated {
                     *equal.entry(kind.clone()).or_default() += 1;
                 } else {
                     let show = |value: Option<&String>| value.map_or("(none)", |v| v).to_owned();

@@ -1,8 +1,8 @@
-//! Flow numbers for the benchmarks.
+//! Traffic for the benchmarks.
 
 use hw::random::Random;
 
-/// Flow numbers below `flows`: uniform, or Zipf(1) over the flows in random order.
+/// Returns `length` flow numbers below `flows`: uniform, or Zipf(1) with the ranks in random order.
 pub(crate) fn flow_numbers(flows: usize, length: usize, zipf: bool) -> Vec<u32> {
     let mut random = Random::from_state(9);
     if !zipf {
@@ -15,7 +15,7 @@ pub(crate) fn flow_numbers(flows: usize, length: usize, zipf: bool) -> Vec<u32> 
         order.swap(index, random.below(index as u64 + 1) as usize);
     }
     let mut sum = 0.0;
-    let cumulated: Vec<f64> = (1..=flows)
+    let cumulative: Vec<f64> = (1..=flows)
         .map(|rank| {
             sum += 1.0 / rank as f64;
             sum
@@ -23,15 +23,15 @@ pub(crate) fn flow_numbers(flows: usize, length: usize, zipf: bool) -> Vec<u32> 
         .collect();
     (0..length)
         .map(|_| {
-            let wanted = random.unit() * sum;
-            order[cumulated
-                .partition_point(|&upto| upto < wanted)
+            let target = random.unit() * sum;
+            order[cumulative
+                .partition_point(|&bound| bound < target)
                 .min(flows - 1)]
         })
         .collect()
 }
 
-/// The middle one.
+/// Returns the median.
 pub(crate) fn median(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! Acquisition apart from processing: behind the buffer every model gives the records that it gives
-//! without, and what the buffer had no room for is in the books.
+//! Acquisition in separate threads: all models give the same records with the buffer as without it, and
+//! the books account for frames that found the buffer full.
 
 use crate::runs;
-use engine::{Acquisition, Loss, Model, Options, When};
+use engine::{Acquisition, Loss, Model, Options, PollMode};
 use flow::MeterOptions;
 use port::{Burst, Counters, MemoryPort, Port, PortError, Received};
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn packets(count: u32) -> Vec<(u8, i64)> {
         .collect()
 }
 
-fn options(model: Model, sort_bytes: usize, when: When) -> Options {
+fn options(model: Model, sort_bytes: usize, when: PollMode) -> Options {
     Options {
         model,
         monitors: 2,
@@ -24,39 +24,42 @@ fn options(model: Model, sort_bytes: usize, when: When) -> Options {
         acquisition: Some(Acquisition {
             buffer_bytes: 4 << 20,
             sort_bytes,
-            when,
-            queue: 4096,
+            mode: when,
+            queue_size: 4096,
         }),
         ..Options::default()
     }
 }
 
 #[test]
-fn every_model_gives_the_same_records_behind_the_buffer() {
+fn every_model_gives_the_same_records_with_the_buffer() {
     let memory = runs::memory(&packets(60_000));
     let port = || vec![Box::new(memory.clone()) as Box<dyn Port>];
     let expected = runs::run(
         &Options {
             acquisition: None,
-            ..options(Model::RunToCompletion, 0, When::Polled)
+            ..options(Model::RunToCompletion, 0, PollMode::Continuous)
         },
         port(),
         false,
         false,
     );
     for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
-        for when in [When::Polled, When::Periodic(Duration::from_micros(500))] {
-            let ran = runs::run(&options(model, 0, when), port(), false, false);
-            assert_eq!(ran.records, expected.records, "{model:?} {when:?}");
-            assert_eq!(ran.report.books, expected.report.books);
-            let acquired = &ran.report.acquisition[0];
+        for when in [
+            PollMode::Continuous,
+            PollMode::Periodic(Duration::from_micros(500)),
+        ] {
+            let result = runs::run(&options(model, 0, when), port(), false, false);
+            assert_eq!(result.records, expected.records, "{model:?} {when:?}");
+            assert_eq!(result.report.books, expected.report.books);
+            let acquired = &result.report.acquisition[0];
             assert!(acquired.rounds > 0 && !acquired.interpolated);
-            assert!(acquired.blocks_used_most >= 1);
+            assert!(acquired.blocks_used_max >= 1);
         }
     }
 }
 
-/// Sorting changes the order of packets, so only what does not depend on it is the same.
+/// Sorting changes the order of packets, so the timeouts, which depend on it, are disabled.
 #[test]
 fn a_sorted_buffer_gives_the_same_flows() {
     let memory = runs::memory(&packets(60_000));
@@ -66,17 +69,20 @@ fn a_sorted_buffer_gives_the_same_flows() {
         runs::run(&options, port(), false, false)
     };
     let model = Model::RunToCompletion;
-    let expected = whole(options(model, 0, When::Polled));
+    let expected = whole(options(model, 0, PollMode::Continuous));
     for sort_bytes in [1, 100_000, 2 << 20] {
-        let ran = whole(options(model, sort_bytes, When::Polled));
-        assert_eq!(ran.records, expected.records, "within {sort_bytes} bytes");
+        let result = whole(options(model, sort_bytes, PollMode::Continuous));
+        assert_eq!(
+            result.records, expected.records,
+            "within {sort_bytes} bytes"
+        );
     }
 }
 
-/// However long the buffer holds: packets of a slow link that lie in it together are sorted only with
-/// those that come about the same time.
+/// On a slow link, a block of the buffer spans a long time. Packets are sorted only with others of about
+/// the same time.
 #[test]
-fn sorting_ends_no_flow_that_goes_on() {
+fn sorting_splits_no_flow() {
     let packets: Vec<(u8, i64)> = (0..60_000)
         .map(|at| {
             (
@@ -88,15 +94,15 @@ fn sorting_ends_no_flow_that_goes_on() {
     let memory = runs::memory(&packets);
     let run = |sort_bytes| {
         let port = vec![Box::new(memory.clone()) as Box<dyn Port>];
-        let options = options(Model::RunToCompletion, sort_bytes, When::Polled);
+        let options = options(Model::RunToCompletion, sort_bytes, PollMode::Continuous);
         runs::run(&options, port, false, false)
     };
-    let (plain, sorted) = (run(0), run(16 << 20));
-    assert_eq!(sorted.records.len(), plain.records.len());
-    assert_eq!(sorted.report.books, plain.report.books);
+    let (unsorted, sorted) = (run(0), run(16 << 20));
+    assert_eq!(sorted.records.len(), unsorted.records.len());
+    assert_eq!(sorted.report.books, unsorted.report.books);
 }
 
-/// A link that hands its frames over as fast as they are taken, each burst with one time.
+/// A link that delivers frames as fast as they are received, with one timestamp per burst.
 struct Flood {
     frames: MemoryPort,
     bursts: u32,
@@ -120,13 +126,13 @@ impl Port for Flood {
         Some((self.bursts as usize * 37) % 300)
     }
 
-    fn stamps_bursts(&self) -> bool {
+    fn has_burst_timestamps(&self) -> bool {
         true
     }
 }
 
 #[test]
-fn what_finds_no_room_is_lost_by_name_and_times_lie_within_their_bound() {
+fn frames_that_find_the_buffer_full_are_counted_and_timestamps_are_within_their_bound() {
     let flood = Flood {
         frames: runs::memory(&packets(200_000)).repeated(5),
         bursts: 0,
@@ -134,22 +140,22 @@ fn what_finds_no_room_is_lost_by_name_and_times_lie_within_their_bound() {
     let options = Options {
         acquisition: Some(Acquisition {
             buffer_bytes: 0,
-            ..options(Model::RunToCompletion, 0, When::Polled)
+            ..options(Model::RunToCompletion, 0, PollMode::Continuous)
                 .acquisition
                 .unwrap()
         }),
-        ..options(Model::RunToCompletion, 0, When::Polled)
+        ..options(Model::RunToCompletion, 0, PollMode::Continuous)
     };
     let before = std::time::SystemTime::now();
-    let ran = runs::run(&options, vec![Box::new(flood)], false, true);
-    let books = &ran.report.books;
+    let result = runs::run(&options, vec![Box::new(flood)], false, true);
+    let books = &result.report.books;
     let lost = books.dropped[Loss::Buffer as usize];
-    // However much was lost: it balances, to the packet and the byte.
+    // The books balance, to the packet and the byte, however much was lost.
     assert_eq!(books.received.packets, 1_000_000);
     assert_eq!(books.received.bytes, 64_000_000);
     assert_eq!(books.processed.packets + lost.packets, 1_000_000);
-    let acquired = &ran.report.acquisition[0];
-    assert!(acquired.interpolated && acquired.told_by_port);
+    let acquired = &result.report.acquisition[0];
+    assert!(acquired.interpolated && acquired.occupancy_from_port);
     assert!(acquired.occupancy.samples() > 0);
     assert_eq!(acquired.time_error_frames, books.processed.packets);
     let nanos = |time: std::time::SystemTime| {
@@ -157,7 +163,7 @@ fn what_finds_no_room_is_lost_by_name_and_times_lie_within_their_bound() {
         i64::try_from(since.unwrap().as_nanos()).unwrap()
     };
     let (before, after) = (nanos(before), nanos(std::time::SystemTime::now()));
-    for record in &ran.records {
+    for record in &result.records {
         assert!(before <= record.start_ns && record.end_ns <= after);
     }
 }

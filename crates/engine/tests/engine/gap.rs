@@ -1,5 +1,5 @@
-//! The round-robin oracle: of N flows whose packets come in turn, every gap is N - 1, so minimum, mean,
-//! maximum and each percentile are, by either estimator, in every model and every batch size.
+//! The round-robin oracle: if the packets of N flows arrive in turn, every gap is N - 1. So are the
+//! minimum, mean, maximum and every percentile, for both estimators, all models and all batch sizes.
 
 use crate::runs;
 use engine::{Model, Options};
@@ -51,12 +51,12 @@ fn options_for(
     }
 }
 
-/// Every gap, in every column but the standard deviation, which is 0.
+/// Asserts that every column is `gap`, except for the standard deviation, which is 0.
 #[track_caller]
-fn assert_gaps(ran: &runs::Ran, options: &Options, flows: usize, gap: f64) {
+fn assert_gaps(result: &runs::RunResult, options: &Options, flows: usize, gap: f64) {
     let columns = options.meter.schema().statistics;
-    assert_eq!(ran.records.len(), flows);
-    for row in &ran.values {
+    assert_eq!(result.records.len(), flows);
+    for row in &result.values {
         for (column, &value) in columns.iter().zip(row) {
             let expected = if column.name.contains("tandardDeviation") {
                 0.0
@@ -72,13 +72,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn every_gap_of_n_flows_in_turn_is_n_less_one(
+    fn every_gap_of_n_flows_in_turn_is_n_minus_1(
         flows in prop_oneof![1u32..20, 1u32..1500], rounds in 7u32..20, burst in 1usize..=256,
         psquare: bool, mean_alone: bool,
     ) {
         let statistics = if mean_alone { "gap-mean" } else { STATISTICS };
         let estimator = if psquare { Estimator::PSquare } else { Estimator::LogLinear };
-        let memory = round_robin(flows, rounds).in_bursts_of(burst);
+        let memory = round_robin(flows, rounds).with_burst_size(burst);
         for (model, ports, monitors) in [
             (Model::RunToCompletion, 1, 1),
             (Model::RunToCompletion, 2, 1),
@@ -90,28 +90,28 @@ proptest! {
             let options = options_for(statistics, estimator, model, monitors, TableKind::Bucket);
             let ports: Vec<_> = (0..ports).map(|_| Box::new(memory.clone()) as Box<dyn Port>).collect();
             let same_packets = ports.len() > 1;
-            let ran = runs::run(&options, ports, same_packets, false);
-            assert_gaps(&ran, &options, flows as usize, f64::from(flows - 1));
+            let result = runs::run(&options, ports, same_packets, false);
+            assert_gaps(&result, &options, flows as usize, f64::from(flows - 1));
         }
     }
 }
 
-/// Gaps that have no code of their own in a histogram: those of many flows.
+/// Gaps so large that they share a histogram bin with others.
 #[test]
-fn large_gaps_are_exact_too_as_long_as_they_are_alike() {
+fn large_gaps_are_exact_if_all_are_equal() {
     for (flows, rounds) in [(2049, 20), (9000, 30), (4100, 300)] {
         let memory = round_robin(flows, rounds);
         for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
             let options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
-            let ran = runs::run(&options, vec![Box::new(memory.clone())], false, false);
-            assert_gaps(&ran, &options, flows as usize, f64::from(flows - 1));
+            let result = runs::run(&options, vec![Box::new(memory.clone())], false, false);
+            assert_gaps(&result, &options, flows as usize, f64::from(flows - 1));
         }
     }
 }
 
-/// Two queues of a link, with flows in turn in each.
+/// Two queues of a link, each with flows in turn.
 #[test]
-fn the_gap_of_a_queue_counts_its_own_packets_and_that_of_the_link_those_of_all() {
+fn gaps_count_the_packets_of_the_queue_or_of_the_link() {
     for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
         let queues = || -> Vec<Box<dyn Port>> {
             vec![
@@ -120,9 +120,9 @@ fn the_gap_of_a_queue_counts_its_own_packets_and_that_of_the_link_those_of_all()
             ]
         };
         let mut options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
-        let ran = runs::run(&options, queues(), false, false);
-        // Both queues have flows of the same keys; those of ten flows have 500 packets, as all have.
-        assert_eq!(ran.records.len(), 50);
+        let result = runs::run(&options, queues(), false, false);
+        // Both queues have flows with the same keys, which are separate records.
+        assert_eq!(result.records.len(), 50);
         let column = |name: &str| {
             let columns = options.meter.schema().statistics;
             columns
@@ -134,19 +134,18 @@ fn the_gap_of_a_queue_counts_its_own_packets_and_that_of_the_link_those_of_all()
         for gap in [9.0, 39.0] {
             let expected = gap as usize + 1;
             let exact = |row: &&Vec<f64>| row[least] == gap && row[most] == gap;
-            assert_eq!(ran.values.iter().filter(exact).count(), expected);
+            assert_eq!(result.values.iter().filter(exact).count(), expected);
         }
-        // Numbered over the link: a gap can only be longer, and the packets between the first and the
-        // last are those of both queues.
-        options.link_numbers = Some(Arc::default());
-        let ran = runs::run(&options, queues(), false, false);
-        assert_eq!(ran.records.len(), 50);
-        for row in &ran.values {
+        // Numbered over the link, a gap can only be longer, and is bounded by the packets of both queues.
+        options.link_packet_counter = Some(Arc::default());
+        let result = runs::run(&options, queues(), false, false);
+        assert_eq!(result.records.len(), 50);
+        for row in &result.values {
             assert!(row[least] >= 9.0);
             assert!(row[most] < 25_000.0);
         }
         let mean = column("gapMean");
-        let sum: f64 = ran.values.iter().map(|row| row[mean]).sum();
+        let sum: f64 = result.values.iter().map(|row| row[mean]).sum();
         assert!(sum >= 10.0 * 9.0 + 40.0 * 39.0);
     }
 }

@@ -1,12 +1,12 @@
-//! The engine as a whole, over ports in memory: every model, every way of hashing and of numbering.
+//! Tests of the whole engine over ports in memory: all models, hash functions and packet numberings.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod acquisition;
+mod dns_feed;
 mod faults;
 mod gap;
-mod intake;
 mod models;
-mod overhearing;
 mod packet_level;
+mod parser;
 mod rss;
 mod runs;

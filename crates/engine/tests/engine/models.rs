@@ -1,5 +1,4 @@
-//! The programming models against each other: the same packets give the same records and the same
-//! books, whatever the number of threads.
+//! The models compared: the same packets give the same records and books with any number of threads.
 
 use crate::runs;
 use engine::{Books, Model, Options, Stop};
@@ -32,11 +31,11 @@ fn run(
         .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
         .collect();
     let same_packets = ports.len() > 1;
-    let ran = runs::run(&options, ports, same_packets, false);
-    (ran.records, ran.report.books)
+    let result = runs::run(&options, ports, same_packets, false);
+    (result.records, result.report.books)
 }
 
-/// A port that has the run stopped when it has handed over so many bursts.
+/// A port that stops the run after `bursts` bursts.
 struct Stopping {
     port: MemoryPort,
     bursts: usize,
@@ -62,7 +61,7 @@ impl Port for Stopping {
 }
 
 #[test]
-fn threads_that_share_an_input_stop_behind_the_same_packet() {
+fn threads_that_read_the_same_packets_stop_after_the_same_packet() {
     let packets: Vec<(u8, i64)> = (0..300_000)
         .map(|at| ((at % 251) as u8, 1_700_000_000_000_000_000 + at * 1000))
         .collect();
@@ -75,8 +74,8 @@ fn threads_that_share_an_input_stop_behind_the_same_packet() {
             stop: options.stop.clone(),
         };
         let ports = [bursts, usize::MAX, usize::MAX].map(|bursts| Box::new(stopping(bursts)) as _);
-        let ran = runs::run(&options, ports.into(), true, false);
-        let read = ran.report.books.received.packets as usize;
+        let result = runs::run(&options, ports.into(), true, false);
+        let read = result.report.books.received.packets as usize;
         assert!(read > 0, "{bursts} bursts");
         let (records, books) = run(
             &packets[..read],
@@ -85,7 +84,7 @@ fn threads_that_share_an_input_stop_behind_the_same_packet() {
             1,
             Timeouts::default(),
         );
-        assert_eq!((ran.records, ran.report.books), (records, books));
+        assert_eq!((result.records, result.report.books), (records, books));
     }
 }
 
@@ -120,9 +119,9 @@ proptest! {
         }
     }
 
-    /// Clocks that jump by years, back and forth: three flows over months.
+    /// The clock jumps back and forth, by years at most.
     #[test]
-    fn jumps_of_the_clock_end_flows_alike_in_every_model(jumps in prop::collection::vec(any::<i32>(), 1..700)) {
+    fn clock_jumps_end_the_same_flows_in_every_model(jumps in prop::collection::vec(any::<i32>(), 1..700)) {
         let mut now_ns = 0i64;
         let packets: Vec<(u8, i64)> = jumps
             .into_iter()

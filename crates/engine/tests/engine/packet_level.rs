@@ -1,11 +1,11 @@
-//! Packet level: exact totals, no flow, no header read.
+//! Packet level: exact totals without flows.
 
 use crate::runs;
 use engine::{Level, Options};
 use port::Port;
 
 #[test]
-fn packets_and_bytes_are_counted_and_nothing_else() {
+fn counts_packets_and_bytes_only() {
     let packets: Vec<(u8, i64)> = (0..70_000u32).map(|n| (n as u8, i64::from(n))).collect();
     let memory = runs::memory(&packets);
     for queues in [1, 3] {
@@ -16,8 +16,8 @@ fn packets_and_bytes_are_counted_and_nothing_else() {
         let ports = (0..queues)
             .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
             .collect();
-        let ran = runs::run(&options, ports, false, false);
-        let books = &ran.report.books;
+        let result = runs::run(&options, ports, false, false);
+        let books = &result.report.books;
         let packets = 70_000 * queues as u64;
         assert_eq!(
             (books.counted_only.packets, books.counted_only.bytes),
@@ -25,6 +25,6 @@ fn packets_and_bytes_are_counted_and_nothing_else() {
         );
         assert_eq!(books.received, books.counted_only);
         assert_eq!(books.without_flow().packets, 0);
-        assert!(ran.records.is_empty());
+        assert!(result.records.is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! The device's hash as a flow's identity, and as the table's hash: whichever packets have one, a flow
-//! stays one flow.
+//! The device's hash as the flow key and as the hash of the flow table: no flow may be split, whichever
+//! packets have a hash.
 
-use crate::runs::{self, Ran};
+use crate::runs::{self, RunResult};
 use engine::Options;
 use flow::hash::HashKind;
 use flow::{FlowDefinition, MeterOptions};
@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use wire::toeplitz::{MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
 use wire::{Decapsulate, LinkType};
 
-/// UDP over IPv4, between few hosts.
+/// Returns a UDP frame over IPv4.
 fn frame(flow: u16) -> Vec<u8> {
     let mut frame = runs::frame(1);
     frame[28..30].copy_from_slice(&flow.to_be_bytes());
@@ -19,7 +19,7 @@ fn frame(flow: u16) -> Vec<u8> {
     frame
 }
 
-/// Frames of these flows, of which those with `true` have the hash of a device with `key`.
+/// Returns a port with a frame for each flow number; those with `true` have a device hash under `key`.
 fn memory(packets: &[(u16, bool)], key: &[u8]) -> MemoryPort {
     let toeplitz = Toeplitz::new(key).unwrap();
     MemoryPort::new(
@@ -29,7 +29,7 @@ fn memory(packets: &[(u16, bool)], key: &[u8]) -> MemoryPort {
             .zip(1_700_000_000_000_000_000i64..)
             .map(|(&(flow, _), time_ns)| (time_ns, 64, frame(flow))),
     )
-    .hashed(Some(key), |number, bytes| {
+    .with_rss_hashes(Some(key), |number, bytes| {
         let hash = NonZeroU32::new(toeplitz.hash(&bytes[26..38]));
         hash.filter(|_| packets[number].1)
     })
@@ -47,7 +47,7 @@ fn options(flow: FlowDefinition, hash: HashKind) -> Options {
     }
 }
 
-fn run(options: &Options, port: MemoryPort) -> Ran {
+fn run(options: &Options, port: MemoryPort) -> RunResult {
     runs::run(options, vec![Box::new(port) as Box<dyn Port>], false, false)
 }
 
@@ -55,7 +55,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn flows_by_hash_are_the_same_whoever_makes_the_hash(
+    fn flows_by_hash_are_the_same_for_device_and_software_hashes(
         packets in prop::collection::vec((0u16..300, any::<bool>()), 1..2000)
     ) {
         let options = options(FlowDefinition::Rss, HashKind::Toeplitz);
@@ -74,9 +74,9 @@ proptest! {
         }
     }
 
-    /// More packets than the trial of the device's hashes takes.
+    /// More packets than the trial of the device's hashes needs.
     #[test]
-    fn a_reused_hash_splits_no_flow(
+    fn reused_hashes_split_no_flow(
         masks in prop::collection::vec((0u16..2000, any::<bool>()), 500),
         symmetric: bool,
     ) {
@@ -93,18 +93,18 @@ proptest! {
         let found = run(&options(definition, hash), memory(&packets, key));
         prop_assert_eq!(&found.records, &expected.records);
         prop_assert!(found.report.books.hashes_reused > 4000);
-        prop_assert_eq!(found.report.books.hashes_refuted, 0);
+        prop_assert_eq!(found.report.books.hashes_mismatched, 0);
         prop_assert_eq!(expected.report.books.hashes_reused, 0);
     }
 }
 
-/// UDP over IPv6, between few hosts; what a device's hash covers begins at byte 22.
-fn frame_of_ipv6(flow: u16) -> Vec<u8> {
+/// Returns a UDP frame over IPv6. The hashed bytes start at offset 22.
+fn ipv6_frame(flow: u16) -> Vec<u8> {
     let mut frame = vec![0; 62];
     frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
     frame[18..22].copy_from_slice(&[0, 8, 17, 64]);
-    for (place, byte) in frame[22..54].iter_mut().enumerate() {
-        *byte = (place as u8).wrapping_mul(flow.to_be_bytes()[place % 2] | 1);
+    for (index, byte) in frame[22..54].iter_mut().enumerate() {
+        *byte = (index as u8).wrapping_mul(flow.to_be_bytes()[index % 2] | 1);
     }
     frame[22..24].copy_from_slice(&flow.to_be_bytes());
     frame[54..58].copy_from_slice(&[0x10, flow as u8, 0, 53]);
@@ -113,7 +113,7 @@ fn frame_of_ipv6(flow: u16) -> Vec<u8> {
 }
 
 #[test]
-fn in_software_packets_of_both_versions_have_the_hash_that_a_device_gives() {
+fn software_hash_equals_the_device_hash_for_ipv4_and_ipv6() {
     let port = MemoryPort::new(
         LinkType::Ethernet,
         (0..2000u16).map(|number| {
@@ -121,14 +121,14 @@ fn in_software_packets_of_both_versions_have_the_hash_that_a_device_gives() {
             let bytes = if flow % 3 == 0 {
                 frame(flow)
             } else {
-                frame_of_ipv6(flow)
+                ipv6_frame(flow)
             };
             (i64::from(number), 66, bytes)
         }),
     );
-    let ran = run(&options(FlowDefinition::Rss, HashKind::Toeplitz), port);
-    assert_eq!(ran.report.books.hashed_in_software, 2000);
-    let mut found: Vec<_> = ran
+    let result = run(&options(FlowDefinition::Rss, HashKind::Toeplitz), port);
+    assert_eq!(result.report.books.hashed_in_software, 2000);
+    let mut found: Vec<_> = result
         .records
         .iter()
         .filter_map(|record| record.key.hash())
@@ -137,7 +137,7 @@ fn in_software_packets_of_both_versions_have_the_hash_that_a_device_gives() {
     let mut expected: Vec<_> = (0..300)
         .map(|flow| match flow % 3 {
             0 => toeplitz.hash(&frame(flow)[26..38]),
-            _ => toeplitz.hash(&frame_of_ipv6(flow)[22..58]),
+            _ => toeplitz.hash(&ipv6_frame(flow)[22..58]),
         })
         .collect();
     found.sort_unstable();
@@ -146,7 +146,7 @@ fn in_software_packets_of_both_versions_have_the_hash_that_a_device_gives() {
 }
 
 #[test]
-fn a_hash_that_covers_other_fields_or_has_another_key_is_not_reused() {
+fn hashes_of_other_fields_or_under_another_key_are_not_reused() {
     let packets: Vec<(u16, bool)> = (0..20_000u16).map(|n| (n % 500, true)).collect();
     for (definition, hash) in [
         (FlowDefinition::FiveTuple, HashKind::Keyed),
@@ -154,39 +154,42 @@ fn a_hash_that_covers_other_fields_or_has_another_key_is_not_reused() {
         (FlowDefinition::Source, HashKind::Toeplitz),
         (FlowDefinition::Bidirectional, HashKind::Toeplitz),
     ] {
-        let ran = run(&options(definition, hash), memory(&packets, &MICROSOFT_KEY));
-        assert_eq!(ran.report.books.hashes_reused, 0, "{definition:?} {hash}");
-        assert_eq!(ran.records.len(), 500);
+        let result = run(&options(definition, hash), memory(&packets, &MICROSOFT_KEY));
+        assert_eq!(
+            result.report.books.hashes_reused, 0,
+            "{definition:?} {hash}"
+        );
+        assert_eq!(result.records.len(), 500);
     }
 }
 
-/// A device's hash is of the outermost packet, which may be a tunnel's.
+/// A device hashes the outermost packet, which may be that of a tunnel.
 #[test]
-fn where_the_innermost_packet_counts_no_hash_is_reused() {
+fn no_hash_is_reused_if_tunnels_are_decapsulated() {
     let packets: Vec<(u16, bool)> = (0..20_000).map(|number| (number % 500, true)).collect();
     for (decapsulate, is_reused) in [(Decapsulate::No, true), (Decapsulate::Innermost, false)] {
         let options = Options {
             decapsulate,
             ..options(FlowDefinition::FiveTuple, HashKind::Toeplitz)
         };
-        let ran = run(&options, memory(&packets, &MICROSOFT_KEY));
-        assert_eq!(ran.report.books.hashes_reused > 0, is_reused);
+        let result = run(&options, memory(&packets, &MICROSOFT_KEY));
+        assert_eq!(result.report.books.hashes_reused > 0, is_reused);
     }
 }
 
 #[test]
-fn a_device_that_makes_other_hashes_than_it_says_is_found_out() {
-    // The frames' hashes are those of the symmetric key; the device claims Microsoft's.
+fn wrong_device_hashes_are_detected() {
+    // The device claims Microsoft's key but hashes with the symmetric one.
     let symmetric = Toeplitz::new(&SYMMETRIC_KEY).unwrap();
-    let lying = |honest: usize| {
+    let wrong_hashes = |correct: usize| {
         let microsoft = Toeplitz::new(&MICROSOFT_KEY).unwrap();
         let symmetric = symmetric.clone();
         MemoryPort::new(
             LinkType::Ethernet,
             (0..20_000i64).map(|number| (number, 64, frame(number as u16 % 500))),
         )
-        .hashed(Some(&MICROSOFT_KEY), move |number, bytes| {
-            let function = if number < honest {
+        .with_rss_hashes(Some(&MICROSOFT_KEY), move |number, bytes| {
+            let function = if number < correct {
                 &microsoft
             } else {
                 &symmetric
@@ -195,14 +198,14 @@ fn a_device_that_makes_other_hashes_than_it_says_is_found_out() {
         })
     };
     let options = options(FlowDefinition::FiveTuple, HashKind::Toeplitz);
-    // From the start: none is used, and no flow is split.
-    let ran = run(&options, lying(0));
-    assert!(ran.report.books.hashes_refuted > 0);
-    assert_eq!(ran.report.books.hashes_reused, 0);
-    assert_eq!(ran.records.len(), 500);
-    // After the trial: the first burst of them tells, and every packet is still in a record.
-    let ran = run(&options, lying(10_240));
-    assert_eq!(ran.report.books.hashes_refuted, 1);
-    assert!(ran.records.len() > 500 && ran.records.len() <= 1000);
-    assert_eq!(ran.report.books.in_flows.packets, 20_000);
+    // Wrong from the start: no hash is used, and no flow is split.
+    let result = run(&options, wrong_hashes(0));
+    assert!(result.report.books.hashes_mismatched > 0);
+    assert_eq!(result.report.books.hashes_reused, 0);
+    assert_eq!(result.records.len(), 500);
+    // Wrong after the trial: the first such burst is detected, and every packet is still in a record.
+    let result = run(&options, wrong_hashes(10_240));
+    assert_eq!(result.report.books.hashes_mismatched, 1);
+    assert!(result.records.len() > 500 && result.records.len() <= 1000);
+    assert_eq!(result.report.books.in_flows.packets, 20_000);
 }

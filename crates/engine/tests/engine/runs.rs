@@ -1,13 +1,13 @@
-//! Runs of the engine over frames in memory, and the frames.
+//! Helpers: frames in memory, and runs of the engine over them.
 
-use app::NamesRecord;
+use app::AppRecord;
 use engine::{Input, Options, Progress, Report};
 use flow::Record;
 use port::{MemoryPort, Port};
 use std::time::Duration;
 use wire::LinkType;
 
-/// A UDP frame between two small hosts; every ninth is ARP, which has no flow.
+/// Returns a UDP frame; every ninth is ARP instead, which belongs to no flow.
 pub(crate) fn frame(flow: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(if flow.is_multiple_of(9) {
@@ -23,7 +23,7 @@ pub(crate) fn frame(flow: u8) -> Vec<u8> {
     frame
 }
 
-/// Frames of these flows at these times.
+/// Returns a port with one frame for each flow number and timestamp.
 pub(crate) fn memory(packets: &[(u8, i64)]) -> MemoryPort {
     MemoryPort::new(
         LinkType::Ethernet,
@@ -33,37 +33,37 @@ pub(crate) fn memory(packets: &[(u8, i64)]) -> MemoryPort {
     )
 }
 
-/// What a run gives.
-pub(crate) struct Ran {
+/// The result of a run.
+pub(crate) struct RunResult {
     pub(crate) records: Vec<Record>,
-    /// A row of statistics for each record.
+    /// The statistics of each record.
     pub(crate) values: Vec<Vec<f64>>,
-    /// The names of each record, where they were looked for.
-    pub(crate) names: Vec<Option<NamesRecord>>,
+    /// The application data of each record, if it was analysed.
+    pub(crate) names: Vec<Option<AppRecord>>,
     pub(crate) report: Report,
 }
 
-/// Runs over `ports`; the records come sorted by start and key.
+/// Runs the engine over `ports` and sorts the records by start and key.
 #[track_caller]
 pub(crate) fn run(
     options: &Options,
     ports: Vec<Box<dyn Port>>,
     same_packets: bool,
     live: bool,
-) -> Ran {
+) -> RunResult {
     let meters = engine::meters(options, ports.len()).expect("memory");
     let workers = options.workers(ports.len());
-    let (records, returned) = engine::channel(workers, true);
+    let (records, receiver) = engine::channel(workers, true);
     let width = options.meter.schema().statistics.len();
     let collector = std::thread::spawn(move || {
-        let mut all: Vec<(Record, Vec<f64>, Option<NamesRecord>)> = Vec::new();
-        while let Ok(Some(batch)) = returned.next_within(Duration::from_secs(60)) {
+        let mut all: Vec<(Record, Vec<f64>, Option<AppRecord>)> = Vec::new();
+        while let Ok(Some(batch)) = receiver.recv_timeout(Duration::from_secs(60)) {
             for (row, record) in batch.records.iter().enumerate() {
                 let analysis = batch.analyses.get(row);
                 all.push((
                     *record,
                     batch.values[row * width..(row + 1) * width].to_vec(),
-                    analysis.and_then(|analysis| analysis.names.clone()),
+                    analysis.and_then(|analysis| analysis.app.clone()),
                 ));
             }
         }
@@ -79,18 +79,18 @@ pub(crate) fn run(
     drop(records);
     let mut all = collector.join().expect("a collector");
     all.sort_by_key(|(record, ..)| (record.start_ns, record.key));
-    assert!(report.books.balance(), "{:?}", report.books);
+    assert!(report.books.is_balanced(), "{:?}", report.books);
     assert_eq!(report.flows.records, all.len() as u64);
-    let mut ran = Ran {
+    let mut result = RunResult {
         records: Vec::new(),
         values: Vec::new(),
         names: Vec::new(),
         report,
     };
     for (record, values, names) in all {
-        ran.records.push(record);
-        ran.values.push(values);
-        ran.names.push(names);
+        result.records.push(record);
+        result.values.push(values);
+        result.names.push(names);
     }
-    ran
+    result
 }

@@ -1,50 +1,55 @@
-//! Addresses that were replaced lately, in a bounded table: a flow's address is seen again and
-//! again, and the cipher costs as much as the rest of a record.
+//! A bounded cache of recent replacements: a flow's addresses recur, and the cipher costs as much
+//! as the rest of a record.
 
-/// Sets of the table, a power of two; with two places each it holds some 2^15 addresses in 1.5 MiB.
+/// Number of sets, a power of two. With two entries each, the table caches about 2^15 addresses in
+/// 1.5 MiB.
 const SETS: usize = 1 << 14;
 
-/// An address and what stands for it.
+/// An address and its replacement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pair {
-    /// 4 or 6; 0 where there is none.
+struct Entry {
+    /// 4 or 6; 0 if the entry is empty.
     version: u8,
-    theirs: u128,
-    ours: u128,
+    original: u128,
+    replacement: u128,
 }
 
-/// Two-way sets; the place that was not asked for last makes room. Its memory is taken with the
-/// first address.
+/// A two-way set-associative cache with LRU replacement. The memory is allocated on first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cache {
-    sets: Vec<[Pair; 2]>,
+    sets: Vec<[Entry; 2]>,
 }
 
 impl Cache {
-    /// What stands for `address`, by `make` where it is not known.
+    /// Returns the cached replacement of `address`, or computes it with `make` and caches it.
     #[inline]
-    pub(super) fn get(&mut self, version: u8, address: u128, make: impl FnOnce() -> u128) -> u128 {
+    pub(super) fn get_or_insert_with(
+        &mut self,
+        version: u8,
+        address: u128,
+        make: impl FnOnce() -> u128,
+    ) -> u128 {
         if self.sets.is_empty() {
-            self.sets = vec![[Pair::default(); 2]; SETS];
+            self.sets = vec![[Entry::default(); 2]; SETS];
         }
         let folded = address as u64 ^ (address >> 64) as u64;
-        // Fibonacci hashing: networks number their hosts one after the other.
-        let place = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.trailing_zeros());
-        let Some(set) = self.sets.get_mut(place as usize) else {
+        // Fibonacci hashing spreads consecutive host addresses.
+        let index = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.trailing_zeros());
+        let Some(set) = self.sets.get_mut(index as usize) else {
             return make();
         };
-        let is_it = |pair: &Pair| pair.version == version && pair.theirs == address;
-        if !is_it(&set[0]) {
+        let matches = |pair: &Entry| pair.version == version && pair.original == address;
+        if !matches(&set[0]) {
             set.swap(0, 1);
-            if !is_it(&set[0]) {
-                set[0] = Pair {
+            if !matches(&set[0]) {
+                set[0] = Entry {
                     version,
-                    theirs: address,
-                    ours: make(),
+                    original: address,
+                    replacement: make(),
                 };
             }
         }
-        set[0].ours
+        set[0].replacement
     }
 }
 
@@ -55,13 +60,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn answers_are_those_of_the_function(addresses in proptest::collection::vec((any::<bool>(), 0_u128..50_000), 1..2000)) {
+        fn cache_returns_the_function_value(addresses in proptest::collection::vec((any::<bool>(), 0_u128..50_000), 1..2000)) {
             let mut cache = Cache::default();
             for (six, address) in addresses {
                 let version = if six { 6 } else { 4 };
                 let expected = address * 3 + u128::from(version);
-                prop_assert_eq!(cache.get(version, address, || expected), expected);
-                prop_assert_eq!(cache.get(version, address, || unreachable!()), expected);
+                prop_assert_eq!(cache.get_or_insert_with(version, address, || expected), expected);
+                prop_assert_eq!(cache.get_or_insert_with(version, address, || unreachable!()), expected);
             }
         }
     }

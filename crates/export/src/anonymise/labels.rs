@@ -1,7 +1,7 @@
-//! Addresses in the labels of names: those under which DNS looks addresses up, and whole addresses
-//! label by label in other names, as lists of blocked hosts have them.
+//! Addresses in DNS labels: reverse names, and whole addresses label by label in other names (as in
+//! DNS blocklists).
 
-use super::{Anonymiser, How};
+use super::{Anonymiser, Method};
 use std::borrow::Cow;
 
 /// Labels of a whole IPv4 address.
@@ -12,10 +12,10 @@ const NIBBLES: usize = 32;
 type Label<'a> = Cow<'a, str>;
 
 impl Anonymiser {
-    /// Replaces the addresses in a name's labels: in reverse names (RFC 1035 section 3.5, RFC 3596
-    /// section 2.5), of networks too and with labels in front or between, and four octets or 32
-    /// nibbles one behind the other in any other name. `None` where there is nothing to replace.
-    pub(super) fn labels(&mut self, name: &str) -> Option<String> {
+    /// Anonymises addresses in a name's labels: reverse names (RFC 1035 section 3.5, RFC 3596
+    /// section 2.5) of hosts and networks, with extra labels before or between; in other names,
+    /// four consecutive octets or 32 consecutive nibbles. Returns `None` if nothing changed.
+    pub(super) fn replace_labels(&mut self, name: &str) -> Option<String> {
         let mut labels = split(name);
         let end = match labels.last() {
             Some(last) if last.is_empty() => labels.len() - 1,
@@ -27,9 +27,9 @@ impl Anonymiser {
             _ => false,
         };
         let in_zone = if is_zone("in-addr") {
-            self.octets_of_zone(front)
+            self.replace_in_addr(front)
         } else if is_zone("ip6") {
-            self.nibbles_of_zone(front)
+            self.replace_ip6(front)
         } else {
             None
         };
@@ -37,66 +37,67 @@ impl Anonymiser {
             Some(begin) => front.get_mut(..begin)?,
             None => labels.get_mut(..end)?,
         };
-        let replaced = self.whole_addresses(rest);
-        (replaced || in_zone.is_some()).then(|| self.joined(&labels))
+        let replaced = self.replace_whole_addresses(rest);
+        (replaced || in_zone.is_some()).then(|| self.join_labels(&labels))
     }
 
-    /// The name of labels, of which parts of those that were not replaced may still be addresses.
-    fn joined(&mut self, labels: &[Label<'_>]) -> String {
+    /// Joins labels into a name. Labels that were not replaced may still contain addresses within
+    /// them; these are replaced too.
+    fn join_labels(&mut self, labels: &[Label<'_>]) -> String {
         let is_theirs = |label: &Label<'_>| matches!(label, Cow::Borrowed(_));
         let runs = labels.chunk_by(|one, other| is_theirs(one) == is_theirs(other));
         let texts = runs.map(|run| {
             let text = run.join(".");
-            let ours = run
+            let replacement = run
                 .first()
                 .is_some_and(is_theirs)
-                .then(|| self.parts(&text));
-            ours.flatten().unwrap_or(text)
+                .then(|| self.replace_embedded(&text));
+            replacement.flatten().unwrap_or(text)
         });
         texts.collect::<Vec<_>>().join(".")
     }
 
-    /// Replaces the octets in front of `in-addr.arpa`, the last of which is the address's first.
-    /// Those of a network stand for its prefix, which depends on them alone. Other labels stay where
-    /// they are, but for ranges (RFC 2317). Tells how many labels stand before the octets.
-    fn octets_of_zone(&mut self, labels: &mut [Label<'_>]) -> Option<usize> {
+    /// Anonymises the octets before `in-addr.arpa`, which are in reverse order. Octets of a network
+    /// are replaced by the anonymised prefix, which depends on them alone. Other labels are kept,
+    /// except ranges (RFC 2317). Returns the number of labels before the octets.
+    fn replace_in_addr(&mut self, labels: &mut [Label<'_>]) -> Option<usize> {
         let mut octets = [0; OCTETS];
-        let mut places = Vec::with_capacity(OCTETS);
+        let mut positions = Vec::with_capacity(OCTETS);
         let mut range = None;
-        for (place, label) in labels.iter().enumerate().rev() {
-            let known = places.len();
+        for (position, label) in labels.iter().enumerate().rev() {
+            let known = positions.len();
             if let Some(octet) = octet(label) {
                 *octets.get_mut(known)? = octet;
-                places.push(place);
-                if places.len() == OCTETS {
+                positions.push(position);
+                if positions.len() == OCTETS {
                     break;
                 }
             } else if known > 0 && range.is_none() {
-                range = Range::parse(label).map(|range| (range, place, known));
+                range = OctetRange::parse(label).map(|range| (range, position, known));
             }
         }
-        if let Some((range, place, known)) = range {
+        if let Some((range, position, known)) = range {
             let mut first = octets;
             first.get_mut(known..)?.fill(0);
             *first.get_mut(known)? = range.first;
-            let ours = *self.octets(first).get(known)?;
-            *labels.get_mut(place)? = range.replaced(ours, 8 * known as u8).into();
+            let replacement = *self.anonymise_octets(first).get(known)?;
+            *labels.get_mut(position)? = range.replace(replacement, 8 * known as u8).into();
         }
-        let ours = self.octets(octets);
-        for (&place, octet) in places.iter().zip(ours) {
-            *labels.get_mut(place)? = octet.to_string().into();
+        let replacement = self.anonymise_octets(octets);
+        for (&position, octet) in positions.iter().zip(replacement) {
+            *labels.get_mut(position)? = octet.to_string().into();
         }
-        places.last().copied()
+        positions.last().copied()
     }
 
-    fn octets(&mut self, octets: [u8; OCTETS]) -> [u8; OCTETS] {
+    fn anonymise_octets(&mut self, octets: [u8; OCTETS]) -> [u8; OCTETS] {
         self.ipv4(u32::from_be_bytes(octets)).to_be_bytes()
     }
 
-    /// Replaces the nibbles in front of `ip6.arpa`, as [`Self::octets_of_zone`] does octets. Labels
-    /// in front of others are none of them: services of DNS-SD are called `b` too.
-    fn nibbles_of_zone(&mut self, labels: &mut [Label<'_>]) -> Option<usize> {
-        let digits = || (0..NIBBLES).map(|place| 124 - 4 * place);
+    /// Anonymises the nibbles before `ip6.arpa`, as [`Self::replace_in_addr`] does octets. Only
+    /// consecutive labels next to the suffix count: DNS-SD service names may also be `b`.
+    fn replace_ip6(&mut self, labels: &mut [Label<'_>]) -> Option<usize> {
+        let digits = || (0..NIBBLES).map(|position| 124 - 4 * position);
         let mut address = 0;
         let mut count = 0;
         for (label, shift) in labels.iter().rev().zip(digits()) {
@@ -104,35 +105,35 @@ impl Anonymiser {
             address |= u128::from(nibble) << shift;
             count += 1;
         }
-        let ours = self.ipv6(address);
+        let replacement = self.ipv6(address);
         for (label, shift) in labels.iter_mut().rev().zip(digits()).take(count) {
-            *label = digit(ours >> shift);
+            *label = digit(replacement >> shift);
         }
         (count > 0).then(|| labels.len() - count)
     }
 
-    /// Replaces whole addresses, last label first as in reverse names, wherever they stand. Whether
-    /// there was one.
-    fn whole_addresses(&mut self, mut labels: &mut [Label<'_>]) -> bool {
+    /// Anonymises whole addresses in reverse order, anywhere in the labels. Returns whether there
+    /// was one.
+    fn replace_whole_addresses(&mut self, mut labels: &mut [Label<'_>]) -> bool {
         let mut any = false;
         while !labels.is_empty() {
             let last = labels.last_chunk_mut();
-            let nibbles = last.is_some_and(|last| self.nibbles_replaced(last));
+            let nibbles = last.is_some_and(|last| self.replace_nibbles(last));
             let last = labels.last_chunk_mut().filter(|_| !nibbles);
-            let octets = last.is_some_and(|last| self.octets_replaced(last));
-            let taken = match (nibbles, octets) {
+            let octets = last.is_some_and(|last| self.replace_octets(last));
+            let consumed = match (nibbles, octets) {
                 (true, _) => NIBBLES,
                 (_, true) => OCTETS,
                 _ => 1,
             };
             any |= nibbles || octets;
-            let rest = labels.len() - taken;
+            let rest = labels.len() - consumed;
             labels = &mut labels[..rest];
         }
         any
     }
 
-    fn octets_replaced(&mut self, labels: &mut [Label<'_>; OCTETS]) -> bool {
+    fn replace_octets(&mut self, labels: &mut [Label<'_>; OCTETS]) -> bool {
         let mut octets = [0; OCTETS];
         for (value, label) in octets.iter_mut().rev().zip(labels.iter()) {
             let Some(octet) = octet(label) else {
@@ -140,44 +141,44 @@ impl Anonymiser {
             };
             *value = octet;
         }
-        let mut ours = self.octets(octets);
-        if self.order_counts() {
-            ours.reverse();
-            ours = self.octets(ours);
-            ours.reverse();
+        let mut replacement = self.anonymise_octets(octets);
+        if self.truncates() {
+            replacement.reverse();
+            replacement = self.anonymise_octets(replacement);
+            replacement.reverse();
         }
-        for (label, octet) in labels.iter_mut().zip(ours.into_iter().rev()) {
+        for (label, octet) in labels.iter_mut().zip(replacement.into_iter().rev()) {
             *label = octet.to_string().into();
         }
         true
     }
 
-    fn nibbles_replaced(&mut self, labels: &mut [Label<'_>; NIBBLES]) -> bool {
+    fn replace_nibbles(&mut self, labels: &mut [Label<'_>; NIBBLES]) -> bool {
         let mut address = 0;
-        for (place, label) in labels.iter().enumerate() {
+        for (position, label) in labels.iter().enumerate() {
             let Some(nibble) = nibble(label) else {
                 return false;
             };
-            address |= u128::from(nibble) << (4 * place);
+            address |= u128::from(nibble) << (4 * position);
         }
-        let mut ours = self.ipv6(address);
-        if self.order_counts() {
-            ours = nibbles_reversed(self.ipv6(nibbles_reversed(ours)));
+        let mut replacement = self.ipv6(address);
+        if self.truncates() {
+            replacement = nibbles_reversed(self.ipv6(nibbles_reversed(replacement)));
         }
-        for (place, label) in labels.iter_mut().enumerate() {
-            *label = digit(ours >> (4 * place));
+        for (position, label) in labels.iter_mut().enumerate() {
+            *label = digit(replacement >> (4 * position));
         }
         true
     }
 
-    /// Outside of reverse zones nothing tells which end of an address comes first. What a
-    /// truncation keeps of it may be the wrong end: both are cut.
-    pub(super) const fn order_counts(&self) -> bool {
-        matches!(self.how, How::Truncate { .. })
+    /// Outside of reverse zones the order of the octets is unknown, and a truncation could keep the
+    /// wrong end: such addresses are truncated from both ends.
+    pub(super) const fn truncates(&self) -> bool {
+        matches!(self.method, Method::Truncate { .. })
     }
 }
 
-/// The labels of a name, escapes (RFC 4343 section 2.1) as they are.
+/// Splits a name into labels; escapes (RFC 4343 section 2.1) are kept.
 fn split(name: &str) -> Vec<Label<'_>> {
     let mut is_escaped = false;
     let separates = |character| {
@@ -200,7 +201,7 @@ fn nibble(label: &str) -> Option<u8> {
     }
 }
 
-/// The last nibble of a number.
+/// Returns the last nibble as a label.
 fn digit(number: u128) -> Label<'static> {
     format!("{:x}", number & 15).into()
 }
@@ -211,33 +212,33 @@ fn nibbles_reversed(number: u128) -> u128 {
     (bytes & low) << 4 | (bytes & high) >> 4
 }
 
-/// A label for a part of what an octet may be (RFC 2317 section 4): `64/27` and `64-27` by the length
-/// of the prefix, `64-95` by its ends.
+/// A label for a range of octet values (RFC 2317 section 4): `64/27` and `64-27` give the prefix
+/// length, `64-95` the first and last value.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct OctetRange {
     first: u8,
-    sign: char,
+    separator: char,
     second: u8,
 }
 
-impl Range {
+impl OctetRange {
     fn parse(label: &str) -> Option<Self> {
         let sign = label.chars().find(|sign| "-/".contains(*sign))?;
         let (first, second) = label.split_once(sign)?;
         Some(Self {
             first: octet(first)?,
-            sign,
+            separator: sign,
             second: octet(second)?,
         })
     }
 
-    /// The label of the range that stands for this one: `ours` stands for its first octet, which has
-    /// `before` bits of the address before it. By its ends it is the smallest prefix that holds
-    /// both, the bits behind being anybody's.
-    fn replaced(self, ours: u8, before: u8) -> String {
+    /// Returns the label of the anonymised range. `replacement` is the anonymised first octet, and
+    /// `before` is the number of address bits before it. A range of first and last value becomes
+    /// the smallest prefix that contains both, since the bits after the prefix may be anything.
+    fn replace(self, replacement: u8, before: u8) -> String {
         let Self {
             first,
-            sign,
+            separator: sign,
             second,
         } = self;
         let mask = |length: u32| !u8::MAX.checked_shr(length).unwrap_or(0);
@@ -247,9 +248,9 @@ impl Range {
         if let Some(kept) = length.map(|length| mask(length.into()))
             && (sign == '/' || second < first || (first & !kept == 0 && !are_ends))
         {
-            return format!("{}{sign}{second}", ours & kept);
+            return format!("{}{sign}{second}", replacement & kept);
         }
-        let (low, high) = (ours & common, ours | !common);
+        let (low, high) = (replacement & common, replacement | !common);
         if first <= second {
             format!("{low}{sign}{high}")
         } else {

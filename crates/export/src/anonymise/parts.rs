@@ -1,159 +1,161 @@
-//! Addresses that are a part of a text, which may be no legal name: lists of hosts, names with
-//! blanks or brackets around them, addresses within a label.
+//! Addresses embedded in text that may not be a valid name: lists of hosts, names with spaces or
+//! brackets around them, addresses within a label.
 
 use super::Anonymiser;
 use super::host::ipv4;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 
-/// Numbers of an IPv4 address.
+/// Octets of an IPv4 address.
 const OCTETS: usize = 4;
 
-/// The most colons of an IPv6 address.
+/// Maximum number of colons in an IPv6 address.
 const COLONS_MAX: usize = 8;
 
 impl Anonymiser {
-    /// Replaces each part of a text that reads as four decimal numbers with dots between them, or as
-    /// an IPv6 address, up to what cannot belong to one. Of more than four numbers the last ones are
-    /// an address, as labels are. `None` where there is nothing to replace.
-    pub(super) fn parts(&mut self, text: &str) -> Option<String> {
-        let plain = Plain::decoded(text);
+    /// Anonymises each part of a text that reads as four dotted decimal numbers or as an IPv6
+    /// address, delimited by characters that cannot belong to one. Of more than four numbers the
+    /// last four are the address, as in labels. Returns `None` if nothing changed.
+    pub(super) fn replace_embedded(&mut self, text: &str) -> Option<String> {
+        let decoded = DecodedText::decoded(text);
         let within = |anonymiser: &mut Self, rest: &str| match rest.contains(ESCAPES) {
-            // What begins as an escape may be none.
-            true => anonymiser.replaced(rest, &Plain::as_it_is(rest), |_, _| None),
+            // What looks like an escape may be literal text.
+            true => anonymiser.replace_found(rest, &DecodedText::verbatim(rest), |_, _| None),
             false => None,
         };
-        self.replaced(text, &plain, within)
+        self.replace_found(text, &decoded, within)
     }
 
-    /// Replaces the addresses of `plain`, which `text` spells, and what `within` finds between them.
-    fn replaced(
+    /// Anonymises the addresses found in `decoded`, the decoded form of `text`, and applies `within`
+    /// to the text between them.
+    fn replace_found(
         &mut self,
         text: &str,
-        plain: &Plain,
+        decoded: &DecodedText,
         within: impl Fn(&mut Self, &str) -> Option<String>,
     ) -> Option<String> {
-        let mut ours = String::with_capacity(text.len());
-        let mut any = false;
-        let mut done = 0;
-        for part in plain.addresses() {
-            let place = plain.places[part.place.start]..plain.places[part.place.end];
-            let rest = &text[done..place.start];
-            ours.push_str(within(self, rest).as_deref().unwrap_or(rest));
-            // Dots that are escaped stay so: they separate no labels.
-            let mut dots = plain.dots(part.place.clone(), text);
-            for character in self.part(&part).to_string().chars() {
+        let mut replacement = String::with_capacity(text.len());
+        let mut changed = false;
+        let mut copied = 0;
+        for part in decoded.addresses() {
+            let range = decoded.offsets[part.range.start]..decoded.offsets[part.range.end];
+            let rest = &text[copied..range.start];
+            replacement.push_str(within(self, rest).as_deref().unwrap_or(rest));
+            // An escaped dot stays escaped: it does not separate labels.
+            let mut dots = decoded.dots(part.range.clone(), text);
+            for character in self.replacement(&part).to_string().chars() {
                 match character {
-                    '.' => ours.push_str(dots.next().unwrap_or(".")),
-                    _ => ours.push(character),
+                    '.' => replacement.push_str(dots.next().unwrap_or(".")),
+                    _ => replacement.push(character),
                 }
             }
-            any = true;
-            done = place.end;
+            changed = true;
+            copied = range.end;
         }
-        let rest = &text[done..];
+        let rest = &text[copied..];
         let replaced = within(self, rest);
-        any |= replaced.is_some();
-        ours.push_str(replaced.as_deref().unwrap_or(rest));
-        any.then_some(ours)
+        changed |= replaced.is_some();
+        replacement.push_str(replaced.as_deref().unwrap_or(rest));
+        changed.then_some(replacement)
     }
 
-    /// What stands for an address. Of a truncated one in a name, nothing tells which end comes first.
-    fn part(&mut self, part: &Part) -> IpAddr {
-        let ours = self.address(part.address);
-        match ours {
-            IpAddr::V4(address) if part.is_in_name && self.order_counts() => {
+    /// Anonymises an address. If truncated and part of a name, it is truncated from both ends: the
+    /// order of the octets is unknown.
+    fn replacement(&mut self, part: &FoundAddress) -> IpAddr {
+        let replacement = self.address(part.address);
+        match replacement {
+            IpAddr::V4(address) if part.is_in_name && self.truncates() => {
                 let reversed = self.ipv4(u32::from(address).swap_bytes());
                 Ipv4Addr::from(reversed.swap_bytes()).into()
             }
-            _ => ours,
+            _ => replacement,
         }
     }
 }
 
-/// Words of a text: what stands between characters that neither hosts have, nor what stands with
-/// them (ports, brackets, zones, ranges of reverse names).
+/// Returns the words of a text, separated by characters that occur neither in hosts nor next to
+/// them (in ports, brackets, zones, ranges of reverse names).
 pub(super) fn words(text: &str) -> Vec<Range<usize>> {
-    let plain = Plain::new(text, unescaped);
+    let decoded = DecodedText::new(text, unescaped);
     let separates = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"+.:-_%[]/\x7f".contains(byte);
     let mut words = Vec::new();
     let mut begin = 0;
-    for word in plain.text.as_bytes().split(separates) {
+    for word in decoded.text.as_bytes().split(separates) {
         let end = begin + word.len();
         if !word.is_empty() {
-            words.push(plain.places[begin]..plain.places[end]);
+            words.push(decoded.offsets[begin]..decoded.offsets[end]);
         }
         begin = end + 1;
     }
     words
 }
 
-/// What begins an escape.
+/// Characters that start an escape.
 const ESCAPES: [char; 2] = ['\\', '%'];
 
-/// A text with its escapes undone, and where each of its characters stands.
+/// A text with its escapes decoded, and the offset of each character in the original.
 #[derive(Debug)]
-struct Plain {
-    /// ASCII; what is none stands as DEL.
+struct DecodedText {
+    /// ASCII; other characters are represented by DEL.
     text: String,
-    /// Where each character begins, and where the last one ends.
-    places: Vec<usize>,
+    /// Byte offset of each character in the original, and the end of the last one.
+    offsets: Vec<usize>,
 }
 
-/// An address in a text.
+/// An address found in a text.
 #[derive(Clone, Debug)]
-struct Part {
-    place: Range<usize>,
+struct FoundAddress {
+    range: Range<usize>,
     address: IpAddr,
-    /// Whether a name goes on with it.
+    /// Whether the address is part of a longer name.
     is_in_name: bool,
 }
 
-impl Plain {
+impl DecodedText {
     fn decoded(text: &str) -> Self {
         Self::new(text, |rest| {
             percent_decoded(rest).or_else(|| unescaped(rest))
         })
     }
 
-    fn as_it_is(text: &str) -> Self {
+    fn verbatim(text: &str) -> Self {
         Self::new(text, |_| None)
     }
 
-    fn new(text: &str, decoded: impl Fn(&str) -> Option<(u8, usize)>) -> Self {
-        let mut plain = Self {
+    fn new(text: &str, decode: impl Fn(&str) -> Option<(u8, usize)>) -> Self {
+        let mut decoded = Self {
             text: String::with_capacity(text.len()),
-            places: Vec::with_capacity(text.len() + 1),
+            offsets: Vec::with_capacity(text.len() + 1),
         };
-        let mut place = 0;
-        while let Some(first) = text[place..].chars().next() {
-            let (byte, length) = decoded(&text[place..])
+        let mut offset = 0;
+        while let Some(first) = text[offset..].chars().next() {
+            let (byte, length) = decode(&text[offset..])
                 .unwrap_or((u8::try_from(first).unwrap_or(u8::MAX), first.len_utf8()));
             let character = char::from(byte);
-            plain
+            decoded
                 .text
                 .push(if byte.is_ascii() { character } else { '\x7f' });
-            plain.places.push(place);
-            place += length;
+            decoded.offsets.push(offset);
+            offset += length;
         }
-        plain.places.push(place);
-        plain
+        decoded.offsets.push(offset);
+        decoded
     }
 
-    /// The dots of an address, as `text` spells them.
-    fn dots<'a>(&self, place: Range<usize>, text: &'a str) -> impl Iterator<Item = &'a str> {
-        place
+    /// Returns the dots of an address as spelled in `text`.
+    fn dots<'a>(&self, range: Range<usize>, text: &'a str) -> impl Iterator<Item = &'a str> {
+        range
             .filter(|&at| self.text.as_bytes()[at] == b'.')
-            .map(|at| &text[self.places[at]..self.places[at + 1]])
+            .map(|at| &text[self.offsets[at]..self.offsets[at + 1]])
     }
 
-    fn addresses(&self) -> Vec<Part> {
+    fn addresses(&self) -> Vec<FoundAddress> {
         let mut parts = Vec::new();
         let mut at = 0;
         while at < self.text.len() {
             match self.ipv6_at(at).or_else(|| self.ipv4_at(at)) {
                 Some(part) => {
-                    at = part.place.end;
+                    at = part.range.end;
                     parts.push(part);
                 }
                 None => at += 1,
@@ -162,20 +164,21 @@ impl Plain {
         parts
     }
 
-    fn part(&self, place: Range<usize>, address: IpAddr) -> Part {
+    fn found(&self, range: Range<usize>, address: IpAddr) -> FoundAddress {
         let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        let (before, behind) = (&self.text[..place.start], &self.text[place.end..]);
+        let (before, after) = (&self.text[..range.start], &self.text[range.end..]);
         let before = before.strip_suffix('.').unwrap_or(before).bytes().last();
-        let behind = behind.strip_prefix('.').unwrap_or(behind).bytes().next();
-        Part {
-            place,
+        let after = after.strip_prefix('.').unwrap_or(after).bytes().next();
+        FoundAddress {
+            range,
             address,
-            is_in_name: before.is_some_and(goes_on) || behind.is_some_and(goes_on),
+            is_in_name: before.is_some_and(goes_on) || after.is_some_and(goes_on),
         }
     }
 
-    /// The IPv4 address that begins here, if as many numbers follow as whole addresses have.
-    fn ipv4_at(&self, begin: usize) -> Option<Part> {
+    /// Returns the IPv4 address that starts here, if it is followed by complete groups of four
+    /// numbers only.
+    fn ipv4_at(&self, begin: usize) -> Option<FoundAddress> {
         let (before, rest) = self.text.split_at(begin);
         if before.ends_with(|last: char| last.is_ascii_digit()) {
             return None;
@@ -191,11 +194,11 @@ impl Plain {
         }
         let end = begin + lengths[..OCTETS].iter().sum::<usize>() + OCTETS - 1;
         let address = ipv4(&self.text[begin..end])?;
-        Some(self.part(begin..end, address.into()))
+        Some(self.found(begin..end, address.into()))
     }
 
-    /// The longest IPv6 address that begins here. Colons alone are none.
-    fn ipv6_at(&self, begin: usize) -> Option<Part> {
+    /// Returns the longest IPv6 address that starts here. It needs at least one digit.
+    fn ipv6_at(&self, begin: usize) -> Option<FoundAddress> {
         let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
         let bytes = self.text.as_bytes();
         let first = &bytes[begin];
@@ -216,13 +219,13 @@ impl Plain {
             let is_whole = !bytes.get(end).is_some_and(is_digit);
             let may_be = is_whole && text.bytes().any(|byte| is_digit(&byte));
             let address: Ipv6Addr = text.parse().ok().filter(|_| may_be)?;
-            Some(self.part(begin..end, address.into()))
+            Some(self.found(begin..end, address.into()))
         })
     }
 }
 
-/// The byte that an escape of URIs (RFC 3986 section 2.1) at the beginning of a text stands for, and
-/// the escape's length.
+/// Decodes the URI escape (RFC 3986 section 2.1) at the start of a text. Returns the byte and the
+/// length of the escape.
 fn percent_decoded(text: &str) -> Option<(u8, usize)> {
     let digits = text.strip_prefix('%')?.get(..2)?;
     let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -230,7 +233,8 @@ fn percent_decoded(text: &str) -> Option<(u8, usize)> {
     byte.filter(|_| is_hexadecimal).map(|byte| (byte, 3))
 }
 
-/// The same of an escape of names (RFC 4343 section 2.1, RFC 4514 section 2.4).
+/// Decodes the name escape (RFC 4343 section 2.1, RFC 4514 section 2.4) at the start of a text.
+/// Returns the byte and the length of the escape.
 fn unescaped(text: &str) -> Option<(u8, usize)> {
     let rest = text.strip_prefix('\\')?;
     let digits = rest.get(..3).unwrap_or_default();

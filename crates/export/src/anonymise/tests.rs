@@ -1,4 +1,4 @@
-//! What is replaced in records, and what is refused.
+//! Anonymised records, and rejected arguments.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn truncation_keeps_the_first_bits() {
 }
 
 #[test]
-fn what_is_not_asked_rightly_is_refused_with_the_reason() {
+fn rejects_invalid_arguments_with_a_reason() {
     for spec in [
         "",
         "crypto-pan",
@@ -48,12 +48,12 @@ fn what_is_not_asked_rightly_is_refused_with_the_reason() {
     let error = Anonymiser::open("crypto-pan=/no/such/file").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "key file /no/such/file: no such file; name another, or make a key: \
+        "key file /no/such/file: no such file; specify another, or create a key: \
          head -c 32 /dev/urandom > /no/such/file"
     );
     let error = Anonymiser::open("crypto-pan=/").unwrap_err();
     assert!(
-        error.to_string().contains("name a file that can be read"),
+        error.to_string().contains("specify a readable file"),
         "{error}"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -63,9 +63,9 @@ fn what_is_not_asked_rightly_is_refused_with_the_reason() {
 }
 
 #[test]
-fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
+fn anonymises_addresses_in_application_fields() {
     use app::{DnsRecord, HttpRecord, ResolvedName, TlsRecord};
-    let names = NamesRecord {
+    let names = AppRecord {
         resolved: Some(ResolvedName {
             name: "192.0.2.9".into(),
             age_ns: 1,
@@ -87,18 +87,18 @@ fn names_of_a_batch_are_replaced_where_they_tell_addresses() {
             user_agent: Some("192.0.2.3".into()),
             ..HttpRecord::default()
         })),
-        ..NamesRecord::default()
+        ..AppRecord::default()
     };
     let mut batch = RecordBatch {
         analyses: vec![analysis::Analysis {
-            names: Some(names),
+            app: Some(names),
             ..analysis::Analysis::default()
         }]
         .into(),
         ..RecordBatch::default()
     };
     truncated().batch(&mut batch);
-    let names = batch.analyses[0].names.as_ref().unwrap();
+    let names = batch.analyses[0].app.as_ref().unwrap();
     let dns = names.dns.as_ref().unwrap();
     let tls = names.tls.as_ref().unwrap();
     let http = names.http.as_ref().unwrap();
@@ -135,7 +135,7 @@ fn of_version(version: u8) -> FlowKey {
 }
 
 #[test]
-fn addresses_that_are_not_in_the_key_stay_absent() {
+fn addresses_outside_the_key_stay_zero() {
     use FlowDefinition::{Bidirectional, Destination, FiveTuple, Rss, Source, SourceDestination};
     for (flow, source, destination) in [
         (FiveTuple, true, true),
@@ -145,7 +145,7 @@ fn addresses_that_are_not_in_the_key_stay_absent() {
         (Destination, false, true),
         (Rss, false, false),
     ] {
-        let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).of_flows(flow);
+        let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).for_flows(flow);
         for version in [4, 6] {
             let mut key = of_version(version);
             anonymiser.key(&mut key);
@@ -153,7 +153,7 @@ fn addresses_that_are_not_in_the_key_stay_absent() {
             assert_eq!(key.destination != [0; 16], destination, "{flow:?}");
         }
     }
-    let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).of_flows(Source);
+    let mut anonymiser = Anonymiser::crypto_pan(&[7; KEY_BYTES]).for_flows(Source);
     let mut key = FlowKey {
         source_port: 77,
         ..of_version(4)
@@ -167,9 +167,9 @@ fn addresses_that_are_not_in_the_key_stay_absent() {
     assert_eq!(rest(key), rest(before));
 }
 
-/// What yacryptopan, another implementation, makes of them with the same key.
+/// Results of yacryptopan, another implementation, with the same key.
 #[test]
-fn unspecified_addresses_are_replaced_as_others_are() {
+fn anonymises_unspecified_addresses() {
     let mut anonymiser = Anonymiser::crypto_pan(&[0; KEY_BYTES]);
     for (version, expected) in [
         (4, "255.159.6.112"),
@@ -183,7 +183,7 @@ fn unspecified_addresses_are_replaced_as_others_are() {
     }
 }
 
-/// Asserts what stands for each text; itself where nothing is replaced.
+/// Asserts the replacement of each text; unchanged texts are listed with themselves.
 #[track_caller]
 pub(super) fn check(mut replaced: impl FnMut(&str) -> Option<String>, cases: &[(&str, &str)]) {
     for &(text, expected) in cases {
@@ -196,7 +196,7 @@ pub(super) fn check(mut replaced: impl FnMut(&str) -> Option<String>, cases: &[(
 }
 
 #[test]
-fn ids_of_flows_are_linked_by_who_has_the_key_alone() {
+fn flow_ids_depend_on_the_key() {
     let ids = |mut anonymiser: Anonymiser, ids: &[u64]| -> Vec<u64> {
         let mut batch = RecordBatch::default();
         for &flow_id in ids {
@@ -208,12 +208,19 @@ fn ids_of_flows_are_linked_by_who_has_the_key_alone() {
         anonymiser.batch(&mut batch);
         batch.analyses.iter().map(|it| it.flow_id).collect()
     };
-    let theirs = [77, 78, 77];
-    let keyed = |byte| ids(Anonymiser::crypto_pan(&[byte; KEY_BYTES]), &theirs);
-    let seeded = |seed| ids(truncated().with_seed(seed), &theirs);
-    for ours in [keyed(7), keyed(8), seeded(1), seeded(2)] {
-        assert_eq!((ours[0], ours[0] == ours[1]), (ours[2], false));
-        assert!(ours.iter().all(|id| *id >> 53 == 0 && !theirs.contains(id)));
+    let original = [77, 78, 77];
+    let keyed = |byte| ids(Anonymiser::crypto_pan(&[byte; KEY_BYTES]), &original);
+    let seeded = |seed| ids(truncated().with_seed(seed), &original);
+    for replacement in [keyed(7), keyed(8), seeded(1), seeded(2)] {
+        assert_eq!(
+            (replacement[0], replacement[0] == replacement[1]),
+            (replacement[2], false)
+        );
+        assert!(
+            replacement
+                .iter()
+                .all(|id| *id >> 53 == 0 && !original.contains(id))
+        );
     }
     assert_eq!((keyed(7), seeded(1)), (keyed(7), seeded(1)));
     assert!(keyed(7) != keyed(8) && seeded(1) != seeded(2));

@@ -1,120 +1,120 @@
-//! The columns of an analysis, whoever computes them, as every format takes them.
+//! The analysis columns, in the form that all formats accept.
 
-use super::Kind;
-use crate::text::{Pen, Text};
-use crate::time_text::TimeText;
+use super::DataType;
+use crate::text::{Cursor, TextBuffer};
+use crate::time_text::TimeFormatter;
 use analysis::Analysis;
-use analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, Chosen, Filling, Part};
-use app::{NameColumn, NameKind, NamePart, NameValue};
+use analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, ColumnSelection, Part, PartState};
+use app::{AppColumn, AppGroup, AppType, AppValue};
 use flow::Schema;
 use std::sync::LazyLock;
 
-/// A column of an analysis.
+/// An analysis column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Measure {
     /// Volume, timing, TCP.
     Analysis(&'static AnalysisColumn),
     /// The application layer.
-    Name(&'static NameColumn),
+    Application(&'static AppColumn),
 }
 
-/// A value of one.
+/// A value of an analysis column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Measured<'a> {
-    /// A number, a time, a word or a list.
-    Plain(AnalysisValue<'a>),
-    /// A text of any length.
+pub(crate) enum MeasureValue<'a> {
+    /// A number, time, word or list, of at most [`MEASURE_BYTES_MAX`] bytes.
+    Bounded(AnalysisValue<'a>),
+    /// Text of any length.
     Text(&'a str),
 }
 
-/// What stands for a flow that was not analysed.
-static NOTHING: LazyLock<Analysis> = LazyLock::new(Analysis::default);
+/// The analysis of a flow that was not analysed.
+static NOT_ANALYSED: LazyLock<Analysis> = LazyLock::new(Analysis::default);
 
-/// The analysis of the record in `row`.
+/// Returns the analysis of the record in `row`.
 #[inline]
 pub(crate) fn analysis(analyses: &[Analysis], row: usize) -> &Analysis {
-    analyses.get(row).unwrap_or_else(|| &NOTHING)
+    analyses.get(row).unwrap_or_else(|| &NOT_ANALYSED)
 }
 
-/// A TCP flow of which nothing was seen.
-static UNSEEN: LazyLock<Analysis> = LazyLock::new(Analysis::unseen);
+/// The analysis of a TCP flow without observations.
+static UNSEEN: LazyLock<Analysis> = LazyLock::new(Analysis::empty_tcp);
 
-/// What stands for a flow of which nothing of a kind was seen.
+/// Returns the analysis of a flow without observations.
 pub(crate) fn unseen() -> &'static Analysis {
     &UNSEEN
 }
 
-/// The columns of an analysis that a run of `schema` has, but for those of applications.
-pub(crate) fn chosen(schema: &Schema) -> Option<Chosen> {
-    schema.analysis.map(|level| Chosen {
+/// Returns the analysis columns of a run of `schema`, except those of the application layer.
+pub(crate) fn chosen(schema: &Schema) -> Option<ColumnSelection> {
+    schema.analysis.map(|level| ColumnSelection {
         vlan: !schema.vlan,
         tcp: level.has_tcp(),
     })
 }
 
-/// The columns that a run of `schema` has behind those of its statistics.
+/// Returns the columns that follow the statistics in a run of `schema`.
 pub(crate) fn measures(schema: &Schema) -> Vec<Measure> {
     let (Some(level), Some(chosen)) = (schema.analysis, chosen(schema)) else {
         return Vec::new();
     };
-    let of_flow = analysis::COLUMNS
+    let flow_columns = analysis::COLUMNS
         .iter()
-        .filter(|column| chosen.has(column.part));
-    let of_names = app::COLUMNS.iter().filter(|_| level.has_applications());
-    of_flow
+        .filter(|column| chosen.includes(column.part));
+    let app_columns = app::COLUMNS.iter().filter(|_| level.has_applications());
+    flow_columns
         .map(Measure::Analysis)
-        .chain(of_names.map(Measure::Name))
+        .chain(app_columns.map(Measure::Application))
         .collect()
 }
 
-/// Columns one behind the other that have values together, and what a format keeps of each.
+/// Consecutive columns that are present or absent together, with a format's state for each.
 #[derive(Debug)]
-pub(crate) struct Run<C> {
-    part: RunPart,
-    pub(crate) cells: Vec<C>,
+pub(crate) struct ColumnGroup<C> {
+    part: GroupPart,
+    pub(crate) columns: Vec<C>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RunPart {
+enum GroupPart {
     Analysis(Part),
-    Name(NamePart),
+    Application(AppGroup),
 }
 
-impl<C> Run<C> {
-    /// The columns by what they have values with, in their order.
-    pub(crate) fn all(measures: Vec<Measure>, cell: impl Fn(Measure) -> C) -> Vec<Self> {
-        let mut runs: Vec<Self> = Vec::new();
+impl<C> ColumnGroup<C> {
+    /// Groups the columns by presence and keeps their order.
+    pub(crate) fn group(measures: Vec<Measure>, column: impl Fn(Measure) -> C) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
         for measure in measures {
             let part = match measure {
-                Measure::Analysis(column) => RunPart::Analysis(column.part),
-                Measure::Name(column) => RunPart::Name(column.part),
+                Measure::Analysis(column) => GroupPart::Analysis(column.part),
+                Measure::Application(column) => GroupPart::Application(column.group),
             };
-            match runs.last_mut() {
-                Some(run) if run.part == part => run.cells.push(cell(measure)),
-                _ => runs.push(Self {
+            match groups.last_mut() {
+                Some(group) if group.part == part => group.columns.push(column(measure)),
+                _ => groups.push(Self {
                     part,
-                    cells: vec![cell(measure)],
+                    columns: vec![column(measure)],
                 }),
             }
         }
-        runs
+        groups
     }
 
-    /// What a flow has in them.
+    /// Returns which values a flow has in these columns.
     #[inline(always)]
-    pub(crate) fn filling(&self, analysis: &Analysis) -> Filling {
+    pub(crate) fn part_state(&self, analysis: &Analysis) -> PartState {
         match self.part {
-            RunPart::Analysis(part) => analysis.filling(part),
-            RunPart::Name(part) => match &analysis.names {
-                Some(names) if names.has(part) => Filling::Own,
-                _ => Filling::Nothing,
+            GroupPart::Analysis(part) => analysis.part_state(part),
+            GroupPart::Application(part) => match &analysis.app {
+                Some(names) if names.has(part) => PartState::Present,
+                _ => PartState::Empty,
             },
         }
     }
 
-    /// Whether there are texts of any length in it.
-    pub(crate) const fn has_texts(&self) -> bool {
-        matches!(self.part, RunPart::Name(_))
+    /// Whether the group has text columns of unlimited length.
+    pub(crate) const fn has_text(&self) -> bool {
+        matches!(self.part, GroupPart::Application(_))
     }
 }
 
@@ -122,133 +122,141 @@ impl Measure {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Analysis(column) => &column.name,
-            Self::Name(column) => column.name,
+            Self::Application(column) => column.name,
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn data_type(&self) -> DataType {
         match self {
             Self::Analysis(column) => match column.kind {
-                AnalysisKind::Number8 => Kind::Unsigned8,
-                AnalysisKind::Number16 => Kind::Unsigned16,
-                AnalysisKind::Number => Kind::Unsigned64,
-                AnalysisKind::Real => Kind::Float64,
-                AnalysisKind::Time => Kind::DateTimeNanoseconds,
-                AnalysisKind::Word | AnalysisKind::List => Kind::String,
+                AnalysisKind::Number8 => DataType::Unsigned8,
+                AnalysisKind::Number16 => DataType::Unsigned16,
+                AnalysisKind::Number => DataType::Unsigned64,
+                AnalysisKind::Real => DataType::Float64,
+                AnalysisKind::Time => DataType::DateTimeNanoseconds,
+                AnalysisKind::Word | AnalysisKind::List => DataType::String,
             },
-            Self::Name(column) => match column.kind {
-                NameKind::Text => Kind::String,
-                NameKind::Number => Kind::Unsigned64,
-                NameKind::Real => Kind::Float64,
+            Self::Application(column) => match column.kind {
+                AppType::Text => DataType::String,
+                AppType::Number => DataType::Unsigned64,
+                AppType::Real => DataType::Float64,
             },
         }
     }
 
-    /// Whether it is one of applications.
-    pub(crate) const fn is_name(&self) -> bool {
-        matches!(self, Self::Name(_))
+    /// Whether the column belongs to the application layer.
+    pub(crate) const fn is_application(&self) -> bool {
+        matches!(self, Self::Application(_))
     }
 
-    /// Whether its values are written between quotes in JSON.
+    /// Whether JSON quotes its values.
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.kind(), Kind::String | Kind::DateTimeNanoseconds)
+        matches!(
+            self.data_type(),
+            DataType::String | DataType::DateTimeNanoseconds
+        )
     }
 
     #[inline(always)]
-    pub(crate) fn value<'a>(&self, analysis: &'a Analysis) -> Measured<'a> {
+    pub(crate) fn value<'a>(&self, analysis: &'a Analysis) -> MeasureValue<'a> {
         match self {
-            Self::Analysis(column) => Measured::Plain(column.value(analysis)),
-            Self::Name(column) => match analysis.names.as_ref().map(column.value) {
-                None | Some(NameValue::None) => Measured::Plain(AnalysisValue::None),
-                Some(NameValue::Text(text)) => Measured::Text(text),
-                Some(NameValue::Number(number)) => Measured::Plain(AnalysisValue::Number(number)),
-                Some(NameValue::Real(real)) => Measured::Plain(AnalysisValue::Real(real)),
+            Self::Analysis(column) => MeasureValue::Bounded(column.value(analysis)),
+            Self::Application(column) => match analysis.app.as_ref().map(column.value) {
+                None | Some(AppValue::None) => MeasureValue::Bounded(AnalysisValue::None),
+                Some(AppValue::Text(text)) => MeasureValue::Text(text),
+                Some(AppValue::Number(number)) => {
+                    MeasureValue::Bounded(AnalysisValue::Number(number))
+                }
+                Some(AppValue::Real(real)) => MeasureValue::Bounded(AnalysisValue::Real(real)),
             },
         }
     }
 }
 
-/// The most bytes of a value that is not a text of any length: a list of the first packets.
+/// Maximum length of a bounded value: a list of the first packets.
 pub(crate) const MEASURE_BYTES_MAX: usize = analysis::FIRST_PACKETS * 11;
 
-/// Writes a value that is there and not a text of any length; whether there was one.
+/// Writes a value. Returns whether there was one.
 #[inline(always)]
-pub(crate) fn write(pen: &mut Pen<'_>, times: &mut TimeText, value: AnalysisValue<'_>) -> bool {
+pub(crate) fn write_value(
+    cursor: &mut Cursor<'_>,
+    times: &mut TimeFormatter,
+    value: AnalysisValue<'_>,
+) -> bool {
     match value {
         AnalysisValue::None => return false,
-        AnalysisValue::Number(number) => pen.unsigned(number),
-        AnalysisValue::Real(real) if real.is_finite() => pen.float(real),
-        AnalysisValue::Seconds(Some(nanoseconds)) => pen.seconds(nanoseconds),
+        AnalysisValue::Number(number) => cursor.unsigned(number),
+        AnalysisValue::Real(real) if real.is_finite() => cursor.float(real),
+        AnalysisValue::Seconds(Some(nanoseconds)) => cursor.seconds(nanoseconds),
         AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => return false,
-        AnalysisValue::Time(time_ns) => times.write(pen, time_ns),
-        AnalysisValue::Word(word) => pen.slice(word.as_bytes()),
+        AnalysisValue::Time(time_ns) => times.write(cursor, time_ns),
+        AnalysisValue::Word(word) => cursor.bytes(word.as_bytes()),
         AnalysisValue::Sizes(first, count) => {
             let sizes = first.sizes.get(..usize::from(count));
-            pen.list(sizes.unwrap_or_default(), b'|');
+            cursor.list(sizes.unwrap_or_default(), b'|');
         }
         AnalysisValue::Gaps(first, count) => {
             let gaps = first.gaps_us.get(..usize::from(count));
-            pen.list(gaps.unwrap_or_default(), b'|');
+            cursor.list(gaps.unwrap_or_default(), b'|');
         }
         AnalysisValue::Directions(first, count) => {
             for packet in 0..count {
-                pen.byte(b'0' + (first.directions >> packet & 1) as u8);
+                cursor.byte(b'0' + (first.directions >> packet & 1) as u8);
             }
         }
     }
     true
 }
 
-/// Whether one of `bytes` is in `text`, or, if `controls`, a character below the blank. Eight bytes
-/// are looked at together.
+/// Whether `text` contains one of `bytes` or, if `controls` is set, a control character. Checks
+/// eight bytes at a time.
 #[inline(always)]
-pub(crate) fn has_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool) -> bool {
+pub(crate) fn contains_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool) -> bool {
     /// 1 in each byte.
     const ONES: u64 = u64::MAX / 255;
     const HIGHEST_BITS: u64 = ONES << 7;
-    // Of a word that has a zero byte, or one below another number up to 128, the highest bit of a
-    // byte is set here.
+    // Has the highest bit of some byte set if and only if some byte is below `limit` (at most 128).
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-    let look = |word: u64| {
-        let found = bytes.iter().fold(0, |found, &byte| {
-            found | below(word ^ (ONES * u64::from(byte)), 1)
+    let match_word = |word: u64| {
+        let matches = bytes.iter().fold(0, |matches, &byte| {
+            matches | below(word ^ (ONES * u64::from(byte)), 1)
         });
-        found | if controls { below(word, 0x20) } else { 0 }
+        matches | if controls { below(word, 0x20) } else { 0 }
     };
     let all = text.as_bytes();
     let (words, rest) = all.as_chunks();
-    let found = words
-        .iter()
-        .fold(0, |found, &word| found | look(u64::from_le_bytes(word)));
+    let matches = words.iter().fold(0, |matches, &word| {
+        matches | match_word(u64::from_le_bytes(word))
+    });
     let last = match all.last_chunk() {
-        // With bytes that were looked at before.
+        // Overlaps bytes that were already checked.
         Some(&last) => u64::from_le_bytes(last),
         None => rest.iter().fold(ONES * u64::from(b'a'), |last, &byte| {
             last << 8 | u64::from(byte)
         }),
     };
-    (found | look(last)) & HIGHEST_BITS != 0
+    (matches | match_word(last)) & HIGHEST_BITS != 0
 }
 
-/// Whether `value` stands otherwise between the quotes of a JSON string (RFC 8259 section 7).
+/// Whether `value` needs escapes in a JSON string (RFC 8259 section 7).
 #[inline(always)]
 pub(crate) fn needs_escape(value: &str) -> bool {
-    has_any(value, *b"\"\\", true)
+    contains_any(value, *b"\"\\", true)
 }
 
-/// Appends `value` as it stands between the quotes of a JSON string.
-pub(crate) fn append_escaped(text: &mut Text, value: &str) {
+/// Appends `value` with the escapes of a JSON string.
+pub(crate) fn append_escaped(text: &mut TextBuffer, value: &str) {
     const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-    text.append(6 * value.len(), |pen| {
+    text.append(6 * value.len(), |cursor| {
         for byte in value.bytes() {
             match byte {
-                b'"' | b'\\' => pen.put(&[b'\\', byte], 2),
+                b'"' | b'\\' => cursor.put(&[b'\\', byte], 2),
                 0..b' ' => {
-                    pen.put(b"\\u00", 4);
-                    pen.byte(HEXADECIMAL[usize::from(byte >> 4)]);
-                    pen.byte(HEXADECIMAL[usize::from(byte & 15)]);
+                    cursor.put(b"\\u00", 4);
+                    cursor.byte(HEXADECIMAL[usize::from(byte >> 4)]);
+                    cursor.byte(HEXADECIMAL[usize::from(byte & 15)]);
                 }
-                _ => pen.byte(byte),
+                _ => cursor.byte(byte),
             }
         }
     });
@@ -262,31 +270,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_in_a_text_is_found_wherever_it_stands(text in "[ -+ab~\u{1}\u{7f}é\"]{0,30}", controls: bool) {
+        fn contains_any_finds_bytes_at_every_position(text in "[ -+ab~\u{1}\u{7f}é\"]{0,30}", controls: bool) {
             let expected = text.bytes().any(|byte| byte == b'"' || byte == b'+' || (controls && byte < b' '));
-            prop_assert_eq!(has_any(&text, *b"\"+", controls), expected);
+            prop_assert_eq!(contains_any(&text, *b"\"+", controls), expected);
         }
     }
 
-    /// Runs are but a shorter way to the same values.
+    /// Groups are a shortcut: they must give the same values as their columns.
     #[test]
-    fn what_a_run_says_of_a_flow_is_true_of_each_of_its_columns() {
+    fn group_state_agrees_with_each_column() {
         let schema = Schema {
             analysis: Some(analysis::Level::Full),
             ..Schema::default()
         };
-        let mut without_count = Analysis::unseen();
-        let mut repeated = Analysis::unseen();
-        let mut without_counts = Analysis::unseen();
+        let mut without_count = Analysis::empty_tcp();
+        let mut repeated = Analysis::empty_tcp();
+        let mut without_counts = Analysis::empty_tcp();
         if let Some(tcp) = &mut without_count.tcp {
-            tcp.sides[0].limits = limit::RARE;
+            tcp.sides[0].limits = limit::COLD;
         }
         if let Some(tcp) = &mut without_counts.tcp {
-            tcp.sides.iter_mut().for_each(|it| it.limits = limit::RARE);
+            tcp.sides.iter_mut().for_each(|it| it.limits = limit::COLD);
         }
-        repeated.rare[1].anomalies.retransmitted = 1;
-        let unseen = Analysis::unseen();
-        let runs = Run::all(measures(&schema), |measure| measure);
+        repeated.cold[1].anomalies.retransmitted = 1;
+        let unseen = Analysis::empty_tcp();
+        let groups = ColumnGroup::group(measures(&schema), |measure| measure);
         for analysis in [
             &Analysis::default(),
             &unseen,
@@ -294,17 +302,19 @@ mod tests {
             &without_counts,
             &repeated,
         ] {
-            let own = runs
+            let own = groups
                 .iter()
-                .filter(|run| run.filling(analysis) == Filling::Own);
-            assert!(own.count() < runs.len());
-            for run in &runs {
-                for measure in &run.cells {
+                .filter(|group| group.part_state(analysis) == PartState::Present);
+            assert!(own.count() < groups.len());
+            for group in &groups {
+                for measure in &group.columns {
                     let value = |of| format!("{:?}", measure.value(of));
-                    let expected = match run.filling(analysis) {
-                        Filling::Own => continue,
-                        Filling::Unseen => value(&unseen),
-                        Filling::Nothing => format!("{:?}", Measured::Plain(AnalysisValue::None)),
+                    let expected = match group.part_state(analysis) {
+                        PartState::Present => continue,
+                        PartState::Default => value(&unseen),
+                        PartState::Empty => {
+                            format!("{:?}", MeasureValue::Bounded(AnalysisValue::None))
+                        }
                     };
                     assert_eq!(value(analysis), expected, "{}", measure.name());
                 }

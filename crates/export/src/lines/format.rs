@@ -1,6 +1,6 @@
-//! Formats that have a line for each record.
+//! Formats with one line per record.
 
-use super::Lines;
+use super::LineWriter;
 use crate::column::measure;
 use crate::error::ExportError;
 use crate::{Exporter, statistics};
@@ -8,29 +8,29 @@ use analysis::Analysis;
 use flow::{Record, RecordBatch};
 
 /// A format that writes each record as a line.
-pub(crate) trait Format: Send {
-    fn lines(&self) -> &Lines;
+pub(crate) trait LineFormat: Send {
+    fn writer(&self) -> &LineWriter;
 
-    fn lines_mut(&mut self) -> &mut Lines;
+    fn writer_mut(&mut self) -> &mut LineWriter;
 
-    /// Statistics of each record.
-    fn statistics(&self) -> usize;
+    /// Number of statistics of each record.
+    fn statistics_per_record(&self) -> usize;
 
-    /// Puts a record into the text of the lines.
-    fn line(&mut self, record: &Record, values: &[f64], analysis: &Analysis);
+    /// Appends a record to the text of the writer.
+    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis);
 }
 
-impl<F: Format> Exporter for F {
+impl<F: LineFormat> Exporter for F {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
-        let width = self.statistics();
+        let width = self.statistics_per_record();
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
-            if let Err(fault) = self.lines_mut().make_way(record.end_ns) {
+            if let Err(fault) = self.writer_mut().rotate_if_due(record.end_ns) {
                 first_fault = first_fault.and(Err(fault));
             }
             let analysis = measure::analysis(&batch.analyses, row);
-            self.line(record, statistics(batch, row, width), analysis);
-            if let Err(fault) = self.lines_mut().end_line() {
+            self.append_record(record, statistics(batch, row, width), analysis);
+            if let Err(fault) = self.writer_mut().end_line() {
                 first_fault = first_fault.and(Err(fault));
             }
         }
@@ -38,18 +38,18 @@ impl<F: Format> Exporter for F {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        self.lines_mut().flush()
+        self.writer_mut().flush()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        self.lines_mut().finish()
+        self.writer_mut().finish()
     }
 
     fn written(&self) -> u64 {
-        self.lines().written()
+        self.writer().written()
     }
 
     fn lost(&self) -> u64 {
-        self.lines().lost()
+        self.writer().lost()
     }
 }

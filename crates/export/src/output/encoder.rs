@@ -1,10 +1,10 @@
-//! Compression on the way out, as the end of the target's name says.
+//! Compression of outputs, selected by file extension.
 
 use flate2::{Compress, Crc, FlushCompress, Status};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// How the bytes of an output are compressed.
+/// A compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// gzip (RFC 1952), for names that end in `.gz`.
@@ -14,10 +14,10 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Every kind.
+    /// All formats.
     pub const ALL: [Self; 2] = [Self::Gzip, Self::Zstandard];
 
-    /// What names end in, without the dot.
+    /// Returns the file extension, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -26,9 +26,9 @@ impl Compression {
         }
     }
 
-    /// What the name of this file asks for.
+    /// Returns the compression that the extension of a path asks for.
     #[must_use]
-    pub fn of_name(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let end = path.extension()?;
         Self::ALL
             .into_iter()
@@ -36,32 +36,32 @@ impl Compression {
     }
 }
 
-/// The header of a gzip member without options: deflate, no time, by the fastest algorithm, on an
-/// unknown system (RFC 1952 section 2.3).
+/// Header of a gzip member without options: deflate, no timestamp, fastest algorithm, unknown
+/// system (RFC 1952 section 2.3).
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// An empty last block of deflate with fixed codes (RFC 1951 section 3.2.3), behind a flush.
+/// An empty final deflate block with fixed codes (RFC 1951 section 3.2.3), valid after a flush.
 const DEFLATE_END: [u8; 2] = [3, 0];
 
-/// An empty last block of Zstandard (RFC 8878 section 3.1.1.2), behind a flush.
+/// An empty final Zstandard block (RFC 8878 section 3.1.1.2), valid after a flush.
 const ZSTANDARD_END: [u8; 3] = [1, 0, 0];
 
-/// Room that deflate is given at a time.
-const ROOM: usize = 64 * 1024;
+/// Output space reserved for deflate at a time.
+const OUTPUT_CHUNK: usize = 64 * 1024;
 
-/// Compresses into memory, so that a disk that fills never leaves it in the middle.
+/// Compresses into memory, so that a full disk cannot interrupt it.
 pub(crate) enum Encoder {
-    /// Level 1: records are many, and text repeats itself.
+    /// Level 1: there are many records, and text compresses well.
     Gzip(Box<Gzip>),
-    /// Level 3, zstd's own choice.
+    /// Level 3, the default of zstd.
     Zstandard(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
 /// A gzip member (RFC 1952).
 pub(crate) struct Gzip {
     deflate: Compress,
-    /// Of all that was taken in, for the trailer.
-    check: Crc,
+    /// Checksum of all input, for the trailer.
+    crc: Crc,
     compressed: Vec<u8>,
 }
 
@@ -69,23 +69,23 @@ impl Gzip {
     fn new() -> Self {
         Self {
             deflate: Compress::new(flate2::Compression::fast(), false),
-            check: Crc::new(),
+            crc: Crc::new(),
             compressed: GZIP_HEADER.to_vec(),
         }
     }
 
-    /// Compresses bytes, until all that this flush asks for has come out.
-    fn run(&mut self, mut bytes: &[u8], flush: FlushCompress) -> io::Result<()> {
-        self.check.update(bytes);
+    /// Compresses bytes until the output of this flush is complete.
+    fn compress(&mut self, mut bytes: &[u8], flush: FlushCompress) -> io::Result<()> {
+        self.crc.update(bytes);
         loop {
-            self.compressed.reserve(ROOM);
+            self.compressed.reserve(OUTPUT_CHUNK);
             let before = self.deflate.total_in();
             let status = self
                 .deflate
                 .compress_vec(bytes, &mut self.compressed, flush)?;
-            let taken = (self.deflate.total_in() - before) as usize;
-            bytes = bytes.get(taken..).unwrap_or_default();
-            // Where room is left, there is nothing more to come.
+            let consumed = (self.deflate.total_in() - before) as usize;
+            bytes = bytes.get(consumed..).unwrap_or_default();
+            // Unused space means that all output is out.
             let is_done = self.compressed.len() < self.compressed.capacity();
             if status == Status::StreamEnd || (is_done && bytes.is_empty()) {
                 return Ok(());
@@ -93,10 +93,10 @@ impl Gzip {
         }
     }
 
-    /// Check sum and length.
+    /// Checksum and length.
     fn trailer(&self) -> [u8; 8] {
-        let [a, b, c, d] = self.check.sum().to_le_bytes();
-        let [e, f, g, h] = self.check.amount().to_le_bytes();
+        let [a, b, c, d] = self.crc.sum().to_le_bytes();
+        let [e, f, g, h] = self.crc.amount().to_le_bytes();
         [a, b, c, d, e, f, g, h]
     }
 }
@@ -120,10 +120,10 @@ impl Encoder {
         })
     }
 
-    /// Takes bytes in, and gives all of them out, so that a reader can read them.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Compresses bytes and flushes, so that readers can decompress all of them.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Gzip(gzip) => gzip.run(bytes, FlushCompress::Sync),
+            Self::Gzip(gzip) => gzip.compress(bytes, FlushCompress::Sync),
             Self::Zstandard(encoder) => {
                 encoder.write_all(bytes)?;
                 encoder.flush()
@@ -131,7 +131,7 @@ impl Encoder {
         }
     }
 
-    /// What has come out so far.
+    /// Returns the compressed bytes, for the caller to remove.
     pub(crate) fn compressed(&mut self) -> &mut Vec<u8> {
         match self {
             Self::Gzip(gzip) => &mut gzip.compressed,
@@ -139,19 +139,19 @@ impl Encoder {
         }
     }
 
-    /// What would end the stream behind the bytes that were taken in, of which there must be some.
-    pub(crate) fn ending(&self) -> Vec<u8> {
+    /// Returns the bytes that would end the stream after the input so far, which must not be empty.
+    pub(crate) fn stream_end(&self) -> Vec<u8> {
         match self {
             Self::Gzip(gzip) => [&DEFLATE_END[..], &gzip.trailer()].concat(),
             Self::Zstandard(_) => ZSTANDARD_END.to_vec(),
         }
     }
 
-    /// Ends the stream: its last bytes.
+    /// Ends the stream and returns its last bytes.
     pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip(mut gzip) => {
-                gzip.run(&[], FlushCompress::Finish)?;
+                gzip.compress(&[], FlushCompress::Finish)?;
                 let trailer = gzip.trailer();
                 gzip.compressed.extend_from_slice(&trailer);
                 Ok(gzip.compressed)
@@ -178,9 +178,9 @@ mod tests {
         text
     }
 
-    /// Behind each part, however well it compresses, the stream can end.
+    /// The stream can be ended after each write, however well it compresses.
     #[test]
-    fn a_stream_can_end_behind_each_part() {
+    fn stream_can_end_after_each_write() {
         for compression in Compression::ALL {
             let mut encoder = Encoder::new(compression).unwrap();
             let (mut given, mut out) = (Vec::new(), Vec::new());
@@ -193,10 +193,10 @@ mod tests {
                             ((noise >> 40) & ((1 << bits) - 1)) as u8
                         })
                         .collect();
-                    encoder.take(&part).unwrap();
+                    encoder.write(&part).unwrap();
                     given.extend_from_slice(&part);
                     out.append(encoder.compressed());
-                    let ended = [&out[..], &encoder.ending()].concat();
+                    let ended = [&out[..], &encoder.stream_end()].concat();
                     assert!(
                         read(compression, &ended) == given,
                         "{compression:?} {length}"

@@ -1,18 +1,16 @@
-//! A column of a row group as it stands in the file: a dictionary if it is worth one, pages, and what
-//! the footer says of them.
+//! Writes a column chunk: a dictionary if it pays, data pages, and the metadata for the footer.
 //!
-//! The `parquet` crate has writers for this, but they take many times the instructions, since they
-//! must do for all types, nested ones too. Here eight values that are alike are found so together,
-//! whether a record has one is a bit, and the least and greatest are looked for among the distinct
-//! ones.
+//! The writers of the `parquet` crate take many times the instructions, since they support all
+//! types, including nested ones. Here, runs of eight equal values are detected together, presence
+//! is one bit per record, and minimum and maximum are computed from the distinct values.
 
-use super::column::{Column, Packing, Values};
-use super::delta::Differences;
+use super::column::{Column, ColumnEncoding, Values};
+use super::delta::DeltaValues;
 use super::hybrid;
-use super::numbering::Numbering;
-use super::plain::Plain;
-use super::presence::Levels;
+use super::indexer::Indexer;
+use super::plain::PlainValues;
 use super::snappy::{self, Snappy};
+use super::validity::LevelCache;
 use ::parquet::basic::{Compression, Encoding, PageType};
 use ::parquet::column::page::{CompressedPage, Page, PageWriter};
 use ::parquet::errors::ParquetError;
@@ -22,49 +20,50 @@ use ::parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use ::parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
 
-/// Where the bytes of a file go.
+/// Buffer for the bytes of a file.
 pub(super) type Sink = TrackedWrite<Vec<u8>>;
 
-/// Records of a page, a multiple of eight.
+/// Records per page, a multiple of eight.
 const PAGE_RECORDS: usize = 16 * 1024;
 
-/// A column of fewer bytes is not compressed: what that gives is less than what it takes.
-const COMPRESSED: usize = 64;
+/// Minimum size of a column for compression; below this it does not pay.
+const COMPRESS_BYTES_MIN: usize = 64;
 
-/// Distinct values from which on a dictionary that every other value is new to is given up.
-const DISTINCT: usize = 1024;
+/// From this number of distinct values on, a dictionary is given up if more than half of the values
+/// are distinct.
+const DISTINCT_CHECK_MIN: usize = 1024;
 
-/// Bytes of a dictionary that readers may be asked to hold.
-const DICTIONARY_BYTES: usize = 1 << 20;
+/// Maximum size of a dictionary, in bytes, that readers have to keep in memory.
+const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that a page takes besides what is in it.
-const HEADER_BYTES: usize = 24;
+/// Approximate overhead of a page, in bytes.
+const PAGE_HEADER_BYTES: usize = 24;
 
-/// Values that are numbered before that is asked again.
-const STEP: usize = 4 * 1024;
+/// Values indexed between two checks of whether the dictionary still pays.
+const INDEX_STEP: usize = 4 * 1024;
 
-/// Writes columns, with room that is used again.
+/// Writes columns, and reuses its buffers.
 #[derive(Default)]
 pub(super) struct ChunkWriter {
-    /// The numbers of the values of all pages.
-    numbering: Numbering,
-    /// All pages, not compressed.
+    /// Dictionary indices of the values in all pages.
+    indexer: Indexer,
+    /// All pages, uncompressed.
     bytes: Vec<u8>,
-    /// The levels of each page of the column before.
-    levels: Vec<Levels>,
+    /// Encoded levels of each page of the previous column.
+    level_caches: Vec<LevelCache>,
     snappy: Snappy,
 }
 
-/// A page.
-struct Part {
+/// A page to be written.
+struct PagePlan {
     rows: Range<usize>,
     values: Range<usize>,
-    /// Where it is in the bytes.
+    /// Its range in the buffer.
     bytes: Range<usize>,
 }
 
 impl ChunkWriter {
-    /// Writes a column of so many records, and says what the footer says of it.
+    /// Writes a column of `records` records, and returns its metadata for the footer.
     pub(super) fn write(
         &mut self,
         column: &Column,
@@ -73,8 +72,8 @@ impl ChunkWriter {
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
         match &column.values {
-            Values::Int64(values) if column.packing == Packing::Delta => {
-                self.write_values(column, &Differences(values), records, descriptor, sink)
+            Values::Int64(values) if column.encoding == ColumnEncoding::Delta => {
+                self.write_values(column, &DeltaValues(values), records, descriptor, sink)
             }
             Values::Int32(values) => {
                 self.write_values(column, values.as_slice(), records, descriptor, sink)
@@ -94,7 +93,7 @@ impl ChunkWriter {
         }
     }
 
-    fn write_values<P: Plain + ?Sized>(
+    fn write_values<P: PlainValues + ?Sized>(
         &mut self,
         column: &Column,
         values: &P,
@@ -102,35 +101,37 @@ impl ChunkWriter {
         descriptor: &ColumnDescPtr,
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
-        let mut parts = parts(column, records);
-        let numbered = column.packing == Packing::Dictionary && self.number(values);
+        let mut parts = plan_pages(column, records);
+        let numbered =
+            column.encoding == ColumnEncoding::Dictionary && self.build_dictionary(values);
         self.bytes.clear();
         if numbered {
-            for &first in self.numbering.distinct.firsts() {
+            for &first in self.indexer.distinct.first_positions() {
                 values.append(first, &mut self.bytes);
             }
         }
         let dictionary = 0..self.bytes.len();
-        self.levels.resize_with(parts.len(), Levels::default);
-        for (part, levels) in parts.iter_mut().zip(&mut self.levels) {
+        self.level_caches
+            .resize_with(parts.len(), LevelCache::default);
+        for (part, levels) in parts.iter_mut().zip(&mut self.level_caches) {
             let begin = self.bytes.len();
-            if let Some(present) = &column.present {
+            if let Some(present) = &column.validity {
                 levels.append(present, &part.rows, &mut self.bytes);
             }
             if numbered {
-                let width = hybrid::width(self.numbering.distinct.len());
+                let width = hybrid::bit_width(self.indexer.distinct.len());
                 self.bytes.push(width as u8);
-                let numbers = self.numbering.numbers.get(part.values.clone());
+                let numbers = self.indexer.indices.get(part.values.clone());
                 hybrid::write(numbers.unwrap_or_default(), width, &mut self.bytes);
             } else {
-                values.append_all(part.values.clone(), &mut self.bytes);
+                values.append_range(part.values.clone(), &mut self.bytes);
             }
             part.bytes = begin..self.bytes.len();
         }
         let nulls = (records - values.count()) as u64;
         let unsigned = !descriptor.sort_order().is_signed();
         let statistics = if numbered {
-            let firsts = self.numbering.distinct.firsts().iter();
+            let firsts = self.indexer.distinct.first_positions().iter();
             values.statistics(firsts.copied(), nulls, unsigned)
         } else {
             values.statistics(0..values.count(), nulls, unsigned)
@@ -146,45 +147,48 @@ impl ChunkWriter {
         )
     }
 
-    /// Numbers the values of all pages; false where that is not worth it.
-    fn number<P: Plain + ?Sized>(&mut self, values: &P) -> bool {
-        self.numbering.clear();
+    /// Indexes the values of all pages. Returns false if a dictionary does not pay.
+    fn build_dictionary<P: PlainValues + ?Sized>(&mut self, values: &P) -> bool {
+        self.indexer.clear();
         let (mut bytes, mut counted) = (0, 0);
-        for begin in (0..values.count()).step_by(STEP) {
-            let end = values.count().min(begin + STEP);
-            if !values.number(begin..end, &mut self.numbering) {
+        for begin in (0..values.count()).step_by(INDEX_STEP) {
+            let end = values.count().min(begin + INDEX_STEP);
+            if !values.index(begin..end, &mut self.indexer) {
                 return false;
             }
-            let firsts = self.numbering.distinct.firsts();
+            let firsts = self.indexer.distinct.first_positions();
             let new = firsts.get(counted..).unwrap_or_default();
-            bytes += new.iter().map(|&at| values.bytes(at)).sum::<usize>();
+            bytes += new
+                .iter()
+                .map(|&at| values.encoded_bytes(at))
+                .sum::<usize>();
             counted = firsts.len();
-            if bytes > DICTIONARY_BYTES || (counted > DISTINCT && 2 * counted > end) {
+            if bytes > DICTIONARY_BYTES_MAX || (counted > DISTINCT_CHECK_MIN && 2 * counted > end) {
                 return false;
             }
         }
-        let numbers = values.count() * hybrid::width(counted) as usize / 8;
-        // If they are like these, for strings differ in length.
+        let numbers = values.count() * hybrid::bit_width(counted) as usize / 8;
+        // Assumes that the other strings are as long on average.
         let plain = values.count() * bytes / counted.max(1);
-        HEADER_BYTES + bytes + numbers < plain
+        PAGE_HEADER_BYTES + bytes + numbers < plain
     }
 
     fn write_pages(
         &mut self,
         dictionary: Option<Range<usize>>,
         plain: Encoding,
-        parts: &[Part],
+        parts: &[PagePlan],
         statistics: Statistics,
         descriptor: &ColumnDescPtr,
         sink: &mut Sink,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
-        // Differences are packed already.
-        let compressed = self.bytes.len() >= COMPRESSED && plain == Encoding::PLAIN;
-        // The numbers of distinct values are packed already.
+        // Deltas are already packed.
+        let compressed = self.bytes.len() >= COMPRESS_BYTES_MIN && plain == Encoding::PLAIN;
+        // Dictionary indices are already packed.
         let (values_form, pages_form) = match &dictionary {
-            _ if !compressed => (Form::Plain, Form::Plain),
-            Some(_) => (Form::Compressed, Form::Literal),
-            None => (Form::Compressed, Form::Compressed),
+            _ if !compressed => (PageForm::Uncompressed, PageForm::Uncompressed),
+            Some(_) => (PageForm::Compressed, PageForm::Literal),
+            None => (PageForm::Compressed, PageForm::Compressed),
         };
         let begin = sink.bytes_written();
         let mut uncompressed_size = 0;
@@ -202,7 +206,7 @@ impl ChunkWriter {
             Some(bytes) => {
                 let page = Page::DictionaryPage {
                     buf: self.page(bytes, values_form)?.into(),
-                    num_values: self.numbering.distinct.len() as u32,
+                    num_values: self.indexer.distinct.len() as u32,
                     encoding: Encoding::PLAIN_DICTIONARY,
                     is_sorted: false,
                 };
@@ -253,40 +257,40 @@ impl ChunkWriter {
             .build()
     }
 
-    /// The bytes of a page as they stand in the file.
-    fn page(&mut self, bytes: &Range<usize>, form: Form) -> Result<Vec<u8>, ParquetError> {
+    /// Returns the bytes of a page as written to the file.
+    fn page(&mut self, bytes: &Range<usize>, form: PageForm) -> Result<Vec<u8>, ParquetError> {
         let bytes = self.bytes.get(bytes.clone()).unwrap_or_default();
         match form {
-            Form::Plain => Ok(bytes.to_vec()),
-            Form::Literal => Ok(snappy::literal(bytes)),
-            Form::Compressed => self.snappy.compress(bytes),
+            PageForm::Uncompressed => Ok(bytes.to_vec()),
+            PageForm::Literal => Ok(snappy::literal(bytes)),
+            PageForm::Compressed => self.snappy.compress(bytes),
         }
     }
 }
 
-/// How the bytes of a page stand in the file.
+/// How the bytes of a page are written.
 #[derive(Clone, Copy)]
-enum Form {
-    /// As they are.
-    Plain,
-    /// As they are, in a column that is compressed.
+enum PageForm {
+    /// Uncompressed, in an uncompressed column.
+    Uncompressed,
+    /// Stored as a literal, in a compressed column.
     Literal,
     Compressed,
 }
 
-/// The pages of a column of so many records.
-fn parts(column: &Column, records: usize) -> Vec<Part> {
+/// Divides a column of `records` records into pages.
+fn plan_pages(column: &Column, records: usize) -> Vec<PagePlan> {
     let mut values = 0;
     (0..records)
         .step_by(PAGE_RECORDS)
         .map(|start| {
             let rows = start..records.min(start + PAGE_RECORDS);
             let begin = values;
-            values += match &column.present {
+            values += match &column.validity {
                 Some(present) => present.count(&rows),
                 None => rows.len(),
             };
-            Part {
+            PagePlan {
                 rows,
                 values: begin..values,
                 bytes: 0..0,

@@ -1,38 +1,38 @@
-//! The values of one column on their way into a row group.
+//! The buffered values of a column of a row group.
 
-use super::among::{Among, WORD};
-use super::dictionary::Ends;
-use super::presence::Presence;
-use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, Measured};
-use crate::column::{Field, Kind, Value};
-use crate::text::{Pen, Text};
-use crate::time_text::TimeText;
+use super::hash_index::Fingerprint;
+use super::row_selection::{RowSelection, WORD_BITS};
+use super::validity::ValidityBitmap;
+use crate::column::measure::{self, MEASURE_BYTES_MAX, Measure, MeasureValue};
+use crate::column::{DataType, Field, Value};
+use crate::text::{Cursor, TextBuffer};
+use crate::time_text::TimeFormatter;
 use analysis::Analysis;
 use analysis::{AnalysisKind, AnalysisValue};
 use flow::Record;
 use std::ops::Range;
 
-/// How the values of a column are written.
+/// How the values of a column are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packing {
-    /// As numbers of the distinct ones, if these are few.
+pub(super) enum ColumnEncoding {
+    /// As dictionary indices, if there are few distinct values.
     Dictionary,
-    /// As they are.
+    /// As plain values.
     Plain,
-    /// As differences from one to the next.
+    /// As differences of consecutive values.
     Delta,
 }
 
-/// A column.
+/// The buffered values of a column.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: Values,
-    /// Which records have a value. None where all have.
-    pub(super) present: Option<Presence>,
-    pub(super) packing: Packing,
+    /// Which records have a value; `None` if all have.
+    pub(super) validity: Option<ValidityBitmap>,
+    pub(super) encoding: ColumnEncoding,
 }
 
-/// The values that are there.
+/// The values that are present.
 #[derive(Debug)]
 pub(super) enum Values {
     Int32(Vec<i32>),
@@ -42,23 +42,22 @@ pub(super) enum Values {
     Strings(Strings),
 }
 
-/// IPv4 addresses, which are strings in the file: their text is made when it is known which are
-/// distinct.
+/// IPv4 addresses. They are strings in the file, but only distinct ones are formatted.
 #[derive(Debug, Default)]
 pub(super) struct Ipv4Addresses(pub(super) Vec<u32>);
 
-/// One string after the other.
+/// Strings in one buffer.
 #[derive(Debug)]
 pub(super) struct Strings {
-    text: Text,
-    /// Where the first begins, and where each ends.
+    text: TextBuffer,
+    /// Start of the first string, then the end of each.
     ends: Vec<usize>,
 }
 
 impl Default for Strings {
     fn default() -> Self {
         Self {
-            text: Text::default(),
+            text: TextBuffer::default(),
             ends: vec![0],
         }
     }
@@ -69,32 +68,32 @@ impl Strings {
         self.ends.len() - 1
     }
 
-    /// String `at`.
+    /// Returns the string at an index.
     pub(super) fn get(&self, at: usize) -> &[u8] {
-        let place = self.places(at..at + 1).next();
-        self.slice(&place.unwrap_or_default())
+        let index = self.ranges(at..at + 1).next();
+        self.slice(&index.unwrap_or_default())
     }
 
-    /// Where these strings are among all bytes.
+    /// Returns the byte ranges of these strings.
     #[inline(always)]
-    pub(super) fn places(&self, strings: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn ranges(&self, strings: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let ends = self.ends.get(strings.start..=strings.end);
         let ends = ends.unwrap_or_default().array_windows();
         ends.map(|&[start, end]| start..end)
     }
 
-    /// The string in this place.
+    /// Returns the string in a byte range.
     #[inline(always)]
-    pub(super) fn slice(&self, place: &Range<usize>) -> &[u8] {
-        self.text.as_bytes().get(place.clone()).unwrap_or_default()
+    pub(super) fn slice(&self, index: &Range<usize>) -> &[u8] {
+        self.text.as_bytes().get(index.clone()).unwrap_or_default()
     }
 
-    /// The first and the last bytes of the string in this place.
+    /// Returns the fingerprint of the string in a byte range.
     #[inline(always)]
-    pub(super) fn ends(&self, place: &Range<usize>) -> Ends {
-        let last = place.end.wrapping_sub(size_of::<u64>());
-        let word = |at| self.text.word(at);
-        Ends::new(word(place.start), word(last), place.len())
+    pub(super) fn fingerprint(&self, index: &Range<usize>) -> Fingerprint {
+        let last = index.end.wrapping_sub(size_of::<u64>());
+        let word = |at| self.text.load_u64(at);
+        Fingerprint::new(word(index.start), word(last), index.len())
     }
 
     fn clear(&mut self) {
@@ -103,60 +102,60 @@ impl Strings {
     }
 
     #[inline(always)]
-    fn push(&mut self, bytes_max: usize, write: impl FnOnce(&mut Pen<'_>)) {
-        if self.ends.capacity() < ROOM {
-            self.ends.reserve(ROOM);
-            self.text = Text::with_capacity(ROOM * STRING_BYTES);
+    fn push(&mut self, bytes_max: usize, write: impl FnOnce(&mut Cursor<'_>)) {
+        if self.ends.capacity() < INITIAL_VALUES {
+            self.ends.reserve(INITIAL_VALUES);
+            self.text = TextBuffer::with_capacity(INITIAL_VALUES * INITIAL_STRING_BYTES);
         }
         self.text.append(bytes_max, write);
         self.ends.push(self.text.len());
     }
 
-    /// A value that is there.
+    /// Appends a string value that is present.
     #[inline(always)]
     fn push_value(&mut self, value: Value<'_>) {
-        self.push(Pen::VALUE_BYTES_MAX, |pen| match value {
-            Value::Ipv6(address) => pen.ipv6(address),
-            Value::Word(word) => pen.word(word),
-            Value::CommunityId(id) => pen.slice(id.as_str().as_bytes()),
-            _ => debug_assert!(false, "{value:?} is no string"),
+        self.push(Cursor::VALUE_BYTES_MAX, |cursor| match value {
+            Value::Ipv6(address) => cursor.ipv6(address),
+            Value::Word(word) => cursor.word(word),
+            Value::CommunityId(id) => cursor.bytes(id.as_str().as_bytes()),
+            _ => debug_assert!(false, "{value:?} is not a string"),
         });
     }
 }
 
-/// Values that a column has room for from its first one on.
-const ROOM: usize = 16 * 1024;
+/// Initial capacity of a column, in values.
+const INITIAL_VALUES: usize = 16 * 1024;
 
-/// Bytes of a string that there is room for; what is not written takes no memory.
-const STRING_BYTES: usize = 16;
+/// Initial capacity per string, in bytes; unused pages take no physical memory.
+const INITIAL_STRING_BYTES: usize = 16;
 
 impl Column {
-    pub(super) fn new(kind: Kind, optional: bool, packing: Packing) -> Self {
+    pub(super) fn new(kind: DataType, optional: bool, encoding: ColumnEncoding) -> Self {
         let values = match kind {
-            Kind::Unsigned8 | Kind::Unsigned16 => Values::Int32(Vec::new()),
-            Kind::Unsigned64 | Kind::DateTimeNanoseconds => Values::Int64(Vec::new()),
-            Kind::Float64 => Values::Double(Vec::new()),
-            Kind::Ipv4Address => Values::Ipv4(Ipv4Addresses::default()),
-            Kind::Ipv6Address | Kind::String => Values::Strings(Strings::default()),
+            DataType::Unsigned8 | DataType::Unsigned16 => Values::Int32(Vec::new()),
+            DataType::Unsigned64 | DataType::DateTimeNanoseconds => Values::Int64(Vec::new()),
+            DataType::Float64 => Values::Double(Vec::new()),
+            DataType::Ipv4Address => Values::Ipv4(Ipv4Addresses::default()),
+            DataType::Ipv6Address | DataType::String => Values::Strings(Strings::default()),
         };
         Self {
             values,
-            present: optional.then(Presence::default),
-            packing,
+            validity: optional.then(ValidityBitmap::default),
+            encoding,
         }
     }
 
-    /// Values of the records of a batch.
-    pub(super) fn push(&mut self, field: Field, records: &[Record], among: &mut Among) {
-        // The field is known where each of these is compiled: none is asked for which it is.
+    /// Appends the values of the records of a batch.
+    pub(super) fn push(&mut self, field: Field, records: &[Record], selection: &mut RowSelection) {
+        // Specialises the code for each field, so that the inner loop does not branch on it.
         macro_rules! by_field {
             ($($known:ident)*) => {
                 match field {
                     $(Field::$known => {
-                        self.push_field(records, among, |record| Field::$known.value(record));
+                        self.push_field(records, selection, |record| Field::$known.value(record));
                     })*
                     Field::CommunityId(_) => {
-                        self.push_field(records, among, |record| field.value(record));
+                        self.push_field(records, selection, |record| field.value(record));
                     }
                 }
             };
@@ -173,13 +172,13 @@ impl Column {
     fn push_field<'a>(
         &mut self,
         records: &'a [Record],
-        among: &mut Among,
+        selection: &mut RowSelection,
         value: impl Fn(&'a Record) -> Value<'a>,
     ) {
-        // Unsigned numbers stand in the signed types as their bits; the logical type says so.
-        let all = self.present.is_none();
+        // Unsigned numbers are stored as the bits of signed types; the logical type says so.
+        let all = self.validity.is_none();
         let int32 = |record| match value(record) {
-            Value::Small(small) => Some(small.into()),
+            Value::Octet(small) => Some(small.into()),
             Value::Unsigned(number) => Some(number as i32),
             _ => None,
         };
@@ -189,78 +188,82 @@ impl Column {
             _ => None,
         };
         match &mut self.values {
-            Values::Int32(values) if all => take_all(values, records, int32),
-            Values::Int64(values) if all => take_all(values, records, int64),
-            Values::Int32(values) => take(values, records, among, int32),
-            Values::Int64(values) => take(values, records, among, int64),
+            Values::Int32(values) if all => push_all(values, records, int32),
+            Values::Int64(values) if all => push_all(values, records, int64),
+            Values::Int32(values) => push_present(values, records, selection, int32),
+            Values::Int64(values) => push_present(values, records, selection, int64),
             Values::Ipv4(Ipv4Addresses(values)) => {
-                take(values, records, among, |record| match value(record) {
+                push_present(values, records, selection, |record| match value(record) {
                     Value::Ipv4(address) => Some(u32::from_be_bytes(address)),
                     _ => None,
                 });
             }
-            Values::Double(values) => take(values, records, among, |record| match value(record) {
-                Value::Float(value) if value.is_finite() => Some(value),
-                _ => None,
-            }),
-            Values::Strings(strings) => ask(records, among, |record| match value(record) {
-                Value::Absent => false,
-                value => {
-                    strings.push_value(value);
-                    true
-                }
-            }),
+            Values::Double(values) => {
+                push_present(values, records, selection, |record| match value(record) {
+                    Value::Float(value) if value.is_finite() => Some(value),
+                    _ => None,
+                })
+            }
+            Values::Strings(strings) => {
+                push_each(records, selection, |record| match value(record) {
+                    Value::Absent => false,
+                    value => {
+                        strings.push_value(value);
+                        true
+                    }
+                })
+            }
         }
-        self.say(among);
+        self.add_validity(selection);
     }
 
-    /// Numbers with a fraction, those that are some.
-    pub(super) fn push_floats(&mut self, floats: &[f64], among: &mut Among) {
+    /// Appends the finite ones of these numbers.
+    pub(super) fn push_floats(&mut self, floats: &[f64], selection: &mut RowSelection) {
         if let Values::Double(values) = &mut self.values {
-            let finite = |&value: &f64| Some(value).filter(|it| it.is_finite());
-            take(values, floats, among, finite);
+            let finite = |&value: &f64| Some(value).filter(|item| item.is_finite());
+            push_present(values, floats, selection, finite);
         }
-        self.say(among);
+        self.add_validity(selection);
     }
 
-    /// The values of a column of an analysis of this kind.
+    /// Appends the values of an analysis column of this kind.
     #[inline(always)]
-    pub(super) fn push_analysed<'a>(
+    pub(super) fn push_analysis<'a>(
         &mut self,
         kind: AnalysisKind,
         analyses: &[&'a Analysis],
-        among: &mut Among,
-        times: &mut TimeText,
+        selection: &mut RowSelection,
+        times: &mut TimeFormatter,
         value: impl Fn(&'a Analysis) -> AnalysisValue<'a>,
     ) {
-        // The kind is known where this is compiled into, so one of these is there.
+        // `kind` is a constant after inlining, which leaves one of these arms.
         match (kind, &mut self.values) {
             (AnalysisKind::Number8 | AnalysisKind::Number16, Values::Int32(values)) => {
-                take(values, analyses, among, |&it| match value(it) {
+                push_present(values, analyses, selection, |&item| match value(item) {
                     AnalysisValue::Number(number) => Some(number as i32),
                     _ => None,
                 });
             }
             (AnalysisKind::Number | AnalysisKind::Time, Values::Int64(values)) => {
-                take(values, analyses, among, |&it| match value(it) {
+                push_present(values, analyses, selection, |&item| match value(item) {
                     AnalysisValue::Number(number) => Some(number as i64),
                     AnalysisValue::Time(time_ns) => Some(time_ns),
                     _ => None,
                 });
             }
             (AnalysisKind::Real, Values::Double(values)) => {
-                take(values, analyses, among, |&it| match value(it) {
+                push_present(values, analyses, selection, |&item| match value(item) {
                     AnalysisValue::Real(real) if real.is_finite() => Some(real),
                     AnalysisValue::Seconds(nanoseconds) => nanoseconds.map(|ns| ns as f64 / 1e9),
                     _ => None,
                 });
             }
             (AnalysisKind::Word | AnalysisKind::List, Values::Strings(strings)) => {
-                ask(analyses, among, |&it| match value(it) {
+                push_each(analyses, selection, |&item| match value(item) {
                     AnalysisValue::None => false,
                     value => {
-                        strings.push(MEASURE_BYTES_MAX, |pen| {
-                            measure::write(pen, times, value);
+                        strings.push(MEASURE_BYTES_MAX, |cursor| {
+                            measure::write_value(cursor, times, value);
                         });
                         true
                     }
@@ -268,39 +271,39 @@ impl Column {
             }
             (kind, _) => debug_assert!(false, "{kind:?} does not fit its column"),
         }
-        self.say(among);
+        self.add_validity(selection);
     }
 
-    /// The values of a column of applications.
-    pub(super) fn push_names(
+    /// Appends the values of an application-layer column.
+    pub(super) fn push_measure(
         &mut self,
         measure: &Measure,
         analyses: &[&Analysis],
-        among: &mut Among,
+        selection: &mut RowSelection,
     ) {
-        ask(analyses, among, |&it| {
-            push_measured(&mut self.values, measure.value(it))
+        push_each(analyses, selection, |&item| {
+            push_measure_value(&mut self.values, measure.value(item))
         });
-        self.say(among);
+        self.add_validity(selection);
     }
 
-    /// So many records without a value.
-    pub(super) fn push_none(&mut self, records: usize) {
-        if let Some(present) = &mut self.present {
-            present.add_none(records);
+    /// Appends records without a value.
+    pub(super) fn push_nulls(&mut self, records: usize) {
+        if let Some(present) = &mut self.validity {
+            present.add_nulls(records);
         }
     }
 
-    /// Says which records of a batch have a value.
-    fn say(&mut self, among: &mut Among) {
-        let records = among.records();
-        let bits = among.present();
-        if let Some(present) = &mut self.present {
+    /// Records which records of the batch have a value.
+    fn add_validity(&mut self, selection: &mut RowSelection) {
+        let records = selection.records();
+        let bits = selection.take_with_value();
+        if let Some(present) = &mut self.validity {
             present.add(bits, records);
         }
     }
 
-    /// Forgets the values and keeps the room.
+    /// Removes the values and keeps the capacity.
     pub(super) fn clear(&mut self) {
         match &mut self.values {
             Values::Int32(values) => values.clear(),
@@ -309,77 +312,83 @@ impl Column {
             Values::Ipv4(addresses) => addresses.0.clear(),
             Values::Strings(strings) => strings.clear(),
         }
-        if let Some(present) = &mut self.present {
+        if let Some(present) = &mut self.validity {
             present.clear();
         }
     }
 }
 
-/// Asks each of `items` whether it has a value, which is taken where it is asked.
+/// Calls `push` for each of `items`; it appends the value, if any, and returns whether there was
+/// one.
 #[inline(always)]
-fn ask<'a, I>(items: &'a [I], among: &mut Among, mut has: impl FnMut(&'a I) -> bool) {
-    for (number, items) in items.chunks(WORD).enumerate() {
-        let bits = items.iter().enumerate().fold(0, |bits, (place, item)| {
-            bits | u64::from(has(item)) << place
+fn push_each<'a, I>(
+    items: &'a [I],
+    selection: &mut RowSelection,
+    mut push: impl FnMut(&'a I) -> bool,
+) {
+    for (number, items) in items.chunks(WORD_BITS).enumerate() {
+        let bits = items.iter().enumerate().fold(0, |bits, (index, item)| {
+            bits | u64::from(push(item)) << index
         });
-        among.note(number, items.len(), bits);
+        selection.record_values(number, items.len(), bits);
     }
 }
 
-/// Appends the values of `items`, which all have one.
+/// Appends the values of `items`, all of which have one.
 #[inline(always)]
-fn take_all<'a, I, T: Copy + Default>(
+fn push_all<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
     items: &'a [I],
     value: impl Fn(&'a I) -> Option<T>,
 ) {
     if values.capacity() == 0 {
-        values.reserve(ROOM);
+        values.reserve(INITIAL_VALUES);
     }
     values.extend(items.iter().map(|item| {
         let value = value(item);
-        debug_assert!(value.is_some(), "a column that has all values lacks one");
+        debug_assert!(value.is_some(), "a required column lacks a value");
         value.unwrap_or_default()
     }));
 }
 
-/// Appends the values of those of `items` that have one.
+/// Appends the values of those `items` that have one.
 #[inline(always)]
-fn take<'a, I, T: Copy + Default>(
+fn push_present<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
     items: &'a [I],
-    among: &mut Among,
+    selection: &mut RowSelection,
     value: impl Fn(&'a I) -> Option<T>,
 ) {
     if values.capacity() == 0 {
-        values.reserve(ROOM);
+        values.reserve(INITIAL_VALUES);
     }
-    for (number, items) in items.chunks(WORD).enumerate() {
+    for (number, items) in items.chunks(WORD_BITS).enumerate() {
         let begin = values.len();
-        // For each something, since most have a value: so there is room to be looked for but once.
+        // Append a value for every item, since most have one; then the capacity is checked only
+        // once.
         let mut bits = 0;
-        values.extend(items.iter().enumerate().map(|(place, item)| {
+        values.extend(items.iter().enumerate().map(|(index, item)| {
             let value = value(item);
-            bits |= u64::from(value.is_some()) << place;
+            bits |= u64::from(value.is_some()) << index;
             value.unwrap_or_default()
         }));
         if (bits.count_ones() as usize) < items.len() {
-            leave_out(values, begin, bits);
+            compact(values, begin, bits);
         }
-        among.note(number, items.len(), bits);
+        selection.record_values(number, items.len(), bits);
     }
 }
 
-/// Leaves those values out from `begin` on whose bit is not set.
+/// Removes the values from `begin` on whose bit is not set.
 #[inline(never)]
-fn leave_out<T: Copy>(values: &mut Vec<T>, begin: usize, bits: u64) {
-    let taken = values.get_mut(begin..).unwrap_or_default();
+fn compact<T: Copy>(values: &mut Vec<T>, begin: usize, bits: u64) {
+    let appended = values.get_mut(begin..).unwrap_or_default();
     let mut kept = bits.trailing_ones() as usize;
     let mut left = bits & bits.wrapping_add(1);
     while left != 0 {
-        let place = left.trailing_zeros() as usize;
-        if let Some(&value) = taken.get(place) {
-            taken[kept] = value;
+        let index = left.trailing_zeros() as usize;
+        if let Some(&value) = appended.get(index) {
+            appended[kept] = value;
         }
         kept += 1;
         left &= left - 1;
@@ -387,17 +396,19 @@ fn leave_out<T: Copy>(values: &mut Vec<T>, begin: usize, bits: u64) {
     values.truncate(begin + kept);
 }
 
-/// Appends a value of applications; whether there was one.
-fn push_measured(values: &mut Values, measured: Measured<'_>) -> bool {
+/// Appends a value of an application-layer column. Returns whether there was one.
+fn push_measure_value(values: &mut Values, measured: MeasureValue<'_>) -> bool {
     match (values, measured) {
-        (_, Measured::Plain(AnalysisValue::None)) => return false,
-        (_, Measured::Plain(AnalysisValue::Real(real))) if !real.is_finite() => return false,
-        (Values::Int64(values), Measured::Plain(AnalysisValue::Number(number))) => {
+        (_, MeasureValue::Bounded(AnalysisValue::None)) => return false,
+        (_, MeasureValue::Bounded(AnalysisValue::Real(real))) if !real.is_finite() => return false,
+        (Values::Int64(values), MeasureValue::Bounded(AnalysisValue::Number(number))) => {
             values.push(number as i64);
         }
-        (Values::Double(values), Measured::Plain(AnalysisValue::Real(real))) => values.push(real),
-        (Values::Strings(strings), Measured::Text(text)) => {
-            strings.push(text.len(), |pen| pen.slice(text.as_bytes()));
+        (Values::Double(values), MeasureValue::Bounded(AnalysisValue::Real(real))) => {
+            values.push(real);
+        }
+        (Values::Strings(strings), MeasureValue::Text(text)) => {
+            strings.push(text.len(), |cursor| cursor.bytes(text.as_bytes()));
         }
         (_, measured) => {
             debug_assert!(false, "{measured:?} does not fit its column");

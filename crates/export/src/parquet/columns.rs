@@ -1,34 +1,34 @@
-//! Records turned into columns, and the columns into a row group.
+//! Turns records into columns, and columns into a row group.
 
-use super::among::Among;
 use super::chunk::{ChunkWriter, Sink};
-use super::column::{Column, Packing};
-use super::taker::Taker;
+use super::column::{Column, ColumnEncoding};
+use super::column_builder::ColumnBuilder;
+use super::row_selection::RowSelection;
 use crate::ExportOptions;
-use crate::column::measure::{self, Measure, Run};
-use crate::column::{Field, Kind, Presence, SCHEMA_VERSION, columns};
-use crate::time_text::TimeText;
+use crate::column::measure::{self, ColumnGroup, Measure};
+use crate::column::{Availability, DataType, Field, SCHEMA_VERSION, columns};
+use crate::time_text::TimeFormatter;
 use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, KeyValue, RowGroupMetaData};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use analysis::{Chosen, describe};
+use analysis::{ColumnSelection, visit_columns};
 use flow::{FlowDefinition, RecordBatch, Schema};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Values on their way into a row group; the room of one row group is used for the next.
+/// The buffered columns of a row group; buffers are reused for the next one.
 pub(super) struct Columns {
     fields: Vec<(Field, Column)>,
     statistics: Vec<Column>,
-    /// The columns of an analysis, if there are any.
-    chosen: Option<Chosen>,
-    /// These, by what they have values with.
-    analysis: Vec<Run<Column>>,
-    /// The columns of applications.
-    names: Vec<Run<(Measure, Column)>>,
-    times: TimeText,
-    among: Among,
+    /// The selected analysis columns, if any.
+    chosen: Option<ColumnSelection>,
+    /// Their groups.
+    analysis_groups: Vec<ColumnGroup<Column>>,
+    /// The application-layer columns.
+    app_groups: Vec<ColumnGroup<(Measure, Column)>>,
+    times: TimeFormatter,
+    selection: RowSelection,
     records: usize,
     writer: ChunkWriter,
     schema: SchemaDescPtr,
@@ -40,45 +40,50 @@ impl Columns {
         let mut types = Vec::new();
         let mut fields = Vec::new();
         for definition in columns(schema, options) {
-            let optional = !definition.empty.is_empty();
-            types.push(column_type(definition.name, definition.kind, optional)?);
-            let wide_time =
-                definition.kind == Kind::DateTimeNanoseconds || definition.field == Field::Duration;
+            let optional = !definition.empty_when.is_empty();
+            types.push(column_type(
+                definition.name,
+                definition.data_type,
+                optional,
+            )?);
+            let wide_time = definition.data_type == DataType::DateTimeNanoseconds
+                || definition.field == Field::Duration;
             let packing = if wide_time {
-                Packing::Delta
-            } else if definition.presence == Presence::CommunityId {
-                Packing::Plain
+                ColumnEncoding::Delta
+            } else if definition.availability == Availability::CommunityId {
+                ColumnEncoding::Plain
             } else {
-                packing(definition.kind)
+                encoding(definition.data_type)
             };
-            let column = Column::new(definition.kind, optional, packing);
+            let column = Column::new(definition.data_type, optional, packing);
             fields.push((definition.field, column));
         }
         let mut statistics = Vec::new();
         for statistic in &schema.statistics {
-            types.push(column_type(&statistic.name, Kind::Float64, true)?);
-            statistics.push(Column::new(Kind::Float64, true, Packing::Plain));
+            types.push(column_type(&statistic.name, DataType::Float64, true)?);
+            statistics.push(Column::new(DataType::Float64, true, ColumnEncoding::Plain));
         }
         let measures = measure::measures(schema);
         for measure in &measures {
-            types.push(column_type(measure.name(), measure.kind(), true)?);
+            types.push(column_type(measure.name(), measure.data_type(), true)?);
         }
         let root = Type::group_type_builder("flow")
             .with_fields(types)
             .build()?;
-        let (names, of_flow): (Vec<_>, Vec<_>) = measures.into_iter().partition(Measure::is_name);
+        let (app_measures, flow_measures): (Vec<_>, Vec<_>) =
+            measures.into_iter().partition(Measure::is_application);
         let column = |measure: Measure| {
-            let kind = measure.kind();
-            Column::new(kind, true, packing(kind))
+            let kind = measure.data_type();
+            Column::new(kind, true, encoding(kind))
         };
         Ok(Self {
             fields,
             statistics,
             chosen: measure::chosen(schema),
-            analysis: Run::all(of_flow, column),
-            names: Run::all(names, |measure| (measure, column(measure))),
-            times: TimeText::default(),
-            among: Among::default(),
+            analysis_groups: ColumnGroup::group(flow_measures, column),
+            app_groups: ColumnGroup::group(app_measures, |measure| (measure, column(measure))),
+            times: TimeFormatter::default(),
+            selection: RowSelection::default(),
             records: 0,
             writer: ChunkWriter::default(),
             schema: Arc::new(SchemaDescriptor::new(Arc::new(root))),
@@ -89,7 +94,7 @@ impl Columns {
         })
     }
 
-    /// Records gathered.
+    /// Number of buffered records.
     pub(super) const fn records(&self) -> usize {
         self.records
     }
@@ -98,61 +103,67 @@ impl Columns {
         &self.schema
     }
 
-    /// What the metadata of every file says of its records.
+    /// Returns the key-value metadata of every file.
     pub(super) fn key_values(&self) -> Vec<KeyValue> {
         self.key_values.clone()
     }
 
-    /// Takes the records of `batch` in `rows`.
+    /// Appends the records of `batch` in `rows`.
     pub(super) fn push(&mut self, batch: &RecordBatch, rows: Range<usize>) {
         let records = batch.records.get(rows.clone()).unwrap_or_default();
-        self.among.all(records.len());
-        // A column at a time, so that the choice of the field is the same all along.
+        self.selection.select_all(records.len());
+        // One column at a time, so that the field is constant in the inner loop.
         for (field, column) in &mut self.fields {
-            column.push(*field, records, &mut self.among);
+            column.push(*field, records, &mut self.selection);
         }
         let width = self.statistics.len();
         let mut floats = Vec::with_capacity(records.len());
-        for (place, column) in self.statistics.iter_mut().enumerate() {
+        for (index, column) in self.statistics.iter_mut().enumerate() {
             floats.clear();
             floats.extend(rows.clone().map(|row| {
-                let value = crate::statistics(batch, row, width).get(place);
+                let value = crate::statistics(batch, row, width).get(index);
                 value.copied().unwrap_or(f64::NAN)
             }));
-            column.push_floats(&floats, &mut self.among);
+            column.push_floats(&floats, &mut self.selection);
         }
-        let mut taker = Taker {
+        let mut builder = ColumnBuilder {
             batch,
             rows,
-            runs: self.analysis.iter_mut(),
+            groups: self.analysis_groups.iter_mut(),
             columns: [].iter_mut(),
             analyses: Vec::with_capacity(records.len()),
-            among: &mut self.among,
+            selection: &mut self.selection,
             times: &mut self.times,
         };
         if let Some(chosen) = self.chosen {
-            describe(&mut taker, chosen);
+            visit_columns(&mut builder, chosen);
         }
-        for run in &mut self.names {
-            taker.gather(|analysis| run.filling(analysis));
-            for (measure, column) in &mut run.cells {
-                if taker.among.is_empty() {
-                    column.push_none(taker.rows.len());
+        for group in &mut self.app_groups {
+            builder.select_rows(|analysis| group.part_state(analysis));
+            for (measure, column) in &mut group.columns {
+                if builder.selection.is_empty() {
+                    column.push_nulls(builder.rows.len());
                 } else {
-                    column.push_names(measure, &taker.analyses, taker.among);
+                    column.push_measure(measure, &builder.analyses, builder.selection);
                 }
             }
         }
         self.records += records.len();
     }
 
-    /// Forgets the records and keeps the room.
+    /// Removes the records and keeps the capacity.
     pub(super) fn clear(&mut self) {
         self.records = 0;
         let statistics = self.statistics.iter_mut();
         let fields = self.fields.iter_mut().map(|(_, column)| column);
-        let analysis = self.analysis.iter_mut().flat_map(|run| &mut run.cells);
-        let names = self.names.iter_mut().flat_map(|run| &mut run.cells);
+        let analysis = self
+            .analysis_groups
+            .iter_mut()
+            .flat_map(|group| &mut group.columns);
+        let names = self
+            .app_groups
+            .iter_mut()
+            .flat_map(|group| &mut group.columns);
         fields
             .chain(statistics)
             .chain(analysis)
@@ -160,7 +171,7 @@ impl Columns {
             .for_each(Column::clear);
     }
 
-    /// Writes the records gathered as a row group, the `number`th of its file.
+    /// Writes the buffered records as row group `number` of the file.
     pub(super) fn write(
         &mut self,
         number: usize,
@@ -168,8 +179,8 @@ impl Columns {
     ) -> Result<RowGroupMetaData, ParquetError> {
         let begin = sink.bytes_written();
         let fields = self.fields.iter().map(|(_, column)| column);
-        let analysis = self.analysis.iter().flat_map(|run| &run.cells);
-        let names = self.names.iter().flat_map(|run| &run.cells);
+        let analysis = self.analysis_groups.iter().flat_map(|group| &group.columns);
+        let names = self.app_groups.iter().flat_map(|group| &group.columns);
         let columns = fields
             .chain(&self.statistics)
             .chain(analysis)
@@ -190,26 +201,26 @@ impl Columns {
     }
 }
 
-/// How the values of a kind are written: numbers with a fraction hardly repeat, nor do times.
-fn packing(kind: Kind) -> Packing {
+/// Returns the encoding for a data type: fractional numbers and times rarely repeat.
+fn encoding(kind: DataType) -> ColumnEncoding {
     match kind {
-        Kind::Float64 | Kind::DateTimeNanoseconds => Packing::Plain,
-        _ => Packing::Dictionary,
+        DataType::Float64 | DataType::DateTimeNanoseconds => ColumnEncoding::Plain,
+        _ => ColumnEncoding::Dictionary,
     }
 }
 
-/// The type of a column as the schema of a file has it.
-fn column_type(name: &str, kind: Kind, optional: bool) -> Result<TypePtr, ParquetError> {
+/// Returns the schema type of a column.
+fn column_type(name: &str, kind: DataType, optional: bool) -> Result<TypePtr, ParquetError> {
     let (physical, logical) = match kind {
-        Kind::Unsigned8 => (Physical::INT32, Some(LogicalType::integer(8, false))),
-        Kind::Unsigned16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
-        Kind::Unsigned64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Kind::Float64 => (Physical::DOUBLE, None),
-        Kind::DateTimeNanoseconds => (
+        DataType::Unsigned8 => (Physical::INT32, Some(LogicalType::integer(8, false))),
+        DataType::Unsigned16 => (Physical::INT32, Some(LogicalType::integer(16, false))),
+        DataType::Unsigned64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        DataType::Float64 => (Physical::DOUBLE, None),
+        DataType::DateTimeNanoseconds => (
             Physical::INT64,
             Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
         ),
-        Kind::Ipv4Address | Kind::Ipv6Address | Kind::String => {
+        DataType::Ipv4Address | DataType::Ipv6Address | DataType::String => {
             (Physical::BYTE_ARRAY, Some(LogicalType::String))
         }
     };

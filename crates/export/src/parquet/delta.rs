@@ -1,82 +1,82 @@
-//! Numbers as differences from one to the next ("DELTA_BINARY_PACKED").
+//! Integers as differences of consecutive values (DELTA_BINARY_PACKED).
 
 use super::hybrid::varint;
-use super::numbering::Numbering;
-use super::plain::Plain;
+use super::indexer::Indexer;
+use super::plain::PlainValues;
 use ::parquet::basic::Encoding;
 use ::parquet::file::statistics::Statistics;
 use std::ops::Range;
 
-/// Numbers of which each is near the one before.
-pub(super) struct Differences<'a>(pub(super) &'a [i64]);
+/// Integers that are close to their predecessors.
+pub(super) struct DeltaValues<'a>(pub(super) &'a [i64]);
 
-/// Differences in a block, which has the least of them once.
+/// Differences per block; a block stores their minimum once.
 const BLOCK: usize = 128;
 
-/// Differences that are packed in one number of bits.
+/// Differences packed with the same bit width.
 const MINIBLOCK: usize = 32;
 
 const MINIBLOCKS: usize = BLOCK / MINIBLOCK;
 
-impl Plain for Differences<'_> {
+impl PlainValues for DeltaValues<'_> {
     const ENCODING: Encoding = Encoding::DELTA_BINARY_PACKED;
 
     fn count(&self) -> usize {
         self.0.len()
     }
 
-    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
-        self.0.number(range, numbering)
+    fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool {
+        self.0.index(range, indexer)
     }
 
-    fn bytes(&self, at: usize) -> usize {
-        self.0.bytes(at)
+    fn encoded_bytes(&self, at: usize) -> usize {
+        self.0.encoded_bytes(at)
     }
 
     fn append(&self, at: usize, page: &mut Vec<u8>) {
         self.0.append(at, page);
     }
 
-    fn append_all(&self, range: Range<usize>, page: &mut Vec<u8>) {
+    fn append_range(&self, range: Range<usize>, page: &mut Vec<u8>) {
         write(&self.0[range], page);
     }
 
     fn statistics(
         &self,
-        among: impl Iterator<Item = usize> + Clone,
+        positions: impl Iterator<Item = usize> + Clone,
         nulls: u64,
         unsigned: bool,
     ) -> Statistics {
-        self.0.statistics(among, nulls, unsigned)
+        self.0.statistics(positions, nulls, unsigned)
     }
 }
 
-/// Appends numbers.
+/// Appends integers to a page.
 fn write(numbers: &[i64], page: &mut Vec<u8>) {
     let first = numbers.first().copied().unwrap_or_default();
     varint(BLOCK as u64, page);
     varint(MINIBLOCKS as u64, page);
     varint(numbers.len() as u64, page);
     varint(zigzag(first), page);
-    let behind = numbers.get(1..).unwrap_or_default();
+    let rest = numbers.get(1..).unwrap_or_default();
     let mut differences = [0; BLOCK];
-    for (before, these) in numbers.chunks(BLOCK).zip(behind.chunks(BLOCK)) {
-        let mut least = i64::MAX;
-        for ((difference, from), to) in differences.iter_mut().zip(before).zip(these) {
+    for (before, block) in numbers.chunks(BLOCK).zip(rest.chunks(BLOCK)) {
+        let mut minimum = i64::MAX;
+        for ((difference, from), to) in differences.iter_mut().zip(before).zip(block) {
             *difference = to.wrapping_sub(*from);
-            least = least.min(*difference);
+            minimum = minimum.min(*difference);
         }
-        // What stands behind the last is read by nobody.
-        for difference in &mut differences[these.len()..] {
-            *difference = least;
+        // Readers ignore the padding.
+        for difference in &mut differences[block.len()..] {
+            *difference = minimum;
         }
-        write_block(&differences, least, page);
+        write_block(&differences, minimum, page);
     }
 }
 
-fn write_block(differences: &[i64; BLOCK], least: i64, page: &mut Vec<u8>) {
-    varint(zigzag(least), page);
-    let above = differences.map(|difference| difference.wrapping_sub(least) as u64);
+fn write_block(differences: &[i64; BLOCK], minimum: i64, page: &mut Vec<u8>) {
+    varint(zigzag(minimum), page);
+    let above = differences.map(|difference| difference.wrapping_sub(minimum) as u64);
     let (miniblocks, _) = above.as_chunks::<MINIBLOCK>();
     let width = |miniblock: &[u64; MINIBLOCK]| {
         let all = miniblock.iter().fold(0, |all, it| all | it);
@@ -88,16 +88,16 @@ fn write_block(differences: &[i64; BLOCK], least: i64, page: &mut Vec<u8>) {
     }
 }
 
-/// Numbers in so many bits, the first the lowest.
+/// Packs numbers with this bit width, lowest bits first.
 fn pack(numbers: &[u64; MINIBLOCK], width: u32, page: &mut Vec<u8>) {
-    // One more than the widest take.
+    // One more word than the widest numbers need.
     let mut words = [0; MINIBLOCK + 1];
-    for (number, place) in numbers.iter().zip(0..) {
-        let bit: u32 = place * width;
+    for (number, index) in numbers.iter().zip(0..) {
+        let bit: u32 = index * width;
         let (word, shift) = (bit / u64::BITS, bit % u64::BITS);
         if let Some([low, high]) = words.get_mut(word as usize..word as usize + 2) {
             *low |= number << shift;
-            // Nothing goes over where nothing was shifted.
+            // No bits are carried if nothing was shifted.
             *high |= number >> 1 >> (u64::BITS - 1 - shift);
         }
     }
@@ -106,7 +106,7 @@ fn pack(numbers: &[u64; MINIBLOCK], width: u32, page: &mut Vec<u8>) {
     page.extend_from_slice(&bytes.as_flattened()[..length]);
 }
 
-/// A number with its sign as the lowest bit.
+/// Moves the sign to the lowest bit.
 const fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    /// A column of one page.
+    /// A column with one page.
     struct OnePage(Option<Page>);
 
     impl Iterator for OnePage {
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// What the crate reads.
+    /// Reads a page with the `parquet` crate.
     fn read(page: Vec<u8>, count: usize) -> Vec<i64> {
         let column = Type::primitive_type_builder("column", Physical::INT64).build();
         let descriptor = ColumnDescriptor::new(

@@ -1,12 +1,12 @@
-//! One Parquet file: row groups encoded in memory, then written; and a footer that fits what is
-//! really in the file, even when the disk filled up.
+//! A single Parquet file: row groups are encoded in memory and then written; the footer matches
+//! what is in the file, even after the disk filled up.
 
 use super::chunk::Sink;
 use super::columns::Columns;
 use super::created_by;
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::rotation::Names;
+use crate::rotation::FilePaths;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
@@ -15,61 +15,61 @@ use ::parquet::schema::types::SchemaDescPtr;
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// What a file begins and ends with.
+/// First and last bytes of a file.
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// A file that is being written.
+/// A file being written.
 pub(super) struct ParquetFile {
-    /// In memory, so that a fault of the disk never leaves it in the middle.
+    /// In memory, so that a disk error cannot interrupt encoding.
     sink: Sink,
-    /// The row groups that went into it.
+    /// Metadata of the row groups written so far.
     groups: Vec<RowGroupMetaData>,
     output: Output,
-    /// What the file is called now, and what when it is complete, if that differs.
-    names: Option<Names>,
+    /// Temporary and final path, if the file is renamed when complete.
+    paths: Option<FilePaths>,
     schema: SchemaDescPtr,
     key_values: Vec<KeyValue>,
-    /// Encoded bytes that the output has not taken yet; at most one row group.
+    /// Encoded bytes that the output has not accepted yet: one row group at most.
     staged: Vec<u8>,
-    /// Where each row group ends in the file.
-    ends: Vec<u64>,
-    /// Records encoded.
+    /// End offset of each row group in the file.
+    group_ends: Vec<u64>,
+    /// Records encoded so far.
     records: u64,
 }
 
 impl ParquetFile {
     pub(super) fn new(
         output: Output,
-        names: Option<Names>,
+        paths: Option<FilePaths>,
         columns: &Columns,
     ) -> Result<Self, ExportError> {
         let mut sink = Sink::new(Vec::new());
         sink.write_all(MAGIC)
-            .map_err(|error| refused(&output, &error.into()))?;
+            .map_err(|error| encoder_error(&output, &error.into()))?;
         Ok(Self {
             sink,
             groups: Vec::new(),
             output,
-            names,
+            paths: paths,
             schema: Arc::clone(columns.schema()),
             key_values: columns.key_values(),
             staged: Vec::new(),
-            ends: Vec::new(),
+            group_ends: Vec::new(),
             records: 0,
         })
     }
 
-    /// Where it is written.
+    /// The output.
     pub(super) const fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Leaves it the name that it has when it is complete: somebody gave it another.
-    pub(super) fn keep_name(&mut self) {
-        self.names = None;
+    /// Makes the file keep its current path: it was moved.
+    pub(super) fn forget_paths(&mut self) {
+        self.paths = None;
     }
 
-    /// Records taken so far.
+    /// Records encoded so far.
     pub(super) const fn records(&self) -> u64 {
         self.records
     }
@@ -79,11 +79,11 @@ impl ParquetFile {
         self.sink.bytes_written() as u64
     }
 
-    /// Writes the records gathered in `columns` as a row group: whether they were taken, and what
-    /// went wrong.
+    /// Writes the records in `columns` as a row group. Returns whether they were accepted, and the
+    /// first error.
     ///
-    /// A row group that the output does not take is kept, and tried again before the next one;
-    /// meanwhile no other is taken, so that memory stays bounded.
+    /// A row group that the output does not accept is kept and retried before the next one; no
+    /// other is accepted meanwhile, so that memory stays bounded.
     pub(super) fn write_row_group(
         &mut self,
         columns: &mut Columns,
@@ -98,30 +98,31 @@ impl ParquetFile {
         });
         match flushed {
             Ok(group) => self.groups.push(group),
-            Err(error) => return (false, Err(refused(&self.output, &error))),
+            Err(error) => return (false, Err(encoder_error(&self.output, &error))),
         }
-        // Nothing is staged any more: the two change places.
+        // `staged` is empty: swap the buffers.
         std::mem::swap(&mut self.staged, self.sink.inner_mut());
-        self.ends.push(self.sink.bytes_written() as u64);
+        self.group_ends.push(self.sink.bytes_written() as u64);
         self.records += columns.records() as u64;
         (true, self.write_staged())
     }
 
     fn write_staged(&mut self) -> Result<(), ExportError> {
-        let (taken, result) = self.output.write(&self.staged);
-        self.staged.drain(..taken);
+        let (accepted, result) = self.output.write(&self.staged);
+        self.staged.drain(..accepted);
         result
     }
 
-    /// Completes the file: how many of its records a reader finds in it, and what went wrong.
+    /// Completes the file. Returns the number of records that readers find in it, and the first
+    /// error.
     pub(super) fn finish(mut self) -> (u64, Result<(), ExportError>) {
         let groups = std::mem::take(&mut self.groups);
-        let all = self.finish_with(&groups);
+        let all = self.write_footer(&groups);
         let (kept, result) = match all {
             Ok(()) => (groups.as_slice(), Ok(())),
             Err(fault) => match self.salvage(&groups) {
                 Some(kept) => (kept, Err(fault)),
-                // Not even one row group fits with a footer: nobody can read what there is.
+                // Not even one row group fits with a footer: the contents are unreadable.
                 None => {
                     self.output.remove();
                     return (0, Err(fault));
@@ -129,18 +130,18 @@ impl ParquetFile {
             },
         };
         let written = kept.iter().map(|group| group.num_rows() as u64).sum();
-        match self.names.as_ref().map_or(Ok(()), Names::complete) {
+        match self.paths.as_ref().map_or(Ok(()), FilePaths::commit) {
             Ok(()) => (written, result),
-            // Under its name of now nobody looks for it.
+            // Readers ignore files with a temporary name.
             Err(fault) => (0, result.and(Err(fault))),
         }
     }
 
-    /// Writes what is staged, and the footer for all row groups.
-    fn finish_with(&mut self, groups: &[RowGroupMetaData]) -> Result<(), ExportError> {
+    /// Writes staged bytes and the footer for all row groups.
+    fn write_footer(&mut self, groups: &[RowGroupMetaData]) -> Result<(), ExportError> {
         self.write_staged()?;
         let footer = self.footer(groups)?;
-        // The encoder's own first bytes are staged with the first row group only.
+        // The magic bytes are staged with the first row group only.
         if groups.is_empty() {
             self.staged.extend_from_slice(MAGIC);
         }
@@ -148,16 +149,17 @@ impl ParquetFile {
         self.write_staged()
     }
 
-    /// When not all fits: as many row groups as fit with their footer, from the first on.
+    /// If not everything fits, keeps as many row groups from the start as fit with their footer.
     fn salvage<'a>(&mut self, groups: &'a [RowGroupMetaData]) -> Option<&'a [RowGroupMetaData]> {
         for kept in (1..=groups.len()).rev() {
-            let (Some(&end), Some(groups)) = (self.ends.get(kept - 1), groups.get(..kept)) else {
+            let (Some(&end), Some(groups)) = (self.group_ends.get(kept - 1), groups.get(..kept))
+            else {
                 break;
             };
             if self.output.length().is_none_or(|length| length < end) {
                 continue;
             }
-            let cut = self.output.cut(end);
+            let cut = self.output.truncate(end);
             let footer = cut.and_then(|()| self.footer(groups));
             if footer.is_ok_and(|footer| self.output.write(&footer).1.is_ok()) {
                 return Some(groups);
@@ -166,7 +168,7 @@ impl ParquetFile {
         None
     }
 
-    /// The metadata of the file, its length, and the last magic bytes.
+    /// Returns the file metadata, its length, and the final magic bytes.
     fn footer(&self, groups: &[RowGroupMetaData]) -> Result<Vec<u8>, ExportError> {
         let file = FileMetaData::new(
             1,
@@ -180,12 +182,12 @@ impl ParquetFile {
         let mut footer = Vec::new();
         match ParquetMetaDataWriter::new(&mut footer, &metadata).finish() {
             Ok(()) => Ok(footer),
-            Err(error) => Err(refused(&self.output, &error)),
+            Err(error) => Err(encoder_error(&self.output, &error)),
         }
     }
 }
 
-fn refused(output: &Output, error: &ParquetError) -> ExportError {
+fn encoder_error(output: &Output, error: &ParquetError) -> ExportError {
     ExportError::Parquet {
         target: output.name().to_owned(),
         reason: error.to_string(),

@@ -1,28 +1,27 @@
-//! The hybrid of runs and bits in which Parquet writes small numbers ("Run Length Encoding /
-//! Bit-Packing Hybrid").
+//! The hybrid encoding for small integers ("Run Length Encoding / Bit-Packing Hybrid").
 
-/// Numbers that are packed together.
+/// Numbers per bit-packed group.
 pub(super) const GROUP: usize = 8;
 
-/// Bytes of groups of one number alone from which on a run of it is shorter.
-const ALIKE: usize = 4;
+/// Minimum packed size, in bytes, from which on a run is shorter than groups of the same number.
+const RUN_BYTES_MIN: usize = 4;
 
-/// Bits that the numbers below `count` take.
-pub(super) const fn width(count: usize) -> u32 {
+/// Returns the bit width of the numbers below `count`.
+pub(super) const fn bit_width(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// What stands before a number that comes `count` times.
+/// Appends the header of a run of `count` equal numbers.
 pub(super) fn run_header(count: usize, page: &mut Vec<u8>) {
     varint((count as u64) << 1, page);
 }
 
-/// What stands before so many groups of eight numbers.
+/// Appends the header of a sequence of bit-packed groups.
 pub(super) fn groups_header(groups: usize, page: &mut Vec<u8>) {
     varint((groups as u64) << 1 | 1, page);
 }
 
-/// A number in groups of seven bits, the lowest first (ULEB128).
+/// Appends an unsigned LEB128 number.
 pub(super) fn varint(mut value: u64, page: &mut Vec<u8>) {
     while value >= 0x80 {
         page.push(value as u8 | 0x80);
@@ -34,37 +33,37 @@ pub(super) fn varint(mut value: u64, page: &mut Vec<u8>) {
 /// Appends numbers of `width` bits, at most 32.
 pub(super) fn write(numbers: &[u32], width: u32, page: &mut Vec<u8>) {
     let (groups, rest) = numbers.as_chunks();
-    // Groups from `waiting` on are not written yet.
-    let (mut waiting, mut at) = (0, 0);
+    // Groups from `pending` on are not written yet.
+    let (mut pending, mut at) = (0, 0);
     while let Some(group) = groups.get(at) {
-        let alike = alike(&groups[at..]);
-        let ends = at + alike == groups.len();
-        // The rest belongs to a run that it continues.
-        let tail = if alike > 0 && ends && rest.iter().all(|it| *it == group[0]) {
+        let repeated = repeated_groups(&groups[at..]);
+        let ends = at + repeated == groups.len();
+        // The remainder may continue the last run.
+        let tail = if repeated > 0 && ends && rest.iter().all(|it| *it == group[0]) {
             rest.len()
         } else {
             0
         };
-        if alike * width as usize >= ALIKE || (alike > 0 && width == 0) {
-            pack_groups(&groups[waiting..at], width, page);
-            run(group[0], alike * GROUP + tail, width, page);
-            at += alike;
-            waiting = at;
+        if repeated * width as usize >= RUN_BYTES_MIN || (repeated > 0 && width == 0) {
+            pack_groups(&groups[pending..at], width, page);
+            write_run(group[0], repeated * GROUP + tail, width, page);
+            at += repeated;
+            pending = at;
             if tail > 0 {
                 return;
             }
         } else {
-            at += alike.max(1);
+            at += repeated.max(1);
         }
     }
-    pack_groups(&groups[waiting..], width, page);
+    pack_groups(&groups[pending..], width, page);
     match rest {
         [] => {}
         [first, others @ ..] if others.iter().all(|it| it == first) => {
-            run(*first, rest.len(), width, page);
+            write_run(*first, rest.len(), width, page);
         }
         _ => {
-            // What stands behind the last number of the last group is read by nobody.
+            // Readers ignore the padding of the last group.
             let mut last = [0; GROUP];
             last[..rest.len()].copy_from_slice(rest);
             pack_groups(&[last], width, page);
@@ -72,9 +71,9 @@ pub(super) fn write(numbers: &[u32], width: u32, page: &mut Vec<u8>) {
     }
 }
 
-/// How many groups are of one and the same number alone, from the first on.
+/// Returns how many groups from the start contain only the same number.
 #[inline(always)]
-fn alike(groups: &[[u32; GROUP]]) -> usize {
+fn repeated_groups(groups: &[[u32; GROUP]]) -> usize {
     let Some(first) = groups.first() else {
         return 0;
     };
@@ -85,14 +84,14 @@ fn alike(groups: &[[u32; GROUP]]) -> usize {
     groups.iter().take_while(|group| same(group)).count()
 }
 
-/// A number that comes `count` times.
-fn run(number: u32, count: usize, width: u32, page: &mut Vec<u8>) {
+/// Appends a run of `count` equal numbers.
+fn write_run(number: u32, count: usize, width: u32, page: &mut Vec<u8>) {
     run_header(count, page);
     let bytes = width.div_ceil(8) as usize;
     page.extend_from_slice(&number.to_le_bytes()[..bytes]);
 }
 
-/// Numbers in their bits, the first the lowest.
+/// Appends bit-packed groups, lowest bits first.
 fn pack_groups(groups: &[[u32; GROUP]], width: u32, page: &mut Vec<u8>) {
     if groups.is_empty() {
         return;
@@ -100,12 +99,12 @@ fn pack_groups(groups: &[[u32; GROUP]], width: u32, page: &mut Vec<u8>) {
     groups_header(groups.len(), page);
     let begin = page.len();
     page.resize(begin + groups.len() * width as usize, 0);
-    let room = &mut page[begin..];
-    // The width is known where a group is packed: so its shifts are.
+    let buffer = &mut page[begin..];
+    // Specialises the code for each width, so that shifts are constant.
     macro_rules! by_width {
         ($($bits:literal)*) => {
             match width {
-                $($bits => pack::<$bits>(groups, room),)*
+                $($bits => pack::<$bits>(groups, buffer),)*
                 _ => debug_assert!(width == 0, "{width} bits"),
             }
         };
@@ -113,24 +112,24 @@ fn pack_groups(groups: &[[u32; GROUP]], width: u32, page: &mut Vec<u8>) {
     by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 }
 
-/// Packs each group into as many bytes as a number has bits.
-fn pack<const WIDTH: usize>(groups: &[[u32; GROUP]], room: &mut [u8]) {
-    let (places, _) = room.as_chunks_mut::<WIDTH>();
-    for (group, place) in groups.iter().zip(places) {
+/// Packs each group into `WIDTH` bytes.
+fn pack<const WIDTH: usize>(groups: &[[u32; GROUP]], buffer: &mut [u8]) {
+    let (chunks, _) = buffer.as_chunks_mut::<WIDTH>();
+    for (group, chunk) in groups.iter().zip(chunks) {
         let mut bits: u128 = 0;
         let (mut used, mut at) = (0, 0);
         for &number in group {
             bits |= u128::from(number) << used;
             used += WIDTH;
             if used >= 64 {
-                place[at..at + 8].copy_from_slice(&(bits as u64).to_le_bytes());
+                chunk[at..at + 8].copy_from_slice(&(bits as u64).to_le_bytes());
                 bits >>= 64;
                 used -= 64;
                 at += 8;
             }
         }
         let rest = WIDTH - at;
-        place[at..].copy_from_slice(&(bits as u64).to_le_bytes()[..rest]);
+        chunk[at..].copy_from_slice(&(bits as u64).to_le_bytes()[..rest]);
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A plain reading of the format.
+    /// A straightforward decoder.
     fn read(mut page: &[u8], width: u32, count: usize) -> Vec<u32> {
         let mut numbers = Vec::new();
         while numbers.len() < count {
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_hold_all_numbers() {
+    fn bit_widths_fit_all_numbers() {
         for (count, bits) in [
             (0, 0),
             (1, 0),
@@ -202,7 +201,7 @@ mod tests {
             (256, 8),
             (257, 9),
         ] {
-            assert_eq!(width(count), bits, "{count}");
+            assert_eq!(bit_width(count), bits, "{count}");
         }
     }
 }

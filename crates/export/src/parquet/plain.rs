@@ -1,59 +1,59 @@
-//! Values as Parquet has them in pages and statistics ("PLAIN").
+//! Values as Parquet stores them in pages and statistics (PLAIN encoding).
 
 use super::column::{Ipv4Addresses, Strings};
-use super::numbering::Numbering;
+use super::indexer::Indexer;
 use crate::address_text::ipv4_text;
 use ::parquet::basic::Encoding;
 use ::parquet::data_type::ByteArray;
 use ::parquet::file::statistics::{Statistics, ValueStatistics};
 use std::ops::Range;
 
-/// Values of one type, by their places.
-pub(super) trait Plain {
-    /// How they stand in a page where they are not numbered.
+/// A sequence of values of one type.
+pub(super) trait PlainValues {
+    /// Encoding of pages without a dictionary.
     const ENCODING: Encoding = Encoding::PLAIN;
 
     fn count(&self) -> usize;
 
-    /// Numbers those in this range, which follows what was numbered before; false where that is not
-    /// worth it.
-    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool;
+    /// Indexes the values in `range`, which follows the previous range. Returns false if a
+    /// dictionary does not pay.
+    fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool;
 
-    /// Bytes of one.
-    fn bytes(&self, at: usize) -> usize;
+    /// Encoded size of a value.
+    fn encoded_bytes(&self, at: usize) -> usize;
 
-    /// Appends one.
+    /// Appends a value.
     fn append(&self, at: usize, page: &mut Vec<u8>);
 
-    /// Appends several.
-    fn append_all(&self, range: Range<usize>, page: &mut Vec<u8>) {
+    /// Appends the values in a range.
+    fn append_range(&self, range: Range<usize>, page: &mut Vec<u8>) {
         for at in range {
             self.append(at, page);
         }
     }
 
-    /// The least and the greatest of those `among`, and how many records have none; `unsigned`: how
-    /// whole numbers are compared.
+    /// Returns the minimum and maximum of the values at `positions`, with the number of nulls.
+    /// `unsigned` selects how integers are compared.
     fn statistics(
         &self,
-        among: impl Iterator<Item = usize> + Clone,
+        positions: impl Iterator<Item = usize> + Clone,
         nulls: u64,
         unsigned: bool,
     ) -> Statistics;
 }
 
-macro_rules! whole_numbers {
+macro_rules! integers {
     ($($number:ty)*) => {$(
-        impl Plain for [$number] {
+        impl PlainValues for [$number] {
             fn count(&self) -> usize {
                 self.len()
             }
 
-            fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
-                numbering.whole_numbers(self, range, |number| number as u64)
+            fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool {
+                indexer.index_fixed(self, range, |number| number as u64)
             }
 
-            fn bytes(&self, _: usize) -> usize {
+            fn encoded_bytes(&self, _: usize) -> usize {
                 size_of::<$number>()
             }
 
@@ -61,38 +61,38 @@ macro_rules! whole_numbers {
                 page.extend_from_slice(&self[at].to_le_bytes());
             }
 
-            fn append_all(&self, range: Range<usize>, page: &mut Vec<u8>) {
-                append_all(&self[range], |number| number.to_le_bytes(), page);
+            fn append_range(&self, range: Range<usize>, page: &mut Vec<u8>) {
+                append_numbers(&self[range], |number| number.to_le_bytes(), page);
             }
 
             fn statistics(
                 &self,
-                among: impl Iterator<Item = usize> + Clone,
+                positions: impl Iterator<Item = usize> + Clone,
                 nulls: u64,
                 unsigned: bool,
             ) -> Statistics {
                 let flip = if unsigned { <$number>::MIN } else { 0 };
-                let values = among.map(|at| self[at]);
-                let least = values.clone().min_by_key(|number| number ^ flip);
-                let greatest = values.max_by_key(|number| number ^ flip);
-                Statistics::new(least, greatest, None, Some(nulls), false)
+                let values = positions.map(|at| self[at]);
+                let minimum = values.clone().min_by_key(|number| number ^ flip);
+                let maximum = values.max_by_key(|number| number ^ flip);
+                Statistics::new(minimum, maximum, None, Some(nulls), false)
             }
         }
     )*};
 }
 
-whole_numbers! { i32 i64 }
+integers! { i32 i64 }
 
-impl Plain for [f64] {
+impl PlainValues for [f64] {
     fn count(&self) -> usize {
         self.len()
     }
 
-    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
-        numbering.whole_numbers(self, range, f64::to_bits)
+    fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool {
+        indexer.index_fixed(self, range, f64::to_bits)
     }
 
-    fn bytes(&self, _: usize) -> usize {
+    fn encoded_bytes(&self, _: usize) -> usize {
         size_of::<f64>()
     }
 
@@ -100,23 +100,23 @@ impl Plain for [f64] {
         page.extend_from_slice(&self[at].to_le_bytes());
     }
 
-    fn append_all(&self, range: Range<usize>, page: &mut Vec<u8>) {
-        append_all(&self[range], |number| number.to_le_bytes(), page);
+    fn append_range(&self, range: Range<usize>, page: &mut Vec<u8>) {
+        append_numbers(&self[range], |number| number.to_le_bytes(), page);
     }
 
     fn statistics(
         &self,
-        among: impl Iterator<Item = usize> + Clone,
+        positions: impl Iterator<Item = usize> + Clone,
         nulls: u64,
         _: bool,
     ) -> Statistics {
-        // All are finite. A bound that is a zero is that of both zeroes (Parquet, "ColumnOrder").
-        let values = among.map(|at| self[at]);
-        let least = values.clone().reduce(f64::min);
-        let greatest = values.reduce(f64::max);
+        // All values are finite. A zero bound must cover both zeroes (Parquet, `ColumnOrder`).
+        let values = positions.map(|at| self[at]);
+        let minimum = values.clone().reduce(f64::min);
+        let maximum = values.reduce(f64::max);
         Statistics::new(
-            least.map(|it| if it == 0.0 { -0.0 } else { it }),
-            greatest.map(|it| if it == 0.0 { 0.0 } else { it }),
+            minimum.map(|it| if it == 0.0 { -0.0 } else { it }),
+            maximum.map(|it| if it == 0.0 { 0.0 } else { it }),
             None,
             Some(nulls),
             false,
@@ -125,65 +125,65 @@ impl Plain for [f64] {
 }
 
 impl Ipv4Addresses {
-    /// The text of one, the first byte the lowest, and its length.
+    /// Returns the text of an address (first byte lowest) and its length.
     #[inline(always)]
     fn text(&self, at: usize) -> (u128, usize) {
         ipv4_text(self.0[at].to_be_bytes())
     }
 }
 
-impl Plain for Ipv4Addresses {
+impl PlainValues for Ipv4Addresses {
     fn count(&self) -> usize {
         self.0.len()
     }
 
-    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
-        numbering.whole_numbers(&self.0, range, u64::from)
+    fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool {
+        indexer.index_fixed(&self.0, range, u64::from)
     }
 
-    fn bytes(&self, at: usize) -> usize {
+    fn encoded_bytes(&self, at: usize) -> usize {
         size_of::<u32>() + self.text(at).1
     }
 
     fn append(&self, at: usize, page: &mut Vec<u8>) {
         let (text, length) = self.text(at);
         page.extend_from_slice(&(length as u32).to_le_bytes());
-        // A block of fixed size is copied without a call.
+        // Copying a block of fixed size avoids a call.
         page.extend_from_slice(&text.to_le_bytes());
         page.truncate(page.len() + length - size_of_val(&text));
     }
 
     fn statistics(
         &self,
-        among: impl Iterator<Item = usize> + Clone,
+        positions: impl Iterator<Item = usize> + Clone,
         nulls: u64,
         _: bool,
     ) -> Statistics {
-        // Texts are in the order of their bytes, the first the highest.
-        let texts = among.map(|at| self.text(at).0.swap_bytes());
+        // Text is ordered by bytes, the first being the most significant.
+        let texts = positions.map(|at| self.text(at).0.swap_bytes());
         let bound = |text: u128| {
             let bytes = text.to_be_bytes();
             let text = bytes.split(|&byte| byte == 0).next();
             ByteArray::from(text.unwrap_or_default().to_vec())
         };
-        let least = texts.clone().min().map(bound);
-        Statistics::new(least, texts.max().map(bound), None, Some(nulls), false)
+        let minimum = texts.clone().min().map(bound);
+        Statistics::new(minimum, texts.max().map(bound), None, Some(nulls), false)
     }
 }
 
-/// Bytes of a string that bounds others.
-const BOUND: usize = 64;
+/// Maximum length of a bound for strings.
+const BOUND_BYTES_MAX: usize = 64;
 
-impl Plain for Strings {
+impl PlainValues for Strings {
     fn count(&self) -> usize {
         self.len()
     }
 
-    fn number(&self, range: Range<usize>, numbering: &mut Numbering) -> bool {
-        numbering.strings(self, range)
+    fn index(&self, range: Range<usize>, indexer: &mut Indexer) -> bool {
+        indexer.index_strings(self, range)
     }
 
-    fn bytes(&self, at: usize) -> usize {
+    fn encoded_bytes(&self, at: usize) -> usize {
         size_of::<u32>() + self.get(at).len()
     }
 
@@ -195,41 +195,41 @@ impl Plain for Strings {
 
     fn statistics(
         &self,
-        among: impl Iterator<Item = usize> + Clone,
+        positions: impl Iterator<Item = usize> + Clone,
         nulls: u64,
         _: bool,
     ) -> Statistics {
-        let values = among.map(|at| self.get(at));
-        let least = values.clone().min();
-        let greatest = values.max();
-        let exact = |it: Option<&[u8]>| it.is_none_or(|bytes| bytes.len() <= BOUND);
+        let values = positions.map(|at| self.get(at));
+        let minimum = values.clone().min();
+        let maximum = values.max();
+        let exact = |it: Option<&[u8]>| it.is_none_or(|bytes| bytes.len() <= BOUND_BYTES_MAX);
         let statistics = ValueStatistics::new(
-            least.map(|bytes| ByteArray::from(start(bytes).to_vec())),
-            greatest.and_then(above).map(ByteArray::from),
+            minimum.map(|bytes| ByteArray::from(lower_bound(bytes).to_vec())),
+            maximum.and_then(upper_bound).map(ByteArray::from),
             None,
             Some(nulls),
             false,
         );
         statistics
-            .with_min_is_exact(exact(least))
-            .with_max_is_exact(exact(greatest))
+            .with_min_is_exact(exact(minimum))
+            .with_max_is_exact(exact(maximum))
             .into()
     }
 }
 
-/// As much of the beginning of a string as bounds it from below, in whole characters.
-fn start(bytes: &[u8]) -> &[u8] {
-    let mut end = bytes.len().min(BOUND);
-    // A byte of this form continues a character.
+/// Returns a lower bound: the longest prefix of whole characters that is not too long.
+fn lower_bound(bytes: &[u8]) -> &[u8] {
+    let mut end = bytes.len().min(BOUND_BYTES_MAX);
+    // A UTF-8 continuation byte.
     while bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) && end > 0 {
         end -= 1;
     }
     &bytes[..end]
 }
 
-/// A string that is not below this one, and not too long; none where there is none.
-fn above(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut bound = start(bytes).to_vec();
+/// Returns a short upper bound, or `None` if there is none.
+fn upper_bound(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut bound = lower_bound(bytes).to_vec();
     if bound.len() < bytes.len() {
         let raised = bound.iter().rposition(|&byte| byte < 0x7f)?;
         bound[raised] += 1;
@@ -238,8 +238,8 @@ fn above(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(bound)
 }
 
-/// Appends numbers of one length.
-fn append_all<T: Copy, const N: usize>(
+/// Appends numbers of the same size.
+fn append_numbers<T: Copy, const N: usize>(
     numbers: &[T],
     bytes: impl Fn(T) -> [u8; N],
     page: &mut Vec<u8>,
@@ -259,13 +259,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_strings_are_bounded_by_short_ones_in_whole_characters() {
-        let long = format!("{}é", "a".repeat(BOUND - 1));
-        assert_eq!(start(long.as_bytes()), "a".repeat(BOUND - 1).as_bytes());
-        let bound = above(long.as_bytes()).unwrap();
-        assert_eq!(bound, format!("{}b", "a".repeat(BOUND - 2)).into_bytes());
+    fn long_strings_have_short_bounds_of_whole_characters() {
+        let long = format!("{}é", "a".repeat(BOUND_BYTES_MAX - 1));
+        assert_eq!(
+            lower_bound(long.as_bytes()),
+            "a".repeat(BOUND_BYTES_MAX - 1).as_bytes()
+        );
+        let bound = upper_bound(long.as_bytes()).unwrap();
+        assert_eq!(
+            bound,
+            format!("{}b", "a".repeat(BOUND_BYTES_MAX - 2)).into_bytes()
+        );
         assert!(bound.as_slice() > long.as_bytes());
-        assert_eq!(above(b"short").as_deref(), Some(&b"short"[..]));
-        assert_eq!(above("é".repeat(BOUND).as_bytes()), None);
+        assert_eq!(upper_bound(b"short").as_deref(), Some(&b"short"[..]));
+        assert_eq!(upper_bound("é".repeat(BOUND_BYTES_MAX).as_bytes()), None);
     }
 }

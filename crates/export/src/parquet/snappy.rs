@@ -1,41 +1,41 @@
-//! Pages as Snappy has them.
+//! Snappy compression of pages.
 
 use super::hybrid::varint;
 use ::parquet::errors::ParquetError;
 
-/// Compresses pages, with room that is used again.
+/// Compresses pages, and reuses its buffer.
 pub(super) struct Snappy {
     encoder: snap::raw::Encoder,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Default for Snappy {
     fn default() -> Self {
         Self {
             encoder: snap::raw::Encoder::new(),
-            room: Vec::new(),
+            buffer: Vec::new(),
         }
     }
 }
 
 impl Snappy {
-    /// The bytes, compressed.
+    /// Returns the compressed bytes.
     pub(super) fn compress(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ParquetError> {
         let most = snap::raw::max_compress_len(bytes.len());
-        if self.room.len() < most {
-            self.room.resize(most, 0);
+        if self.buffer.len() < most {
+            self.buffer.resize(most, 0);
         }
         let length = self
             .encoder
-            .compress(bytes, &mut self.room)
+            .compress(bytes, &mut self.buffer)
             .map_err(|error| ParquetError::General(error.to_string()))?;
-        Ok(self.room[..length].to_vec())
+        Ok(self.buffer[..length].to_vec())
     }
 }
 
-/// The bytes as they are, as a single literal: for those that hardly become shorter.
+/// Stores bytes as a single literal, for pages that hardly compress.
 pub(super) fn literal(bytes: &[u8]) -> Vec<u8> {
-    /// What says that the length of a literal less one follows in four bytes.
+    /// Tag of a literal whose length minus one follows in four bytes.
     const FOUR_BYTES: u8 = 63 << 2;
     const HEADER_MAX: usize = 10;
     let mut page = Vec::with_capacity(HEADER_MAX + bytes.len());
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_read_back() {
+    fn pages_decompress_to_their_input() {
         let mut snappy = Snappy::default();
         for length in [0, 1, 2, 60, 61, 127, 128, 300, 70_000, 1 << 20] {
             let bytes: Vec<u8> = (0..length).map(|it: u32| (it % 251) as u8).collect();

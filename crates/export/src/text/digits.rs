@@ -1,6 +1,6 @@
-//! Decimal digits of whole numbers, looked up or divided side by side.
+//! Decimal digits of integers, from a lookup table or by parallel division.
 
-/// 10^8: what fits eight digits is below it.
+/// 10^8: numbers below it have at most eight digits.
 pub(super) const EIGHT_DIGITS: u64 = 100_000_000;
 
 /// The character `0` in every byte.
@@ -8,24 +8,24 @@ pub(crate) const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 
 /// A number below 1000 in decimal.
 ///
-/// Nine of ten numbers in a record are short: a look into eight kilobytes is their text.
+/// Nine of ten numbers in a record are this short; a table of eight kilobytes has their text.
 #[derive(Clone, Copy)]
-pub(super) struct Short {
-    /// Its digits, then a comma: the first stands in the lowest byte.
+pub(super) struct ShortNumber {
+    /// The digits, then a comma; the first digit is in the lowest byte.
     text: u32,
     digits: u32,
 }
 
-impl Short {
+impl ShortNumber {
     pub(super) const COUNT: usize = 1000;
 
-    /// The bits of a number below that.
+    /// Mask of a number below `COUNT`.
     const MASK: u64 = 1023;
 
-    /// Bytes of its text, of which not all count.
+    /// Size of the text, not all of which counts.
     pub(super) const BLOCK: usize = 4;
 
-    /// All of them, and behind them what no number asks for.
+    /// The table, padded to a power of two.
     const ALL: [Self; Self::MASK as usize + 1] = {
         let mut all = [Self { text: 0, digits: 0 }; Self::MASK as usize + 1];
         let mut value = 0;
@@ -45,39 +45,40 @@ impl Short {
 
     #[inline(always)]
     pub(super) fn of(value: u64) -> Option<Self> {
-        (value < Self::COUNT as u64).then(|| Self::below_count(value))
+        (value < Self::COUNT as u64).then(|| Self::lookup(value))
     }
 
-    /// That of a value below [`Short::COUNT`].
+    /// Looks up a value below [`ShortNumber::COUNT`].
     #[inline(always)]
-    pub(super) fn below_count(value: u64) -> Self {
-        static SHORT: [Short; Short::MASK as usize + 1] = Short::ALL;
-        SHORT[(value & Short::MASK) as usize]
+    pub(super) fn lookup(value: u64) -> Self {
+        static SHORT: [ShortNumber; ShortNumber::MASK as usize + 1] = ShortNumber::ALL;
+        SHORT[(value & ShortNumber::MASK) as usize]
     }
 
-    /// Its digits, then a comma.
+    /// The digits, then a comma.
     #[inline(always)]
     pub(super) const fn text(self) -> [u8; Self::BLOCK] {
         self.text.to_le_bytes()
     }
 
-    /// Its digits, then `byte`.
+    /// The digits, then `byte`.
     #[inline(always)]
-    pub(super) const fn text_and(self, byte: u8) -> [u8; Self::BLOCK] {
+    pub(super) const fn text_then(self, byte: u8) -> [u8; Self::BLOCK] {
         let difference = (byte ^ b',') as u32;
         (self.text ^ difference << (8 * self.digits)).to_le_bytes()
     }
 
-    /// How many digits.
+    /// Number of digits.
     #[inline(always)]
     pub(super) const fn digits(self) -> usize {
         self.digits as usize
     }
 }
 
-/// The eight decimal digits of `value`, which is below 10^8: the first in the lowest byte.
+/// Returns the eight decimal digits of `value`, which must be below 10^8, first digit in the lowest
+/// byte.
 ///
-/// The halves, then quarters, then digits are divided side by side in one register; division is a
+/// Divides halves, then quarters, then digits in parallel in one register. Division is
 /// multiplication by the reciprocal, exact for the range of each step.
 #[inline(always)]
 pub(crate) const fn eight_digits(value: u32) -> u64 {

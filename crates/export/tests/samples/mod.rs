@@ -1,4 +1,4 @@
-//! Records made by hand, that the tests of all formats share.
+//! Sample records, shared by the tests of all formats.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ pub(crate) fn key(source: &str, destination: &str, ports: [u16; 2], protocol: u8
     }
 }
 
-/// A TCP connection over IPv4 that lasted 2.5 s: the flow of the example in the Community ID
+/// A TCP connection over IPv4 that lasted 2.5 s: the example flow of the Community ID
 /// specification.
 pub(crate) fn tcp() -> Record {
     Record {
@@ -50,7 +50,7 @@ pub(crate) fn tcp() -> Record {
     }
 }
 
-/// A UDP packet over IPv6: no duration.
+/// A UDP packet over IPv6, without duration.
 pub(crate) fn dns() -> Record {
     Record {
         key: key("2001:db8::1:0:0:1", "2001:db8::53", [40_000, 53], 17),
@@ -64,7 +64,7 @@ pub(crate) fn dns() -> Record {
     }
 }
 
-/// Echo requests, type 8 and code 0, in VLAN 100 within VLAN 4095, before 1970.
+/// ICMP echo requests (type 8, code 0) in VLAN 100 inside VLAN 4095, before 1970.
 pub(crate) fn ping() -> Record {
     Record {
         key: FlowKey {
@@ -81,7 +81,7 @@ pub(crate) fn ping() -> Record {
     }
 }
 
-/// Neighbour solicitation, type 135.
+/// A neighbour solicitation (type 135).
 pub(crate) fn neighbour() -> Record {
     Record {
         key: key("fe80::1", "ff02::1:ff00:2", [0, 0], 58),

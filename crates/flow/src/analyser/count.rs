@@ -1,138 +1,148 @@
-//! Counts the packets of a burst in the states of their flows, and asks for the states of those that
-//! come next.
+//! Counts the packets of a batch in the states of their flows, and prefetches the states of packets
+//! ahead.
 
-use super::{Analyser, key_from};
+use super::{Analyser, initiator_key};
 use crate::batch::{BURST, Batch, Packet, Payloads};
-use analysis::tcp::RarePool;
+use analysis::tcp::TcpColdPool;
 use analysis::{Tcp, Volume};
-use app::Names;
-use hw::pool::{NONE, Pool};
+use app::Inspector;
+use hw::pool::{NO_HANDLE, Pool};
 use std::ops::Range;
-use wire::{Segment, ip_protocol};
+use wire::{PacketInfo, ip_protocol};
 
-/// Packets ahead of which a flow's state, then its TCP state is asked for.
-const VOLUMES_AHEAD: usize = 12;
-const AHEAD: usize = 6;
+/// How many packets ahead to prefetch a flow's volume state.
+const VOLUME_PREFETCH_PACKETS: usize = 12;
 
-/// Where the cache lines of a flow's state begin that a packet may touch: all but that of the first
-/// packets.
-const VOLUME_LINES: [usize; 4] = [0, 64, 128, 192];
+/// How many packets ahead to prefetch a flow's TCP state. Its handle is in the volume state.
+const TCP_PREFETCH_PACKETS: usize = 6;
 
-/// Handles of the flows of a burst, with room behind them to look ahead.
-pub(super) type Handles = [u32; BURST + VOLUMES_AHEAD];
+/// Byte offsets of the cache lines of a volume state that a packet may touch: all except the line of
+/// the flow's first packets.
+const VOLUME_LINE_OFFSETS: [usize; 4] = [0, 64, 128, 192];
 
-/// Of no flow.
-pub(super) const NO_HANDLES: Handles = [NONE; BURST + VOLUMES_AHEAD];
+/// Handles of the flows of a batch's packets, with padding to look ahead past the end.
+pub(super) type Handles = [u32; BURST + VOLUME_PREFETCH_PACKETS];
+
+/// No flow for any packet.
+pub(super) const NO_HANDLES: Handles = [NO_HANDLE; BURST + VOLUME_PREFETCH_PACKETS];
 
 impl Analyser {
-    /// Asks for the states of the first flows of these packets, before they are [counted](Self::count).
-    pub(super) fn look_ahead(&mut self, Range { start, end }: Range<usize>) {
-        // Behind these packets there is nothing to be asked for.
-        self.burst[end..][..VOLUMES_AHEAD].fill(NONE);
-        for &handle in &self.burst[start..][..VOLUMES_AHEAD] {
-            self.volumes.prefetch(handle, VOLUME_LINES);
+    /// Prefetches the volume states of the first of these packets, before they are
+    /// [counted](Self::count).
+    pub(super) fn prefetch_first_volumes(&mut self, Range { start, end }: Range<usize>) {
+        // There is nothing to prefetch after these packets.
+        self.batch_handles[end..][..VOLUME_PREFETCH_PACKETS].fill(NO_HANDLE);
+        for &handle in &self.batch_handles[start..][..VOLUME_PREFETCH_PACKETS] {
+            self.volumes.prefetch(handle, VOLUME_LINE_OFFSETS);
         }
     }
 
-    /// Takes packets `start..end` in, whose handles were found.
+    /// Counts these packets, whose handles are looked up.
     pub(super) fn count(&mut self, batch: &Batch, packets: Range<usize>, payloads: &impl Payloads) {
         let Self {
             volumes,
             tcp,
-            rare,
-            names,
-            burst,
+            tcp_cold,
+            inspector,
+            batch_handles,
             ..
         } = self;
-        let burst = (batch, packets, &*burst);
-        match (tcp, names) {
-            // Where there is all, no packet asks whether there is.
-            (Some(tcp), Some(names)) => {
-                count(volumes, Some((tcp, rare)), Some(names), burst, payloads);
+        let packets = (batch, packets, &*batch_handles);
+        match (tcp, inspector) {
+            // For full analysis, a copy of the loop in which the compiler knows that both are there.
+            (Some(tcp), Some(inspector)) => {
+                count(
+                    volumes,
+                    Some((tcp, tcp_cold)),
+                    Some(inspector),
+                    packets,
+                    payloads,
+                );
             }
-            (tcp, names) => {
-                let tcp = tcp.as_mut().map(|tcp| (tcp, rare));
-                count(volumes, tcp, names.as_mut(), burst, payloads);
+            (tcp, inspector) => {
+                let tcp = tcp.as_mut().map(|tcp| (tcp, tcp_cold));
+                count(volumes, tcp, inspector.as_mut(), packets, payloads);
             }
         }
     }
 }
 
-/// Counts packets of a burst in the states of their flows, by the handles of these.
+/// Counts packets of a batch in the states of their flows.
 #[inline(always)]
 fn count(
     volumes: &mut Pool<Volume>,
-    mut tcp: Option<(&mut Pool<Tcp>, &mut RarePool)>,
-    mut names: Option<&mut Names>,
-    (batch, packets, burst): (&Batch, Range<usize>, &Handles),
+    mut tcp: Option<(&mut Pool<Tcp>, &mut TcpColdPool)>,
+    mut inspector: Option<&mut Inspector>,
+    (batch, packets, handles): (&Batch, Range<usize>, &Handles),
     payloads: &impl Payloads,
 ) {
     let Range { start, end } = packets;
     let packets = batch.packets()[start..end].iter();
-    let details = packets.zip(&batch.segments()[start..end]);
-    let handles = burst[start..].windows(VOLUMES_AHEAD + 1);
-    for (at, (handles, (packet, segment))) in (start..).zip(handles.zip(details)) {
-        volumes.prefetch(handles[VOLUMES_AHEAD], VOLUME_LINES);
-        if let Some(ahead) = volumes.get(handles[AHEAD])
-            && ahead.tcp != NONE
+    let details = packets.zip(&batch.details()[start..end]);
+    let handles = handles[start..].windows(VOLUME_PREFETCH_PACKETS + 1);
+    for (at, (handles, (packet, info))) in (start..).zip(handles.zip(details)) {
+        volumes.prefetch(handles[VOLUME_PREFETCH_PACKETS], VOLUME_LINE_OFFSETS);
+        if let Some(ahead) = volumes.get(handles[TCP_PREFETCH_PACKETS])
+            && ahead.tcp != NO_HANDLE
             && let Some((states, _)) = &tcp
         {
-            states.prefetch(ahead.tcp, Tcp::LINES);
+            states.prefetch(ahead.tcp, Tcp::LINE_OFFSETS);
         }
         let Some(volume) = volumes.get_mut(handles[0]) else {
             continue;
         };
         let side = usize::from((packet.direction ^ volume.initiator) & 1);
-        volume.count(side, packet, segment);
-        if segment.transport == ip_protocol::TCP
-            && let Some((states, rare)) = &mut tcp
+        volume.count(side, packet, info);
+        if info.transport == ip_protocol::TCP
+            && let Some((states, tcp_cold)) = &mut tcp
         {
             if states.get(volume.tcp).is_none() {
-                volume.tcp = states.take();
+                volume.tcp = states.allocate();
             }
             if let Some(state) = states.get_mut(volume.tcp) {
-                state.count(side, packet.time_ns, segment, rare);
+                state.count(side, packet.time_ns, info, tcp_cold);
             }
         }
-        if volume
-            .names
-            .wants(segment.payload_length, segment.tcp_flags)
-            && let Some(names) = &mut names
+        if volume.app.needs_packet(info.payload_length, info.tcp_flags)
+            && let Some(inspector) = &mut inspector
         {
-            let may_begin = || may_begin(batch, segment, payloads);
-            if !names.passes_over(volume.names, side, segment, may_begin) {
-                read(names, volume, (packet, segment), batch, at, payloads);
+            let may_begin = || may_begin(batch, info, payloads);
+            if !inspector.try_skip(volume.app, side, info, may_begin) {
+                inspect(inspector, volume, (packet, info), batch, at, payloads);
             }
         }
     }
 }
 
-/// Whether something may begin with the payload of a packet, where nothing is known of its stream.
+/// Returns whether an application message may begin with the payload of a packet in a stream of which
+/// nothing is known yet.
 #[inline(never)]
-fn may_begin(batch: &Batch, segment: &Segment, payloads: &impl Payloads) -> bool {
-    let payload = match segment.payload_captured {
+fn may_begin(batch: &Batch, info: &PacketInfo, payloads: &impl Payloads) -> bool {
+    let payload = match info.payload_captured {
         0 => &[],
-        _ => payloads.payload(batch, segment),
+        _ => payloads.payload(batch, info),
     };
-    app::may_begin(payload, segment)
+    app::may_start_message(payload, info)
 }
 
-/// Reads packet `at` of a flow for its names. Apart from the loop, most of whose packets are not read:
-/// what only this needs would take registers from all of them.
+/// Inspects the payload of packet `at`.
+///
+/// Not inlined: most packets are not inspected, and inlined its variables would take registers from the
+/// loop.
 #[inline(never)]
-fn read(
-    names: &mut Names,
+fn inspect(
+    inspector: &mut Inspector,
     volume: &mut Volume,
-    (packet, segment): (&Packet, &Segment),
+    (packet, info): (&Packet, &PacketInfo),
     batch: &Batch,
     at: usize,
     payloads: &impl Payloads,
 ) {
     let initiator = volume.initiator;
     let side = usize::from(packet.direction ^ initiator);
-    let payload = || payloads.payload(batch, segment);
-    let segment = app::Segment::of(packet.time_ns, side, segment, payload);
-    names.read(&mut volume.names, &segment, || {
-        key_from(initiator, batch, at)
+    let payload = || payloads.payload(batch, info);
+    let l4_payload = app::L4Payload::new(packet.time_ns, side, info, payload);
+    inspector.inspect(&mut volume.app, &l4_payload, || {
+        initiator_key(initiator, batch, at)
     });
 }

@@ -1,7 +1,6 @@
-//! The sum of the fields, as FloWatcher computes it: the cheapest hash of all, and one that an
-//! outsider can make collide at will.
+//! The sum of the fields, as FloWatcher computes it: the cheapest hash, and easy to make collide.
 
-/// Addresses as 32-bit numbers, ports, VLAN and protocol, added up modulo 2^32.
+/// Returns the sum of the addresses (as 32-bit numbers), ports, VLAN and protocol, modulo 2^32.
 #[inline(always)]
 pub(super) fn hash(key: u128) -> u32 {
     let [source, destination, ports, protocol_and_vlan] = fields(key);
@@ -13,8 +12,8 @@ pub(super) fn hash(key: u128) -> u32 {
         .wrapping_add(protocol_and_vlan & 0xffff)
 }
 
-/// Source, destination, ports (source in the upper half), and protocol above the VLAN field: the
-/// fields of a table key as numbers. The mark in byte 0 is left out.
+/// Returns the fields of a table key as numbers: source, destination, ports (source in the upper half),
+/// and protocol above the VLAN field. The mark in byte 0 is omitted.
 #[inline(always)]
 pub(super) fn fields(key: u128) -> [u32; 4] {
     let [source, destination, ports] =

@@ -1,10 +1,10 @@
-//! Hashes of flow keys: the keyed one that is the default, and those that the FloWatcher paper
-//! compares (section on hash functions).
+//! Hashes of flow keys: the default keyed hash, and those that the FloWatcher paper compares (section
+//! on hash functions).
 //!
-//! Every hash is a function of the 16 bytes of a table key and comes in two forms: the 32 bits that
-//! the function is known for ([`FlowHash::hash32_burst`]), by which experiments judge it, and 64
-//! bits that a table can take any part of ([`FlowHash::hash_burst`]). Where a function has only 32,
-//! the 64 are [`spread`] from them: no collision is added and none is mended.
+//! Every hash is a function of the 16 bytes of a table key, in two forms: the function's own 32 bits
+//! ([`FlowHash::hash32_burst`]), by which experiments compare it, and 64 bits of which a table can use
+//! any part ([`FlowHash::hash_burst`]). If a function has only 32 bits, the 64 bits are [`spread`] from
+//! them, which neither adds nor removes collisions.
 
 mod add;
 mod crc32c;
@@ -22,26 +22,27 @@ use std::str::FromStr;
 use toeplitz::KeyToeplitz;
 use wire::FlowKey;
 
-/// The hash that a key is which is nothing else.
+/// Returns the hash in a key that consists of a hash.
 #[inline(always)]
-fn carried(key: u128) -> u32 {
+fn hash_in_key(key: u128) -> u32 {
     ((key >> 32) as u32).swap_bytes()
 }
 
-/// Which hash.
+/// The kind of hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HashKind {
-    /// Three AES rounds under a secret seed: nobody outside can choose keys that collide.
+    /// Three AES rounds with a secret seed, so that an outsider cannot choose colliding keys.
     #[default]
     Keyed,
-    /// Receive-side scaling's hash of addresses and ports, with Microsoft's key.
+    /// The RSS hash of addresses and ports, with Microsoft's key.
     Toeplitz,
-    /// The same with the key 0x6d5a repeated: both directions alike. It has 16 bits of entropy and
-    /// merges flows in tables that trust it; it is here to be measured, and to steer queues.
+    /// The RSS hash with the key 0x6d5a repeated, the same for both directions. It has 16 bits of
+    /// entropy and merges flows in tables that identify flows by hash. It serves to be measured, and
+    /// to select queues.
     SymmetricToeplitz,
     /// The sum of the fields.
     Add,
-    /// The exclusive or of the fields.
+    /// The XOR of the fields.
     Xor,
     /// CRC32C.
     Crc32c,
@@ -52,7 +53,7 @@ pub enum HashKind {
 }
 
 impl HashKind {
-    /// Every hash, the default first.
+    /// All hashes, the default first.
     pub const ALL: [Self; 8] = [
         Self::Keyed,
         Self::Toeplitz,
@@ -64,7 +65,7 @@ impl HashKind {
         Self::Spooky,
     ];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,11 +87,11 @@ impl fmt::Display for HashKind {
     }
 }
 
-/// A name that is no hash's.
+/// A name that is not the name of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no hash is called `{name}`: there are {}", HashKind::ALL.map(HashKind::name).join(", "))]
+#[error("unknown hash `{name}`: expected one of {}", HashKind::ALL.map(HashKind::name).join(", "))]
 pub struct UnknownHash {
-    /// The name that was given.
+    /// The unknown name.
     pub name: String,
 }
 
@@ -107,7 +108,7 @@ impl FromStr for HashKind {
     }
 }
 
-/// A hash, made ready for bursts of table keys (see [`wire::FlowKey::compact`]).
+/// A hash function for bursts of table keys (see [`wire::FlowKey::compact`]).
 #[derive(Clone, Debug)]
 pub struct FlowHash(Function);
 
@@ -120,20 +121,20 @@ enum Function {
     Crc32c,
     Murmur3,
     Spooky,
-    /// The key is a hash already.
-    Hashes,
+    /// The key is already a hash.
+    Precomputed,
 }
 
-/// Why a symmetric key's hash cannot be a flow's identity.
-pub const SYMMETRIC_IS_NO_IDENTITY: &str = "a symmetric RSS key leaves 16 bits of entropy in the hash: it steers \
-     packets to queues, and as a flow's identity it would merge nearly all flows";
+/// Why a hash with a symmetric key cannot identify flows.
+pub const SYMMETRIC_HASH_NOT_UNIQUE: &str = "with a symmetric RSS key, the hash has 16 bits of entropy: it can \
+     select a queue, but nearly all flows would merge if it identified them";
 
-/// Keys whose 32-bit hashes are made together before they are spread.
-const CHUNK: usize = 64;
+/// The number of keys whose 32-bit hashes are computed together before they are spread.
+const CHUNK_KEYS: usize = 64;
 
 impl FlowHash {
-    /// The hash `kind`. `seed` is the keyed hash's secret, the others ignore it: they are what the
-    /// paper measured, and what devices compute.
+    /// Creates the hash `kind`. `seed` is the secret of the keyed hash. The others ignore it, to stay
+    /// as the paper measured them and as devices compute them.
     #[must_use]
     pub fn new(kind: HashKind, seed: u64) -> Self {
         Self(match kind {
@@ -148,13 +149,15 @@ impl FlowHash {
         })
     }
 
-    /// For keys that are hashes already (see [`wire::FlowKey::compact_hash`]): [`spread`] of them.
+    /// Creates the hash for keys that are hashes already (see [`wire::FlowKey::compact_hash`]), which
+    /// it only [`spread`]s.
     #[must_use]
-    pub fn of_hashes() -> Self {
-        Self(Function::Hashes)
+    pub fn precomputed() -> Self {
+        Self(Function::Precomputed)
     }
 
-    /// The RSS key with which a device makes the same 32 bits for TCP and UDP over IPv4.
+    /// Returns the RSS key with which a device computes the same 32 bits for TCP and UDP over IPv4;
+    /// `None` for hashes that devices do not compute.
     #[must_use]
     pub fn rss_key(&self) -> Option<&'static [u8]> {
         match &self.0 {
@@ -163,22 +166,22 @@ impl FlowHash {
         }
     }
 
-    /// The 64-bit hash of each key: its halves, and the lowest 16 bits, each serve as an index.
+    /// Computes the 64-bit hash of each key. Each half, and the lowest 16 bits, can serve as an index.
     ///
     /// # Panics
-    /// When the slices differ in length.
+    /// If the slices differ in length.
     pub fn hash_burst(&self, keys: &[u128], hashes: &mut [u64]) {
         assert_eq!(keys.len(), hashes.len());
         match &self.0 {
             Function::Keyed(function) => keyed::hash(function, keys, hashes),
-            Function::Spooky => each(keys, hashes, spooky::hash64),
-            Function::Murmur3 => each(keys, hashes, |key| spread(murmur3::hash(key))),
-            Function::Add => each(keys, hashes, |key| spread(add::hash(key))),
-            Function::Xor => each(keys, hashes, |key| spread(xor::hash(key))),
-            Function::Hashes => each(keys, hashes, |key| spread(carried(key))),
+            Function::Spooky => hash_each(keys, hashes, spooky::hash64),
+            Function::Murmur3 => hash_each(keys, hashes, |key| spread(murmur3::hash(key))),
+            Function::Add => hash_each(keys, hashes, |key| spread(add::hash(key))),
+            Function::Xor => hash_each(keys, hashes, |key| spread(xor::hash(key))),
+            Function::Precomputed => hash_each(keys, hashes, |key| spread(hash_in_key(key))),
             Function::Toeplitz(_) | Function::Crc32c => {
-                let mut narrow = [0; CHUNK];
-                for (keys, hashes) in keys.chunks(CHUNK).zip(hashes.chunks_mut(CHUNK)) {
+                let mut narrow = [0; CHUNK_KEYS];
+                for (keys, hashes) in keys.chunks(CHUNK_KEYS).zip(hashes.chunks_mut(CHUNK_KEYS)) {
                     let narrow = &mut narrow[..keys.len()];
                     self.hash32_burst(keys, narrow);
                     for (hash, &narrow) in hashes.iter_mut().zip(&*narrow) {
@@ -189,7 +192,7 @@ impl FlowHash {
         }
     }
 
-    /// The 64-bit hash of one key.
+    /// Returns the 64-bit hash of one key.
     #[must_use]
     pub fn hash_one(&self, key: u128) -> u64 {
         let mut hash = [0];
@@ -197,17 +200,17 @@ impl FlowHash {
         hash[0]
     }
 
-    /// The function's own 32 bits for each key, nothing done to them (of a 64-bit hash the lower
-    /// half): what the paper's tables index and compare.
+    /// Computes the function's own 32 bits for each key, unchanged (the lower half of a 64-bit hash).
+    /// The paper's tables index and compare these.
     ///
     /// # Panics
-    /// When the slices differ in length.
+    /// If the slices differ in length.
     pub fn hash32_burst(&self, keys: &[u128], hashes: &mut [u32]) {
         assert_eq!(keys.len(), hashes.len());
         match &self.0 {
             Function::Keyed(function) => {
-                let mut wide = [0; CHUNK];
-                for (keys, hashes) in keys.chunks(CHUNK).zip(hashes.chunks_mut(CHUNK)) {
+                let mut wide = [0; CHUNK_KEYS];
+                for (keys, hashes) in keys.chunks(CHUNK_KEYS).zip(hashes.chunks_mut(CHUNK_KEYS)) {
                     let wide = &mut wide[..keys.len()];
                     keyed::hash(function, keys, wide);
                     for (hash, &wide) in hashes.iter_mut().zip(&*wide) {
@@ -216,20 +219,20 @@ impl FlowHash {
                 }
             }
             Function::Toeplitz(function) => function.hash(keys, hashes),
-            Function::Add => each(keys, hashes, add::hash),
-            Function::Xor => each(keys, hashes, xor::hash),
-            Function::Hashes => each(keys, hashes, carried),
+            Function::Add => hash_each(keys, hashes, add::hash),
+            Function::Xor => hash_each(keys, hashes, xor::hash),
+            Function::Precomputed => hash_each(keys, hashes, hash_in_key),
             Function::Crc32c => crc32c::hash(keys, hashes),
-            Function::Murmur3 => each(keys, hashes, murmur3::hash),
-            Function::Spooky => each(keys, hashes, |key| spooky::hash64(key) as u32),
+            Function::Murmur3 => hash_each(keys, hashes, murmur3::hash),
+            Function::Spooky => hash_each(keys, hashes, |key| spooky::hash64(key) as u32),
         }
     }
 
-    /// The function's own 32 bits for keys that do not fit 16 bytes, and their digests: Toeplitz
-    /// covers addresses and ports as a device does, the others the digest.
+    /// Computes the function's own 32 bits for keys that do not fit 16 bytes. Toeplitz covers addresses
+    /// and ports, as a device does; the others cover the digest.
     ///
     /// # Panics
-    /// When the slices differ in length.
+    /// If the slices differ in length.
     pub fn hash32_wide_burst(&self, digests: &[u128], keys: &[FlowKey], hashes: &mut [u32]) {
         assert!(digests.len() == hashes.len() && keys.len() == hashes.len());
         match &self.0 {
@@ -240,7 +243,7 @@ impl FlowHash {
 }
 
 #[inline(always)]
-fn each<H>(keys: &[u128], hashes: &mut [H], function: impl Fn(u128) -> H) {
+fn hash_each<H>(keys: &[u128], hashes: &mut [H], function: impl Fn(u128) -> H) {
     for (hash, &key) in hashes.iter_mut().zip(keys) {
         *hash = function(key);
     }

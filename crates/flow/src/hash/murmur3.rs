@@ -1,11 +1,11 @@
-//! Murmur3, variant x86_32 (Appleby, MurmurHash3), of the 16 bytes of a key, seed 0.
+//! Murmur3, variant x86_32 (Appleby, MurmurHash3), of the 16 bytes of a key, with seed 0.
 
 use super::spread::fmix32;
 
 /// The seed.
 const SEED: u32 = 0;
 
-/// Four blocks of four bytes and no tail.
+/// Returns the hash of four blocks of four bytes, without a tail.
 #[inline(always)]
 pub(super) fn hash(key: u128) -> u32 {
     let mut state = SEED;

@@ -1,10 +1,10 @@
-//! SpookyHash, version 2 (Jenkins, SpookyV2), its form for short messages, of the 16 bytes of a key
+//! SpookyHash, version 2 (Jenkins, SpookyV2), in the form for short messages, of the 16 bytes of a key
 //! with both seeds 0: the 64-bit result.
 
-/// Odd, not regular, not zero: says the author of the number.
+/// The reference's constant `sc_const`: it need only be odd, nonzero and without a pattern.
 const ARBITRARY: u64 = 0xdead_beef_dead_beef;
 
-/// One half block, then the end of a message with nothing left over.
+/// Returns the hash of one half block, followed by the end of a message without a remainder.
 #[inline(always)]
 pub(super) fn hash64(key: u128) -> u64 {
     let (mut a, mut b) = (0, 0);
@@ -30,16 +30,16 @@ pub(super) fn hash64(key: u128) -> u64 {
     a.rotate_left(63)
 }
 
-/// A step of the mixing: `turned` and `other` after it.
+/// Does one step of the mixing function, and returns the new `rotated` and `other`.
 #[inline(always)]
-const fn mix(turned: u64, added: u64, other: u64, rotation: u32) -> [u64; 2] {
-    let turned = turned.rotate_left(rotation).wrapping_add(added);
-    [turned, other ^ turned]
+const fn mix(rotated: u64, added: u64, other: u64, rotation: u32) -> [u64; 2] {
+    let rotated = rotated.rotate_left(rotation).wrapping_add(added);
+    [rotated, other ^ rotated]
 }
 
-/// A step of the end: `mixed` and `turned` after it.
+/// Does one step of the final mixing, and returns the new `mixed` and `rotated`.
 #[inline(always)]
-const fn end(mixed: u64, turned: u64, rotation: u32) -> [u64; 2] {
-    let (mixed, turned) = (mixed ^ turned, turned.rotate_left(rotation));
-    [mixed.wrapping_add(turned), turned]
+const fn end(mixed: u64, rotated: u64, rotation: u32) -> [u64; 2] {
+    let (mixed, rotated) = (mixed ^ rotated, rotated.rotate_left(rotation));
+    [mixed.wrapping_add(rotated), rotated]
 }

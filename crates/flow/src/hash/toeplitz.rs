@@ -1,35 +1,37 @@
-//! The hash of receive-side scaling over table keys: addresses and ports end them in RSS's order.
+//! The RSS hash of table keys. Their last bytes are the addresses and ports, in the order of RSS.
 
 use wire::FlowKey;
 use wire::toeplitz::{
     Input, MAX_INPUT, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz, ipv4_input, ipv6_input,
 };
 
-/// Bytes at the end of a table key that the hash covers: two IPv4 addresses and two ports.
-const INPUT: usize = hw::toeplitz::NARROW;
+/// The number of bytes at the end of a table key that the hash covers: two IPv4 addresses and two
+/// ports.
+const INPUT_BYTES: usize = hw::toeplitz::IPV4_BYTES;
 
-/// Wide keys that are hashed together.
-const CHUNK: usize = 32;
+/// The number of wide keys that are hashed together.
+const CHUNK_KEYS: usize = 32;
 
-/// Below so many keys tables are as fast: vectors hash sixteen in the time of one.
-const FEW: usize = 8;
+/// Below this number of keys, lookup tables are as fast as vector instructions, which hash sixteen keys
+/// in the time of one.
+const VECTOR_KEYS_MIN: usize = 8;
 
-/// Toeplitz under one RSS key.
+/// The Toeplitz hash with one RSS key.
 #[derive(Clone, Debug)]
 pub(super) struct KeyToeplitz {
     vectors: hw::toeplitz::Toeplitz,
-    /// For few keys, and processors without the instructions.
+    /// For few keys, and for CPUs without the vector instructions.
     tables: Toeplitz,
     key: &'static [u8; 40],
 }
 
 impl KeyToeplitz {
-    /// With the key of Microsoft's verification values.
+    /// Uses the key of Microsoft's verification values.
     pub(super) fn microsoft() -> Self {
         Self::new(&MICROSOFT_KEY)
     }
 
-    /// With the key under which both directions of a flow have one hash.
+    /// Uses the key with which both directions of a flow have the same hash.
     pub(super) fn symmetric() -> Self {
         Self::new(&SYMMETRIC_KEY)
     }
@@ -42,33 +44,33 @@ impl KeyToeplitz {
         }
     }
 
-    /// Its key.
+    /// Returns the RSS key.
     pub(super) fn rss_key(&self) -> &'static [u8] {
         self.key
     }
 
-    /// What a device gives the packets that `keys` were made of.
+    /// Computes the hashes that a device gives the packets with these keys.
     pub(super) fn hash(&self, keys: &[u128], hashes: &mut [u32]) {
-        if keys.len() < FEW || !self.vectors.hash_narrow(keys, hashes) {
+        if keys.len() < VECTOR_KEYS_MIN || !self.vectors.hash_ipv4(keys, hashes) {
             self.hash_by_tables(keys, hashes);
         }
     }
 
     fn hash_by_tables(&self, keys: &[u128], hashes: &mut [u32]) {
-        super::each(keys, hashes, |key| {
-            self.tables.hash(&key.to_le_bytes()[16 - INPUT..])
+        super::hash_each(keys, hashes, |key| {
+            self.tables.hash(&key.to_le_bytes()[16 - INPUT_BYTES..])
         });
     }
 
-    /// The same for keys that table keys are only digests of.
+    /// Does the same for whole keys whose table keys are digests.
     pub(super) fn hash_wide(&self, keys: &[FlowKey], hashes: &mut [u32]) {
-        let mut inputs = [[0; MAX_INPUT]; CHUNK];
-        for (keys, hashes) in keys.chunks(CHUNK).zip(hashes.chunks_mut(CHUNK)) {
+        let mut inputs = [[0; MAX_INPUT]; CHUNK_KEYS];
+        for (keys, hashes) in keys.chunks(CHUNK_KEYS).zip(hashes.chunks_mut(CHUNK_KEYS)) {
             let inputs = &mut inputs[..keys.len()];
             for (input, key) in inputs.iter_mut().zip(keys) {
                 *input = wide_input(key);
             }
-            if keys.len() < FEW || !self.vectors.hash_wide(inputs, hashes) {
+            if keys.len() < VECTOR_KEYS_MIN || !self.vectors.hash_ipv6(inputs, hashes) {
                 self.hash_wide_by_tables(keys, hashes);
             }
         }
@@ -81,13 +83,13 @@ impl KeyToeplitz {
     }
 }
 
-/// What the hash covers, and zeroes, which add nothing to it, behind.
+/// Returns the bytes that the hash covers, padded with zeroes, which do not change it.
 fn wide_input(key: &FlowKey) -> [u8; MAX_INPUT] {
     if key.version != 4 {
         return ipv6_input(key);
     }
     let mut input = [0; MAX_INPUT];
-    input[..INPUT].copy_from_slice(&ipv4_input(key));
+    input[..INPUT_BYTES].copy_from_slice(&ipv4_input(key));
     input
 }
 

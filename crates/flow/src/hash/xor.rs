@@ -1,9 +1,9 @@
-//! The exclusive or of the fields, as FloWatcher computes it: as cheap as the sum and as weak, and
-//! the same for both directions of a flow.
+//! The XOR of the fields, as FloWatcher computes it: as cheap and as weak as the sum, and the same for
+//! both directions of a flow.
 
 use super::add::fields;
 
-/// Addresses as 32-bit numbers, ports, VLAN and protocol, combined bit by bit.
+/// Returns the XOR of the addresses (as 32-bit numbers), ports, VLAN and protocol.
 #[inline(always)]
 pub(super) fn hash(key: u128) -> u32 {
     let [source, destination, ports, protocol_and_vlan] = fields(key);

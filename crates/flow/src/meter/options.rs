@@ -1,7 +1,7 @@
-//! What a meter is to do.
+//! The options of a meter.
 
 use crate::batch::KeyMaker;
-use crate::ended::Opening;
+use crate::ended::FlowStart;
 use crate::entry::Entry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::GarbageSchedule;
@@ -13,40 +13,42 @@ use app::Applications;
 use hw::lines::Rows;
 use std::sync::Arc;
 
-/// What a meter is to do.
+/// The options of a meter.
 #[derive(Clone, Debug)]
 pub struct MeterOptions {
     /// Which packets form a flow.
     pub flow: FlowDefinition,
     /// Whether VLAN tags are part of the key.
     pub vlan: bool,
-    /// Which table.
+    /// The kind of flow table.
     pub table: TableKind,
-    /// Hash of the flow keys.
+    /// The hash of the flow keys.
     pub hash: HashKind,
-    /// Secret of the keyed hash and of the digests of wide keys.
+    /// The secret seed of the keyed hash and of the digests of wide keys.
     pub seed: u64,
-    /// The most flows at a time.
+    /// The maximum number of concurrent flows.
     pub flows_max: usize,
-    /// When flows end.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// How the table is looked through for flows that have ended.
+    /// The sweep for expired flows.
     pub garbage: GarbageSchedule,
-    /// What is computed of every flow beside its counts.
+    /// The statistics and the analysis of each flow.
     pub statistics: Selection,
-    /// Classes of applications, for an analysis that looks for them; none for those built in.
+    /// Application classes for an analysis that needs them; `None` for the built-in ones.
     pub applications: Option<Arc<Applications>>,
-    /// Take the memory of the table, of statistics and of the first flows of an analysis in the
-    /// beginning, as a link that waits for nobody needs: a huge page costs half a millisecond when it
-    /// is first touched. Otherwise memory is taken as flows come.
+    /// Whether to map the memory of the table, the statistics and the first flows' analyses at start.
+    /// A live link needs it: the first access to a huge page takes half a millisecond. Otherwise memory
+    /// is mapped as flows come.
     pub populate: bool,
-    /// Whether the paper's tables and statistics ask for what a burst needs before they count it, as
-    /// the default table always does. The paper's program does not: it takes packet by packet.
-    pub asks_ahead: bool,
-    /// Whether batches have what DNS responses [told](crate::batch::Batch::tell) clients: tables that
-    /// share a link's packets ask for it, as a flow and the DNS flow before it may be in different ones.
-    pub overhears: bool,
-    /// How many of the largest flows a [`LiveView`](crate::LiveView) shows; 0 for no view.
+    /// Whether the tables of the FloWatcher paper, and statistics with them, prefetch what a batch
+    /// needs before it is counted. The bucket table always does. The paper's program does not: it
+    /// handles one packet at a time.
+    pub prefetches: bool,
+    /// Whether names come from the [DNS answers](crate::batch::Batch::push_dns_answer) in batches, not
+    /// from this table's own packets. Tables that share a link need it, because a flow and the DNS flow
+    /// before it may be in different tables.
+    pub dns_from_batches: bool,
+    /// The number of largest flows in a [`LiveView`](crate::LiveView); 0 disables views.
     pub view_flows: usize,
 }
 
@@ -64,15 +66,15 @@ impl Default for MeterOptions {
             statistics: Selection::default(),
             applications: None,
             populate: false,
-            asks_ahead: true,
-            overhears: false,
+            prefetches: true,
+            dns_from_batches: false,
             view_flows: 0,
         }
     }
 }
 
 impl MeterOptions {
-    /// What the records of this meter hold.
+    /// Returns the contents of this meter's records.
     #[must_use]
     pub fn schema(&self) -> Schema {
         Schema {
@@ -83,16 +85,18 @@ impl MeterOptions {
         }
     }
 
-    /// Bytes for each flow that [`MeterOptions::populate`] takes, but for what an analysis and the
-    /// lists of some tables take.
+    /// Returns the bytes per flow that [`MeterOptions::populate`] maps, without those of an analysis
+    /// and of some tables' lists.
     #[must_use]
     pub fn bytes_per_flow(&self) -> usize {
         let statistics = self.statistics.build(&mut Rows::default());
-        let statistics = statistics.iter().map(|(_, each)| each.bytes_per_flow());
-        size_of::<Entry>() + WIDE_KEY_BYTES + size_of::<Opening>() + statistics.sum::<usize>()
+        let statistics = statistics
+            .iter()
+            .map(|(_, statistic)| statistic.bytes_per_flow());
+        size_of::<Entry>() + WIDE_KEY_BYTES + size_of::<FlowStart>() + statistics.sum::<usize>()
     }
 
-    /// When this meter's flows end.
+    /// Returns the rules by which this meter's flows end.
     pub(crate) fn expiry(&self) -> Expiry {
         let connections = matches!(
             self.flow,
@@ -102,22 +106,22 @@ impl MeterOptions {
         Expiry::new(&self.timeouts, connections, both_directions)
     }
 
-    /// The maker of this meter's keys.
+    /// Returns the maker of this meter's keys.
     #[must_use]
     pub fn key_maker(&self) -> KeyMaker {
         KeyMaker::new(self.flow, self.vlan, self.seed)
     }
 
-    /// The hash of this meter's keys.
+    /// Returns the hash of this meter's keys.
     #[must_use]
     pub fn flow_hash(&self) -> FlowHash {
         match self.flow {
-            FlowDefinition::Rss => FlowHash::of_hashes(),
+            FlowDefinition::Rss => FlowHash::precomputed(),
             _ => FlowHash::new(self.hash, self.seed),
         }
     }
 
-    /// The hash that takes the place of a device's, where flows are known by it.
+    /// Returns the hash for packets without a device hash, if flows are identified by their RSS hash.
     #[must_use]
     pub fn identity_hash(&self) -> Option<FlowHash> {
         (self.flow == FlowDefinition::Rss).then(|| FlowHash::new(self.hash, self.seed))

@@ -1,37 +1,37 @@
-//! Percentiles from a log-linear histogram of one cache line a flow: the default estimator.
+//! Percentiles from a log-linear histogram of one cache line per flow: the default estimator.
 //!
-//! Up to 26 observations are kept as they are, to one part in 1024 (integers up to 2046 exactly).
-//! From then on they are counted in bins, a power of two of them in each octave: at first 52
-//! counters of 8 bits, and 26 of 16 bits once one of those is full. Bins are as narrow as they can
-//! be while the window of all counters reaches from what lies below the lowest percentile that is
-//! asked for to the largest value; when a value does not fit, the window slides up over values that
-//! no percentile needs, or neighbouring bins are joined in pairs. The smallest and the largest value
-//! are always known to one part in 1024. One array serves every percentile of a value, and the
-//! fewer and closer together they are, the narrower the bins.
+//! The first 26 observations are stored as they are, to one part in 1024 (integers up to 2046
+//! exactly). After that, they are counted in bins, a power of two of them per octave: first in 52
+//! counters of 8 bits, then in 26 counters of 16 bits once one of the former is full. Bins are as
+//! narrow as possible while the window of all counters reaches from somewhat below the lowest
+//! requested percentile to the largest value. If a value does not fit, the window slides up over
+//! values that no percentile needs, or adjacent bins are joined in pairs. The smallest and the largest
+//! value are always known to one part in 1024. One histogram serves all percentiles of a value; the
+//! fewer they are and the closer together, the narrower the bins.
 //!
-//! Where all values of a flow have one code, as the gaps of flows that send in turn, the percentile is
-//! their mean, where that is known exactly: it is theirs if they are all alike.
+//! If all values of a flow have the same code, as the gaps of flows that send in turn do, the
+//! percentile is their exact mean, if that is known: it is exact if the values are all equal.
 //!
-//! **Error.** The true percentile (nearest rank) lies in the bin that the estimate comes from:
-//! [`LogLinear::bounds`] tells its ends. With s bins an octave, 1 or more, these are at most 1/s of
-//! the value apart. A window that must span r octaves has 26/r or more bins an octave, rounded down
-//! to a power of two (52/r before a counter reaches 256). Within the bin, the count is interpolated
-//! by a monotone cubic; errors in practice are a tenth to a quarter of the bin, but for values that
-//! are few and far apart, as sizes of packets can be, where they can be all of it. The example
-//! `statistic_accuracy` measures them.
+//! **Error.** The true percentile (nearest rank) is in the bin that the estimate comes from;
+//! [`LogLinear::bounds`] returns the ends of that bin. With s ≥ 1 bins per octave, they are at most
+//! 1/s of the value apart. A window that must span r octaves has at least 26/r bins per octave,
+//! rounded down to a power of two (52/r before a counter reaches 256). Within the bin, the count is
+//! interpolated by a monotone cubic. In practice, errors are a tenth to a quarter of the bin, except
+//! for values that are few and far apart, as packet sizes can be: there they can be the whole bin. The
+//! example `statistic_accuracy` measures the errors.
 //!
-//! **Outside the window** lies a bounded share of observations, at ranks that nobody asks
-//! for; a percentile that falls there all the same is somewhere between the window and the extreme,
-//! which are its bounds. When so many values lie beyond an end that the window must move, what is
-//! already lumped there is spread evenly over the bins in which it can lie: from then on estimates
-//! are guesses for those observations, sound for all others, and `bounds` says nothing.
+//! **Outside the window** is a bounded fraction of the observations, at ranks that no percentile needs. A
+//! percentile that falls there all the same is between the window and the extreme, which are its
+//! bounds. When so many values are beyond an end that the window must move, those already lumped there
+//! are spread evenly over the bins in which they may be. From then on, estimates are guesses for those
+//! observations and valid for all others, and `bounds` returns `None`.
 //!
-//! **After 65,535 observations in one bin** (not the first one, which counts 30 bits) all counts are
-//! halved, each rounding error being passed on to the next bin, so that no rank is off by more than
-//! a half; from then on every second observation is counted, then every fourth, so that early and
-//! late ones weigh the same.
+//! **After 65,535 observations in one bin** (except the first, which counts 30 bits), all counts are
+//! halved. Each rounding error is carried to the next bin, so that no rank is off by more than one
+//! half. From then on, every second observation is counted, later every fourth, and so on, so that
+//! early and late observations have the same weight.
 //!
-//! Histograms merge: bins of the coarser one, counts added.
+//! Histograms can be merged: the result has the bins of the coarser one, and counts are added.
 
 mod code;
 mod estimate;
@@ -41,7 +41,7 @@ mod window;
 use super::{NO_VALUE, Statistic, Value, clear, percentile_column, relocate};
 use crate::record::Column;
 use estimate::Snapshot;
-use histogram::{Ends, State};
+use histogram::{State, TailShares};
 use hw::lines::Lines;
 use hw::prefetch::CacheLevel;
 
@@ -50,15 +50,16 @@ use hw::prefetch::CacheLevel;
 pub struct LogLinear {
     value: Value,
     percentiles: Vec<f64>,
-    ends: Ends,
+    tails: TailShares,
     states: Lines<State>,
 }
 
 impl LogLinear {
-    /// `percentiles` in 0 to 100 of `value`, for as many flows as `states` has lines.
+    /// Creates an estimator of `percentiles` (0 to 100) of `value`, for as many flows as `states` has
+    /// lines.
     #[must_use]
     pub fn new(value: Value, percentiles: &[f64], states: Lines<State>) -> Self {
-        // Extremes are known exactly, and ask for no room.
+        // Extremes are known exactly and need no bins.
         let inner = || {
             percentiles
                 .iter()
@@ -66,30 +67,32 @@ impl LogLinear {
                 .filter(|p| *p > 0.0 && *p < 100.0)
         };
         let (lowest, highest) = (inner().fold(100.0, f64::min), inner().fold(0.0, f64::max));
-        let ends = Ends::around(lowest / 100.0, highest / 100.0);
+        let tails = TailShares::for_quantiles(lowest / 100.0, highest / 100.0);
         Self {
             value,
             percentiles: percentiles.to_vec(),
-            ends,
+            tails,
             states,
         }
     }
 
-    /// The values, in the unit of [`Statistic::update`], between which the percentile of what the
-    /// flow in `slot` has shown certainly lies. None when that cannot be said any more: a counter
-    /// of 16 bits has overflowed, or the flow's values have moved below the window.
+    /// Returns the certain bounds of a percentile of the flow in `slot`, in the unit of
+    /// [`Statistic::update`].
+    ///
+    /// `None` if the counts are no longer exact: a 16-bit counter has overflowed, or the flow's values
+    /// have moved below the window.
     #[must_use]
     pub fn bounds(&self, slot: u32, percentile: f64) -> Option<(u64, u64)> {
-        Snapshot::new(self.states.get(slot as usize)?, &self.ends).bounds(percentile)
+        Snapshot::new(self.states.get(slot as usize)?, &self.tails).bounds(percentile)
     }
 
-    /// Takes what `other` knows of the flow in its `slot` into the flow in `into`.
+    /// Merges the histogram of slot `slot` in `other` into that of slot `into`.
     pub fn merge(&mut self, into: u32, other: &Self, slot: u32) {
         if let (Some(line), Some(other)) = (
             self.states.get_mut(into as usize),
             other.states.get(slot as usize),
         ) {
-            histogram::merge(line, other, &self.ends);
+            histogram::merge(line, other, &self.tails);
         }
     }
 }
@@ -104,14 +107,14 @@ impl Statistic for LogLinear {
     }
 
     fn update(&mut self, slots: &[u32], values: &[u64]) {
-        let ends = self.ends;
+        let tails = self.tails;
         let states = &mut self.states;
         for (&slot, &value) in slots.iter().zip(values) {
             if value == NO_VALUE {
                 continue;
             }
             if let Some(line) = states.get_mut(slot as usize) {
-                histogram::add(line, value, &ends);
+                histogram::add(line, value, &tails);
             }
         }
     }
@@ -121,7 +124,7 @@ impl Statistic for LogLinear {
             out.extend(std::iter::repeat_n(f64::NAN, self.percentiles.len()));
             return;
         };
-        let snapshot = Snapshot::new(line, &self.ends);
+        let snapshot = Snapshot::new(line, &self.tails);
         out.extend(self.percentiles.iter().map(|&percentile| {
             let estimate = snapshot.estimate(percentile, mean);
             estimate.map_or(f64::NAN, |estimate| estimate / self.value.divisor())

@@ -1,5 +1,5 @@
-//! Statistics of flows: of each chosen one, an array with a place for every slot of the flow table,
-//! updated burst by burst.
+//! Statistics of flows. Each selected statistic has an array with a state for every slot of the flow
+//! table, updated burst by burst.
 
 pub mod log_linear;
 pub mod moments;
@@ -18,51 +18,50 @@ use hw::lines::Lines;
 use hw::memory::{Line, Zeroed};
 use hw::prefetch::CacheLevel;
 
-/// In place of a value that does not exist: a flow's first packet has no gap.
+/// No value: a flow's first packet has no gap.
 pub const NO_VALUE: u64 = u64::MAX;
 
 /// One statistic of every flow.
 ///
-/// Room is reserved in the beginning for all slots; all zeroes is the state of a free slot.
+/// Memory for all slots is reserved at creation. The state of a free slot is all zeroes.
 pub trait Statistic: Send {
-    /// Takes all memory from the machine now.
+    /// Maps all memory now.
     fn populate(&mut self);
 
-    /// Asks for the cache lines of these slots into a level of cache, some time before
-    /// [`Statistic::update`].
+    /// Prefetches the states of these slots into a cache level, some time before [`Statistic::update`].
     fn prefetch(&self, level: CacheLevel, slots: &[u32]);
 
-    /// Takes in a burst, in its order: `values[i]` belongs to the flow in `slots[i]`.
+    /// Adds the values of a burst, in order: `values[i]` belongs to the flow in `slots[i]`.
     ///
-    /// [`NO_VALUE`] and slots past the end (packets of no flow) are left out.
+    /// Ignores [`NO_VALUE`], and slots out of range (packets without a flow).
     fn update(&mut self, slots: &[u32], values: &[u64]);
 
-    /// Appends what there is of the flow in `slot`, in the order of [`Statistic::columns`]; NaN
-    /// where there is nothing. `mean` is the exact mean of the flow's values where it is known by other
-    /// means, in the unit of [`Statistic::update`], or NaN.
+    /// Appends the results for the flow in `slot` to `out`, in the order of [`Statistic::columns`]; NaN
+    /// for a result without values. `mean` is the exact mean of the flow's values, in the unit of
+    /// [`Statistic::update`], or NaN if it is not known.
     fn summarise(&self, slot: u32, mean: f64, out: &mut Vec<f64>);
 
-    /// Forgets the flow in `slot`.
+    /// Clears the state of `slot`.
     fn clear(&mut self, slot: u32);
 
     /// Moves the flow in slot `from` to the free slot `to`.
     fn relocate(&mut self, from: u32, to: u32);
 
-    /// What [`Statistic::summarise`] appends.
+    /// Returns the columns that [`Statistic::summarise`] appends.
     fn columns(&self) -> Vec<Column>;
 
-    /// Memory for each slot, in bytes.
+    /// Returns the memory per slot, in bytes.
     fn bytes_per_flow(&self) -> usize;
 }
 
-/// [`Statistic::clear`] of a statistic that keeps a line of each flow.
+/// Implements [`Statistic::clear`] for a statistic with one cache line per flow.
 fn clear<T: Zeroed + Default, const N: usize>(states: &mut Lines<Line<T, N>>, slot: u32) {
     if let Some(state) = states.get_mut(slot as usize) {
         *state = Line::default();
     }
 }
 
-/// [`Statistic::relocate`] of the same.
+/// Implements [`Statistic::relocate`] for the same.
 fn relocate<T: Zeroed + Default, const N: usize>(
     states: &mut Lines<Line<T, N>>,
     from: u32,
@@ -77,7 +76,7 @@ fn relocate<T: Zeroed + Default, const N: usize>(
     }
 }
 
-/// The column of a percentile.
+/// Returns the column of a percentile.
 fn percentile_column(value: Value, percentile: f64, estimator: &str) -> Column {
     let number = percentile.to_string().replace('.', "_");
     Column {
@@ -94,10 +93,10 @@ fn percentile_column(value: Value, percentile: f64, estimator: &str) -> Column {
     }
 }
 
-/// The rank, counted from 1, of a percentile among `count` observations: the smallest observation
-/// that at least `percentile` per cent of them do not exceed (the nearest-rank definition).
+/// Returns the rank, counted from 1, of a percentile among `count` observations: that of the smallest
+/// observation that at least `percentile` per cent of them do not exceed (the nearest-rank definition).
 fn nearest_rank(percentile: f64, count: u64) -> u64 {
-    // The product of 99.9 and 1000 is 99900.00000000001: what exceeds an integer by a rounding
+    // Rounding: 99.9 * 1000 is 99900.00000000001. A product that differs from an integer by a rounding
     // error is that integer.
     let rank = percentile / 100.0 * count as f64;
     let nearest = rank.round();

@@ -1,10 +1,9 @@
 //! Minimum, mean, standard deviation and maximum.
 //!
-//! Mean and deviation by Welford ("Note on a method for calculating corrected sums of squares and
-//! products", Technometrics 4, 1962): the sum of squared deviations grows by what each value adds,
-//! never as a difference of two large sums. Minimum and maximum are the integers themselves. The
-//! deviation is that of a whole population (divided by n, not n - 1): the flow's packets are all
-//! there are, not a sample of them.
+//! Mean and deviation follow Welford ("Note on a method for calculating corrected sums of squares and
+//! products", Technometrics 4, 1962): each value adds to the sum of squared deviations, which is never
+//! the difference of two large sums. Minimum and maximum are exact integers. The deviation is that of a
+//! population (divided by n, not n - 1), because a flow's packets are not a sample.
 
 use super::{NO_VALUE, Statistic, Value, clear, relocate};
 use crate::record::Column;
@@ -12,15 +11,15 @@ use hw::lines::Lines;
 use hw::memory::Line;
 use hw::prefetch::CacheLevel;
 
-/// A flow's line: count, lowest value subtracted from [`NO_VALUE`] (so that zero is the empty
-/// state), highest value, mean and sum of squared deviations as the bits of `f64`.
+/// A flow's state: the count; the minimum, stored as [`NO_VALUE`] minus the value, so that zero is the
+/// empty state; the maximum; the mean and the sum of squared deviations, as the bits of `f64`.
 type State = Line<u64, 8>;
 
 const COUNT: usize = 0;
-const LOWEST: usize = 1;
-const HIGHEST: usize = 2;
+const MINIMUM_COMPLEMENT: usize = 1;
+const MAXIMUM: usize = 2;
 const MEAN: usize = 3;
-const SQUARES: usize = 4;
+const SQUARED_DEVIATIONS: usize = 4;
 
 /// The moments of one value.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// For as many flows as `states` has lines.
+    /// Creates the moments of `value`, for as many flows as `states` has lines.
     #[must_use]
     pub fn new(value: Value, states: Lines<State>) -> Self {
         Self { value, states }
@@ -56,14 +55,15 @@ impl Statistic for Moments {
                 continue;
             };
             state[COUNT] += 1;
-            state[LOWEST] = state[LOWEST].max(NO_VALUE - value);
-            state[HIGHEST] = state[HIGHEST].max(value);
+            state[MINIMUM_COMPLEMENT] = state[MINIMUM_COMPLEMENT].max(NO_VALUE - value);
+            state[MAXIMUM] = state[MAXIMUM].max(value);
             let mean = f64::from_bits(state[MEAN]);
             let deviation = value as f64 - mean;
             let mean = mean + deviation / state[COUNT] as f64;
-            let squares = f64::from_bits(state[SQUARES]) + deviation * (value as f64 - mean);
+            let squares =
+                f64::from_bits(state[SQUARED_DEVIATIONS]) + deviation * (value as f64 - mean);
             state[MEAN] = mean.to_bits();
-            state[SQUARES] = squares.to_bits();
+            state[SQUARED_DEVIATIONS] = squares.to_bits();
         }
     }
 
@@ -76,12 +76,12 @@ impl Statistic for Moments {
             out.extend([f64::NAN; 4]);
             return;
         };
-        let variance = f64::from_bits(state[SQUARES]) / state[COUNT] as f64;
+        let variance = f64::from_bits(state[SQUARED_DEVIATIONS]) / state[COUNT] as f64;
         let numbers = [
-            (NO_VALUE - state[LOWEST]) as f64,
+            (NO_VALUE - state[MINIMUM_COMPLEMENT]) as f64,
             f64::from_bits(state[MEAN]),
             variance.sqrt(),
-            state[HIGHEST] as f64,
+            state[MAXIMUM] as f64,
         ];
         out.extend(numbers.map(|number| number / self.value.divisor()));
     }
@@ -112,20 +112,20 @@ impl Statistic for Moments {
     }
 }
 
-fn column(value: Value, name: &str, what: &str) -> Column {
+fn column(value: Value, name: &str, description: &str) -> Column {
     Column {
         name: match (value, name) {
-            // IPFIX elements 422 and 423: lengths with the layer 2 header.
+            // IPFIX elements 422 and 423: lengths that include the layer 2 header.
             (Value::Size, "Minimum") => "minimumLayer2TotalLength".to_owned(),
             (Value::Size, "Maximum") => "maximumLayer2TotalLength".to_owned(),
             _ => format!("{}{name}{}", value.column_prefix(), value.column_suffix()),
         },
         unit: value.unit(),
-        definition: format!("{what} of {}.", value.definition()),
+        definition: format!("{description} of {}.", value.definition()),
     }
 }
 
-/// The column of the mean.
+/// Returns the column of the mean.
 pub(super) fn mean_column(value: Value) -> Column {
     column(value, "Mean", "Arithmetic mean")
 }

@@ -1,15 +1,16 @@
-//! P-square: one percentile by five markers, without keeping observations (Jain and Chlamtac, "The
-//! P² algorithm for dynamic calculation of quantiles and histograms without storing observations",
-//! Communications of the ACM 28(10), 1985), as the FloWatcher paper estimates percentiles of the gap.
+//! P-square: estimates one percentile by five markers, without storing observations (Jain and Chlamtac,
+//! "The P² algorithm for dynamic calculation of quantiles and histograms without storing observations",
+//! Communications of the ACM 28(10), 1985). The FloWatcher paper estimates percentiles of the gap this
+//! way.
 //!
-//! Markers stand at the minimum, p/2, p, (1+p)/2 and the maximum. Heights are `f64`, positions
-//! integers, so nothing stalls at 2^24 observations. Desired positions are not kept: after n
-//! observations they are 1 + (n-1) times 0, p/2, p, (1+p)/2, 1, which the paper's increments add up
-//! to; the first marker's position is always 1 and the last one's n. That leaves five heights, and
-//! three positions and the count in 48 bits each: one cache line.
+//! The markers are at the minimum, p/2, p, (1+p)/2 and the maximum. Heights are `f64` and positions are
+//! integers, so markers keep moving after 2^24 observations. Desired positions are not stored: after n
+//! observations, they are 1 + (n-1) times 0, p/2, p, (1+p)/2, 1, the sum of the paper's increments. The
+//! first position is always 1, the last is n. What remains is five heights, and three positions and the
+//! count in 48 bits each: one cache line.
 //!
-//! Two values of one flow in a row depend on each other through all of it, and what a marker does is
-//! a coin toss to a branch predictor: see [`LogLinear`](super::LogLinear) for the faster way.
+//! Consecutive values of a flow depend on each other through the whole computation, and branch
+//! predictors cannot guess how a marker moves. [`LogLinear`](super::LogLinear) is faster.
 
 use super::{NO_VALUE, Statistic, Value, clear, nearest_rank, percentile_column, relocate};
 use crate::record::Column;
@@ -21,13 +22,13 @@ use hw::prefetch::CacheLevel;
 /// the second to fourth position in the lower 48 bits, and 16 bits of the count above.
 type State = Line<u64, 8>;
 
-/// 48 bits of position: 218 days of a flow at 14.88 Mpps.
-const POSITION: u64 = (1 << 48) - 1;
+/// Positions have 48 bits: 218 days of a flow at 14.88 Mpps.
+const POSITION_MASK: u64 = (1 << 48) - 1;
 
-/// Observations that are kept as they are before there are markers to move.
-const FIRST: u64 = 5;
+/// The number of observations that become the first heights of the markers.
+const INITIAL_OBSERVATIONS: u64 = 5;
 
-/// Five markers, worked upon.
+/// The five markers, unpacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Markers {
     /// Heights. Before the fifth observation: the observations, in order of arrival.
@@ -37,20 +38,20 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// Observations taken in.
+    /// Returns the number of observations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.positions[4]
     }
 
-    /// Takes in an observation, for the quantile `p` in 0 to 1.
+    /// Adds an observation, for the quantile `p` (0 to 1).
     #[inline]
     pub fn observe(&mut self, value: f64, p: f64) {
         let count = self.positions[4] + 1;
-        if count <= FIRST {
+        if count <= INITIAL_OBSERVATIONS {
             self.positions[4] = count;
             self.heights[count as usize - 1] = value;
-            if count == FIRST {
+            if count == INITIAL_OBSERVATIONS {
                 self.heights.sort_by(f64::total_cmp);
                 self.positions = [1, 2, 3, 4, 5];
             }
@@ -58,14 +59,14 @@ impl Markers {
         }
         let heights = &mut self.heights;
         let positions = &mut self.positions;
-        // B.1 and B.2: markers above the value move up by one; the outer ones take new extremes.
+        // Steps B.1 and B.2: markers above the value move up by one; the outer ones take new extremes.
         heights[0] = heights[0].min(value);
         heights[4] = heights[4].max(value);
         for marker in 1..4 {
             positions[marker] += u64::from(value < heights[marker]);
         }
         positions[4] = count;
-        // B.3: a middle marker that is a place or more from where it should be moves by one, if
+        // Step B.3: a middle marker that is off its desired position by one or more moves by one, if
         // there is room.
         let steps = (count - 1) as f64;
         for (marker, share) in [(1, p / 2.0), (2, p), (3, f64::midpoint(1.0, p))] {
@@ -94,14 +95,15 @@ impl Markers {
         }
     }
 
-    /// The estimate of quantile `p`; exact (nearest rank) before the sixth observation, and where it
-    /// is an extreme, which the outer markers are. None without any.
+    /// Returns the estimate of quantile `p`; `None` without observations.
+    ///
+    /// It is exact (nearest rank) before the sixth observation, and for the minimum and the maximum.
     #[must_use]
     pub fn estimate(&self, p: f64) -> Option<f64> {
         let count = self.count();
         match count {
             0 => None,
-            1..=FIRST => {
+            1..=INITIAL_OBSERVATIONS => {
                 let mut sorted = self.heights;
                 let sorted = &mut sorted[..count as usize];
                 sorted.sort_by(f64::total_cmp);
@@ -122,9 +124,9 @@ impl Markers {
             heights: [h0, h1, h2, h3, h4].map(f64::from_bits),
             positions: [
                 1,
-                second & POSITION,
-                third & POSITION,
-                fourth & POSITION,
+                second & POSITION_MASK,
+                third & POSITION_MASK,
+                fourth & POSITION_MASK,
                 second >> 48 | third >> 48 << 16 | fourth >> 48 << 32,
             ],
         }
@@ -151,7 +153,8 @@ pub struct PSquare {
 }
 
 impl PSquare {
-    /// `percentile` in 0 to 100 of `value`, for as many flows as `states` has lines.
+    /// Creates an estimator of `percentile` (0 to 100) of `value`, for as many flows as `states` has
+    /// lines.
     #[must_use]
     pub fn new(value: Value, percentile: f64, states: Lines<State>) -> Self {
         Self {

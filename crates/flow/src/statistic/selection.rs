@@ -1,28 +1,28 @@
-//! Which statistics: the list of the command line.
+//! The selection of statistics, parsed from a list on the command line.
 
 use super::{LogLinear, Moments, PSquare, Statistic, Value, moments};
 use crate::record::Column;
-use crate::table::Wanted;
+use crate::table::Outputs;
 use analysis::Level;
 use hw::lines::Rows;
 use std::fmt;
 use std::str::FromStr;
 
-/// How percentiles are estimated.
+/// The method by which percentiles are estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimator {
-    /// A histogram of one cache line a flow, for all percentiles of a value together.
+    /// A histogram of one cache line per flow, for all percentiles of a value.
     #[default]
     LogLinear,
-    /// The five markers of Jain and Chlamtac, a cache line a flow and percentile.
+    /// The five markers of Jain and Chlamtac, in one cache line per flow and percentile.
     PSquare,
 }
 
 impl Estimator {
-    /// All of them, the default first.
+    /// All estimators, the default first.
     pub const ALL: [Self; 2] = [Self::LogLinear, Self::PSquare];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,48 +49,49 @@ impl FromStr for Estimator {
     }
 }
 
-/// A list of statistics that cannot be.
+/// An invalid list of statistics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// A word that is no statistic.
+    /// An unknown statistic.
     #[error(
-        "no statistic is called `{0}`: there are count, moments, size, iat, gap, gap-mean, \
-         size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…, and tcp, app, full"
+        "unknown statistic `{0}`: expected count, moments, size, iat, gap, gap-mean, \
+         size-percentile=P/P…, iat-percentile=P/P…, gap-percentile=P/P…, tcp, app or full"
     )]
     Statistic(String),
-    /// A percentile without its number, or with what is none.
+    /// A percentile that is missing or not a number from 0 to 100.
     #[error(
-        "`{0}` is no percentile: give numbers from 0 to 100, as in `gap-percentile=50/99/99.9`"
+        "invalid percentile `{0}`: expected numbers from 0 to 100, as in `gap-percentile=50/99/99.9`"
     )]
     Percentile(String),
-    /// No such estimator.
-    #[error("no estimator is called `{0}`: there are log-linear and psquare")]
+    /// An unknown estimator.
+    #[error("unknown estimator `{0}`: expected log-linear or psquare")]
     Estimator(String),
 }
 
-/// The chosen statistics; packets and bytes are always counted.
+/// The selected statistics. Packets and bytes are always counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Values whose minimum, mean, standard deviation and maximum are kept.
+    /// Values whose minimum, mean, standard deviation and maximum are computed.
     pub moments: Vec<Value>,
-    /// Whether the mean of the gap is told though its moments are not kept: the first and the last
-    /// packet's numbers and the count of packets give it, for nothing a packet.
+    /// Whether the mean of the gap is computed without the other moments. It follows from the numbers
+    /// of the first and the last packet and the packet count, so it costs nothing per packet.
     pub gap_mean: bool,
-    /// Percentiles, 0 to 100, that are estimated.
+    /// Percentiles (0 to 100) to estimate.
     pub percentiles: Vec<(Value, f64)>,
-    /// How.
+    /// The estimator of percentiles.
     pub estimator: Estimator,
     /// The analysis of each flow, if any.
     pub analysis: Option<Level>,
 }
 
 impl Selection {
-    /// Reads a list such as `count,moments,gap-percentile=50/99/99.9`. What is named twice is kept
-    /// once; the order of columns is that of the list, `gap-mean` and then moments first, and the
-    /// percentiles of a value together.
+    /// Parses a list such as `count,moments,gap-percentile=50/99/99.9`.
+    ///
+    /// Duplicates are dropped. Columns have the order of the list, except that `gap-mean` and then
+    /// moments come first, and the percentiles of a value are together.
     ///
     /// # Errors
-    /// [`SelectionError`] says which word is wrong and what there is.
+    /// If the list contains an unknown statistic or an invalid percentile.
     pub fn parse(list: &str, estimator: Estimator) -> Result<Self, SelectionError> {
         let mut selection = Self {
             estimator,
@@ -110,7 +111,7 @@ impl Selection {
                 None if word == "count" => {}
                 None if word == "gap-mean" => selection.gap_mean = true,
                 None if let Some(level) = Level::by_name(word) => {
-                    selection.analysis = Some(Level::both(selection.analysis, level));
+                    selection.analysis = Some(Level::union(selection.analysis, level));
                 }
                 None if word == "moments" => {
                     Value::ALL
@@ -128,18 +129,20 @@ impl Selection {
                 }
             }
         }
-        // They have it, by the same name.
+        // The moments of the gap include its mean, in a column of the same name.
         selection.gap_mean &= !selection.moments.contains(&Value::Gap);
         Ok(selection)
     }
 
-    /// What is told of each flow behind its counts, in this order.
+    /// Returns the columns that follow each flow's counts, in order.
     #[must_use]
     pub fn columns(&self) -> Vec<Column> {
         let mean = self.gap_mean.then(|| moments::mean_column(Value::Gap));
-        let kept = self.build(&mut Rows::default());
-        let kept = kept.iter().flat_map(|(_, statistic)| statistic.columns());
-        mean.into_iter().chain(kept).collect()
+        let statistics = self.build(&mut Rows::default());
+        let columns = statistics
+            .iter()
+            .flat_map(|(_, statistic)| statistic.columns());
+        mean.into_iter().chain(columns).collect()
     }
 
     fn add_moments(&mut self, value: Value) {
@@ -154,47 +157,50 @@ impl Selection {
         }
     }
 
-    /// Whether anything told of a flow counts the packets between its own: it depends on the order in
-    /// which packets are processed, and on who numbers them.
+    /// Returns whether any statistic uses gaps. Gaps depend on the order in which packets are
+    /// processed, and on the thread that numbers them.
     #[must_use]
-    pub fn tells_gaps(&self) -> bool {
-        self.gap_mean || self.wanted().gaps
+    pub fn needs_gaps(&self) -> bool {
+        self.gap_mean || self.table_outputs().gaps
     }
 
-    /// What the table has to tell of each packet.
+    /// Returns what the table must compute for each packet.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn table_outputs(&self) -> Outputs {
         let percentiles = self.percentiles.iter().map(|(value, _)| value);
         let values = self.moments.iter().chain(percentiles);
-        let wants = |wanted| values.clone().any(|value| *value == wanted);
-        Wanted {
+        let uses = |used| values.clone().any(|value| *value == used);
+        Outputs {
             numbers: self.gap_mean,
-            gaps: wants(Value::Gap),
-            inter_arrival: wants(Value::InterArrivalTime),
+            gaps: uses(Value::Gap),
+            inter_arrival: uses(Value::InterArrivalTime),
         }
     }
 
-    /// The statistics, each with the value that it is fed and a column of `rows` for its flows.
+    /// Creates the statistics, each with its input value. Each takes a column of `rows` for its states.
     #[must_use]
     pub fn build(&self, rows: &mut Rows) -> Vec<(Value, Box<dyn Statistic>)> {
         let mut statistics: Vec<(Value, Box<dyn Statistic>)> = Vec::new();
         for &value in &self.moments {
-            statistics.push((value, Box::new(Moments::new(value, rows.take()))));
+            statistics.push((value, Box::new(Moments::new(value, rows.take_column()))));
         }
         for (at, &(value, _)) in self.percentiles.iter().enumerate() {
-            if self.percentiles[..at].iter().any(|(of, _)| *of == value) {
+            if self.percentiles[..at]
+                .iter()
+                .any(|(other, _)| *other == value)
+            {
                 continue;
             }
-            let of_value = self.percentiles.iter().filter(|(of, _)| *of == value);
+            let of_value = self.percentiles.iter().filter(|(other, _)| *other == value);
             let percentiles: Vec<f64> = of_value.map(|(_, percentile)| *percentile).collect();
             match self.estimator {
                 Estimator::LogLinear => {
-                    let histogram = LogLinear::new(value, &percentiles, rows.take());
+                    let histogram = LogLinear::new(value, &percentiles, rows.take_column());
                     statistics.push((value, Box::new(histogram)));
                 }
                 Estimator::PSquare => {
                     for percentile in percentiles {
-                        let markers = PSquare::new(value, percentile, rows.take());
+                        let markers = PSquare::new(value, percentile, rows.take_column());
                         statistics.push((value, Box::new(markers)));
                     }
                 }
@@ -205,18 +211,18 @@ impl Selection {
 }
 
 fn percentile(number: &str) -> Result<f64, SelectionError> {
-    let refuse = || SelectionError::Percentile(number.to_owned());
-    // Digits and a point only: `inf`, `1e1` and a sign are numbers to Rust, not to a column's name.
+    let error = || SelectionError::Percentile(number.to_owned());
+    // Only digits and a point: Rust also parses `inf`, `1e1` and signs, which do not fit a column name.
     if !number
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
-        return Err(refuse());
+        return Err(error());
     }
-    let percentile: f64 = number.parse().map_err(|_| refuse())?;
+    let percentile: f64 = number.parse().map_err(|_| error())?;
     if percentile <= 100.0 {
         Ok(percentile)
     } else {
-        Err(refuse())
+        Err(error())
     }
 }

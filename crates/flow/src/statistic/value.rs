@@ -1,25 +1,26 @@
-//! What is measured of a packet.
+//! The values that statistics are computed from.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a statistic is computed of.
+/// A value measured for each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// Length of the whole frame on the wire, bytes.
+    /// Length of the whole frame on the wire, in bytes.
     Size,
-    /// Time since the flow's previous packet: nanoseconds within, seconds in reports.
+    /// Time since the flow's previous packet: nanoseconds internally, seconds in reports.
     InterArrivalTime,
-    /// The interleaving gap of the FloWatcher paper: packets between two consecutive packets of the
-    /// flow, of other flows or of none. Those that a filter left out had no number.
+    /// The interleaving gap of the FloWatcher paper: the number of other packets, of other flows or of
+    /// none, between two consecutive packets of the flow. Filtered packets are not numbered, so they do
+    /// not count.
     Gap,
 }
 
 impl Value {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Size, Self::InterArrivalTime, Self::Gap];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,7 +30,7 @@ impl Value {
         }
     }
 
-    /// What its columns begin with.
+    /// Returns the prefix of its columns.
     pub(super) const fn column_prefix(self) -> &'static str {
         match self {
             Self::Size => "size",
@@ -38,7 +39,7 @@ impl Value {
         }
     }
 
-    /// What its columns end with: the unit, where there is one.
+    /// Returns the suffix of its columns: the unit, if there is one.
     pub(super) const fn column_suffix(self) -> &'static str {
         match self {
             Self::Size => "Bytes",
@@ -47,7 +48,7 @@ impl Value {
         }
     }
 
-    /// Unit in reports.
+    /// Returns the unit in reports.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -57,7 +58,7 @@ impl Value {
         }
     }
 
-    /// What it is, for definitions of columns.
+    /// Returns its definition, for the definitions of columns.
     pub(super) const fn definition(self) -> &'static str {
         match self {
             Self::Size => "the length on the wire of the flow's packets (whole frames)",
@@ -69,7 +70,7 @@ impl Value {
         }
     }
 
-    /// By how much a number is divided for reports.
+    /// Returns the divisor from the internal unit to that of reports.
     pub(super) const fn divisor(self) -> f64 {
         match self {
             Self::Size | Self::Gap => 1.0,
@@ -84,11 +85,11 @@ impl fmt::Display for Value {
     }
 }
 
-/// A name that is no value's.
+/// A name that is not the name of a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no value is called `{name}`: there are {}", Value::ALL.map(Value::name).join(", "))]
+#[error("unknown value `{name}`: expected one of {}", Value::ALL.map(Value::name).join(", "))]
 pub struct UnknownValue {
-    /// The name that was given.
+    /// The unknown name.
     pub name: String,
 }
 

@@ -1,31 +1,32 @@
-//! The default table: buckets of 31 flows, found by 16-bit tags that share one cache line.
+//! The default table: buckets of 31 flows, with one cache line of 16-bit tags per bucket.
 //!
-//! A burst is hashed, then the tag lines of its buckets are asked for, then the entries that the tags
-//! point to, some packets ahead of the one that is counted: each step's memory latency passes while
-//! other packets are served. Whole keys are compared, so no two flows ever merge.
+//! **Lookup.** The [`Prefetcher`] works some packets ahead of the packet that is counted: it prefetches
+//! the tag lines of the buckets, then the entries whose tags match. The latency of each step passes
+//! while other packets are counted. Whole keys are compared, so flows never merge.
 //!
-//! A bucket that is full sends new flows to the next one and counts them in the last lane of its
-//! tag line, so a search stops at the first bucket that sent none on. When the table holds as many
-//! flows as it may, flows of one bucket after the other leave as far as a burst needs room, before the
-//! burst is counted: those that were not seen since the [`Hand`] came round last. Entries that lie
-//! together are looked at together.
-//! Where [`PROBES`] buckets in a row are full, a flow in them that has ended makes room or, if none
-//! has, the least recently seen of [`DRAWN`] flows of the new flow's bucket.
+//! **Overflow.** A new flow that does not fit its home bucket goes to one of the next buckets. Each full
+//! bucket that it passes counts it in the last lane of its tag line, so a lookup stops at the first
+//! bucket with an overflow count of zero.
 //!
-//! The table grows by linear hashing (Litwin 1980): one bucket after the other is split, a few
-//! before a burst, so that there is never a moment in which all flows move. Its address space is
-//! reserved whole from the start; what is used of it is its dense beginning, so few flows stay in
-//! few cache lines and pages however many there may be.
+//! **Eviction.** When the table is at its maximum, flows are evicted before a burst is counted, bucket by
+//! bucket, until the burst fits: those that were not seen since the last visit of the [`ClockHand`].
+//! Going by buckets, the entries that are checked together are adjacent in memory. If [`PROBES_MAX`]
+//! consecutive buckets are full below that maximum, an ended flow in them makes room or, if there is
+//! none, the least recently seen of a few flows of the new flow's bucket.
+//!
+//! **Growth.** The table grows by linear hashing (Litwin 1980): a few buckets are split before a burst,
+//! so flows never move all at once. The address space is reserved at the start, and the buckets in use
+//! are its dense beginning, so few flows take few cache lines and pages whatever the maximum.
 
+mod allocation;
 mod count;
 mod growth;
-mod room;
 
-use super::hand::Hand;
-use super::staged::Staged;
-use super::{NO_SLOT, Observed, Step, Table, Wanted, WideKeys};
+use super::clock_hand::ClockHand;
+use super::prefetcher::Prefetcher;
+use super::{NO_SLOT, Observed, Outputs, Step, Table, WideKeys};
 use crate::batch::{BURST, Batch, Packet};
-use crate::ended::{EndedFlows, Opening};
+use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::hash::FlowHash;
@@ -39,92 +40,92 @@ use std::io;
 use std::ops::Range;
 use wire::FlowKey;
 
-/// Slots of a bucket; the last has no flow.
+/// Slots of a bucket. The last one never holds a flow.
 pub(super) const LANES: u32 = 32;
 
-/// The lane of a tag line that counts the flows sent on to the next bucket.
-const SENT_ON: usize = TAGS;
+/// The lane of a tag line that counts the flows that passed the bucket because it was full.
+const OVERFLOW_LANE: usize = TAGS;
 
-/// A flow lives at most this many buckets from its own.
-const PROBES: u32 = 8;
+/// The maximum number of buckets that a lookup probes, the home bucket included.
+const PROBES_MAX: u32 = 8;
 
-/// Buckets ahead of the sweep whose flows are asked for.
-const SWEEP_AHEAD: u32 = 8;
+/// How many buckets ahead the sweep prefetches entries.
+const SWEEP_PREFETCH_BUCKETS: u32 = 8;
 
-/// The most flows for which a bucket is laid out when the table is full grown; room to spare keeps
-/// flows in their own bucket.
+/// The maximum mean number of flows per bucket of a fully grown table. Spare room keeps flows in their
+/// home buckets.
 const FLOWS_PER_BUCKET: usize = 20;
 
-/// Buckets in the beginning: their entries are a MiB.
-const BUCKETS_FIRST: u32 = if cfg!(test) { 2 } else { 512 };
+/// Buckets of a new table: their entries take 1 MiB.
+const INITIAL_BUCKETS: u32 = if cfg!(test) { 2 } else { 512 };
 
-/// Buckets in the beginning of a table whose memory was taken at once: their tags are half a MiB,
-/// and 90,000 flows come before the first of them is split.
-const BUCKETS_POPULATED: u32 = 8192;
+/// Buckets of a populated table: their tags take 512 KiB, and the first split comes at 90,000 flows.
+const POPULATED_BUCKETS: u32 = 8192;
 
 /// The bucket table.
-pub struct Bucket {
+pub struct BucketTable {
     tags: HugeSlice<TagLine>,
     entries: Lines<Entry>,
-    openings: HugeSlice<Opening>,
+    starts: HugeSlice<FlowStart>,
     wide: WideKeys,
     hash: FlowHash,
     /// Buckets in use.
     buckets: u32,
-    /// Buckets that there may be, a power of two.
+    /// The maximum number of buckets, a power of two.
     buckets_max: u32,
     flows: usize,
     flows_max: usize,
-    hand: Hand,
-    wanted: Wanted,
-    staged: Staged,
+    clock_hand: ClockHand,
+    outputs: Outputs,
+    prefetcher: Prefetcher,
     scratch: Scratch,
-    /// Packets that began a flow and slots of the flows, whose openings are to be written.
-    begun: Vec<(u16, u32)>,
+    /// Packets that opened a flow, and the flows' slots, whose starts are not written yet.
+    opened: Vec<(u16, u32)>,
 }
 
-/// As many flows as are asked for, and slots can number.
-fn flows_within(flows_max: usize) -> usize {
+/// Limits a number of flows to what slot numbers can address.
+fn clamp_flows(flows_max: usize) -> usize {
     flows_max.clamp(1, (NO_SLOT / LANES) as usize / 2)
 }
 
-impl Bucket {
-    /// A table of at most `flows_max` flows, whose batches are hashed by `hash` and whose entries are
-    /// [as many](Self::slots_for) lines. `wanted`: what to tell of each packet.
+impl BucketTable {
+    /// Creates a table of at most `flows_max` flows that computes `outputs` for each packet.
+    ///
+    /// Batches must be hashed with `hash`. `entries` must have [`BucketTable::slots_for`] lines.
     ///
     /// # Errors
-    /// When the machine has no room for it.
+    /// If memory cannot be allocated.
     pub fn new(
         flows_max: usize,
         hash: FlowHash,
-        wanted: Wanted,
+        outputs: Outputs,
         entries: Lines<Entry>,
     ) -> io::Result<Self> {
         let buckets_max = entries.len() / LANES as usize;
         Ok(Self {
             tags: HugeSlice::try_zeroed(buckets_max)?,
-            openings: HugeSlice::try_zeroed(entries.len())?,
+            starts: HugeSlice::try_zeroed(entries.len())?,
             wide: WideKeys::new(entries.len())?,
             entries,
             hash,
-            buckets: BUCKETS_FIRST.min(buckets_max as u32),
+            buckets: INITIAL_BUCKETS.min(buckets_max as u32),
             buckets_max: buckets_max as u32,
             flows: 0,
-            flows_max: flows_within(flows_max),
-            wanted,
-            hand: Hand::new(buckets_max)?,
-            staged: Staged::default(),
+            flows_max: clamp_flows(flows_max),
+            outputs,
+            clock_hand: ClockHand::new(buckets_max)?,
+            prefetcher: Prefetcher::default(),
             scratch: Scratch::default(),
-            begun: Vec::with_capacity(BURST),
+            opened: Vec::with_capacity(BURST),
         })
     }
 
-    /// Slots of a table of at most so many flows.
+    /// Returns the number of slots of a table of at most `flows_max` flows.
     #[must_use]
     pub fn slots_for(flows_max: usize) -> usize {
-        let buckets = flows_within(flows_max)
+        let buckets = clamp_flows(flows_max)
             .div_ceil(FLOWS_PER_BUCKET)
-            .max(PROBES as usize)
+            .max(PROBES_MAX as usize)
             .next_power_of_two();
         buckets * LANES as usize
     }
@@ -134,45 +135,51 @@ impl Bucket {
         tags::bucket_of(hash, self.buckets)
     }
 
-    /// The bucket that takes what `bucket` has no room for; it may lie beyond those in use.
+    /// Returns the bucket that takes the overflow of `bucket`. It may be beyond the buckets in use.
     fn next(&self, bucket: u32) -> u32 {
         (bucket + 1) & (self.buckets_max - 1)
     }
 
-    /// The bucket that sends flows on to `bucket`.
-    fn before(&self, bucket: u32) -> u32 {
+    /// Returns the bucket whose overflow goes to `bucket`.
+    fn previous(&self, bucket: u32) -> u32 {
         bucket.wrapping_sub(1) & (self.buckets_max - 1)
     }
 
-    /// Whether flows of other buckets may live in `bucket`. (Such a flow was sent on by every bucket in
-    /// between: the one before tells without a hash that all are at home.)
+    /// Returns whether `bucket` may hold flows of other home buckets.
+    ///
+    /// Such a flow is counted by every bucket that it passed, so the overflow count of the previous
+    /// bucket answers this without hashing any key.
     #[inline(always)]
-    fn sends_on_to(&self, bucket: u32) -> bool {
-        self.tags[self.before(bucket) as usize].0[SENT_ON] != 0
+    fn may_hold_overflow(&self, bucket: u32) -> bool {
+        self.tags[self.previous(bucket) as usize].0[OVERFLOW_LANE] != 0
     }
 
     #[inline(always)]
-    fn holds(&self, slot: u32, key: u128, batch: &Batch, packet: &Packet) -> bool {
+    fn slot_matches(&self, slot: u32, key: u128, batch: &Batch, packet: &Packet) -> bool {
         self.entries[slot as usize].key() == key
             && (key & FlowKey::WIDE_MARK == 0 || self.wide.equals(slot, batch, packet))
     }
 
-    /// The slot of packet `at`'s flow, when it is not the likely one.
+    /// Finds the slot of packet `at`'s flow by a full search, if it is not in the likely slot.
     #[inline(never)]
     fn find(&self, batch: &Batch, at: usize) -> Option<u32> {
-        let (key, packet, tag) = (batch.keys()[at], &batch.packets()[at], self.staged.tag(at));
-        let mut bucket = self.staged.bucket(at);
-        for _ in 0..PROBES {
+        let (key, packet, tag) = (
+            batch.keys()[at],
+            &batch.packets()[at],
+            self.prefetcher.tag(at),
+        );
+        let mut bucket = self.prefetcher.bucket(at);
+        for _ in 0..PROBES_MAX {
             let line = &self.tags[bucket as usize];
             let mut found = tags::matches(line, tag);
             while found != 0 {
                 let slot = bucket * LANES + found.trailing_zeros();
-                if self.holds(slot, key, batch, packet) {
+                if self.slot_matches(slot, key, batch, packet) {
                     return Some(slot);
                 }
                 found &= found - 1;
             }
-            if line.0[SENT_ON] == 0 {
+            if line.0[OVERFLOW_LANE] == 0 {
                 return None;
             }
             bucket = self.next(bucket);
@@ -180,16 +187,16 @@ impl Bucket {
         None
     }
 
-    /// Buckets that may hold flows.
+    /// Returns the number of buckets that may hold flows.
     fn buckets_in_use(&self) -> u32 {
         self.slots() / LANES
     }
 }
 
-impl Table for Bucket {
-    fn stage(&mut self, batch: &Batch) {
+impl Table for BucketTable {
+    fn prefetch_batch(&mut self, batch: &Batch) {
         let is_full = self.flows + batch.len() > self.flows_max;
-        self.staged.begin(
+        self.prefetcher.start_batch(
             batch.hashes(),
             self.flows,
             is_full,
@@ -198,10 +205,10 @@ impl Table for Bucket {
         );
     }
 
-    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
-        if self.flows + self.staged.packets() > self.flows_max {
+    fn evict(&mut self, batch: &Batch, evicted: &mut Vec<u32>, ended: &mut EndedFlows) {
+        if self.flows + self.prefetcher.packets() > self.flows_max {
             let clock_ms = batch.packets().last().map_or(0, |last| last.clock_ms);
-            self.move_hand(clock_ms, leaving, ended);
+            self.advance_clock_hand(clock_ms, evicted, ended);
         }
     }
 
@@ -212,7 +219,7 @@ impl Table for Bucket {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        let run = match self.wanted.kind() {
+        let run = match self.outputs.as_tuple() {
             (false, false, false) => Self::run::<false, false, false>,
             (false, false, true) => Self::run::<false, false, true>,
             (true, false, false) => Self::run::<true, false, false>,
@@ -223,37 +230,37 @@ impl Table for Bucket {
         run(self, batch, packets, expiry, observed)
     }
 
-    fn level(&self) -> CacheLevel {
-        self.staged.level()
+    fn prefetch_level(&self) -> CacheLevel {
+        self.prefetcher.level()
     }
 
-    fn prefetch(&self, slot: u32) {
+    fn prefetch_entry(&self, slot: u32) {
         self.entries.prefetch(slot as usize);
     }
 
-    fn approach_removal(&self, slot: u32) {
+    fn prefetch_removal(&self, slot: u32) {
         let bucket = slot / LANES;
         prefetch::read(&self.tags, bucket as usize);
-        prefetch::read(&self.tags, self.before(bucket) as usize);
-        prefetch::read(&self.openings, slot as usize);
+        prefetch::read(&self.tags, self.previous(bucket) as usize);
+        prefetch::read(&self.starts, slot as usize);
     }
 
     fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
 
-    fn opening(&self, slot: u32) -> &Opening {
-        &self.openings[slot as usize]
+    fn start(&self, slot: u32) -> &FlowStart {
+        &self.starts[slot as usize]
     }
 
-    fn opening_mut(&mut self, slot: u32) -> &mut Opening {
-        &mut self.openings[slot as usize]
+    fn start_mut(&mut self, slot: u32) -> &mut FlowStart {
+        &mut self.starts[slot as usize]
     }
 
-    fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
+    fn copy_out(&self, slots: &[u32], ended: &mut EndedFlows) {
         for &slot in slots {
-            let (entry, opening) = (&self.entries[slot as usize], &self.openings[slot as usize]);
-            self.wide.tell(slot, entry, opening, ended);
+            let (entry, start) = (&self.entries[slot as usize], &self.starts[slot as usize]);
+            self.wide.copy_out(slot, entry, start, ended);
         }
     }
 
@@ -263,8 +270,8 @@ impl Table for Bucket {
 
     fn remove(&mut self, slots: &[u32]) {
         for &slot in slots {
-            if self.sends_on_to(slot / LANES) {
-                self.call_back_slot(slot);
+            if self.may_hold_overflow(slot / LANES) {
+                self.dec_overflow_of_slot(slot);
             }
             self.free_lane(slot);
         }
@@ -277,14 +284,14 @@ impl Table for Bucket {
     fn populate(&mut self) {
         self.tags.populate();
         self.entries.populate();
-        self.openings.populate();
+        self.starts.populate();
         self.wide.populate();
-        self.hand.populate();
-        self.buckets = BUCKETS_POPULATED.min(self.buckets_max);
+        self.clock_hand.populate();
+        self.buckets = POPULATED_BUCKETS.min(self.buckets_max);
     }
 
     fn slots(&self) -> u32 {
-        (self.buckets + PROBES - 1).min(self.buckets_max) * LANES
+        (self.buckets + PROBES_MAX - 1).min(self.buckets_max) * LANES
     }
 
     fn slots_max(&self) -> u32 {
@@ -295,7 +302,7 @@ impl Table for Bucket {
         self.flows
     }
 
-    fn expired(
+    fn find_expired(
         &self,
         from: u32,
         to: u32,
@@ -310,19 +317,19 @@ impl Table for Bucket {
         });
     }
 
-    fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
+    fn find_occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
         self.for_occupied(from, to, |slot| slots.push(slot));
     }
 
     fn memory_bytes(&self) -> usize {
-        const FLOW: usize = size_of::<Entry>() + size_of::<Opening>();
+        const FLOW: usize = size_of::<Entry>() + size_of::<FlowStart>();
         self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * FLOW)
-            + Hand::memory_bytes(self.buckets_max as usize)
+            + ClockHand::memory_bytes(self.buckets_max as usize)
             + self.wide.memory_bytes()
     }
 }
 
-/// The lanes whose bits are set.
+/// Iterates over the lanes whose bits are set.
 pub(super) struct Lanes(pub(super) u32);
 
 impl Iterator for Lanes {
@@ -339,13 +346,13 @@ impl Iterator for Lanes {
     }
 }
 
-impl Bucket {
+impl BucketTable {
     #[inline]
     fn for_occupied(&self, from: u32, to: u32, mut visit: impl FnMut(u32)) {
         let end = to.div_ceil(LANES).min(self.buckets_max);
         for bucket in from / LANES..end {
-            self.prefetch_occupied((bucket + SWEEP_AHEAD).min(end - 1));
-            for slot in Lanes(self.taken(bucket)).map(|lane| bucket * LANES + lane) {
+            self.prefetch_occupied((bucket + SWEEP_PREFETCH_BUCKETS).min(end - 1));
+            for slot in Lanes(self.taken_lanes(bucket)).map(|lane| bucket * LANES + lane) {
                 if (from..to).contains(&slot) {
                     visit(slot);
                 }
@@ -354,7 +361,7 @@ impl Bucket {
     }
 
     fn prefetch_occupied(&self, bucket: u32) {
-        self.prefetch_lanes(CacheLevel::First, bucket, self.taken(bucket));
+        self.prefetch_lanes(CacheLevel::L1, bucket, self.taken_lanes(bucket));
     }
 
     fn prefetch_lanes(&self, level: CacheLevel, bucket: u32, lanes: u32) {
@@ -364,9 +371,9 @@ impl Bucket {
         }
     }
 
-    /// A bit for each lane of the bucket that holds a flow.
+    /// Returns a mask of the lanes of the bucket that hold a flow.
     #[inline(always)]
-    fn taken(&self, bucket: u32) -> u32 {
+    fn taken_lanes(&self, bucket: u32) -> u32 {
         !tags::matches(&self.tags[bucket as usize], 0) & ((1 << TAGS) - 1)
     }
 }

@@ -1,9 +1,9 @@
-//! FloWatcher's combined table: the double hash, with a chain behind each bucket for the flows
-//! that its two entries cannot hold.
+//! FloWatcher's combined table: the double hash, with a chain per bucket for the flows that do not fit
+//! its two entries.
 
 use super::linked_list::Chains;
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table, Wanted};
+use super::{Observed, Outputs, Step, Table};
 use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -14,11 +14,11 @@ use std::io;
 use std::ops::Range;
 use wire::FlowKey;
 
-/// Entries in a bucket before its chain, as in the paper.
+/// Entries in a bucket, without its chain, as in the paper.
 const WAYS: u32 = 2;
 
-/// Slots of the buckets; those of the chains follow.
-const CHAINED: u32 = BUCKETS as u32 * WAYS;
+/// The first slot of the chains, after those of the buckets.
+const FIRST_CHAIN_SLOT: u32 = BUCKETS as u32 * WAYS;
 
 /// The combined table.
 pub struct Combined {
@@ -28,21 +28,22 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// Buckets for 2^17 flows, and chains for at most `flows_max` more. `wanted`: what to tell
-    /// of each packet.
+    /// Creates a table with buckets for 2^17 flows and chains for at most `flows_max` more, which
+    /// computes `outputs` for each packet.
     ///
     /// # Errors
-    /// When the machine has no room for it.
-    pub fn new(flows_max: usize, wanted: Wanted) -> io::Result<Self> {
-        let slots = CHAINED as usize + flows_max.clamp(1, u32::MAX as usize / 2);
+    /// If memory cannot be allocated.
+    pub fn new(flows_max: usize, outputs: Outputs) -> io::Result<Self> {
+        let slots = FIRST_CHAIN_SLOT as usize + flows_max.clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            nodes: Nodes::new(slots, wanted)?,
+            nodes: Nodes::new(slots, outputs)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
-            chains: Chains::new(CHAINED, slots as u32)?,
+            chains: Chains::new(FIRST_CHAIN_SLOT, slots as u32)?,
         })
     }
 
-    /// The slot of the flow with `hash`: in its bucket, then in its chain.
+    /// Returns the slot of the flow with `hash`, or as error the last node of its bucket's chain, if
+    /// any.
     #[inline(always)]
     fn find(&self, hash: u64) -> Result<u32, Option<u32>> {
         let bucket = bucket_of(hash);
@@ -57,7 +58,7 @@ impl Combined {
         }
     }
 
-    /// A free slot for a new flow.
+    /// Returns a free slot for a new flow, or `None` if the store is full.
     fn allocate(&mut self, hash: u64, last: Option<u32>) -> Option<u32> {
         let bucket = bucket_of(hash);
         let first = bucket as u32 * WAYS;
@@ -72,18 +73,14 @@ impl Combined {
 }
 
 impl Table for Combined {
-    fn stage(&mut self, batch: &Batch) {
+    fn prefetch_batch(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
             let bucket = bucket_of(hash);
-            prefetch::into(CacheLevel::Second, &self.tags, bucket);
+            prefetch::read_into(CacheLevel::L2, &self.tags, bucket);
             self.chains.prefetch_head(bucket);
-            prefetch::into(
-                CacheLevel::Second,
-                &self.nodes.entries,
-                bucket * WAYS as usize,
-            );
-            prefetch::into(
-                CacheLevel::Second,
+            prefetch::read_into(CacheLevel::L2, &self.nodes.entries, bucket * WAYS as usize);
+            prefetch::read_into(
+                CacheLevel::L2,
                 &self.nodes.entries,
                 bucket * WAYS as usize + 1,
             );
@@ -94,7 +91,7 @@ impl Table for Combined {
                 && let Some(head) = self.chains.head(bucket)
             {
                 self.chains.prefetch_link(head);
-                prefetch::into(CacheLevel::Second, &self.nodes.entries, head as usize);
+                prefetch::read_into(CacheLevel::L2, &self.nodes.entries, head as usize);
             }
         }
     }
@@ -116,7 +113,7 @@ impl Table for Combined {
                 }
                 Err(last) => match self.allocate(hash, last) {
                     Some(slot) => self.nodes.open(slot, batch, at, expiry, observed),
-                    None => self.nodes.miscount(packet, at, observed),
+                    None => self.nodes.count_unattributed(packet, at, observed),
                 },
             }
         }
@@ -124,7 +121,7 @@ impl Table for Combined {
     }
 
     fn remove(&mut self, slots: &[u32]) {
-        for &slot in slots.iter().filter(|&&slot| slot >= CHAINED) {
+        for &slot in slots.iter().filter(|&&slot| slot >= FIRST_CHAIN_SLOT) {
             self.chains.remove(slot);
         }
         self.nodes.remove(slots);

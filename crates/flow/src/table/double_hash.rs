@@ -1,9 +1,9 @@
-//! FloWatcher's double hash: the low half of the hash picks one of 2^16 buckets, the high half is
-//! compared with its two entries. A third flow of a bucket has no place: its packets are counted
-//! as miscounted.
+//! FloWatcher's double hash: the low half of the hash selects one of 2^16 buckets, and the high half is
+//! compared with its two entries. A third flow of a bucket does not fit: its packets are counted as
+//! unattributed.
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table, Wanted};
+use super::{Observed, Outputs, Step, Table};
 use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -24,20 +24,20 @@ pub struct DoubleHash {
 }
 
 impl DoubleHash {
-    /// A table of 2^16 buckets. `wanted`: what to tell of each packet.
+    /// Creates a table of 2^16 buckets that computes `outputs` for each packet.
     ///
     /// # Errors
-    /// When the machine has no room for it.
-    pub fn new(wanted: Wanted) -> io::Result<Self> {
+    /// If memory cannot be allocated.
+    pub fn new(outputs: Outputs) -> io::Result<Self> {
         Ok(Self {
-            nodes: Nodes::new(BUCKETS * WAYS as usize, wanted)?,
+            nodes: Nodes::new(BUCKETS * WAYS as usize, outputs)?,
             tags: HugeSlice::try_zeroed(BUCKETS)?,
         })
     }
 
-    /// The slot of the flow, or a free one for it.
+    /// Returns the slot of the flow with this hash, or a free slot for it.
     #[inline(always)]
-    fn place(&self, hash: u64) -> Option<u32> {
+    fn find_or_free(&self, hash: u64) -> Option<u32> {
         let bucket = bucket_of(hash);
         let slot = bucket as u32 * WAYS;
         let ways = self.tags[bucket];
@@ -49,16 +49,16 @@ impl DoubleHash {
 }
 
 impl Table for DoubleHash {
-    fn stage(&mut self, batch: &Batch) {
+    fn prefetch_batch(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
-            prefetch::into(CacheLevel::Second, &self.tags, bucket_of(hash));
-            prefetch::into(
-                CacheLevel::Second,
+            prefetch::read_into(CacheLevel::L2, &self.tags, bucket_of(hash));
+            prefetch::read_into(
+                CacheLevel::L2,
                 &self.nodes.entries,
                 bucket_of(hash) * WAYS as usize,
             );
-            prefetch::into(
-                CacheLevel::Second,
+            prefetch::read_into(
+                CacheLevel::L2,
                 &self.nodes.entries,
                 bucket_of(hash) * WAYS as usize + 1,
             );
@@ -74,7 +74,7 @@ impl Table for DoubleHash {
     ) -> Step {
         for at in packets {
             let (hash, packet) = (batch.hashes()[at], &batch.packets()[at]);
-            match self.place(hash) {
+            match self.find_or_free(hash) {
                 Some(slot) if self.nodes.is_taken(slot) => {
                     if let Some(step) = self.nodes.count(slot, packet, at, expiry, observed) {
                         return step;
@@ -84,7 +84,7 @@ impl Table for DoubleHash {
                     self.tags[bucket_of(hash)][(slot % WAYS) as usize] = tag_of(hash);
                     self.nodes.open(slot, batch, at, expiry, observed);
                 }
-                None => self.nodes.miscount(packet, at, observed),
+                None => self.nodes.count_unattributed(packet, at, observed),
             }
         }
         Step::Done

@@ -1,8 +1,8 @@
-//! FloWatcher's linked list: 2^16 chains of flows, picked by the low half of the hash and compared
-//! by the high half.
+//! FloWatcher's linked list: 2^16 chains of flows. The low half of the hash selects the chain, and the
+//! high half is compared.
 
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
-use super::{Observed, Step, Table, Wanted};
+use super::{Observed, Outputs, Step, Table};
 use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
@@ -13,22 +13,24 @@ use std::io;
 use std::ops::Range;
 use wire::FlowKey;
 
-/// A node's place in its chain: where the chain goes on (slot + 1, 0 at its end), the bucket that
-/// it hangs from, and the tag that tells its flow.
+/// A node's link in its chain: the next node (slot + 1; 0 at the end) in the first word, the bucket
+/// (low half) and the flow's tag (high half) in the second.
 type Link = [u32; 2];
 
-/// Chains over a bounded store of nodes. What the store cannot hold is miscounted.
+/// Chains over a bounded store of nodes. Flows that do not fit the store are unattributed.
 pub(super) struct Chains {
     heads: HugeSlice<u32>,
     links: HugeSlice<Link>,
-    /// First slot of the store that chains use.
+    /// The first slot that chains use.
     base: u32,
+    /// Slots that were used and freed.
     free: Vec<u32>,
+    /// The first slot that was never used.
     unused: u32,
 }
 
 impl Chains {
-    /// Chains over the slots from `base` to `slots`.
+    /// Creates chains over the slots from `base` to `slots`.
     pub(super) fn new(base: u32, slots: u32) -> io::Result<Self> {
         Ok(Self {
             heads: HugeSlice::try_zeroed(BUCKETS)?,
@@ -48,30 +50,30 @@ impl Chains {
     }
 
     pub(super) fn prefetch_head(&self, bucket: usize) {
-        prefetch::into(CacheLevel::Second, &self.heads, bucket);
+        prefetch::read_into(CacheLevel::L2, &self.heads, bucket);
     }
 
     pub(super) fn prefetch_link(&self, slot: u32) {
-        prefetch::into(CacheLevel::Second, &self.links, (slot - self.base) as usize);
+        prefetch::read_into(CacheLevel::L2, &self.links, (slot - self.base) as usize);
     }
 
-    /// The node of the hash in its chain, or the last node of the chain, if any.
+    /// Returns the node of the hash in its chain, or as error the last node of the chain, if any.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Result<u32, Option<u32>> {
         let mut last = None;
         let mut next = self.heads[bucket_of(hash)];
         while let Some(slot) = next.checked_sub(1) {
-            let [following, place] = self.link(slot);
-            if (place >> 16) as u16 == tag_of(hash) {
+            let [next_in_chain, bucket_and_tag] = self.link(slot);
+            if (bucket_and_tag >> 16) as u16 == tag_of(hash) {
                 return Ok(slot);
             }
             last = Some(slot);
-            next = following;
+            next = next_in_chain;
         }
         Err(last)
     }
 
-    /// A node for the hash, hung behind `last`.
+    /// Appends a node for the hash after `last`. Returns its slot, or `None` if the store is full.
     pub(super) fn append(&mut self, hash: u64, last: Option<u32>) -> Option<u32> {
         let slot = self.free.pop().or_else(|| {
             let end = self.base as usize + self.links.len();
@@ -90,21 +92,21 @@ impl Chains {
         Some(slot)
     }
 
-    /// Takes a node out of its chain.
+    /// Removes a node from its chain.
     pub(super) fn remove(&mut self, slot: u32) {
-        let [following, place] = self.link(slot);
-        let bucket = usize::from(place as u16);
-        let mut before = None;
+        let [next, bucket_and_tag] = self.link(slot);
+        let bucket = usize::from(bucket_and_tag as u16);
+        let mut previous = None;
         let mut current = self.head(bucket);
         while let Some(here) = current
             && here != slot
         {
-            before = current;
+            previous = current;
             current = self.link(here)[0].checked_sub(1);
         }
-        match before {
-            Some(before) => self.links[(before - self.base) as usize][0] = following,
-            None => self.heads[bucket] = following,
+        match previous {
+            Some(previous) => self.links[(previous - self.base) as usize][0] = next,
+            None => self.heads[bucket] = next,
         }
         self.free.push(slot);
     }
@@ -121,28 +123,28 @@ pub struct LinkedList {
 }
 
 impl LinkedList {
-    /// Chains of at most `flows_max` flows in all. `wanted`: what to tell of each packet.
+    /// Creates a table of at most `flows_max` flows that computes `outputs` for each packet.
     ///
     /// # Errors
-    /// When the machine has no room for it.
-    pub fn new(flows_max: usize, wanted: Wanted) -> io::Result<Self> {
+    /// If memory cannot be allocated.
+    pub fn new(flows_max: usize, outputs: Outputs) -> io::Result<Self> {
         let slots = flows_max.clamp(1, u32::MAX as usize / 2);
         Ok(Self {
-            nodes: Nodes::new(slots, wanted)?,
+            nodes: Nodes::new(slots, outputs)?,
             chains: Chains::new(0, slots as u32)?,
         })
     }
 }
 
 impl Table for LinkedList {
-    fn stage(&mut self, batch: &Batch) {
+    fn prefetch_batch(&mut self, batch: &Batch) {
         for &hash in batch.hashes() {
             self.chains.prefetch_head(bucket_of(hash));
         }
         for &hash in batch.hashes() {
             if let Some(slot) = self.chains.head(bucket_of(hash)) {
                 self.chains.prefetch_link(slot);
-                prefetch::into(CacheLevel::Second, &self.nodes.entries, slot as usize);
+                prefetch::read_into(CacheLevel::L2, &self.nodes.entries, slot as usize);
             }
         }
     }
@@ -164,7 +166,7 @@ impl Table for LinkedList {
                 }
                 Err(last) => match self.chains.append(hash, last) {
                     Some(slot) => self.nodes.open(slot, batch, at, expiry, observed),
-                    None => self.nodes.miscount(packet, at, observed),
+                    None => self.nodes.count_unattributed(packet, at, observed),
                 },
             }
         }

@@ -1,23 +1,23 @@
-//! Flow tables behind one interface: batches of packets in, the slot of each one's flow out.
+//! Flow tables behind the trait [`Table`], which maps each packet of a batch to the slot of its flow.
 
 mod bucket;
+mod clock_hand;
 mod combined;
 mod double_hash;
-mod hand;
 mod linked_list;
 mod nodes;
-mod staged;
+mod prefetcher;
 #[cfg(test)]
 mod tests;
 
-pub use bucket::Bucket;
+pub use bucket::BucketTable;
 pub use combined::Combined;
 pub use double_hash::DoubleHash;
 pub use linked_list::LinkedList;
-pub(crate) use staged::MANY_FLOWS;
+pub(crate) use prefetcher::OUT_OF_CACHE_FLOWS;
 
 use crate::batch::{BURST, Batch, Packet};
-use crate::ended::{EndedFlows, Opening};
+use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -28,47 +28,49 @@ use std::ops::Range;
 use std::str::FromStr;
 use wire::FlowKey;
 
-/// The slot of a packet whose flow has no place.
+/// The slot of a packet whose flow is not in the table.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// What has no value: the gap and the inter-arrival time of a flow's first packet.
+/// No value: the gap and the inter-arrival time of a flow's first packet.
 pub const NO_VALUE: u64 = u64::MAX;
 
-/// What a table tells of each packet beside its flow.
+/// What a table computes for each packet in addition to its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// The number of the flow's last packet, in its entry.
+pub struct Outputs {
+    /// Store the number of the flow's last packet in its entry.
     pub numbers: bool,
-    /// The gap to the flow's previous packet, for which the entry has its number too.
+    /// The gap since the flow's previous packet. Implies stored numbers.
     pub gaps: bool,
-    /// The time since it.
+    /// The time since the flow's previous packet.
     pub inter_arrival: bool,
 }
 
-impl Wanted {
-    /// All that there is.
+impl Outputs {
+    /// All outputs.
     pub const ALL: Self = Self {
         numbers: true,
         gaps: true,
         inter_arrival: true,
     };
 
-    /// Numbers, gaps and inter-arrival times, for a function of each kind.
-    const fn kind(self) -> (bool, bool, bool) {
+    /// Returns `(numbers, gaps, inter_arrival)`, to select a function compiled for these outputs.
+    const fn as_tuple(self) -> (bool, bool, bool) {
         (self.numbers, self.gaps, self.inter_arrival)
     }
 }
 
-/// What a table tells of each packet of a burst.
+/// The results of [`Table::update`], indexed by packet.
 #[derive(Debug)]
 pub struct Observed {
     /// The slot of the packet's flow, or [`NO_SLOT`].
     pub slots: [u32; BURST],
-    /// Nanoseconds since the flow's previous packet, or [`NO_VALUE`]; only when asked for.
+    /// Nanoseconds since the flow's previous packet, or [`NO_VALUE`]. Valid if
+    /// [`Outputs::inter_arrival`].
     pub inter_arrival_ns: [u64; BURST],
-    /// Packets of other flows since the flow's previous packet, or [`NO_VALUE`]; only when asked for.
+    /// Packets of other flows since the flow's previous packet, or [`NO_VALUE`]. Valid if
+    /// [`Outputs::gaps`].
     pub gaps: [u64; BURST],
-    /// Packets that began a flow.
+    /// Indices of the packets that opened a flow.
     pub opened: Vec<u16>,
 }
 
@@ -88,7 +90,7 @@ impl Default for Observed {
 pub enum Step {
     /// All packets are counted.
     Done,
-    /// The flow in `slot` must be taken out before packet `at` can be counted.
+    /// The flow in `slot` must be removed before packet `at` can be counted.
     Ended {
         /// Index of the packet.
         at: usize,
@@ -99,20 +101,23 @@ pub enum Step {
     },
 }
 
-/// Finds, makes and counts flows.
+/// A flow table: looks flows up, inserts them, and counts their packets.
 ///
 /// A slot belongs to a flow from its first packet until [`Table::remove`].
 pub trait Table: Send {
-    /// Asks for what tells where the flows of the batch are.
-    fn stage(&mut self, batch: &Batch);
+    /// Starts a batch: prefetches where its flows are looked up. The bucket table requires this call
+    /// before [`Table::evict`] and [`Table::update`].
+    fn prefetch_batch(&mut self, batch: &Batch);
 
-    /// Takes flows out so that the staged batch finds room, where the table is full: all at once, while
-    /// nothing waits for any of them. Their slots are appended, and what the table knows of them.
-    fn make_room(&mut self, batch: &Batch, leaving: &mut Vec<u32>, ended: &mut EndedFlows) {
-        let _ = (batch, leaving, ended);
+    /// Evicts flows so that the new flows of the prefetched batch fit a full table.
+    ///
+    /// Evicting before the batch is counted, all flows at once, lets their cache misses overlap.
+    /// Appends the slots to `evicted`, and the flows' entries, starts and wide keys to `ended`.
+    fn evict(&mut self, batch: &Batch, evicted: &mut Vec<u32>, ended: &mut EndedFlows) {
+        let _ = (batch, evicted, ended);
     }
 
-    /// Counts these packets of the staged batch, in their order, as far as no flow ends before one.
+    /// Counts these packets of the batch in order, up to the first packet before which a flow must end.
     fn update(
         &mut self,
         batch: &Batch,
@@ -121,63 +126,63 @@ pub trait Table: Send {
         observed: &mut Observed,
     ) -> Step;
 
-    /// The cache into which what is kept of the staged batch's flows is best asked for.
-    fn level(&self) -> CacheLevel {
-        CacheLevel::Second
+    /// Returns the cache level into which to prefetch the states of the batch's flows.
+    fn prefetch_level(&self) -> CacheLevel {
+        CacheLevel::L2
     }
 
-    /// Brings the entry of the flow in `slot` near.
-    fn prefetch(&self, slot: u32);
+    /// Prefetches the entry of the flow in `slot`.
+    fn prefetch_entry(&self, slot: u32);
 
-    /// Asks for what tells of the flow in `slot` and takes it out, besides its entry.
-    fn approach_removal(&self, slot: u32);
+    /// Prefetches what [`Table::copy_out`] and [`Table::remove`] need for the flow in `slot`, except
+    /// its entry.
+    fn prefetch_removal(&self, slot: u32);
 
-    /// The flow in `slot`.
+    /// Returns the entry of the flow in `slot`.
     fn entry(&self, slot: u32) -> &Entry;
 
-    /// What is kept of its first packet.
-    fn opening(&self, slot: u32) -> &Opening;
+    /// Returns the start of the flow in `slot`.
+    fn start(&self, slot: u32) -> &FlowStart;
 
-    /// The same, to be corrected.
-    fn opening_mut(&mut self, slot: u32) -> &mut Opening;
+    /// Returns the start of the flow in `slot`, to be corrected.
+    fn start_mut(&mut self, slot: u32) -> &mut FlowStart;
 
-    /// The whole key of the flow of `entry`, which is in `slot`.
+    /// Returns the whole key of the flow in `slot`, whose entry is `entry`.
     fn key(&self, slot: u32, entry: &Entry) -> FlowKey;
 
-    /// Appends what the table knows of the flows in these slots: entries, openings, and keys that are
-    /// wide.
-    fn tell(&self, slots: &[u32], ended: &mut EndedFlows);
+    /// Appends the entries, starts and wide keys of the flows in these slots to `ended`.
+    fn copy_out(&self, slots: &[u32], ended: &mut EndedFlows);
 
-    /// Takes the flows in these slots out, and frees the slots.
+    /// Removes the flows in these slots, and frees the slots.
     fn remove(&mut self, slots: &[u32]);
 
-    /// Makes the table larger where flows get crowded, up to its bound, a little at a time; to be
-    /// called between batches. `moved` is told each flow that moves: its old slot and its new one.
+    /// Grows the table by a small step if it is crowded and below its maximum. Must be called between
+    /// batches. Calls `moved` with the old and the new slot of each flow that moves.
     ///
     /// # Errors
-    /// The slot of a flow that must be taken out before the table can go on growing.
+    /// The slot of a flow that must be removed before the table can grow.
     fn grow(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
         let _ = moved;
         Ok(())
     }
 
-    /// Takes all memory from the machine now, and spreads out in a part of it that a link's first flows
-    /// fill without growth; to be called before the first flow comes.
+    /// Maps all memory now, and grows to a size that fits the first flows of a link. Must be called
+    /// before the first flow.
     fn populate(&mut self);
 
-    /// Number of slots in use, taken or not: those below it.
+    /// Returns the current number of slots, taken or free.
     fn slots(&self) -> u32;
 
-    /// Number of slots that there may ever be.
+    /// Returns the maximum number of slots.
     fn slots_max(&self) -> u32 {
         self.slots()
     }
 
-    /// Number of flows.
+    /// Returns the number of flows.
     fn flows(&self) -> usize;
 
-    /// Appends the slots within `from..to` whose flow has ended at `clock_ms`.
-    fn expired(
+    /// Appends the slots in `from..to` whose flows have ended by `clock_ms`, with the end reasons.
+    fn find_expired(
         &self,
         from: u32,
         to: u32,
@@ -186,34 +191,34 @@ pub trait Table: Send {
         ended: &mut Vec<(u32, EndReason)>,
     );
 
-    /// Appends the slots within `from..to` that hold a flow.
-    fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>);
+    /// Appends the slots in `from..to` that hold a flow.
+    fn find_occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>);
 
-    /// Packets and bytes that found no place, and are in no flow.
-    fn miscounted(&self) -> [u64; 2] {
+    /// Returns the packets and bytes of flows that did not fit the table.
+    fn unattributed(&self) -> [u64; 2] {
         [0, 0]
     }
 
-    /// Memory that the table takes when full, in bytes.
+    /// Returns the memory of the full table, in bytes.
     fn memory_bytes(&self) -> usize;
 }
 
-/// Which table.
+/// The kind of flow table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableKind {
-    /// Exact, whole keys, bounded: the default.
+    /// The default: exact, compares whole keys, bounded.
     #[default]
     Bucket,
-    /// FloWatcher's: 2^16 buckets of two entries, keyed by the hash alone.
+    /// FloWatcher's table of 2^16 buckets with two entries, keyed by the hash alone.
     DoubleHash,
-    /// FloWatcher's: 2^16 chains, keyed by the hash alone.
+    /// FloWatcher's table of 2^16 chains, keyed by the hash alone.
     LinkedList,
-    /// FloWatcher's: the double hash with a chain for what it cannot place.
+    /// FloWatcher's double hash, with a chain per bucket for the flows that do not fit.
     Combined,
 }
 
 impl TableKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [
         Self::Bucket,
         Self::DoubleHash,
@@ -221,7 +226,7 @@ impl TableKind {
         Self::Combined,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -232,7 +237,7 @@ impl TableKind {
         }
     }
 
-    /// Whether flows are told apart by their whole keys, not by hash alone.
+    /// Returns whether the table compares whole keys, so that flows with the same hash do not merge.
     #[must_use]
     pub const fn is_exact(self) -> bool {
         matches!(self, Self::Bucket)
@@ -247,20 +252,22 @@ impl FromStr for TableKind {
             .find(|kind| kind.name() == text)
             .ok_or_else(|| {
                 let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-                format!("unknown table '{text}': one of {}", names.join(", "))
+                format!(
+                    "unknown table '{text}': expected one of {}",
+                    names.join(", ")
+                )
             })
     }
 }
 
-/// Nanoseconds since the last packet of the flow.
+/// Returns the nanoseconds from the flow's last packet to `packet`; 0 if `packet` is older.
 #[inline(always)]
 fn silence_ns(entry: &Entry, packet: &Packet) -> u64 {
     let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
     silence_ns.max(0).cast_unsigned()
 }
 
-/// Counts a packet in its flow's entry and tells what was seen: gaps and inter-arrival times, where
-/// they are wanted.
+/// Counts a packet in its flow's entry, and writes the selected outputs.
 #[inline(always)]
 fn count<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
     entry: &mut Entry,
@@ -284,7 +291,7 @@ fn count<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
     observed.slots[at] = slot;
 }
 
-/// Begins a flow.
+/// Opens a flow, and writes the outputs of its first packet.
 #[inline]
 fn open(
     entry: &mut Entry,
@@ -302,10 +309,10 @@ fn open(
     observed.opened.push(at as u16);
 }
 
-/// Bytes of a whole key.
+/// Size of a stored wide key.
 pub(crate) const WIDE_KEY_BYTES: usize = size_of::<[u128; 3]>();
 
-/// Whole keys of flows whose table key is a digest.
+/// The whole keys of flows whose table key is a digest, by slot.
 struct WideKeys(HugeSlice<[u128; 3]>);
 
 impl WideKeys {
@@ -313,12 +320,12 @@ impl WideKeys {
         HugeSlice::try_zeroed(slots).map(Self)
     }
 
-    /// Takes all memory from the machine now; otherwise as such flows come.
+    /// Maps all memory now. Otherwise it is mapped as flows with wide keys come.
     fn populate(&mut self) {
         self.0.populate();
     }
 
-    /// Memory that they take when all keys are wide.
+    /// Returns the memory in use if all keys are wide, in bytes.
     fn memory_bytes(&self) -> usize {
         self.0.len() * size_of::<[u128; 3]>()
     }
@@ -330,7 +337,7 @@ impl WideKeys {
 
     fn set(&mut self, slot: u32, batch: &Batch, packet: &Packet) {
         if let Some(key) = batch.wide_key(packet) {
-            self.0[slot as usize] = crate::batch::words(&key);
+            self.0[slot as usize] = crate::batch::key_to_words(&key);
         }
     }
 
@@ -344,14 +351,14 @@ impl WideKeys {
     fn equals(&self, slot: u32, batch: &Batch, packet: &Packet) -> bool {
         batch
             .wide_key(packet)
-            .is_none_or(|key| self.0[slot as usize] == crate::batch::words(&key))
+            .is_none_or(|key| self.0[slot as usize] == crate::batch::key_to_words(&key))
     }
 
-    /// Appends what is known of the flow in a slot.
+    /// Appends the entry, the start and the key, if wide, of the flow in `slot`.
     #[inline(always)]
-    fn tell(&self, slot: u32, entry: &Entry, opening: &Opening, ended: &mut EndedFlows) {
+    fn copy_out(&self, slot: u32, entry: &Entry, start: &FlowStart, ended: &mut EndedFlows) {
         ended.entries.push(*entry);
-        ended.openings.push(*opening);
+        ended.starts.push(*start);
         if entry.key() & FlowKey::WIDE_MARK != 0 {
             ended.wide_keys.push(self.flow_key(slot, entry));
         }
@@ -360,7 +367,7 @@ impl WideKeys {
     fn flow_key(&self, slot: u32, entry: &Entry) -> FlowKey {
         let key = entry.key();
         if key & FlowKey::WIDE_MARK != 0 {
-            crate::batch::from_words(&self.0[slot as usize])
+            crate::batch::key_from_words(&self.0[slot as usize])
         } else {
             FlowKey::from_compact(key)
         }

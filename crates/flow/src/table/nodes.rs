@@ -1,10 +1,9 @@
-//! What the three tables of the FloWatcher paper share: a store of entries in which a flow is told
-//! by a hash alone. Two flows of one hash merge there, as in the paper; the key kept is the first
-//! packet's.
+//! The entry store of the three tables of the FloWatcher paper. They identify a flow by its hash alone:
+//! two flows with the same hash merge, as in the paper, under the key of the first packet.
 
-use super::{Observed, Step, Wanted, WideKeys, count, open};
+use super::{Observed, Outputs, Step, WideKeys, count, open};
 use crate::batch::{Batch, Packet};
-use crate::ended::{EndedFlows, Opening, opening};
+use crate::ended::{EndedFlows, FlowStart, flow_start};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::record::EndReason;
@@ -12,58 +11,59 @@ use hw::memory::HugeSlice;
 use std::io;
 use wire::FlowKey;
 
-/// Buckets, as in the paper.
+/// The number of buckets, as in the paper.
 pub(super) const BUCKETS: usize = 1 << 16;
 
-/// The bucket of a hash: its low half.
+/// Returns the bucket of a hash: its low 16 bits.
 #[inline(always)]
 pub(super) fn bucket_of(hash: u64) -> usize {
     usize::from(hash as u16)
 }
 
-/// What is compared within a bucket: the high half of the 32-bit hash.
+/// Returns the tag that is compared within a bucket: the high half of the 32-bit hash.
 #[inline(always)]
 pub(super) fn tag_of(hash: u64) -> u16 {
     (hash >> 16) as u16
 }
 
-/// Entries, taken or free; the free ones from `unused` on were never taken.
+/// Entries with their flow starts and wide keys, by slot.
 pub(super) struct Nodes {
     pub(super) entries: HugeSlice<Entry>,
-    pub(super) openings: HugeSlice<Opening>,
+    pub(super) starts: HugeSlice<FlowStart>,
     wide: WideKeys,
-    /// Packets and bytes that found no place.
-    pub(super) miscounted: [u64; 2],
+    /// Packets and bytes of flows that did not fit the table.
+    pub(super) unattributed: [u64; 2],
     flows: usize,
-    wanted: Wanted,
+    outputs: Outputs,
 }
 
 impl Nodes {
-    pub(super) fn new(slots: usize, wanted: Wanted) -> io::Result<Self> {
+    pub(super) fn new(slots: usize, outputs: Outputs) -> io::Result<Self> {
         Ok(Self {
             entries: HugeSlice::try_zeroed(slots)?,
-            openings: HugeSlice::try_zeroed(slots)?,
+            starts: HugeSlice::try_zeroed(slots)?,
             wide: WideKeys::new(slots)?,
-            miscounted: [0; 2],
+            unattributed: [0; 2],
             flows: 0,
-            wanted,
+            outputs,
         })
     }
 
-    /// Takes all memory from the machine now.
+    /// Maps all memory now.
     pub(super) fn populate(&mut self) {
         self.entries.populate();
-        self.openings.populate();
+        self.starts.populate();
         self.wide.populate();
     }
 
-    /// Whether `slot` holds a flow.
+    /// Returns whether `slot` holds a flow.
     #[inline(always)]
     pub(super) fn is_taken(&self, slot: u32) -> bool {
         self.entries[slot as usize].key() != 0
     }
 
-    /// Counts packet `at` in the flow in `slot`, unless that flow has ended before it.
+    /// Counts packet `at` in the flow in `slot`. If the flow has ended before the packet, returns the
+    /// step to stop at.
     #[inline(always)]
     pub(super) fn count(
         &mut self,
@@ -77,7 +77,7 @@ impl Nodes {
         if let Some(reason) = expiry.ended_before(entry, packet) {
             return Some(Step::Ended { at, slot, reason });
         }
-        let count = match self.wanted.kind() {
+        let count = match self.outputs.as_tuple() {
             (false, false, false) => count::<false, false, false>,
             (false, false, true) => count::<false, false, true>,
             (true, false, false) => count::<true, false, false>,
@@ -89,7 +89,7 @@ impl Nodes {
         None
     }
 
-    /// Begins a flow in a free slot with packet `at`.
+    /// Opens a flow in a free slot with packet `at`.
     pub(super) fn open(
         &mut self,
         slot: u32,
@@ -101,7 +101,7 @@ impl Nodes {
         let packet = &batch.packets()[at];
         self.wide.set(slot, batch, packet);
         self.flows += 1;
-        self.openings[slot as usize] = opening(packet, packet.direction);
+        self.starts[slot as usize] = flow_start(packet, packet.direction);
         open(
             &mut self.entries[slot as usize],
             batch.keys()[at],
@@ -113,10 +113,15 @@ impl Nodes {
         );
     }
 
-    /// Counts a packet that has no place.
-    pub(super) fn miscount(&mut self, packet: &Packet, at: usize, observed: &mut Observed) {
-        self.miscounted[0] += 1;
-        self.miscounted[1] += u64::from(packet.length);
+    /// Counts a packet whose flow does not fit the table.
+    pub(super) fn count_unattributed(
+        &mut self,
+        packet: &Packet,
+        at: usize,
+        observed: &mut Observed,
+    ) {
+        self.unattributed[0] += 1;
+        self.unattributed[1] += u64::from(packet.length);
         observed.slots[at] = super::NO_SLOT;
     }
 
@@ -124,10 +129,10 @@ impl Nodes {
         self.wide.flow_key(slot, entry)
     }
 
-    pub(super) fn tell(&self, slots: &[u32], ended: &mut EndedFlows) {
+    pub(super) fn copy_out(&self, slots: &[u32], ended: &mut EndedFlows) {
         for &slot in slots {
-            let (entry, opening) = (&self.entries[slot as usize], &self.openings[slot as usize]);
-            self.wide.tell(slot, entry, opening, ended);
+            let (entry, start) = (&self.entries[slot as usize], &self.starts[slot as usize]);
+            self.wide.copy_out(slot, entry, start, ended);
         }
     }
 
@@ -146,7 +151,7 @@ impl Nodes {
         self.flows
     }
 
-    pub(super) fn expired(
+    pub(super) fn find_expired(
         &self,
         from: u32,
         to: u32,
@@ -164,40 +169,42 @@ impl Nodes {
         }
     }
 
-    pub(super) fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
+    pub(super) fn find_occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
         slots.extend((from..to.min(self.slots())).filter(|&slot| self.is_taken(slot)));
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.len() * (size_of::<Entry>() + size_of::<Opening>()) + self.wide.memory_bytes()
+        self.entries.len() * (size_of::<Entry>() + size_of::<FlowStart>())
+            + self.wide.memory_bytes()
     }
 }
 
-/// The part of [`Table`](super::Table) that is the same for a table over [`Nodes`] in `self.nodes`.
+/// The methods of [`Table`](super::Table) that are the same for every table with [`Nodes`] in
+/// `self.nodes`.
 macro_rules! node_table {
     () => {
-        fn prefetch(&self, slot: u32) {
+        fn prefetch_entry(&self, slot: u32) {
             prefetch::read(&self.nodes.entries, slot as usize);
         }
 
-        fn approach_removal(&self, slot: u32) {
-            prefetch::read(&self.nodes.openings, slot as usize);
+        fn prefetch_removal(&self, slot: u32) {
+            prefetch::read(&self.nodes.starts, slot as usize);
         }
 
         fn entry(&self, slot: u32) -> &Entry {
             &self.nodes.entries[slot as usize]
         }
 
-        fn opening(&self, slot: u32) -> &$crate::ended::Opening {
-            &self.nodes.openings[slot as usize]
+        fn start(&self, slot: u32) -> &$crate::ended::FlowStart {
+            &self.nodes.starts[slot as usize]
         }
 
-        fn opening_mut(&mut self, slot: u32) -> &mut $crate::ended::Opening {
-            &mut self.nodes.openings[slot as usize]
+        fn start_mut(&mut self, slot: u32) -> &mut $crate::ended::FlowStart {
+            &mut self.nodes.starts[slot as usize]
         }
 
-        fn tell(&self, slots: &[u32], ended: &mut $crate::ended::EndedFlows) {
-            self.nodes.tell(slots, ended);
+        fn copy_out(&self, slots: &[u32], ended: &mut $crate::ended::EndedFlows) {
+            self.nodes.copy_out(slots, ended);
         }
 
         fn key(&self, slot: u32, entry: &Entry) -> FlowKey {
@@ -216,7 +223,7 @@ macro_rules! node_table {
             self.nodes.flows()
         }
 
-        fn expired(
+        fn find_expired(
             &self,
             from: u32,
             to: u32,
@@ -224,15 +231,15 @@ macro_rules! node_table {
             expiry: &Expiry,
             ended: &mut Vec<(u32, EndReason)>,
         ) {
-            self.nodes.expired(from, to, clock_ms, expiry, ended);
+            self.nodes.find_expired(from, to, clock_ms, expiry, ended);
         }
 
-        fn occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
-            self.nodes.occupied(from, to, slots);
+        fn find_occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
+            self.nodes.find_occupied(from, to, slots);
         }
 
-        fn miscounted(&self) -> [u64; 2] {
-            self.nodes.miscounted
+        fn unattributed(&self) -> [u64; 2] {
+            self.nodes.unattributed
         }
     };
 }

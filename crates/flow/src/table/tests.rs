@@ -1,4 +1,4 @@
-//! Every table against a plain map.
+//! Compares every table with a hash map.
 
 mod against_entries;
 
@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 const SEED: u64 = 11;
 
-fn bucket(flows_max: usize, hash: FlowHash, wanted: Wanted) -> Bucket {
-    let entries = Lines::zeroed(Bucket::slots_for(flows_max));
-    Bucket::new(flows_max, hash, wanted, entries).unwrap()
+fn bucket(flows_max: usize, hash: FlowHash, outputs: Outputs) -> BucketTable {
+    let entries = Lines::zeroed(BucketTable::slots_for(flows_max));
+    BucketTable::new(flows_max, hash, outputs, entries).unwrap()
 }
 
 fn tables(flows_max: usize) -> Vec<(TableKind, Box<dyn Table>)> {
@@ -21,24 +21,24 @@ fn tables(flows_max: usize) -> Vec<(TableKind, Box<dyn Table>)> {
     vec![
         (
             TableKind::Bucket,
-            Box::new(bucket(flows_max, hash, Wanted::ALL)),
+            Box::new(bucket(flows_max, hash, Outputs::ALL)),
         ),
         (
             TableKind::DoubleHash,
-            Box::new(DoubleHash::new(Wanted::ALL).unwrap()),
+            Box::new(DoubleHash::new(Outputs::ALL).unwrap()),
         ),
         (
             TableKind::LinkedList,
-            Box::new(LinkedList::new(flows_max, Wanted::ALL).unwrap()),
+            Box::new(LinkedList::new(flows_max, Outputs::ALL).unwrap()),
         ),
         (
             TableKind::Combined,
-            Box::new(Combined::new(flows_max, Wanted::ALL).unwrap()),
+            Box::new(Combined::new(flows_max, Outputs::ALL).unwrap()),
         ),
     ]
 }
 
-/// A key of its own for every number; every seventh is an IPv6 one.
+/// A distinct key for every number; every seventh is IPv6.
 fn flow_key(number: u32) -> FlowKey {
     let mut key = FlowKey {
         version: 4,
@@ -54,7 +54,7 @@ fn flow_key(number: u32) -> FlowKey {
     key
 }
 
-/// A batch of packets of flows by their numbers.
+/// A batch of packets, given with the numbers of their flows.
 fn batch_of(packets: impl Iterator<Item = (u32, Packet)>) -> Batch {
     let maker = crate::KeyMaker::new(crate::FlowDefinition::FiveTuple, false, SEED);
     let mut batch = Batch::default();
@@ -84,7 +84,8 @@ fn batch(numbers: &[u32], first_number: u64) -> Batch {
     }))
 }
 
-/// Runs packets of the flows `numbers` through a table; flows that leave are summed.
+/// Runs a packet of each of the flows `numbers` through a table. Returns the packets and bytes of each
+/// key, and the number of evicted flows.
 fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u64) {
     let expiry = Expiry::new(&Timeouts::NONE, false, false);
     let mut sums = HashMap::<FlowKey, [u64; 2]>::new();
@@ -105,7 +106,7 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
             evicted += 1;
             take(table, slot);
         }
-        table.stage(&batch);
+        table.prefetch_batch(&batch);
         let mut start = 0;
         while let Step::Ended { at, slot, reason } =
             table.update(&batch, start..batch.len(), &expiry, &mut observed)
@@ -119,7 +120,7 @@ fn run(table: &mut dyn Table, numbers: &[u32]) -> (HashMap<FlowKey, [u64; 2]>, u
         observed.opened.clear();
     }
     let mut slots = Vec::new();
-    table.occupied(0, table.slots(), &mut slots);
+    table.find_occupied(0, table.slots(), &mut slots);
     assert_eq!(slots.len(), table.flows());
     for slot in slots {
         take(table, slot);
@@ -142,28 +143,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn every_table_counts_as_a_map_does(numbers in prop::collection::vec(0u32..600, 1..3000)) {
+    fn every_table_counts_like_a_map(numbers in prop::collection::vec(0u32..600, 1..3000)) {
         for (kind, mut table) in tables(4096) {
             let (sums, evicted) = run(table.as_mut(), &numbers);
             prop_assert_eq!(evicted, 0);
-            prop_assert_eq!(table.miscounted(), [0, 0], "{:?}", kind);
+            prop_assert_eq!(table.unattributed(), [0, 0], "{:?}", kind);
             prop_assert_eq!(sums, reference(&numbers), "{:?}", kind);
         }
     }
 
     #[test]
-    fn a_bucket_table_too_small_loses_no_packet(numbers in prop::collection::vec(0u32..2000, 1..3000), flows_max in 1usize..200) {
-        let mut table = bucket(flows_max, FlowHash::new(HashKind::Keyed, SEED), Wanted::ALL);
+    fn a_full_bucket_table_loses_no_packet(numbers in prop::collection::vec(0u32..2000, 1..3000), flows_max in 1usize..200) {
+        let mut table = bucket(flows_max, FlowHash::new(HashKind::Keyed, SEED), Outputs::ALL);
         let (sums, _) = run(&mut table, &numbers);
         prop_assert_eq!(sums, reference(&numbers));
     }
 
     #[test]
-    fn a_bucket_table_holds_its_bound_whatever_the_hash(
+    fn a_bucket_table_never_exceeds_its_maximum_with_any_hash(
         flows_max in 1usize..100, numbers in prop::collection::vec(0u32..500, 1..2000), kind in prop::sample::select(HashKind::ALL.to_vec())
     ) {
         let hash = FlowHash::new(kind, SEED);
-        let mut table = bucket(flows_max, hash.clone(), Wanted::default());
+        let mut table = bucket(flows_max, hash.clone(), Outputs::default());
         let expiry = Expiry::new(&Timeouts::NONE, false, false);
         let mut observed = Observed::default();
         let mut packets = 0;
@@ -175,7 +176,7 @@ proptest! {
                 packets += table.entry(slot).packets()[0];
                 table.remove(&[slot]);
             }
-            table.stage(&batch);
+            table.prefetch_batch(&batch);
             let mut start = 0;
             while let Step::Ended { at, slot, .. } = table.update(&batch, start..batch.len(), &expiry, &mut observed) {
                 packets += table.entry(slot).packets()[0];
@@ -185,17 +186,17 @@ proptest! {
             prop_assert!(table.flows() <= flows_max);
         }
         let mut slots = Vec::new();
-        table.occupied(0, table.slots(), &mut slots);
+        table.find_occupied(0, table.slots(), &mut slots);
         packets += slots.iter().map(|&slot| table.entry(slot).packets()[0]).sum::<u64>();
         prop_assert_eq!(packets, numbers.len() as u64);
     }
 }
 
 #[test]
-fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
-    // Under `add`, source + destination is all that counts: one hash for every one of these keys.
+fn colliding_keys_fill_a_bounded_number_of_buckets() {
+    // `add` hashes source + destination, which is the same for all these keys.
     let hash = FlowHash::new(HashKind::Add, 0);
-    let mut table = bucket(10_000, hash.clone(), Wanted::default());
+    let mut table = bucket(10_000, hash.clone(), Outputs::default());
     let expiry = Expiry::new(&Timeouts::NONE, false, false);
     let mut observed = Observed::default();
     let mut evicted = 0;
@@ -218,7 +219,7 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
             evicted += 1;
             table.remove(&[slot]);
         }
-        table.stage(&batch);
+        table.prefetch_batch(&batch);
         let mut start = 0;
         while let Step::Ended { at, slot, .. } =
             table.update(&batch, start..batch.len(), &expiry, &mut observed)
@@ -234,13 +235,13 @@ fn keys_that_all_collide_fill_a_bounded_number_of_buckets() {
 }
 
 #[test]
-fn the_double_hash_counts_what_it_cannot_place() {
-    // 2^16 random flows in 2^16 buckets of two: a bucket keeps two of a Poisson(1) number of flows,
-    // so 1 - E[min(n, 2)] = 10.36 % are without a place (ANCHORS: 10.4 to 10.5 %).
+fn the_double_hash_counts_packets_that_do_not_fit() {
+    // 2^16 random flows in 2^16 buckets of two entries: the number n of flows in a bucket follows
+    // Poisson(1), so 1 - E[min(n, 2)] = 10.36 % of the flows do not fit (measured: 10.4 to 10.5 %).
     let numbers: Vec<u32> = (0..1 << 16).map(|number: u32| number * 7 + 1).collect();
-    let mut table = DoubleHash::new(Wanted::default()).unwrap();
+    let mut table = DoubleHash::new(Outputs::default()).unwrap();
     let (sums, _) = run(&mut table, &numbers);
-    let [packets, bytes] = table.miscounted();
+    let [packets, bytes] = table.unattributed();
     let share = packets as f64 / numbers.len() as f64;
     assert!((0.099..0.109).contains(&share), "{share}");
     assert_eq!(
@@ -252,13 +253,13 @@ fn the_double_hash_counts_what_it_cannot_place() {
 }
 
 #[test]
-fn gaps_are_counted_per_packet_within_and_across_bursts() {
+fn gaps_are_counted_within_and_across_bursts() {
     for (kind, mut table) in tables(64) {
         let expiry = Expiry::new(&Timeouts::NONE, false, false);
         let mut observed = Observed::default();
-        // Flow 1 at 0, 1, 4; flow 2 at 2; flow 3 at 3: gaps of flow 1 are none, 0, 2.
+        // Flow 1 at 0, 1 and 4, flow 2 at 2, flow 3 at 3: the gaps of flow 1 are none, 0, 2.
         let first = batch(&[1, 1, 2, 3, 1], 0);
-        table.stage(&first);
+        table.prefetch_batch(&first);
         assert_eq!(
             table.update(&first, 0..first.len(), &expiry, &mut observed),
             Step::Done,
@@ -270,7 +271,7 @@ fn gaps_are_counted_per_packet_within_and_across_bursts() {
             [NO_VALUE, 1000, NO_VALUE, NO_VALUE, 3000]
         );
         let second = batch(&[2, 1], 1 << 33);
-        table.stage(&second);
+        table.prefetch_batch(&second);
         table.update(&second, 0..second.len(), &expiry, &mut observed);
         assert_eq!(
             observed.gaps[..2],

@@ -1,15 +1,15 @@
-//! The flags of the engine: what is counted at all, on whose time, and behind which buffer.
+//! The flags of the engine: counting level, scheduling policies, acquisition buffer.
 
 use clap::{Args, ValueEnum};
-use engine::When;
+use engine::PollMode;
 use hw::schedule::{Limits, Schedule};
 use std::time::Duration;
 
 /// Flags of `watch` that choose how the engine works.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArguments {
-    /// What is counted: every `flow`, or each `packet` as it is received, with no byte of it touched
-    /// and no flow known.
+    /// Counting level: `flow` keeps flows; `packet` only counts packets as they are received,
+    /// without reading any of their bytes.
     #[arg(
         long,
         value_name = "LEVEL",
@@ -18,8 +18,8 @@ pub(crate) struct EngineArguments {
     )]
     pub(crate) level: LevelArgument,
 
-    /// Whose packets are counted between two packets of a flow: those of its `queue`, or of the whole
-    /// `link`, whose queues then share a counter.
+    /// Which packets a gap counts between two packets of a flow: those of the flow's `queue`, or
+    /// those of the whole `link` (its queues then share a counter).
     #[arg(
         long,
         value_name = "SCOPE",
@@ -28,63 +28,63 @@ pub(crate) struct EngineArguments {
     )]
     pub(crate) gap: GapArgument,
 
-    /// Scheduling policy of the threads, in their order, from the first again when there are more
-    /// threads: `other`, `fifo` or `fifo=PRIORITY` (1 to 99), `deadline=RUNTIME/DEADLINE/PERIOD`
-    /// (`deadline=200us/500us/500us`); a comma between two.
+    /// Scheduling policies of the threads, in order and separated by commas; repeats from the first
+    /// if there are more threads: `other`, `fifo` or `fifo=PRIORITY` (1 to 99),
+    /// `deadline=RUNTIME/DEADLINE/PERIOD` (`deadline=200us/500us/500us`).
     #[arg(long, value_name = "LIST", value_parser = schedules, help_heading = "Engine")]
     pub(crate) schedule: Option<Schedules>,
 
-    /// Acquisition apart from processing: for each receiving thread another one empties the queue
-    /// into a buffer of this size (`1GiB`, `256MiB`), and the model runs behind it. The acquiring
-    /// threads have the first cores and policies.
+    /// Separate acquisition from processing: for each receiving thread, an acquisition thread drains
+    /// the receive queue into a buffer of this size (`1GiB`, `256MiB`), from which the receiving
+    /// thread reads. Acquisition threads get the first cores and policies.
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Acquisition")]
     pub(crate) buffer: Option<u64>,
 
-    /// When the queue is emptied: all the time (`polled`), or once a period, until it is empty
-    /// (`periodic=1ms`).
-    #[arg(long, value_name = "WHEN", value_parser = when, requires = "buffer", help_heading = "Acquisition")]
-    pub(crate) acquisition: Option<When>,
+    /// When acquisition drains the queue: continuously (`polled`), or once per period
+    /// (`periodic=1ms`) [default: polled].
+    #[arg(long, value_name = "WHEN", value_parser = poll_mode, requires = "buffer", help_heading = "Acquisition")]
+    pub(crate) acquisition: Option<PollMode>,
 
-    /// Sort the buffer by flow within so many bytes, or what there is of them, before it is
-    /// processed: the state of a flow is touched while it is in the cache. Packets of more than
-    /// 0.1 s are not sorted together; flows may end so much before their idle time-out.
+    /// Sort the buffered packets by flow before processing, up to this many bytes at a time, so that
+    /// a flow's entry stays in the cache. One sort spans at most 0.1 s of packets; a flow may end
+    /// that much before its idle timeout.
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "buffer", help_heading = "Acquisition")]
     pub(crate) sort_buffer: Option<u64>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size; write 256MiB, 1GiB or a number of bytes");
+    let invalid = || format!("'{text}' is not a size; write 256MiB, 1GiB or a number of bytes");
     let digits = text.trim_end_matches(|unit: char| !unit.is_ascii_digit());
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let number: u64 = digits.parse().map_err(|_| invalid())?;
     let unit = match &text[digits.len()..] {
         "" => 1,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
         "TiB" => 1 << 40,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
     match number.checked_mul(unit) {
-        Some(0) | None => Err(wrong()),
+        Some(0) | None => Err(invalid()),
         Some(bytes) => Ok(bytes),
     }
 }
 
-/// A period of acquisition may not be longer: no receive queue lasts so long.
+/// The longest period of acquisition: no receive queue holds more than a second of traffic.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 
-fn when(text: &str) -> Result<When, String> {
-    let wrong = || format!("'{text}' is neither polled nor periodic=1ms");
+fn poll_mode(text: &str) -> Result<PollMode, String> {
+    let invalid = || format!("'{text}' is neither polled nor periodic=TIME, such as periodic=1ms");
     match text.split_once('=') {
-        None if text == "polled" => Ok(When::Polled),
+        None if text == "polled" => Ok(PollMode::Continuous),
         Some(("periodic", period)) => {
-            let period = humantime::parse_duration(period).map_err(|_| wrong())?;
+            let period = humantime::parse_duration(period).map_err(|_| invalid())?;
             if period.is_zero() || period > PERIOD_MAX {
-                return Err("a period above 0 and at most 1s".into());
+                return Err("the period must be above 0 and at most 1s".into());
             }
-            Ok(When::Periodic(period))
+            Ok(PollMode::Periodic(period))
         }
-        _ => Err(wrong()),
+        _ => Err(invalid()),
     }
 }
 
@@ -92,14 +92,14 @@ fn when(text: &str) -> Result<When, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedules(pub(crate) Vec<Schedule>);
 
-/// The priority of `fifo` alone: above threads that ask for little, below the kernel's own.
-const FIFO: u8 = 50;
+/// The priority of `fifo` without one: above threads of low real-time priority, below those of the kernel.
+const FIFO_PRIORITY: u8 = 50;
 
 fn schedules(text: &str) -> Result<Schedules, String> {
     let one = |text: &str| -> Result<Schedule, String> {
-        let wrong = || {
+        let invalid = || {
             format!(
-                "'{text}' is no policy: other, fifo, fifo=50 or deadline=200us/500us/500us (runtime, deadline, period)"
+                "'{text}' is not a policy; write other, fifo, fifo=50 or deadline=200us/500us/500us (runtime, deadline, period)"
             )
         };
         let (name, value) = text
@@ -107,16 +107,16 @@ fn schedules(text: &str) -> Result<Schedules, String> {
             .map_or((text, None), |(name, value)| (name, Some(value)));
         let schedule = match (name, value) {
             ("other", None) => Schedule::Other,
-            ("fifo", None) => Schedule::Fifo(FIFO),
-            ("fifo", Some(priority)) => Schedule::Fifo(priority.parse().map_err(|_| wrong())?),
+            ("fifo", None) => Schedule::Fifo(FIFO_PRIORITY),
+            ("fifo", Some(priority)) => Schedule::Fifo(priority.parse().map_err(|_| invalid())?),
             ("deadline", Some(times)) => {
                 let times: Vec<Duration> = times
                     .split('/')
                     .map(humantime::parse_duration)
                     .collect::<Result<_, _>>()
-                    .map_err(|_| wrong())?;
+                    .map_err(|_| invalid())?;
                 let [runtime, deadline, period] = times[..] else {
-                    return Err(wrong());
+                    return Err(invalid());
                 };
                 Schedule::Deadline {
                     runtime,
@@ -124,9 +124,9 @@ fn schedules(text: &str) -> Result<Schedules, String> {
                     period,
                 }
             }
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
-        schedule.check(&Limits::of_this_machine())?;
+        schedule.check(&Limits::read())?;
         Ok(schedule)
     };
     text.split(',')
@@ -138,17 +138,17 @@ fn schedules(text: &str) -> Result<Schedules, String> {
 /// `--gap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GapArgument {
-    /// Within the queue.
+    /// Packets of the flow's queue.
     Queue,
-    /// Over all queues.
+    /// Packets of all queues of the link.
     Link,
 }
 
 /// `--level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelArgument {
-    /// Flows.
+    /// Keep flows.
     Flow,
-    /// Packets.
+    /// Count packets only.
     Packet,
 }

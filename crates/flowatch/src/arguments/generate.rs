@@ -1,4 +1,4 @@
-//! The flags of `gen`. Nothing is decided here; see `generate::plan`.
+//! The flags of `gen`. `generate::plan` checks how they combine.
 
 use super::{Cores, SummaryArgument, cores, count};
 use clap::builder::NonEmptyStringValueParser;
@@ -6,8 +6,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Flags of packets that are made: where they come from somewhere else these would say nothing.
-const MADE: [&str; 15] = [
+/// Flags that describe generated packets; refused where packets come from a capture or the network.
+const TRAFFIC_FLAGS: [&str; 15] = [
     "order",
     "flows",
     "size",
@@ -29,44 +29,44 @@ const MADE: [&str; 15] = [
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("order").args(["uniform", "round_robin", "zipf", "rate_inverse"]))]
 pub(crate) struct GenArguments {
-    /// Where frames go: an interface (`eth0`), a device of DPDK (`dpdk:0000:3b:00.0`,
-    /// `dpdk:net_memif0,role=client`), or `null:`, which forgets them. With --receive: where they come
-    /// from.
+    /// Interface to send on: `eth0`, a DPDK device (`dpdk:0000:3b:00.0`,
+    /// `dpdk:net_memif0,role=client`), or `null:`, which discards the frames. With --receive:
+    /// interface to receive from.
     #[arg(short = 'i', long = "interface", value_name = "SINK",
         value_parser = NonEmptyStringValueParser::new())]
     pub(crate) interface: Option<String>,
 
-    /// Arguments of DPDK's environment abstraction layer, as in testpmd: `-- --no-huge -m 512`.
+    /// Arguments for DPDK's environment abstraction layer (EAL), as in testpmd: `-- --no-huge -m 512`.
     #[arg(value_name = "EAL", last = true, allow_hyphen_values = true)]
     pub(crate) eal: Vec<String>,
 
-    /// Write a capture (pcap with nanoseconds); `-` is standard output.
+    /// Write a capture file (pcap with nanosecond timestamps); `-` is standard output.
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Flows: a number, or a power of two as `2^16`.
+    /// Number of flows: a number, or a power of two such as `2^16`.
     #[arg(long, value_name = "N", value_parser = flows, default_value = "2^16", help_heading = "Traffic")]
     pub(crate) flows: u32,
 
-    /// Every packet draws its flow, all alike (the default).
+    /// Draw each packet's flow uniformly at random (the default).
     #[arg(long, help_heading = "Traffic")]
     pub(crate) uniform: bool,
 
-    /// One flow after the other: the gap of each is N-1, exactly.
+    /// Send packets of all flows in turn: every gap is exactly N-1 packets.
     #[arg(long, help_heading = "Traffic")]
     pub(crate) round_robin: bool,
 
-    /// Every packet draws its flow, the k-th with weight k^-ALPHA.
+    /// Draw each packet's flow at random, the k-th flow with weight k^-ALPHA.
     #[arg(long, value_name = "ALPHA", help_heading = "Traffic")]
     pub(crate) zipf: Option<f64>,
 
-    /// The k-th flow is k times slower than the first, to the packet.
+    /// Give the k-th flow exactly 1/k of the packet rate of the first.
     #[arg(long, help_heading = "Traffic")]
     pub(crate) rate_inverse: bool,
 
-    /// Frame size with its check sequence (64: 60 bytes are written and 4 of check sequence count):
-    /// `64`, `imix`, `64,1518`, or with weights `64=7,594=4,1518=1`, which is what `imix` is (with the
-    /// least size that has room for the headers in place of 64: 66 for UDP in IPv6, 78 for TCP).
+    /// Frame sizes, including the 4-byte frame check sequence (64 writes 60 bytes): `64`, `64,1518`,
+    /// with weights `64=7,594=4,1518=1`, or `imix`, which has these weights (with the smallest size
+    /// that fits the headers instead of 64: 66 for UDP over IPv6, 78 for TCP).
     #[arg(
         long,
         value_name = "SIZES",
@@ -75,11 +75,11 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) size: String,
 
-    /// IP versions of the flows: `4`, `6` or `4,6` (each flow draws one).
+    /// IP versions of the flows: `4`, `6` or `4,6` (drawn at random per flow).
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(4..=6), help_heading = "Traffic")]
     pub(crate) ip: Vec<u8>,
 
-    /// Protocols of the flows: `udp`, `tcp` or `udp,tcp` (each flow draws one).
+    /// Protocols of the flows: `udp`, `tcp` or `udp,tcp` (drawn at random per flow).
     #[arg(
         long,
         value_name = "LIST",
@@ -89,7 +89,7 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) protocol: Vec<ProtocolArgument>,
 
-    /// Source addresses of the flows: `10.0.0.0/8`, `10.0.0.1-10.0.0.9`; once for each IP version
+    /// Source addresses of the flows: `10.0.0.0/8`, `10.0.0.1-10.0.0.9`; once per IP version
     /// [default: 198.18.0.0/16, 2001:2:0:1::/64].
     #[arg(long, value_name = "RANGE", help_heading = "Traffic")]
     pub(crate) src: Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) struct GenArguments {
     #[arg(long, value_name = "RANGE", help_heading = "Traffic")]
     pub(crate) dst: Vec<String>,
 
-    /// Source ports: `1024-65535`, or one.
+    /// Source ports: one, or a range such as `1024-65535`.
     #[arg(
         long,
         value_name = "RANGE",
@@ -107,45 +107,46 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) sport: String,
 
-    /// Destination ports [default: 1024-65535; of a closed loop, the server's port: 7].
+    /// Destination ports [default: 1024-65535; in a closed loop the server's port, 7].
     #[arg(long, value_name = "RANGE", help_heading = "Traffic")]
     pub(crate) dport: Option<String>,
 
-    /// Source Ethernet address.
+    /// Source MAC address.
     #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:00:00:00:00:01", help_heading = "Traffic")]
     pub(crate) source_mac: Mac,
 
-    /// Destination Ethernet address.
+    /// Destination MAC address.
     #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:00:00:00:00:02", help_heading = "Traffic")]
     pub(crate) destination_mac: Mac,
 
-    /// Fields drawn anew for every packet, within their ranges: src, dst, sport, dport, ttl, dscp, id,
-    /// payload.
+    /// Fields to randomise in every packet, within their ranges: src, dst, sport, dport, ttl, dscp,
+    /// id, payload.
     #[arg(long, value_name = "FIELDS", help_heading = "Traffic")]
     pub(crate) random: Option<String>,
 
-    /// A filter and the share of packets that match it, drawn for every packet; the others do not
-    /// match: `'udp dst port 320'=30%`. It may name ip, ip6, tcp, udp, host, net, port, portrange.
+    /// Make this share of the packets (drawn at random) match a filter, and the others not match:
+    /// `'udp dst port 320'=30%`. The filter may use ip, ip6, tcp, udp, host, net, port, portrange.
     #[arg(long = "match", value_name = "FILTER=SHARE", help_heading = "Traffic")]
     pub(crate) matching: Option<String>,
 
-    /// Number every packet in its payload (64 bits).
+    /// Write a 64-bit sequence number into every payload.
     #[arg(long, help_heading = "Traffic")]
     pub(crate) sequence: bool,
 
-    /// Number every packet and put the time into its payload.
+    /// Write a sequence number and the send time into every payload.
     #[arg(long, help_heading = "Traffic")]
     pub(crate) timestamps: bool,
 
-    /// Everything that is drawn follows from it.
+    /// Seed of the random number generator; the same seed gives the same packets.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Traffic")]
     pub(crate) seed: u64,
 
-    /// Send the packets of a capture instead of making some. May be repeated: one after the other.
-    #[arg(long, value_name = "FILE", conflicts_with_all = MADE, help_heading = "Replay")]
+    /// Replay a capture file instead of generating packets. May be repeated: the files are sent in
+    /// order.
+    #[arg(long, value_name = "FILE", conflicts_with_all = TRAFFIC_FLAGS, help_heading = "Replay")]
     pub(crate) replay: Vec<PathBuf>,
 
-    /// Replay so many times as fast as captured, or `max`.
+    /// Replay at a multiple of the captured speed, or `max`.
     #[arg(
         long,
         value_name = "FACTOR",
@@ -155,35 +156,34 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) speed: Option<String>,
 
-    /// Replay so many times over.
+    /// Number of times to replay the files.
     #[arg(long = "loop", value_name = "N", value_parser = count, requires = "replay", help_heading = "Replay")]
     pub(crate) loops: Option<u64>,
 
-    /// Send so many copies of each packet, all addresses of copy k (from 0) higher by k.
+    /// Send K copies of each packet; copy k (from 0) adds k to all addresses.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=65536), requires = "replay", help_heading = "Replay")]
     pub(crate) copies: Option<u32>,
 
-    /// By how much the addresses of one copy are higher than those of the one before, for copies
-    /// whose addresses must not meet those of others.
+    /// Address offset from one copy to the next, to keep the copies' addresses apart [default: 1].
     #[arg(long, value_name = "N", value_parser = count, requires = "copies", help_heading = "Replay")]
     pub(crate) copy_shift: Option<u64>,
 
-    /// Run so many TCP clients instead, each of which connects from a random port, sends 512 bytes,
-    /// gets them back and closes, again and again, to a --echo at the other end.
+    /// Run N TCP clients against a `gen --echo` at the other end; each client repeatedly connects
+    /// from a random port, sends 512 bytes, receives them back and closes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = ["replay", "receive", "echo", "write", "order", "flows", "size", "protocol"], help_heading = "Closed loop")]
     pub(crate) clients: Option<u32>,
 
-    /// Answer TCP clients (--clients): accept, send back what they send, close. Until it is stopped,
-    /// or, with -c, until so many connections are over.
+    /// Serve TCP clients (--clients): accept, echo what they send, close. Runs until stopped, or with
+    /// -c until that many connections have ended.
     #[arg(long, conflicts_with_all = ["replay", "receive", "write", "order", "flows", "size", "protocol", "ip", "src", "sport"], help_heading = "Closed loop")]
     pub(crate) echo: bool,
 
-    /// Count the numbered packets that arrive (--sequence, --timestamps): lost, duplicate, reordered,
-    /// and how long they took. From -i, or from a capture (-r).
-    #[arg(long, conflicts_with_all = ["replay", "write", "truth", "rate"], conflicts_with_all = MADE, help_heading = "Receiving")]
+    /// Receive numbered packets (--sequence, --timestamps) from an interface (-i) or a capture (-r),
+    /// and report loss, duplicates, reordering and latency.
+    #[arg(long, conflicts_with_all = ["replay", "write", "truth", "rate"], conflicts_with_all = TRAFFIC_FLAGS, help_heading = "Receiving")]
     pub(crate) receive: bool,
 
-    /// Capture to count the numbered packets of.
+    /// Capture file to read numbered packets from.
     #[arg(
         short = 'r',
         long = "read",
@@ -194,62 +194,65 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) read: Vec<PathBuf>,
 
-    /// How many were sent, so that those lost at the end are known too; ends when the last has come.
-    // What `receive` is refused with would else excuse its absence.
+    /// Number of packets sent: finds packets lost at the end, and ends the run when the last one has
+    /// arrived.
+    // clap waives `requires` when the required flag conflicts with one that is given, so the
+    // conflicts of `receive` are repeated here.
     #[arg(long, value_name = "N", value_parser = count, requires = "receive", conflicts_with_all = ["write", "replay", "clients", "echo"], help_heading = "Receiving")]
     pub(crate) expect: Option<u64>,
 
-    /// How fast: `14.88Mpps`, `500Kpps`, `10Gbps` (at layer 1: preamble, check sequence and gap
-    /// count), `10Gbps@2` (frames and their check sequence), or `50%` of --link-speed
-    /// [default: as fast as the link takes frames; -w: 1Mpps].
-    #[arg(long, value_name = "RATE", help_heading = "Pace")]
+    /// Send rate: `14.88Mpps`, `500Kpps`, `10Gbps` (layer 1: including preamble, frame check sequence
+    /// and inter-frame gap), `10Gbps@2` (layer 2: including the frame check sequence), or `50%` of
+    /// --link-speed [default: as fast as the link accepts frames; -w: 1Mpps].
+    #[arg(long, value_name = "RATE", help_heading = "Rate")]
     pub(crate) rate: Option<String>,
 
-    /// Speed of the link that --rate is a part of.
-    #[arg(long, value_name = "SPEED", requires = "rate", help_heading = "Pace")]
+    /// Link speed that a percentage in --rate refers to.
+    #[arg(long, value_name = "SPEED", requires = "rate", help_heading = "Rate")]
     pub(crate) link_speed: Option<String>,
 
-    /// Stop after exactly this many packets (in a closed loop: connections).
-    #[arg(short = 'c', long, value_name = "N", value_parser = count, help_heading = "Pace")]
+    /// Stop after exactly this many packets (connections, in a closed loop).
+    #[arg(short = 'c', long, value_name = "N", value_parser = count, help_heading = "Rate")]
     pub(crate) count: Option<u64>,
 
-    /// Stop after this time; with a rate, exactly the packets of this time are sent.
-    #[arg(long, value_name = "TIME", value_parser = super::duration, help_heading = "Pace")]
+    /// Stop after this time; with a rate, send exactly the packets due in this time.
+    #[arg(long, value_name = "TIME", value_parser = super::duration, help_heading = "Rate")]
     pub(crate) duration: Option<Duration>,
 
-    /// What happens to packets whose time has passed: `catch-up` sends them as fast as the link takes
-    /// them, so that the mean rate holds; `skip` (or `skip=TIME`) never sends those that are later
-    /// than 1ms (or TIME), and counts them.
+    /// What to do with late packets: `catch-up` sends them as fast as the link accepts them, which
+    /// keeps the mean rate; `skip` (or `skip=TIME`) drops those more than 1ms (or TIME) late, and
+    /// counts them.
     #[arg(
         long,
-        value_name = "WHAT",
+        value_name = "ACTION",
         default_value = "catch-up",
-        help_heading = "Pace"
+        help_heading = "Rate"
     )]
     pub(crate) when_late: String,
 
-    /// What happens to frames that the link does not take at once.
+    /// What to do with frames that the link does not accept.
     #[arg(
         long,
-        value_name = "WHAT",
+        value_name = "ACTION",
         default_value = "retry",
-        help_heading = "Pace"
+        help_heading = "Rate"
     )]
     pub(crate) when_full: WhenFullArgument,
 
-    /// The most frames handed to the link at a time.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Pace")]
+    /// Maximum frames per send call.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Rate")]
     pub(crate) burst: u16,
 
-    /// Core to run on.
-    #[arg(long, value_name = "CORE", value_parser = cores, help_heading = "Pace")]
+    /// Core to pin the sending thread to.
+    #[arg(long, value_name = "CORE", value_parser = cores, help_heading = "Rate")]
     pub(crate) cores: Option<Cores>,
 
-    /// Write what every flow sent (CSV, columns as in flow records); `-` is standard output.
+    /// Write the ground truth: packets and bytes sent per flow (CSV, columns as in flow records); `-`
+    /// is standard output.
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) truth: Option<PathBuf>,
 
-    /// The summary at the end.
+    /// Format of the final summary.
     #[arg(
         long,
         value_name = "FORM",
@@ -258,15 +261,15 @@ pub(crate) struct GenArguments {
     )]
     pub(crate) summary: SummaryArgument,
 
-    /// Time between two lines of progress on standard error.
+    /// Time between progress lines on standard error.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Reports")]
     pub(crate) interval: Option<Duration>,
 
-    /// Say nothing but errors (and what --summary json asks for).
+    /// Print only errors, and what --summary json writes.
     #[arg(short = 'q', long, help_heading = "Reports")]
     pub(crate) quiet: bool,
 
-    /// Exit with 1 when packets were not sent, or (--receive) were lost.
+    /// Exit with status 1 if packets were not sent, or (--receive) were lost.
     #[arg(long, help_heading = "Reports")]
     pub(crate) fail_on_loss: bool,
 }
@@ -283,13 +286,13 @@ pub(crate) enum ProtocolArgument {
 /// `--when-full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenFullArgument {
-    /// Offer them again until it does.
+    /// Try again until it does.
     Retry,
-    /// Give them up, and count them.
+    /// Drop and count them.
     Drop,
 }
 
-/// An Ethernet address.
+/// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mac(pub(crate) [u8; 6]);
 
@@ -297,23 +300,23 @@ fn flows(text: &str) -> Result<u32, String> {
     let number = count(text)?.try_into().ok();
     number
         .filter(|&number| number <= generator::FLOWS_MAX)
-        .ok_or_else(|| format!("at most {} flows", generator::FLOWS_MAX))
+        .ok_or_else(|| format!("must be at most {} flows", generator::FLOWS_MAX))
 }
 
 fn mac(text: &str) -> Result<Mac, String> {
-    let wrong = || format!("'{text}' is no Ethernet address; write 02:00:00:00:00:01");
+    let invalid = || format!("'{text}' is not a MAC address; write 02:00:00:00:00:01");
     let mut bytes = [0; 6];
     let mut parts = text.split(':');
     for byte in &mut bytes {
         let part = parts
             .next()
             .filter(|part| part.len() == 2)
-            .ok_or_else(wrong)?;
-        *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+            .ok_or_else(invalid)?;
+        *byte = u8::from_str_radix(part, 16).map_err(|_| invalid())?;
     }
     match parts.next() {
         None => Ok(Mac(bytes)),
-        Some(_) => Err(wrong()),
+        Some(_) => Err(invalid()),
     }
 }
 
@@ -322,21 +325,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_flows_and_ethernet_addresses() {
+    fn parses_flow_counts_and_mac_addresses() {
         assert_eq!(flows("2^16"), Ok(65536));
         assert_eq!(flows("1_000"), Ok(1000));
-        for wrong in ["0", "2^40", "2^", "2^27", "x", "-1"] {
-            assert!(flows(wrong).is_err(), "{wrong}");
+        for invalid in ["0", "2^40", "2^", "2^27", "x", "-1"] {
+            assert!(flows(invalid).is_err(), "{invalid}");
         }
         assert_eq!(mac("02:0a:ff:00:01:10"), Ok(Mac([2, 10, 255, 0, 1, 16])));
-        for wrong in [
+        for invalid in [
             "",
             "02:00:00:00:00",
             "02:00:00:00:00:01:02",
             "2:0:0:0:0:1",
             "g2:00:00:00:00:00",
         ] {
-            assert!(mac(wrong).is_err(), "{wrong}");
+            assert!(mac(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `flowatch lab`, as it is typed.
+//! The flags of `lab`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -6,38 +6,38 @@ use std::path::PathBuf;
 /// The commands of `lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Name the experiments.
+    /// List the experiments.
     List,
-    /// Carry experiments out; their results go to files.
+    /// Run experiments and write their results to files.
     Run(LabRunArguments),
-    /// Write one HTML page with all results.
+    /// Write an HTML page with all results.
     Report(LabReportArguments),
 }
 
 /// The flags of `lab run`.
 #[derive(Debug, Args)]
 pub(crate) struct LabRunArguments {
-    /// Experiments by name, or `all`.
+    /// Names of experiments, or `all`.
     #[arg(value_name = "EXPERIMENT", required = true)]
     pub(crate) experiments: Vec<String>,
 
-    /// The short form: all experiments in minutes. This is the default.
+    /// Run the short form: all experiments take minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     pub(crate) short: bool,
 
-    /// As the papers had them: hours.
+    /// Run the papers' full form: all experiments take hours.
     #[arg(long)]
     pub(crate) full: bool,
 
-    /// Seed of all that is drawn.
+    /// Seed of the random number generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Repetitions of each trial, in place of the experiment's own.
+    /// Repetitions of each trial [default: set by the experiment].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) repetitions: Option<u16>,
 
-    /// Directory for the results.
+    /// Directory to write the results to.
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub(crate) output: PathBuf,
 }
@@ -45,7 +45,7 @@ pub(crate) struct LabRunArguments {
 /// The flags of `lab report`.
 #[derive(Debug, Args)]
 pub(crate) struct LabReportArguments {
-    /// Directory with the results, where the page is written too.
+    /// Directory with the results; the page is written there too.
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub(crate) output: PathBuf,
 }

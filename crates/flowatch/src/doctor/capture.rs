@@ -1,17 +1,17 @@
-//! Ways of capture: which work here, tried for real.
+//! Capture methods: tries which work on this machine.
 
 use super::finding::Finding;
 use super::system::System;
 
-/// Opens a packet socket with a small ring, and closes it again.
+/// Opens a packet socket with a small ring and closes it.
 pub(super) fn packet_socket(interface: Option<&str>) -> Finding {
     match interface {
-        Some(interface) => outcome(interface, open(interface)),
-        None => Finding::missing("packet socket", "there is no interface to open one on"),
+        Some(interface) => finding_for(interface, open(interface)),
+        None => Finding::missing("packet socket", "there is no interface to open it on"),
     }
 }
 
-/// What became of the attempt.
+/// Result of opening a packet socket.
 enum Attempt {
     Opened,
     NoPermission,
@@ -21,7 +21,7 @@ enum Attempt {
 #[cfg(target_os = "linux")]
 fn open(interface: &str) -> Attempt {
     use port::af_packet::Options;
-    // A name may hold an @, which is no queue here.
+    // The interface's name may contain an @, which does not select a queue here.
     let options = Options {
         block_count: 2,
         ignore_outgoing: true,
@@ -36,21 +36,21 @@ fn open(interface: &str) -> Attempt {
 
 #[cfg(not(target_os = "linux"))]
 fn open(_: &str) -> Attempt {
-    Attempt::Failed("live capture is for Linux; files are read anywhere".into())
+    Attempt::Failed("live capture needs Linux; files can be read on any system".into())
 }
 
-fn outcome(interface: &str, attempt: Attempt) -> Finding {
+fn finding_for(interface: &str, attempt: Attempt) -> Finding {
     match attempt {
         Attempt::Opened => Finding::ok(
             "packet socket",
-            format!("AF_PACKET with a TPACKET_V3 ring: opened on {interface}, so -i works"),
+            format!("AF_PACKET with a TPACKET_V3 ring opened on {interface}: -i works"),
         ),
         Attempt::NoPermission => Finding::missing(
             "packet socket",
-            "no permission for live capture (-i); run as root, or grant it to the program once \
-             (again after each update of it)",
+            "no permission for live capture (-i); run as root, or grant it to the program \
+             (again after each update)",
         )
-        .with(format!(
+        .with_command(format!(
             "sudo setcap cap_net_raw,cap_net_admin+ep {}",
             binary()
         )),
@@ -58,14 +58,14 @@ fn outcome(interface: &str, attempt: Attempt) -> Finding {
     }
 }
 
-/// The path of this program, as a shell takes it.
+/// Returns the path of this program, quoted for a shell.
 fn binary() -> String {
     let path =
         std::env::current_exe().map_or_else(|_| "PATH".into(), |path| path.display().to_string());
-    quoted(&path)
+    shell_quoted(&path)
 }
 
-fn quoted(path: &str) -> String {
+fn shell_quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
     if path.chars().all(plain) {
         path.to_owned()
@@ -74,7 +74,7 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// The library of pcap-filter expressions, as it is mapped into this process.
+/// Finds the libpcap that is mapped into this process; it compiles filter expressions.
 pub(super) fn libpcap(system: &System) -> Finding {
     let maps = system.read("proc/self/maps").unwrap_or_default();
     let path = maps.lines().find_map(|line| {
@@ -95,54 +95,54 @@ pub(super) fn libpcap(system: &System) -> Finding {
         }
         None => Finding::note(
             "libpcap",
-            "not loaded from a file of its own: its version is unknown",
+            "not loaded as a shared library: its version is unknown",
         ),
     }
 }
 
-/// What people will look for, and this build does not have.
-pub(super) fn not_in_this_build() -> [Finding; 1] {
+/// Capture methods that users may expect, but this build does not have.
+pub(super) fn missing_backends() -> [Finding; 1] {
     [Finding::note("AF_XDP", "not in this build")]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
-    use super::super::system::made_up::MadeUp;
+    use super::super::finding::Status;
+    use super::super::system::fake::FakeSystem;
     use super::*;
 
     #[test]
-    fn a_missing_right_comes_with_the_line_that_grants_it() {
-        let finding = outcome("lo", Attempt::NoPermission);
-        assert_eq!(finding.state, State::Missing);
+    fn missing_permission_comes_with_the_command_that_grants_it() {
+        let finding = finding_for("lo", Attempt::NoPermission);
+        assert_eq!(finding.status, Status::Missing);
         let command = finding.command.unwrap();
         let program = std::env::current_exe().unwrap().display().to_string();
         assert!(command.starts_with("sudo setcap cap_net_raw,cap_net_admin+ep "));
         assert!(command.contains(&program), "{command}");
-        assert_eq!(outcome("lo", Attempt::Opened).state, State::Ok);
+        assert_eq!(finding_for("lo", Attempt::Opened).status, Status::Ok);
         assert_eq!(
-            outcome("lo", Attempt::Failed("no memory".into())).text,
+            finding_for("lo", Attempt::Failed("no memory".into())).text,
             "no memory"
         );
-        assert_eq!(packet_socket(None).state, State::Missing);
+        assert_eq!(packet_socket(None).status, Status::Missing);
     }
 
     #[test]
     fn paths_are_quoted_for_the_shell() {
-        assert_eq!(quoted("/usr/bin/flowatch"), "/usr/bin/flowatch");
-        assert_eq!(quoted("/my files/it's"), r"'/my files/it'\''s'");
+        assert_eq!(shell_quoted("/usr/bin/flowatch"), "/usr/bin/flowatch");
+        assert_eq!(shell_quoted("/my files/it's"), r"'/my files/it'\''s'");
     }
 
     #[test]
-    fn the_version_of_libpcap_is_that_of_the_mapped_file() {
+    fn libpcap_version_comes_from_the_mapped_file() {
         let maps = "7f00-7f01 r--p 0 fe:00 1 /usr/lib/libc.so.6\n\
                     7f02-7f03 r--p 0 fe:00 2   /usr/lib/x86_64-linux-gnu/libpcap.so.1.10.3\n";
-        let tree = MadeUp::new(&[("proc/self/maps", maps)]);
+        let tree = FakeSystem::new(&[("proc/self/maps", maps)]);
         let finding = libpcap(&tree.system());
         assert_eq!(
             finding.text,
             "1.10.3 (/usr/lib/x86_64-linux-gnu/libpcap.so.1.10.3), for filter expressions"
         );
-        assert_eq!(libpcap(&System::at("/nonexistent")).state, State::Note);
+        assert_eq!(libpcap(&System::at("/nonexistent")).status, Status::Note);
     }
 }

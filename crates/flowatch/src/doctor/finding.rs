@@ -4,34 +4,34 @@ use std::io::{self, Write};
 
 /// Characters before the text: two spaces, the state, the subject, a space.
 const INDENT: usize = 2 + 8 + 16;
-/// Narrower text than this is not wrapped any more.
-const TEXT_LEAST: usize = 24;
+/// Text is not wrapped to less than this width.
+const TEXT_WIDTH_MIN: usize = 24;
 
-/// How good or bad it is.
+/// The status of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Status {
     /// As it should be.
     Ok,
-    /// Worth knowing; flowatch works without a change.
+    /// Worth knowing; flowatch works as it is.
     Note,
-    /// Something that flowatch needs, or needs to be fast.
+    /// Something that flowatch needs to work, or to be fast.
     Missing,
 }
 
-/// What was found of one thing.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) state: State,
+    pub(super) status: Status,
     pub(super) subject: String,
     pub(super) text: String,
-    /// The command that changes it.
+    /// The command that fixes it.
     pub(super) command: Option<String>,
 }
 
 impl Finding {
-    pub(super) fn new(state: State, subject: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(super) fn new(status: Status, subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
-            state,
+            status,
             subject: subject.into(),
             text: text.into(),
             command: None,
@@ -39,36 +39,37 @@ impl Finding {
     }
 
     pub(super) fn ok(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(State::Ok, subject, text)
+        Self::new(Status::Ok, subject, text)
     }
 
     pub(super) fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(State::Note, subject, text)
+        Self::new(Status::Note, subject, text)
     }
 
     pub(super) fn missing(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(State::Missing, subject, text)
+        Self::new(Status::Missing, subject, text)
     }
 
-    /// Adds the command that changes it.
-    pub(super) fn with(self, command: impl Into<String>) -> Self {
+    /// Adds the command that fixes it.
+    pub(super) fn with_command(self, command: impl Into<String>) -> Self {
         Self {
             command: Some(command.into()),
             ..self
         }
     }
 
-    /// Writes it, wrapped to `width` characters a line; commands stay on one, to be copied.
+    /// Writes the finding, wrapped to `width` characters per line. A command stays on one line, so that
+    /// it can be copied.
     pub(super) fn print(
         &self,
         width: usize,
         colour: bool,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let (word, code) = match self.state {
-            State::Ok => ("ok", "32"),
-            State::Note => ("note", "33"),
-            State::Missing => ("missing", "1;31"),
+        let (word, code) = match self.status {
+            Status::Ok => ("ok", "32"),
+            Status::Note => ("note", "33"),
+            Status::Missing => ("missing", "1;31"),
         };
         let word = format!("{word:<8}");
         let word = if colour {
@@ -77,7 +78,7 @@ impl Finding {
             word
         };
         let mut before = format!("  {word}{:<15} ", self.subject);
-        for line in wrap(&self.text, width.saturating_sub(INDENT).max(TEXT_LEAST)) {
+        for line in wrap(&self.text, width.saturating_sub(INDENT).max(TEXT_WIDTH_MIN)) {
             writeln!(output, "{before}{line}")?;
             before = " ".repeat(INDENT);
         }
@@ -88,8 +89,8 @@ impl Finding {
     }
 }
 
-/// Lines of at most `width` characters, but for words that are longer. Runs of spaces within a line
-/// stay: they align columns.
+/// Wraps text to lines of at most `width` characters; longer words are not split. Runs of spaces are
+/// kept, because they align columns.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -120,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn text_is_wrapped_under_itself_and_commands_are_not() {
+    fn wraps_text_with_indent_but_not_commands() {
         let finding = Finding::missing(
             "packet socket",
             "no permission to open a packet socket here",
         )
-        .with("sudo setcap cap_net_raw,cap_net_admin+ep /usr/local/bin/flowatch");
+        .with_command("sudo setcap cap_net_raw,cap_net_admin+ep /usr/local/bin/flowatch");
         assert_eq!(
             printed(&finding, 60, false),
             "  missing packet socket   no permission to open a packet\n\
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_only_where_they_are_wanted() {
+    fn uses_colours_only_if_enabled() {
         let finding = Finding::ok("a", "b");
         assert_eq!(
             printed(&finding, 80, false),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_within_a_line_stay() {
+    fn wrapping_keeps_aligned_columns() {
         assert_eq!(wrap("up   veth    1 queue", 80), ["up   veth    1 queue"]);
         assert_eq!(wrap("", 80), [""]);
     }

@@ -1,6 +1,6 @@
-//! Network interfaces: what each is and does, from /sys/class/net.
+//! Network interfaces and their state, from /sys/class/net.
 
-use super::finding::{Finding, State};
+use super::finding::{Finding, Status};
 use super::system::System;
 use crate::units;
 use std::process::{Command, Stdio};
@@ -15,13 +15,13 @@ const PROMISCUOUS: i64 = 0x100;
 pub(super) struct Interface {
     name: String,
     flags: i64,
-    /// Whether there is a signal; `None` where it is down or cannot tell.
+    /// Whether there is a carrier; `None` if the interface is down or does not report it.
     carrier: Option<bool>,
-    /// Driver of a device; `None` for what is software alone.
+    /// Driver of the device; `None` for virtual interfaces.
     driver: Option<String>,
     queues: usize,
     mtu: Option<i64>,
-    /// Speed in Mbit/s where it is known.
+    /// Speed in Mbit/s, if known.
     speed: Option<i64>,
     numa_node: Option<i64>,
 }
@@ -59,7 +59,7 @@ impl Interface {
     fn state(&self) -> &'static str {
         match (self.flags & UP != 0, self.carrier) {
             (false, _) => "down",
-            (true, Some(false)) => "no signal",
+            (true, Some(false)) => "no carrier",
             (true, _) => "up",
         }
     }
@@ -95,16 +95,16 @@ impl Interface {
     }
 }
 
-/// All interfaces, by name.
+/// Returns all interfaces, sorted by name.
 pub(super) fn list(system: &System) -> Vec<Interface> {
     let names = system.names("sys/class/net");
-    // The bonding driver leaves a file among the interfaces.
+    // The bonding driver has a file among the interfaces.
     let names = names.into_iter().filter(|name| name != "bonding_masters");
     names.map(|name| Interface::read(system, name)).collect()
 }
 
-/// One line each, in columns; and which of the devices merge packets before anybody sees them, as
-/// `offloads` answers for a name.
+/// Returns a finding per interface, in columns, and one for each device that merges packets before
+/// they can be captured. `offloads` returns the active merging offloads of an interface.
 pub(super) fn findings(
     interfaces: &[Interface],
     offloads: impl Fn(&str) -> Vec<&'static str>,
@@ -112,7 +112,7 @@ pub(super) fn findings(
     if interfaces.is_empty() {
         return vec![Finding::missing(
             "interfaces",
-            "none to be seen under /sys/class/net",
+            "none found in /sys/class/net",
         )];
     }
     let rows: Vec<[String; 6]> = interfaces.iter().map(Interface::columns).collect();
@@ -131,9 +131,9 @@ pub(super) fn findings(
             .map(|(cell, width)| format!("{cell:<width$}"))
             .collect();
         let state = if interface.state() == "up" {
-            State::Ok
+            Status::Ok
         } else {
-            State::Note
+            Status::Note
         };
         findings.push(Finding::new(
             state,
@@ -156,24 +156,24 @@ pub(super) fn findings(
                 Finding::note(
                     name,
                     format!(
-                        "{} on: packets of a flow that come together are merged, and counted as one large packet",
+                        "{} on: consecutive packets of a flow are merged and counted as one large packet",
                         merging.join(" and ")
                     ),
                 )
-                .with(format!("sudo ethtool -K {name} {}", off.join(" "))),
+                .with_command(format!("sudo ethtool -K {name} {}", off.join(" "))),
             );
         }
     }
     findings
 }
 
-/// Which of GRO and LRO are on, as ethtool(8) says where it is installed.
+/// Returns which of GRO and LRO are on, according to ethtool(8) if it is installed.
 pub(super) fn offloads(interface: &str) -> Vec<&'static str> {
-    // An interface may have a name that looks like a flag.
+    // The name of an interface may look like a flag.
     if interface.starts_with('-') {
         return Vec::new();
     }
-    let ask = |program: &str| {
+    let run = |program: &str| {
         Command::new(program)
             .args(["-k", interface])
             .stdin(Stdio::null())
@@ -181,9 +181,9 @@ pub(super) fn offloads(interface: &str) -> Vec<&'static str> {
             .output()
             .ok()
     };
-    let answer = ask("ethtool").or_else(|| ask("/usr/sbin/ethtool"));
-    answer.map_or_else(Vec::new, |answer| {
-        merging(&String::from_utf8_lossy(&answer.stdout))
+    let output = run("ethtool").or_else(|| run("/usr/sbin/ethtool"));
+    output.map_or_else(Vec::new, |output| {
+        merging(&String::from_utf8_lossy(&output.stdout))
     })
 }
 
@@ -207,12 +207,12 @@ fn merging(features: &str) -> Vec<&'static str> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use super::super::system::made_up::MadeUp;
+    use super::super::system::fake::FakeSystem;
     use super::*;
 
     #[test]
-    fn interfaces_are_told_in_columns() {
-        let tree = MadeUp::new(&[
+    fn interfaces_are_listed_in_columns() {
+        let tree = FakeSystem::new(&[
             ("sys/class/net/bonding_masters", "\n"),
             ("sys/class/net/lo/flags", "0x9\n"),
             ("sys/class/net/lo/carrier", "1\n"),
@@ -265,7 +265,7 @@ mod tests {
                 ("veth0", "down  virtual   1 queue   MTU 1500   -"),
             ]
         );
-        assert_eq!(found[2].state, State::Note);
+        assert_eq!(found[2].status, Status::Note);
         assert!(lines[3].1.starts_with("GRO and LRO on: "));
         assert_eq!(
             found[3].command.as_deref(),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ethtool_s_answer_is_read() {
+    fn parses_the_output_of_ethtool() {
         let text = "Features for eth0:\n\ttx-generic-receive-offload: on\ngeneric-receive-offload: on\n\
                     large-receive-offload: off [fixed]\n";
         assert_eq!(merging(text), ["GRO"]);

@@ -1,4 +1,4 @@
-//! How the kernel receives: its limits, and whether they have cost packets since it started.
+//! The kernel's receive limits, and whether they have dropped packets since boot.
 
 use super::finding::Finding;
 use super::system::System;
@@ -25,29 +25,29 @@ pub(super) fn findings(system: &System) -> Vec<Finding> {
         } else {
             let dropped = units::count(softnet.dropped);
             let text = format!(
-                "{dropped} packets dropped since boot, net.core.netdev_max_backlog being {backlog}"
+                "{dropped} packets dropped since boot (net.core.netdev_max_backlog {backlog})"
             );
-            Finding::note("backlog", text).with("sudo sysctl -w net.core.netdev_max_backlog=16384")
+            Finding::note("backlog", text)
+                .with_command("sudo sysctl -w net.core.netdev_max_backlog=16384")
         });
         let settings =
             format!("net.core.netdev_budget {budget} packets, netdev_budget_usecs {budget_usecs}");
         findings.push(if softnet.squeezed == 0 {
             Finding::ok(
                 "budget",
-                format!("no round of receiving was cut short since boot ({settings})"),
+                format!("no receive round was cut short since boot ({settings})"),
             )
         } else {
             let squeezed = units::count(softnet.squeezed);
-            let text =
-                format!("{squeezed} rounds of receiving were cut short since boot ({settings})");
-            Finding::note("budget", text).with(
+            let text = format!("{squeezed} receive rounds were cut short since boot ({settings})");
+            Finding::note("budget", text).with_command(
                 "sudo sysctl -w net.core.netdev_budget=1200 net.core.netdev_budget_usecs=16000",
             )
         });
     }
     if let (Some(bytes), _) = setting("rmem_max") {
         let size = units::memory(u64::try_from(bytes).unwrap_or(0));
-        let text = format!("net.core.rmem_max {size}; receive rings are not bound by it");
+        let text = format!("net.core.rmem_max {size}; receive rings are not limited by it");
         findings.push(Finding::ok("socket buffers", text));
     }
     match setting("bpf_jit_enable") {
@@ -56,7 +56,7 @@ pub(super) fn findings(system: &System) -> Vec<Finding> {
                 "filters",
                 "socket filters are interpreted (net.core.bpf_jit_enable 0)",
             )
-            .with("sudo sysctl -w net.core.bpf_jit_enable=1"),
+            .with_command("sudo sysctl -w net.core.bpf_jit_enable=1"),
         ),
         (Some(_), _) => findings.push(Finding::ok(
             "filters",
@@ -67,7 +67,7 @@ pub(super) fn findings(system: &System) -> Vec<Finding> {
     if findings.is_empty() {
         findings.push(Finding::note(
             "receiving",
-            "nothing of it can be read under /proc",
+            "no settings can be read in /proc",
         ));
     }
     findings
@@ -87,8 +87,8 @@ impl Softnet {
             .filter(|text| !text.is_empty())?;
         // Columns are hexadecimal: packets, dropped, rounds cut short, and more.
         let column = |line: &str, index: usize| {
-            let word = line.split_whitespace().nth(index)?;
-            u64::from_str_radix(word, 16).ok()
+            let field = line.split_whitespace().nth(index)?;
+            u64::from_str_radix(field, 16).ok()
         };
         let sum = |index: usize| text.lines().filter_map(|line| column(line, index)).sum();
         Some(Self {
@@ -100,13 +100,13 @@ impl Softnet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
-    use super::super::system::made_up::MadeUp;
+    use super::super::finding::Status;
+    use super::super::system::fake::FakeSystem;
     use super::*;
 
     #[test]
-    fn losses_since_boot_are_summed_over_the_cores() {
-        let tree = MadeUp::new(&[
+    fn sums_losses_since_boot_over_the_cores() {
+        let tree = FakeSystem::new(&[
             (
                 "proc/net/softnet_stat",
                 "001c2ae3 0000000a 00000000 0\n0016ba9a 000003e8 00000001 0\n",
@@ -120,27 +120,23 @@ mod tests {
         let found = findings(&tree.system());
         assert_eq!(
             found[0].text,
-            "1,010 packets dropped since boot, net.core.netdev_max_backlog being 1000"
+            "1,010 packets dropped since boot (net.core.netdev_max_backlog 1000)"
         );
-        assert!(
-            found[1]
-                .text
-                .starts_with("1 rounds of receiving were cut short")
-        );
+        assert!(found[1].text.starts_with("1 receive rounds were cut short"));
         assert_eq!(
             found[2].text,
-            "net.core.rmem_max 208 KiB; receive rings are not bound by it"
+            "net.core.rmem_max 208 KiB; receive rings are not limited by it"
         );
         assert_eq!(
-            (found[3].state, found[3].command.is_some()),
-            (State::Note, true)
+            (found[3].status, found[3].command.is_some()),
+            (Status::Note, true)
         );
     }
 
     #[test]
-    fn nothing_to_read_is_said() {
+    fn unreadable_settings_are_a_note() {
         let found = findings(&System::at("/nonexistent"));
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].state, State::Note);
+        assert_eq!(found[0].status, Status::Note);
     }
 }

@@ -4,12 +4,12 @@ use super::finding::Finding;
 use super::system::System;
 use crate::units;
 
-/// The first kernel that leaves outgoing packets out of a socket on request
-/// (PACKET_IGNORE_OUTGOING); the rings themselves are older (3.2).
-const KERNEL_LEAST: (u32, u32) = (4, 20);
+/// The first kernel with PACKET_IGNORE_OUTGOING, which excludes outgoing packets from a socket.
+/// TPACKET_V3 rings are older (3.2).
+const KERNEL_MIN: (u32, u32) = (4, 20);
 
-/// Less free memory than this is little beside the default table and its rings.
-const MEMORY_LITTLE: u64 = 1 << 30;
+/// Below this, free memory is low for the default table and rings.
+const MEMORY_LOW: u64 = 1 << 30;
 
 pub(super) fn findings(system: &System) -> Vec<Finding> {
     let mut findings = vec![kernel(system)];
@@ -25,7 +25,7 @@ fn kernel(system: &System) -> Finding {
     let Some(release) = system.read("proc/sys/kernel/osrelease") else {
         return Finding::note(
             "kernel",
-            "unknown; live capture is for Linux, files are read anywhere",
+            "unknown; live capture needs Linux, files can be read on any system",
         );
     };
     let mut numbers = release
@@ -33,8 +33,8 @@ fn kernel(system: &System) -> Finding {
         .map_while(|part| part.parse().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let text = format!("Linux {release} ({})", std::env::consts::ARCH);
-    if version < KERNEL_LEAST {
-        let (major, minor) = KERNEL_LEAST;
+    if version < KERNEL_MIN {
+        let (major, minor) = KERNEL_MIN;
         Finding::missing(
             "kernel",
             format!("{text}; live capture needs {major}.{minor} or newer"),
@@ -50,7 +50,7 @@ fn virtual_machine(system: &System) -> Option<Finding> {
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| {
         Finding::note(
             "virtual machine",
-            "the host shares its cores and its network: speeds vary from one minute to the next",
+            "cores and network are shared with other machines: speeds may vary from minute to minute",
         )
     })
 }
@@ -61,7 +61,7 @@ fn cores(system: &System, allowed: &[usize]) -> Vec<Finding> {
         .unwrap_or_default();
     let mut text = format!("{} ({})", allowed.len(), ranges(allowed));
     if !online.is_empty() && online != ranges(allowed) {
-        text += &format!(" of {online} that are online");
+        text += &format!(" of {online} online");
     }
     if let Some(isolated) = system
         .read("sys/devices/system/cpu/isolated")
@@ -73,7 +73,7 @@ fn cores(system: &System, allowed: &[usize]) -> Vec<Finding> {
     if let Some(cores) = quota(system) {
         findings.push(Finding::note(
             "core time",
-            format!("limited to that of {cores:.1} cores (cgroup cpu.max): a busy run is halted now and then, and packets are lost meanwhile"),
+            format!("limited to {cores:.1} cores (cgroup cpu.max): the kernel pauses a busy run when it exceeds this, and packets are lost meanwhile"),
         ));
     }
     let governor = system.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -81,15 +81,17 @@ fn cores(system: &System, allowed: &[usize]) -> Vec<Finding> {
         findings.push(
             Finding::note(
                 "frequency",
-                format!("governor {governor}: the cores may run slowly when packets come"),
+                format!(
+                    "governor {governor}: the cores may run at a low frequency when packets arrive"
+                ),
             )
-            .with("sudo cpupower frequency-set -g performance"),
+            .with_command("sudo cpupower frequency-set -g performance"),
         );
     }
     findings
 }
 
-/// Cores' worth of time that the control group grants, where it limits it.
+/// Returns the CPU limit of the control group in cores, if it has one.
 fn quota(system: &System) -> Option<f64> {
     let text = system.read("sys/fs/cgroup/cpu.max")?;
     let (quota, period) = text.split_once(' ')?;
@@ -97,7 +99,7 @@ fn quota(system: &System) -> Option<f64> {
     (period > 0.0).then(|| quota / period)
 }
 
-/// Sorted numbers as `0-3,8`.
+/// Formats sorted numbers such as `0-3,8`.
 fn ranges(numbers: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {
@@ -135,10 +137,10 @@ fn memory(system: &System) -> Finding {
                 units::memory(total),
                 units::memory(available)
             );
-            if available < MEMORY_LITTLE {
+            if available < MEMORY_LOW {
                 Finding::note(
                     "memory",
-                    format!("{text}: give fewer --max-flows and a smaller --ring-memory"),
+                    format!("{text}: reduce --max-flows and --ring-memory"),
                 )
             } else {
                 Finding::ok("memory", text)
@@ -151,18 +153,17 @@ fn memory(system: &System) -> Finding {
 fn huge_pages(system: &System) -> Finding {
     let transparent = system.read("sys/kernel/mm/transparent_hugepage/enabled");
     match transparent.as_deref() {
-        Some(text) if text.contains("[always]") || text.contains("[madvise]") => Finding::ok(
-            "huge pages",
-            "flow tables are put on transparent huge pages",
-        ),
+        Some(text) if text.contains("[always]") || text.contains("[madvise]") => {
+            Finding::ok("huge pages", "flow tables use transparent huge pages")
+        }
         Some(_) => Finding::missing(
             "huge pages",
-            "transparent huge pages are switched off: large tables are slower",
+            "transparent huge pages are off: large tables are slower",
         )
-        .with("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
+        .with_command("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
         None => Finding::note(
             "huge pages",
-            "this kernel has no transparent ones: large tables are slower",
+            "this kernel has no transparent huge pages: large tables are slower",
         ),
     }
 }
@@ -174,34 +175,34 @@ fn clock(system: &System) -> Finding {
             Finding::missing(
                 "clock",
                 format!(
-                    "{name}: each look at the clock costs the kernel about a microsecond, and it stamps every packet"
+                    "{name}: reading the clock takes the kernel about a microsecond, and it timestamps every packet"
                 ),
             )
         }
         Some(name) => Finding::ok("clock", name),
-        None => Finding::note("clock", "unknown time source"),
+        None => Finding::note("clock", "unknown clock source"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
-    use super::super::system::made_up::MadeUp;
+    use super::super::finding::Status;
+    use super::super::system::fake::FakeSystem;
     use super::*;
 
     #[test]
-    fn an_old_kernel_is_told() {
+    fn old_kernel_is_reported() {
         let kernel =
-            |release| kernel(&MadeUp::new(&[("proc/sys/kernel/osrelease", release)]).system());
-        assert_eq!(kernel("4.19.0-27-amd64\n").state, State::Missing);
-        assert_eq!(kernel("4.20.0").state, State::Ok);
-        assert_eq!(kernel("6.18.44-fc").state, State::Ok);
+            |release| kernel(&FakeSystem::new(&[("proc/sys/kernel/osrelease", release)]).system());
+        assert_eq!(kernel("4.19.0-27-amd64\n").status, Status::Missing);
+        assert_eq!(kernel("4.20.0").status, Status::Ok);
+        assert_eq!(kernel("6.18.44-fc").status, Status::Ok);
         assert!(kernel("6.18.44-fc").text.starts_with("Linux 6.18.44-fc ("));
     }
 
     #[test]
-    fn cores_with_a_quota_and_a_lazy_governor() {
-        let tree = MadeUp::new(&[
+    fn reports_cpu_quota_and_governor() {
+        let tree = FakeSystem::new(&[
             ("sys/devices/system/cpu/online", "0-7\n"),
             ("sys/devices/system/cpu/isolated", "6-7\n"),
             ("sys/fs/cgroup/cpu.max", "150000 100000\n"),
@@ -213,46 +214,46 @@ mod tests {
         let found = cores(&tree.system(), &[0, 1, 2, 5]);
         assert_eq!(
             found[0].text,
-            "4 (0-2,5) of 0-7 that are online; isolated: 6-7 (good for --cores)"
+            "4 (0-2,5) of 0-7 online; isolated: 6-7 (good for --cores)"
         );
         assert!(found[1].text.contains("1.5 cores"));
         assert!(found[2].text.contains("powersave"));
-        let unlimited = MadeUp::new(&[("sys/fs/cgroup/cpu.max", "max 100000\n")]);
+        let unlimited = FakeSystem::new(&[("sys/fs/cgroup/cpu.max", "max 100000\n")]);
         assert_eq!(cores(&unlimited.system(), &[0]).len(), 1);
     }
 
     #[test]
-    fn memory_is_told_and_little_of_it_noted() {
-        let memory = |text| memory(&MadeUp::new(&[("proc/meminfo", text)]).system());
+    fn low_memory_is_a_note() {
+        let memory = |text| memory(&FakeSystem::new(&[("proc/meminfo", text)]).system());
         let found =
             memory("MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
         assert_eq!(
-            (found.state, &found.text[..]),
-            (State::Ok, "16.0 GiB, 8.0 GiB available")
+            (found.status, &found.text[..]),
+            (Status::Ok, "16.0 GiB, 8.0 GiB available")
         );
         assert_eq!(
-            memory("MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n").state,
-            State::Note
+            memory("MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n").status,
+            Status::Note
         );
         assert_eq!(memory("nonsense").text, "unknown");
     }
 
     #[test]
-    fn huge_pages_switched_off_come_with_the_command() {
+    fn disabled_huge_pages_come_with_the_command() {
         let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
         let states = |text| {
-            let found = huge_pages(&MadeUp::new(&[(enabled, text)]).system());
-            (found.state, found.command.is_some())
+            let found = huge_pages(&FakeSystem::new(&[(enabled, text)]).system());
+            (found.status, found.command.is_some())
         };
-        assert_eq!(states("always [madvise] never\n"), (State::Ok, false));
-        assert_eq!(states("always madvise [never]\n"), (State::Missing, true));
+        assert_eq!(states("always [madvise] never\n"), (Status::Ok, false));
+        assert_eq!(states("always madvise [never]\n"), (Status::Missing, true));
     }
 
     #[test]
-    fn a_slow_clock_is_told() {
+    fn slow_clock_is_reported() {
         let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let state = |name| clock(&MadeUp::new(&[(path, name)]).system()).state;
-        assert_eq!(state("tsc\n"), State::Ok);
-        assert_eq!(state("hpet\n"), State::Missing);
+        let state = |name| clock(&FakeSystem::new(&[(path, name)]).system()).status;
+        assert_eq!(state("tsc\n"), Status::Ok);
+        assert_eq!(state("hpet\n"), Status::Missing);
     }
 }

@@ -1,37 +1,37 @@
-//! The one door to /proc and /sys.
+//! Access to /proc and /sys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A tree that holds `proc` and `sys`.
+/// A directory that contains `proc` and `sys`.
 pub(super) struct System {
     root: PathBuf,
 }
 
 impl System {
-    pub(super) fn of_this_machine() -> Self {
+    pub(super) fn host() -> Self {
         Self::at("/")
     }
 
-    /// A tree elsewhere.
+    /// Uses another root directory, for tests.
     pub(super) fn at(root: impl AsRef<Path>) -> Self {
         Self {
             root: root.as_ref().to_owned(),
         }
     }
 
-    /// What a file holds, without the white space around it; `None` where it cannot be read.
+    /// Returns a file's contents without surrounding white space; `None` if it cannot be read.
     pub(super) fn read(&self, path: &str) -> Option<String> {
         let bytes = fs::read(self.root.join(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// A file that holds a number and nothing else.
+    /// Returns the number in a file that contains nothing else.
     pub(super) fn number(&self, path: &str) -> Option<i64> {
         self.read(path)?.parse().ok()
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(path))
             .into_iter()
@@ -44,26 +44,26 @@ impl System {
         names
     }
 
-    /// The last part of where a symbolic link points.
+    /// Returns the last component of a symbolic link's target.
     pub(super) fn link(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 }
 
-/// A made-up tree that goes with the value.
+/// A temporary directory with made-up files, removed on drop.
 #[cfg(test)]
-pub(super) mod made_up {
+pub(super) mod fake {
     use super::System;
     use std::fs;
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    pub(in crate::doctor) struct MadeUp {
+    pub(in crate::doctor) struct FakeSystem {
         root: PathBuf,
     }
 
-    impl MadeUp {
+    impl FakeSystem {
         pub(in crate::doctor) fn new(files: &[(&str, &str)]) -> Self {
             static NUMBER: AtomicU32 = AtomicU32::new(0);
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ pub(super) mod made_up {
         }
     }
 
-    impl Drop for MadeUp {
+    impl Drop for FakeSystem {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.root);
         }

@@ -1,19 +1,19 @@
-//! Where reports go: files, and the terminal.
+//! Outputs: file formats and the terminal.
 
 use super::finding::Finding;
 use crate::screen;
 use ratatui::crossterm::terminal;
 use std::io::{self, IsTerminal};
 
-/// Lines are wrapped to this where there is no terminal, and at most to this where there is.
+/// Maximum line width, and the width without a terminal.
 const WIDTH: usize = 100;
-/// The live screen shows everything from this size on.
+/// The size from which the live screen shows everything.
 const FULL: (u16, u16) = (80, 24);
 
-/// Standard output as it was found.
+/// The terminal on standard output, if it is one.
 #[derive(Clone, Debug)]
 pub(super) struct Terminal {
-    /// Columns and rows, where it is a terminal.
+    /// Columns and rows; `None` if standard output is not a terminal.
     size: Option<(u16, u16)>,
     screen: bool,
     colour: bool,
@@ -22,25 +22,25 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn look() -> Self {
+    pub(super) fn detect() -> Self {
         let is_terminal = io::stdout().is_terminal();
         Self {
             size: is_terminal.then(terminal::size).and_then(Result::ok),
             screen: is_terminal && screen::Screen::is_possible(),
-            colour: screen::wants_colour(),
+            colour: screen::use_colour(),
             unicode: screen::has_unicode(),
             name: std::env::var("TERM").unwrap_or_default(),
         }
     }
 
-    /// Characters in a line of the report.
+    /// Returns the line width of the report.
     pub(super) fn width(&self) -> usize {
         self.size
             .map_or(WIDTH, |(columns, _)| usize::from(columns).min(WIDTH))
     }
 
-    /// Whether the report may have colours.
-    pub(super) fn paints(&self) -> bool {
+    /// Whether the report uses colours.
+    pub(super) fn uses_colour(&self) -> bool {
         self.screen && self.colour
     }
 
@@ -48,7 +48,7 @@ impl Terminal {
         vec![
             Finding::ok(
                 "captures",
-                "pcap and pcapng, plain, gzip and zstd: all built in",
+                "pcap and pcapng, plain, gzip or zstd: all built in",
             ),
             Finding::ok("outputs", "json, csv and parquet: all built in"),
             self.finding(),
@@ -59,7 +59,7 @@ impl Terminal {
         let Some((columns, rows)) = self.size else {
             return Finding::ok(
                 "terminal",
-                "standard output is none: plain lines in place of the live screen",
+                "standard output is not a terminal: progress is printed as lines instead of the live screen",
             );
         };
         let name = if self.name.is_empty() {
@@ -75,18 +75,18 @@ impl Terminal {
         let letters = if self.unicode {
             "UTF-8"
         } else {
-            "plain characters: the locale is not UTF-8"
+            "ASCII: the locale is not UTF-8"
         };
         let text = format!("{name}, {columns}x{rows}, {colour}, {letters}");
         if !self.screen {
             Finding::note(
                 "terminal",
-                format!("{text}; too simple for the live screen"),
+                format!("{text}; the live screen does not work on it"),
             )
         } else if columns < FULL.0 || rows < FULL.1 {
             Finding::note(
                 "terminal",
-                format!("{text}; the live screen shows everything from 80x24 on"),
+                format!("{text}; the live screen needs 80x24 to show everything"),
             )
         } else {
             Finding::ok("terminal", text)
@@ -96,11 +96,11 @@ impl Terminal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use super::super::finding::Status;
     use super::*;
 
     #[test]
-    fn the_terminal_is_told() {
+    fn reports_the_terminal() {
         let usual = Terminal {
             size: Some((80, 24)),
             screen: true,
@@ -117,23 +117,19 @@ mod tests {
             size: Some((40, 10)),
             ..usual.clone()
         };
-        assert_eq!(small.finding().state, State::Note);
+        assert_eq!(small.finding().status, Status::Note);
         let dumb = Terminal {
             screen: false,
             name: "dumb".into(),
             ..usual.clone()
         };
-        assert!(
-            dumb.finding()
-                .text
-                .ends_with("too simple for the live screen")
-        );
-        assert!(!dumb.paints());
+        assert!(dumb.finding().text.ends_with("does not work on it"));
+        assert!(!dumb.uses_colour());
         let none = Terminal {
             size: None,
             ..usual
         };
-        assert_eq!(none.finding().state, State::Ok);
+        assert_eq!(none.finding().status, Status::Ok);
         assert_eq!(none.width(), 100);
     }
 }

@@ -1,14 +1,14 @@
-//! `gen --clients N` and `gen --echo`: TCP clients, and the server that answers them.
+//! `gen --clients N` and `gen --echo`: TCP clients, and the server that echoes their data.
 
 use super::plan::ClosedLoopPlan;
 use super::ticker::Ticker;
-use super::{Failure, SEE_OFF, create, ends, say};
+use super::{Failure, PEER_CLOSE_WAIT, create, endpoints, print};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
-use crate::files;
+use crate::file_identity;
 use crate::signals;
 use crate::units;
-use crate::watch::{EXIT_LOSS, complain};
+use crate::watch::{EXIT_LOSS, warn};
 use engine::Stop;
 use generator::closed_loop::{ClientCounts, Clients, EchoServer, ServerCounts};
 use hw::time::monotonic_raw_ns;
@@ -19,13 +19,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Changes when a field changes its meaning or goes.
+/// Goes up when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
 
-/// When no more connections are begun, how long open ones may take to end.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How long open connections may take to end when no more are started.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// What clients came to.
+/// The summary of the clients.
 #[derive(Debug, Serialize)]
 struct ClientsSummary {
     schema_version: u32,
@@ -45,7 +45,7 @@ struct ClientsSummary {
     seconds: f64,
 }
 
-/// What a server came to.
+/// The summary of the server.
 #[derive(Debug, Serialize)]
 struct ServerSummary {
     schema_version: u32,
@@ -70,7 +70,7 @@ enum Peer {
     Clients(Box<Clients>),
     Server {
         server: Box<EchoServer>,
-        /// Those that it serves; without it any number.
+        /// Number of connections to serve; `None` for no limit.
         connections: Option<u64>,
     },
 }
@@ -102,8 +102,8 @@ impl Peer {
         }
     }
 
-    /// Connections that have ended.
-    fn over(&self) -> u64 {
+    /// Returns the number of connections that have ended.
+    fn finished(&self) -> u64 {
         match self {
             Self::Clients(clients) => clients.counts().completed,
             Self::Server { server, .. } => server.counts().closed,
@@ -118,11 +118,12 @@ impl Peer {
     }
 }
 
-/// Runs until all connections are made, the time is over, or a signal comes.
+/// Runs until all connections have ended, the time is up, or a signal arrives.
 pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
-    let truth = arguments.truth.as_deref().map(files::named);
+    signals::stop_on_signals(&stop)
+        .map_err(|error| Failure::Message(format!("signals: {error}")))?;
+    let truth = arguments.truth.as_deref().map(file_identity::normalize);
     if let Some(path) = &truth {
         export::check_file(path)?;
     }
@@ -133,22 +134,23 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
             connections: arguments.count,
         },
     };
-    let (mut port, mut sink) = ends::both(&plan.interface, &arguments.eal, &stop)?;
+    let (mut port, mut sink) = endpoints::both(&plan.interface, &arguments.eal, &stop)?;
     let mut file = truth.as_deref().map(create).transpose()?;
     let started = Instant::now();
-    let counters = turn(arguments, &stop, &mut peer, port.as_mut(), sink.as_mut())?;
+    let counters = run_loop(arguments, &stop, &mut peer, port.as_mut(), sink.as_mut())?;
     let elapsed = started.elapsed();
     let is_json = arguments.summary == SummaryArgument::Json;
     let is_silent = arguments.summary == SummaryArgument::None || (arguments.quiet && !is_json);
     let (text, complete) = match &peer {
         Peer::Clients(clients) => {
             if let Some(file) = &mut file {
-                write_clients(file, clients).map_err(|error| Failure::Told(error.to_string()))?;
+                write_clients(file, clients)
+                    .map_err(|error| Failure::Message(error.to_string()))?;
             }
             let counts = clients.counts();
             if counts.started > 0 && clients.segments().1 == 0 {
-                complain(
-                    "nothing was answered: does `flowatch gen --echo` run at the other end, with this --dport?",
+                warn(
+                    "no answer was received: is `flowatch gen --echo` running at the other end, with the same --dport?",
                 );
             }
             let summary = clients_summary(clients, &counters, elapsed);
@@ -170,7 +172,7 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
         }
     };
     if !is_silent {
-        say(&text, truth.as_deref() == Some(Path::new("-")))?;
+        print(&text, truth.as_deref() == Some(Path::new("-")))?;
     }
     Ok(if arguments.fail_on_loss && !complete {
         ExitCode::from(EXIT_LOSS)
@@ -179,8 +181,8 @@ pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<Exit
     })
 }
 
-/// Receives and sends in turn.
-fn turn(
+/// Receives and sends in turn until the run is over. Returns the port's counters.
+fn run_loop(
     arguments: &GenArguments,
     stop: &Stop,
     peer: &mut Peer,
@@ -191,19 +193,19 @@ fn turn(
     let mut ticker = Ticker::new(arguments.interval.filter(|_| !arguments.quiet));
     let mut draining = None;
     while !peer.is_done() {
-        ticker.tick("connections", || peer.over());
+        ticker.tick("connections", || peer.finished());
         let is_over = stop.is_requested()
             || arguments
                 .duration
                 .is_some_and(|duration| started.elapsed() >= duration);
         if is_over {
             let since = *draining.get_or_insert_with(Instant::now);
-            if peer.open() == 0 || since.elapsed() >= DRAIN {
+            if peer.open() == 0 || since.elapsed() >= DRAIN_TIME {
                 break;
             }
         }
         peer.send(sink, now_ns(), draining.is_some())?;
-        // With their last word said clients receive nothing more: the server may leave at once.
+        // Once done, clients receive nothing more: the server may have exited already.
         if peer.is_done() {
             break;
         }
@@ -217,17 +219,17 @@ fn turn(
                     server.sweep(now_ns());
                 }
             }
-            Received::Fault(message) => complain(&message),
+            Received::Fault(message) => warn(&message),
             Received::End => break,
         }
     }
-    // The last acknowledgements.
+    // Send the last acknowledgements.
     peer.send(sink, now_ns(), true)?;
     sink.flush()?;
-    if matches!(peer, Peer::Clients(_)) && !sink.see_off(SEE_OFF)? {
-        complain(&format!(
-            "{}: the server stays, and may not survive that its peer leaves; give --echo the -c of its clients \
-             (docs/dpdk.md)",
+    if matches!(peer, Peer::Clients(_)) && !sink.wait_for_peer_close(PEER_CLOSE_WAIT)? {
+        warn(&format!(
+            "{}: the server is still running and may crash when its peer closes; run --echo with the same -c as its \
+             clients (docs/dpdk.md)",
             sink.name()
         ));
     }
@@ -241,10 +243,10 @@ fn now_ns() -> i64 {
 fn json(summary: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(summary)
         .map(|json| json + "\n")
-        .map_err(|error| Failure::Told(error.to_string()))
+        .map_err(|error| Failure::Message(error.to_string()))
 }
 
-/// A line a client.
+/// Writes a CSV line per client.
 fn write_clients(file: &mut dyn Write, clients: &Clients) -> io::Result<()> {
     writeln!(
         file,
@@ -325,7 +327,7 @@ fn server_summary(server: &EchoServer, counters: &Counters, elapsed: Duration) -
     }
 }
 
-/// Lines of counts, the first `always` of them whatever they are.
+/// Formats counts as lines. Zero counts are left out, except for the first `always`.
 fn lines(heading: String, always: usize, counts: &[(&str, u64)]) -> String {
     counts
         .iter()
@@ -339,7 +341,7 @@ fn lines(heading: String, always: usize, counts: &[(&str, u64)]) -> String {
 fn clients_text(summary: &ClientsSummary) -> String {
     let rate = summary.completed as f64 / summary.seconds.max(1e-9);
     let heading = format!(
-        "{} clients, {} connections completed in {} ({} a second)",
+        "{} clients, {} connections completed in {} ({} per second)",
         units::count(u64::from(summary.clients)),
         units::count(summary.completed),
         units::seconds(summary.seconds),
@@ -349,14 +351,14 @@ fn clients_text(summary: &ClientsSummary) -> String {
         heading,
         5,
         &[
-            ("connections begun", summary.started),
+            ("connections started", summary.started),
             ("completed", summary.completed),
             ("failed", summary.failed),
             ("segments sent", summary.segments_sent),
             ("segments received", summary.segments_received),
             ("left open", summary.open),
-            ("repeated after a time-out", summary.repeated),
-            ("bytes that came back wrong", summary.wrong_bytes),
+            ("retransmitted", summary.repeated),
+            ("bytes echoed wrongly", summary.wrong_bytes),
             ("dropped by the kernel", summary.dropped),
             ("missed by the device", summary.missed),
         ],
@@ -365,7 +367,7 @@ fn clients_text(summary: &ClientsSummary) -> String {
 
 fn server_text(summary: &ServerSummary) -> String {
     let heading = format!(
-        "{} connections served in {}, {} sent back",
+        "{} connections served in {}, {} echoed",
         units::count(summary.closed),
         units::seconds(summary.seconds),
         units::bytes(summary.echoed_bytes)
@@ -379,9 +381,9 @@ fn server_text(summary: &ServerSummary) -> String {
             ("segments sent", summary.segments_sent),
             ("segments received", summary.segments_received),
             ("left open", summary.open),
-            ("forgotten, being silent", summary.forgotten),
-            ("turned away, too many", summary.turned_away),
-            ("segments that came again", summary.repeated),
+            ("timed out", summary.forgotten),
+            ("refused, too many", summary.turned_away),
+            ("retransmissions received", summary.repeated),
             ("segments of no connection", summary.unexpected),
             ("dropped by the kernel", summary.dropped),
             ("missed by the device", summary.missed),

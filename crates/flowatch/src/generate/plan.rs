@@ -1,48 +1,47 @@
-//! From the flags as typed to what `gen` does: contradictions found, defaults decided, nothing
-//! opened yet.
+//! Turns the flags of `gen` into a plan: checks how they combine and applies defaults. Opens nothing.
 
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
 use crate::dpdk;
-use crate::files;
+use crate::file_identity;
 use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
     AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
-    SendOptions, Sizes, Time, TrafficOptions, WhenFull, WhenLate,
+    SendClock, SendOptions, Sizes, TrafficOptions, WhenFull, WhenLate,
 };
 use port::Input;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time of the first frame of a written capture, where nothing else says one: 2020-01-01, always, so
-/// that a capture repeats with its seed.
+/// Default timestamp of the first frame of a written capture: always 2020-01-01, so that the same
+/// seed gives the same capture.
 const FIRST_TIME_NS: i64 = 1_577_836_800_000_000_000;
 
-/// Packets of a written capture are so far apart where nobody said a rate: a microsecond.
+/// Default rate of a written capture: a packet per microsecond.
 const FILE_RATE: Rate = Rate::Packets(1_000_000_000_000);
 
-/// How late a packet may be before `--when-late skip` passes it over.
+/// How late a packet may be before `--when-late skip` drops it.
 const SKIP_AFTER: Duration = Duration::from_millis(1);
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sink {
-    /// An interface, or whatever else `-i` names.
+    /// An interface, device or `null:`, as `-i` names it.
     Interface(String),
-    /// A capture.
+    /// A capture file.
     File(PathBuf),
 }
 
 /// What is sent.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Frames of a population.
+    /// Generated frames.
     Traffic(Box<TrafficOptions>),
-    /// Those of captures.
+    /// Frames of captures.
     Replay(ReplayPlan),
 }
 
-/// A replay, decided.
+/// The checked options of a replay.
 #[derive(Debug)]
 pub(crate) struct ReplayPlan {
     pub(crate) inputs: Vec<Input>,
@@ -51,7 +50,7 @@ pub(crate) struct ReplayPlan {
     pub(crate) shift: u64,
 }
 
-/// A run that sends, decided.
+/// The checked options of a run that sends.
 #[derive(Debug)]
 pub(crate) struct SendPlan {
     pub(crate) sink: Sink,
@@ -63,11 +62,11 @@ pub(crate) struct SendPlan {
 /// What `gen` does.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Sends.
+    /// Send packets.
     Send(Box<SendPlan>),
-    /// Counts numbered packets.
+    /// Count numbered packets.
     Receive(ReceivePlan),
-    /// Clients, or the server.
+    /// Run TCP clients, or the server.
     ClosedLoop(Box<ClosedLoopPlan>),
 }
 
@@ -76,27 +75,27 @@ pub(crate) enum Task {
 pub(crate) enum ReceivePlan {
     /// An interface.
     Interface(String),
-    /// Captures.
+    /// Capture files.
     Files(Vec<Input>),
 }
 
-/// One end of a closed loop, decided.
+/// The checked options of one end of a closed loop.
 #[derive(Debug)]
 pub(crate) struct ClosedLoopPlan {
     pub(crate) interface: String,
-    /// What the clients do; none for the server.
+    /// Options of the clients; `None` for the server.
     pub(crate) clients: Option<ClientsOptions>,
-    /// Addresses that the server answers for; none for all.
+    /// Addresses that the server answers for; `None` for all.
     pub(crate) server: Option<AddressRange>,
     pub(crate) port: u16,
     pub(crate) mac: MacAddresses,
 }
 
 impl Task {
-    /// Decides.
+    /// Checks the flags and applies defaults.
     ///
     /// # Errors
-    /// One line that says which flags contradict each other, or what is wrong in one.
+    /// A one-line message, if a flag is invalid or flags contradict each other.
     pub(crate) fn new(arguments: &GenArguments) -> Result<Self, String> {
         let task = if arguments.receive {
             receive_plan(arguments).map(Self::Receive)
@@ -114,14 +113,14 @@ impl Task {
     }
 }
 
-type Decided<T> = Result<T, Box<dyn std::error::Error>>;
+type PlanResult<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
+fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
     let sink = match (&arguments.interface, &arguments.write) {
         (Some(name), None) => Sink::Interface(name.clone()),
-        (None, Some(path)) => Sink::File(files::named(path)),
+        (None, Some(path)) => Sink::File(file_identity::normalize(path)),
         (Some(_), Some(_)) => {
-            return Err("-i and -w together: send on an interface, or write a file".into());
+            return Err("-i and -w together: use an interface or a file, not both".into());
         }
         (None, None) => {
             return Err(
@@ -131,7 +130,7 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         }
     };
     let to_file = matches!(sink, Sink::File(_));
-    let truth = arguments.truth.as_deref().map(files::named);
+    let truth = arguments.truth.as_deref().map(file_identity::normalize);
     check_files(&sink, truth.as_deref(), &arguments.replay)?;
     let content = if arguments.replay.is_empty() {
         Content::Traffic(Box::new(traffic(arguments)?))
@@ -162,14 +161,20 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         (Content::Replay(_), None, speed) => match speed {
             None => Pace::Recorded(1.0),
             Some("max") if to_file => {
-                return Err("--speed max says no times for -w: give a factor or a --rate".into());
+                return Err(
+                    "--speed max gives no timestamps for -w: use a factor or --rate".into(),
+                );
             }
             Some("max") => Pace::Link,
             Some(text) => match text.parse::<f64>() {
                 Ok(factor) if factor.is_finite() && (1e-6..=1e9).contains(&factor) => {
                     Pace::Recorded(factor)
                 }
-                _ => return Err(format!("--speed {text}: a factor as 2 or 0.5, or max").into()),
+                _ => {
+                    return Err(
+                        format!("--speed {text}: write a factor such as 2 or 0.5, or max").into(),
+                    );
+                }
             },
         },
         (Content::Traffic(_), None, _) if to_file => Pace::Rate(FILE_RATE),
@@ -180,24 +185,24 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
         && arguments.count.is_none()
         && arguments.duration.is_none()
     {
-        return Err("a capture has an end: give --count N or --duration TIME with -w".into());
+        return Err("-w needs a limit: add --count N or --duration TIME".into());
     }
     let when_late = when_late(&arguments.when_late)?;
     if when_late != WhenLate::CatchUp && !matches!(pace, Pace::Rate(_)) {
-        return Err("--when-late skip needs a --rate to be late for".into());
+        return Err("--when-late skip needs a --rate".into());
     }
     if when_late != WhenLate::CatchUp && matches!(content, Content::Replay(_)) {
         return Err(
-            "--when-late skip would leave packets of the capture out: a replay catches up".into(),
+            "--when-late skip would drop packets of the capture: a replay always catches up".into(),
         );
     }
     Ok(SendPlan {
         options: SendOptions {
             pace,
             time: if to_file {
-                Time::Virtual(FIRST_TIME_NS)
+                SendClock::Virtual(FIRST_TIME_NS)
             } else {
-                Time::Wall
+                SendClock::Wall
             },
             count: arguments.count,
             duration: arguments.duration,
@@ -215,20 +220,23 @@ fn send_plan(arguments: &GenArguments) -> Decided<SendPlan> {
     })
 }
 
-/// What a packed capture is called; none is written.
-const PACKED: [&str; 2] = ["gz", "zst"];
+/// Extensions of compressed captures, which `gen` does not write.
+const COMPRESSED_EXTENSIONS: [&str; 2] = ["gz", "zst"];
 
-/// Refuses to write over what is read or written as well, and names that promise compression.
-fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> Decided<()> {
-    let mut written: Vec<files::Named<'_>> = Vec::new();
+/// Rejects output files that are also inputs or other outputs, and names of compressed files.
+fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> PlanResult<()> {
+    let mut written: Vec<file_identity::NamedFile<'_>> = Vec::new();
     if let Sink::File(path) = sink {
-        let end = path.extension().unwrap_or_default();
-        if PACKED.iter().any(|packed| end == *packed) {
+        let extension = path.extension().unwrap_or_default();
+        if COMPRESSED_EXTENSIONS
+            .iter()
+            .any(|packed| extension == *packed)
+        {
             return Err(format!(
-                "-w {}: captures are written unpacked; leave the .{} out, and pack the file afterwards, or: \
+                "-w {}: captures are written uncompressed; leave out .{} and compress the file afterwards, or use: \
                  -w - | gzip",
                 path.display(),
-                end.display()
+                extension.display()
             )
             .into());
         }
@@ -236,19 +244,17 @@ fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> Decid
     }
     written.extend(truth.map(|path| ("--truth", path)));
     let is_file = |path: &&PathBuf| path.as_path() != Path::new("-");
-    let read: Vec<files::Named<'_>> = replayed
+    let read: Vec<file_identity::NamedFile<'_>> = replayed
         .iter()
         .filter(is_file)
         .map(|path| ("--replay", path.as_path()))
         .collect();
-    Ok(files::check(&written, &read)?)
+    Ok(file_identity::check_distinct(&written, &read)?)
 }
 
-fn receive_plan(arguments: &GenArguments) -> Decided<ReceivePlan> {
+fn receive_plan(arguments: &GenArguments) -> PlanResult<ReceivePlan> {
     match (&arguments.interface, &arguments.read[..]) {
-        (Some(_), [_, ..]) => {
-            Err("-i and -r together: receive from an interface, or read files".into())
-        }
+        (Some(_), [_, ..]) => Err("-i and -r together: use an interface or files, not both".into()),
         (None, []) => Err(
             "nothing to receive from: give an interface (-i eth0) or a capture (-r FILE)".into(),
         ),
@@ -262,17 +268,17 @@ fn receive_plan(arguments: &GenArguments) -> Decided<ReceivePlan> {
     }
 }
 
-/// Where the echo service listens (RFC 862).
+/// The port of the echo service (RFC 862).
 const ECHO_PORT: u16 = 7;
 
-/// Without an answer for this long a client says again what it said last.
+/// The retransmission timeout of a client.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Repetitions before a client gives a connection up: some ten seconds, which a server on a busy
-/// machine may be away.
+/// Retransmissions before a client abandons a connection: about ten seconds, for which a server on a
+/// busy machine may not run.
 const TRIES: u8 = 50;
 
-fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
+fn closed_loop_plan(arguments: &GenArguments) -> PlanResult<ClosedLoopPlan> {
     let Some(interface) = arguments.interface.clone() else {
         return Err("a closed loop needs an interface: -i eth0".into());
     };
@@ -285,19 +291,19 @@ fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
     ] {
         if given {
             return Err(format!(
-                "{flag} is not for a closed loop: clients send as they are answered"
+                "{flag} is not for a closed loop: clients send when they are answered"
             )
             .into());
         }
     }
     if arguments.echo && arguments.truth.is_some() {
-        return Err("--truth is for --clients: --echo has no line for each".into());
+        return Err("--truth is for --clients: --echo does not count per client".into());
     }
     let port = match &arguments.dport {
         None => ECHO_PORT,
         Some(text) => text
             .parse()
-            .map_err(|_| format!("--dport {text}: a closed loop has one server port"))?,
+            .map_err(|_| format!("--dport {text}: a closed loop needs one server port"))?,
     };
     let mac = MacAddresses {
         source: arguments.source_mac.0,
@@ -334,15 +340,15 @@ fn closed_loop_plan(arguments: &GenArguments) -> Decided<ClosedLoopPlan> {
     })
 }
 
-/// Bits a second, times 10^6.
-fn link_speed(text: &str) -> Decided<u128> {
+/// Parses a link speed. Returns bits per second, times 10^6.
+fn link_speed(text: &str) -> PlanResult<u128> {
     match text.parse::<RateText>()?.of_link(None) {
         Ok(Rate::Bits(bits, _)) => Ok(bits),
-        _ => Err(format!("--link-speed {text}: write 10Gbps").into()),
+        _ => Err(format!("--link-speed {text}: write a speed such as 10Gbps").into()),
     }
 }
 
-fn when_late(text: &str) -> Decided<WhenLate> {
+fn when_late(text: &str) -> PlanResult<WhenLate> {
     match text.split_once('=') {
         None if text == "catch-up" => Ok(WhenLate::CatchUp),
         None if text == "skip" => Ok(WhenLate::Skip(SKIP_AFTER)),
@@ -350,11 +356,11 @@ fn when_late(text: &str) -> Decided<WhenLate> {
             humantime::parse_duration(time)
                 .map_err(|error| format!("--when-late {text}: {error}; write skip=1ms"))?,
         )),
-        _ => Err(format!("--when-late {text}: catch-up, skip or skip=TIME").into()),
+        _ => Err(format!("--when-late {text}: use catch-up, skip or skip=TIME").into()),
     }
 }
 
-fn traffic(arguments: &GenArguments) -> Decided<TrafficOptions> {
+fn traffic(arguments: &GenArguments) -> PlanResult<TrafficOptions> {
     let order = if arguments.round_robin {
         Order::RoundRobin
     } else if let Some(alpha) = arguments.zipf {
@@ -369,8 +375,7 @@ fn traffic(arguments: &GenArguments) -> Decided<TrafficOptions> {
         Some(fields) => fields.parse()?,
     };
     if random.change_flows() && arguments.truth.is_some() {
-        return Err("--random src, dst, sport or dport makes every packet a flow of its own: there is no --truth \
-                    of flows"
+        return Err("--random src, dst, sport or dport makes every packet a flow of its own, so there is no --truth"
             .into());
     }
     let mut options = TrafficOptions {
@@ -395,11 +400,11 @@ fn traffic(arguments: &GenArguments) -> Decided<TrafficOptions> {
     Ok(options)
 }
 
-/// `'udp dst port 320'=30%`.
-fn matching(text: &str) -> Decided<(MatchFilter, f64)> {
-    let wrong =
-        || format!("--match '{text}': write a filter and a share, as 'udp dst port 320'=30%");
-    let (filter, share) = text.rsplit_once('=').ok_or_else(wrong)?;
+/// Parses `--match`, such as `'udp dst port 320'=30%`.
+fn matching(text: &str) -> PlanResult<(MatchFilter, f64)> {
+    let invalid =
+        || format!("--match '{text}': write a filter and a share, such as 'udp dst port 320'=30%");
+    let (filter, share) = text.rsplit_once('=').ok_or_else(invalid)?;
     let share = match share.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
         None => share.parse(),
@@ -407,18 +412,18 @@ fn matching(text: &str) -> Decided<(MatchFilter, f64)> {
     let share = share
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(wrong)?;
+        .ok_or_else(invalid)?;
     let filter = filter.trim_matches(['\'', '"']);
     Ok((MatchFilter::parse(filter)?, share))
 }
 
-/// A kind of flows for each IP version and protocol.
-fn kinds(arguments: &GenArguments) -> Decided<Vec<FlowFields>> {
+/// Returns the flow fields for each IP version and protocol.
+fn kinds(arguments: &GenArguments) -> PlanResult<Vec<FlowFields>> {
     let source = ranges(&arguments.src, "--src")?;
     let destination = ranges(&arguments.dst, "--dst")?;
     let mut versions = arguments.ip.clone();
     if versions.contains(&5) {
-        return Err("--ip: 4, 6 or 4,6".into());
+        return Err("--ip: use 4, 6 or 4,6".into());
     }
     if versions.is_empty() {
         versions.extend(source.iter().chain(&destination).map(AddressRange::version));
@@ -443,7 +448,7 @@ fn kinds(arguments: &GenArguments) -> Decided<Vec<FlowFields>> {
             .find(|range| !versions.contains(&range.version()))
         {
             return Err(format!(
-                "{flag} {range}: flows of IPv{} are not asked for (--ip)",
+                "{flag} {range}: IPv{} is not enabled (--ip)",
                 range.version()
             )
             .into());
@@ -476,8 +481,8 @@ fn kinds(arguments: &GenArguments) -> Decided<Vec<FlowFields>> {
     Ok(kinds)
 }
 
-/// At most one range of each family.
-fn ranges(texts: &[String], flag: &str) -> Decided<Vec<AddressRange>> {
+/// Parses address ranges: at most one per IP version.
+fn ranges(texts: &[String], flag: &str) -> PlanResult<Vec<AddressRange>> {
     let ranges: Vec<AddressRange> = texts
         .iter()
         .map(|text| text.parse())

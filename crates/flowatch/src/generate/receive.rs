@@ -1,15 +1,15 @@
-//! `gen --receive`: the numbered packets that arrive, counted.
+//! `gen --receive`: counts the numbered packets that arrive.
 
 use super::plan::ReceivePlan;
-use super::summary::Times;
+use super::summary::Percentiles;
 use super::ticker::Ticker;
-use super::{Failure, ends, say};
+use super::{Failure, endpoints, print};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::signals;
-use crate::snap_lengths;
+use crate::snaplen_warnings;
 use crate::units;
-use crate::watch::{EXIT_FAILED, EXIT_LOSS, complain};
+use crate::watch::{EXIT_FAILED, EXIT_LOSS, warn};
 use engine::Stop;
 use generator::{Arrivals, SequenceCounts};
 use port::{CaptureFiles, Counters, Port, Received};
@@ -18,11 +18,11 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Changes when a field changes its meaning or goes.
+/// Goes up when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
 
-/// After the last packet that is missing has come, how long repeated ones are waited for.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long to wait for duplicates after the last missing packet has arrived.
+const DUPLICATE_WAIT: Duration = Duration::from_millis(100);
 
 /// One JSON object.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ struct Summary {
     schema_version: u32,
     version: &'static str,
     source: String,
-    /// Numbered packets.
+    /// Packets with a number.
     packets: u64,
     bytes: u64,
     /// Packets without a number.
@@ -44,17 +44,18 @@ struct Summary {
     foreign: u64,
     dropped: u64,
     missed: u64,
-    latency: Option<Times>,
+    latency: Option<Percentiles>,
     before_sent: u64,
     seconds: f64,
 }
 
-/// Counts until everything has come, the time is over, the capture ends, or a signal comes.
+/// Counts until all packets have arrived, the time is up, the capture ends, or a signal arrives.
 pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop).map_err(|error| Failure::Told(format!("signals: {error}")))?;
+    signals::stop_on_signals(&stop)
+        .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let mut port: Box<dyn Port> = match plan {
-        ReceivePlan::Interface(name) => ends::source(name, &arguments.eal)?,
+        ReceivePlan::Interface(name) => endpoints::source(name, &arguments.eal)?,
         ReceivePlan::Files(inputs) => Box::new(CaptureFiles::open(inputs)?),
     };
     let mut arrivals = Arrivals::new(arguments.expect);
@@ -68,7 +69,7 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
             Received::Burst(burst) => arrivals.add(&burst),
             Received::Idle => {}
             Received::Fault(message) => {
-                complain(&message);
+                warn(&message);
                 is_faulty |= matches!(plan, ReceivePlan::Files(_));
             }
             Received::End => break,
@@ -80,7 +81,7 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
             || arguments
                 .duration
                 .is_some_and(|duration| started.elapsed() >= duration)
-            || complete_at.is_some_and(|at| at.elapsed() >= PATIENCE);
+            || complete_at.is_some_and(|at| at.elapsed() >= DUPLICATE_WAIT);
         if is_over && !stopping {
             stopping = true;
             port.stop();
@@ -90,23 +91,23 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
     let counters = port.counters();
     let counts = arrivals.sequence();
     if arrivals.cut() > 0 {
-        complain(&format!(
-            "{}: the snap length has cut {} of the packets without a number; they may have had one",
+        warn(&format!(
+            "{}: the snaplen truncated {} of the packets without a number; they may have had one",
             port.name(),
             units::count(arrivals.cut())
         ));
     }
-    snap_lengths::complain(&counters.snap_lengths);
+    snaplen_warnings::warn(&counters.snaplen_errors);
     match arguments.summary {
         SummaryArgument::None => {}
         SummaryArgument::Json => {
             let summary = summary(&arrivals, &counters, port.name(), elapsed);
             let json = serde_json::to_string(&summary)
-                .map_err(|error| Failure::Told(error.to_string()))?;
-            say(&(json + "\n"), false)?;
+                .map_err(|error| Failure::Message(error.to_string()))?;
+            print(&(json + "\n"), false)?;
         }
         SummaryArgument::Text if arguments.quiet => {}
-        SummaryArgument::Text => say(&text(&arrivals, &counters, port.name(), elapsed), false)?,
+        SummaryArgument::Text => print(&text(&arrivals, &counters, port.name(), elapsed), false)?,
     }
     Ok(if is_faulty {
         ExitCode::from(EXIT_FAILED)
@@ -137,7 +138,7 @@ fn summary(arrivals: &Arrivals, counters: &Counters, name: &str, elapsed: Durati
         foreign: counts.foreign,
         dropped: counters.dropped,
         missed: counters.missed,
-        latency: (latency.count() > 0).then(|| Times::of(latency)),
+        latency: (latency.count() > 0).then(|| Percentiles::of(latency)),
         before_sent: arrivals.before_sent(),
         seconds: elapsed.as_secs_f64(),
     }
@@ -176,9 +177,9 @@ fn write_text(
         ..
     } = arrivals.sequence();
     let share = units::share(lost, distinct + lost);
-    let furthest = format!("(the furthest by {})", units::count(reordered_most));
+    let furthest = format!("(by at most {})", units::count(reordered_most));
     let lines: [(&str, u64, &str); 10] = [
-        ("different numbers", distinct, ""),
+        ("distinct numbers", distinct, ""),
         ("lost", lost, &format!("({share})")),
         ("duplicates", duplicates, ""),
         (
@@ -186,13 +187,13 @@ fn write_text(
             reordered,
             if reordered > 0 { &furthest } else { "" },
         ),
-        ("too old to tell", stale, "(more than 2^20 behind)"),
-        ("never sent", foreign, "(numbers of --expect or more)"),
+        ("too old to classify", stale, "(more than 2^20 behind)"),
+        ("never sent", foreign, "(numbers of --expect or above)"),
         ("packets without a number", arrivals.other(), ""),
         ("dropped by the kernel", counters.dropped, ""),
         ("missed by the device", counters.missed, ""),
         (
-            "came before they were sent",
+            "received before sent",
             arrivals.before_sent(),
             "(the clocks differ)",
         ),
@@ -207,8 +208,8 @@ fn write_text(
     if latency.count() > 0 {
         writeln!(
             text,
-            "  took                        {}",
-            Times::of(latency).text()
+            "  latency                     {}",
+            Percentiles::of(latency).text()
         )?;
     }
     Ok(())

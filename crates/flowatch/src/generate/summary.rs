@@ -1,4 +1,4 @@
-//! What a run of `gen` came to, for a person and for a program.
+//! The summary of a sending `gen` run, as text and JSON.
 
 use crate::units;
 use generator::{Histogram, SendReport};
@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Changes when a field changes its meaning or goes.
+/// Goes up when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
 
-/// One JSON object.
+/// The summary as a JSON object.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     schema_version: u32,
@@ -20,32 +20,32 @@ pub(crate) struct Summary {
     intended: u64,
     offered: u64,
     sent: u64,
-    /// Bytes of the frames that were sent, without check sequences.
+    /// Bytes of the frames that were sent, without frame check sequences.
     bytes: u64,
     refused: u64,
     skipped: u64,
     unsent: u64,
-    /// What was intended and not sent.
+    /// Packets intended but not sent.
     shortfall: u64,
     link_full: u64,
-    /// Whether the run ended because there was no link.
+    /// Whether the run ended because the link was down.
     link_lost: bool,
     seconds: f64,
     packets_per_second: f64,
-    /// At layer 1: preamble, check sequence and gap counted.
+    /// At layer 1: including preamble, frame check sequence and inter-frame gap.
     bits_per_second: f64,
     intended_packets_per_second: Option<f64>,
     when_late: String,
     when_full: &'static str,
-    lateness: Option<Times>,
-    worst_10ms: Option<Worst>,
+    lateness: Option<Percentiles>,
+    worst_10ms: Option<WorstInterval>,
     packets_by_kind: BTreeMap<String, u64>,
     cpu_seconds: f64,
 }
 
-/// Percentiles of times, in nanoseconds.
+/// Percentiles of a time, in nanoseconds.
 #[derive(Debug, Serialize)]
-pub(crate) struct Times {
+pub(crate) struct Percentiles {
     min_ns: u64,
     mean_ns: f64,
     p50_ns: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Times {
     max_ns: u64,
 }
 
-impl Times {
+impl Percentiles {
     pub(crate) fn of(histogram: &Histogram) -> Self {
         Self {
             min_ns: histogram.min(),
@@ -68,11 +68,11 @@ impl Times {
         }
     }
 
-    /// `50 % 1.2 µs, 99 % …`.
+    /// Formats them as `median 1.2 µs, 90 % …`.
     pub(crate) fn text(&self) -> String {
         let time = |ns: u64| units::seconds(ns as f64 / 1e9);
         format!(
-            "median {}, 90 % {}, 99 % {}, 99.9 % {}, most {}",
+            "median {}, 90 % {}, 99 % {}, 99.9 % {}, maximum {}",
             time(self.p50_ns),
             time(self.p90_ns),
             time(self.p99_ns),
@@ -83,14 +83,14 @@ impl Times {
 }
 
 #[derive(Debug, Serialize)]
-struct Worst {
+struct WorstInterval {
     start_seconds: f64,
     intended: f64,
     sent: u64,
 }
 
-/// What a summary says besides the report.
-pub(crate) struct Told<'a> {
+/// The report of a run and what else its summary contains.
+pub(crate) struct SummaryInput<'a> {
     pub(crate) report: &'a SendReport,
     pub(crate) sink: &'a str,
     pub(crate) content: String,
@@ -104,15 +104,15 @@ pub(crate) struct Told<'a> {
     pub(crate) cpu_seconds: f64,
 }
 
-/// Bytes on the wire besides the frame without its check sequence.
+/// Bytes per frame on the wire in addition to the frame without its check sequence.
 const OVERHEAD: u64 = (generator::FCS + generator::WIRE_OVERHEAD) as u64;
 
-impl Told<'_> {
+impl SummaryInput<'_> {
     fn seconds(&self) -> f64 {
         self.report.elapsed_ns as f64 / 1e9
     }
 
-    /// Packets and bits (layer 1) a second.
+    /// Returns packets and layer 1 bits per second.
     fn rates(&self) -> (f64, f64) {
         let seconds = self.seconds().max(1e-9);
         let wire = self.report.bytes + self.report.sent * OVERHEAD;
@@ -122,7 +122,7 @@ impl Told<'_> {
         )
     }
 
-    /// The JSON object.
+    /// Returns the JSON object.
     pub(crate) fn summary(&self) -> Summary {
         let report = self.report;
         let (packets_per_second, bits_per_second) = self.rates();
@@ -148,8 +148,8 @@ impl Told<'_> {
             intended_packets_per_second: self.intended_pps,
             when_late: self.when_late.clone(),
             when_full: self.when_full,
-            lateness: report.lateness.as_ref().map(Times::of),
-            worst_10ms: report.worst.map(|worst| Worst {
+            lateness: report.lateness.as_ref().map(Percentiles::of),
+            worst_10ms: report.worst.map(|worst| WorstInterval {
                 start_seconds: worst.start_ns as f64 / 1e9,
                 intended: worst.intended,
                 sent: worst.sent,
@@ -164,7 +164,7 @@ impl Told<'_> {
         }
     }
 
-    /// The text, lines ended.
+    /// Returns the text, with every line terminated.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -185,7 +185,7 @@ impl Told<'_> {
             units::rate_packets(packets),
             units::rate_bits(bits),
             if self.is_virtual {
-                ", by the capture's times"
+                ", by the capture's timestamps"
             } else {
                 ""
             }
@@ -229,7 +229,7 @@ impl Told<'_> {
             writeln!(
                 text,
                 "  late by                     {} (when late: {})",
-                Times::of(lateness).text(),
+                Percentiles::of(lateness).text(),
                 self.when_late
             )?;
         }

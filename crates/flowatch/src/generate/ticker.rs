@@ -1,47 +1,48 @@
-//! Lines of progress on standard error, where they are asked for.
+//! Progress lines on standard error.
 
 use crate::units;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// Tells a count each interval, from the start on: the first line says that all is open.
+/// Prints a count once per interval. The first line is printed at once; it shows that everything has
+/// been opened.
 pub(super) struct Ticker {
     interval: Option<Duration>,
     started: Instant,
-    told: Option<(Instant, u64)>,
+    last: Option<(Instant, u64)>,
 }
 
 impl Ticker {
-    /// With no interval it is silent.
+    /// Creates a ticker; without an interval it prints nothing.
     pub(super) fn new(interval: Option<Duration>) -> Self {
         Self {
             interval,
             started: Instant::now(),
-            told: None,
+            last: None,
         }
     }
 
-    /// The count as it is now, of things with this name.
+    /// Prints the current count of what `name` names, if a line is due.
     pub(super) fn tick(&mut self, name: &str, count: impl FnOnce() -> u64) {
         let Some(interval) = self.interval else {
             return;
         };
-        let rate = match self.told {
+        let rate = match self.last {
             Some((at, _)) if at.elapsed() < interval => return,
-            told => told,
+            last => last,
         };
         let count = count();
         let rate = rate.map_or(0.0, |(at, before)| {
             count.saturating_sub(before) as f64 / at.elapsed().as_secs_f64().max(1e-9)
         });
         let text = format!(
-            "{} {} {name}, {} a second\n",
+            "{} {} {name}, {} per second\n",
             units::clock(self.started.elapsed()),
             units::count(count),
             units::compact(rate)
         );
-        // Nobody may be listening.
+        // Standard error may be closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
-        self.told = Some((Instant::now(), count));
+        self.last = Some((Instant::now(), count));
     }
 }

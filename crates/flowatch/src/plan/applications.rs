@@ -1,24 +1,24 @@
-//! `--applications`: the table of applications, with the user's lines in it.
+//! `--applications`: reads the user's application classes.
 
-use super::refusal::Refusal;
+use super::error::PlanError;
 use crate::arguments::WatchArguments;
 use app::Applications;
 use flow::statistic::Selection;
-use port::missing_right;
+use port::permission_hint;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The most bytes of a table of applications: more is another file.
+/// Maximum number of bytes read from the file; a table of applications is smaller.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The table, if there is one.
+/// Returns the table of applications, if the flag is given.
 pub(super) fn applications(
     arguments: &WatchArguments,
     statistics: &Selection,
-) -> Result<Option<Arc<Applications>>, Refusal> {
+) -> Result<Option<Arc<Applications>>, PlanError> {
     let Some(path) = &arguments.applications else {
         return Ok(None);
     };
@@ -31,7 +31,7 @@ pub(super) fn applications(
     let fault = |error: &dyn Display| format!("--applications {}: {error}", path.display());
     let text = read(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => fault(&"no such file; check the path").into(),
-        ErrorKind::PermissionDenied => Refusal::MissingRight(fault(&missing_right(path))),
+        ErrorKind::PermissionDenied => PlanError::Permission(fault(&permission_hint(path))),
         _ => fault(&error).into(),
     })?;
     let mut table = Applications::default();

@@ -1,18 +1,18 @@
-//! What of the engine's flags goes together.
+//! Checks how the engine's flags combine.
 
 use crate::arguments::engine::{GapArgument, LevelArgument};
 use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
 use crate::interfaces;
 use engine::merge::MergeOptions;
 use engine::{Acquisition, Level};
-use flow::hash::{HashKind, SYMMETRIC_IS_NO_IDENTITY};
+use flow::hash::{HashKind, SYMMETRIC_HASH_NOT_UNIQUE};
 use flow::statistic::Selection;
 use flow::table::TableKind;
 use flow::{FlowDefinition, MeterOptions};
 use hw::schedule::Schedule;
 use std::time::Duration;
 
-/// Whether flows are counted, or packets alone.
+/// Returns the counting level.
 pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
     if arguments.engine.level == LevelArgument::Flow {
         return Ok(Level::Flow);
@@ -21,7 +21,7 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
         (
             "--model",
             arguments.model != ModelArgument::RunToCompletion,
-            "there is one model, run to completion",
+            "it always uses run to completion",
         ),
         (
             "-o",
@@ -31,13 +31,13 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
         (
             "--statistics",
             arguments.statistics != "count",
-            "there are no flows to compute them of",
+            "there are no flows to compute them for",
         ),
         ("--flow", arguments.flow.is_some(), "there are no flows"),
         (
             "--decapsulate",
             arguments.decapsulate.is_some(),
-            "no header is read",
+            "no header is parsed",
         ),
     ];
     match contradictions.iter().find(|(_, given, _)| *given) {
@@ -46,7 +46,7 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
     }
 }
 
-/// Policies for the threads.
+/// Returns the scheduling policies of the threads.
 pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
     let given = arguments.engine.schedule.as_ref();
     given
@@ -54,18 +54,19 @@ pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
         .unwrap_or_default()
 }
 
-/// Descriptors of a receive queue that does not tell how many it has: the papers' best.
-const QUEUE: usize = 4096;
+/// Descriptors of a receive queue whose size is unknown: the papers' best value.
+const QUEUE_SIZE_DEFAULT: usize = 4096;
 
-/// Records of one flow from two queues are joined while no more than this many wait: some 150 MB.
-const MERGE_MOST: usize = 1 << 20;
+/// The most records held back for merging: about 150 MB.
+const MERGE_HELD_MAX: usize = 1 << 20;
 
-/// The link of each worker: queues of one interface are of one link, by whichever name.
+/// Returns the link of each worker. Queues of one interface belong to one link, whatever the
+/// interface's name in the source.
 pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec<usize> {
     let receivers = interfaces.len() * queues;
     let names: Vec<_> = interfaces
         .iter()
-        .map(|name| interfaces::link(name))
+        .map(|name| interfaces::link_id(name))
         .collect();
     (0..workers)
         .map(|worker| {
@@ -79,21 +80,21 @@ pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec
         .collect()
 }
 
-/// How records of one flow are joined: those that the idle time-out would have kept in one, waited for
-/// until the sweep must have passed over the other part too.
+/// Returns how to merge records of one flow from several queues: those that the idle timeout would
+/// have kept in one record. A record is held until the sweep has reached the other part too.
 pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
     let idle = meter.timeouts.idle;
     MergeOptions {
         idle,
         hold: idle.map(|idle| idle + meter.garbage.round() + Duration::from_secs(1)),
-        most: MERGE_MOST,
+        held_max: MERGE_HELD_MAX,
         width: meter.schema().statistics.len(),
         both_directions: meter.flow == FlowDefinition::Bidirectional,
         links,
     }
 }
 
-/// The machine's memory in bytes, if it says.
+/// Returns the machine's memory in bytes, if known.
 fn machine_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
@@ -103,17 +104,18 @@ fn machine_memory() -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Refuses tables of a link, whose memory is taken in the beginning, that the machine cannot hold.
-pub(super) fn tables_fit(meter: &MeterOptions, tables: usize) -> Result<(), String> {
+/// Rejects tables larger than the machine's memory. On live links, tables are allocated at the
+/// start.
+pub(super) fn check_table_memory(meter: &MeterOptions, tables: usize) -> Result<(), String> {
     if meter.table == TableKind::DoubleHash {
-        // Of one size, whatever the bound.
+        // Its size does not depend on the maximum.
         return Ok(());
     }
     let flows = meter.flows_max as u64;
     let bytes = flows.saturating_mul((meter.bytes_per_flow() * tables) as u64);
     match machine_memory() {
         Some(memory) if bytes > memory => Err(format!(
-            "--max-flows {flows}, in each of {tables} tables: they take {} MiB, and the machine has {} MiB of memory",
+            "--max-flows {flows}, in each of {tables} tables: they take {} MiB, but the machine has {} MiB of memory",
             bytes >> 20,
             memory >> 20
         )),
@@ -121,7 +123,7 @@ pub(super) fn tables_fit(meter: &MeterOptions, tables: usize) -> Result<(), Stri
     }
 }
 
-/// Acquisition apart from processing, for so many receivers.
+/// Returns the options of separate acquisition for `receivers` receivers.
 pub(super) fn acquisition(
     arguments: &WatchArguments,
     statistics: &Selection,
@@ -131,7 +133,7 @@ pub(super) fn acquisition(
     let Some(bytes) = flags.buffer else {
         return Ok(None);
     };
-    // The kernel promises more memory than there is, and ends the process that uses it.
+    // The kernel overcommits: it would grant the buffer and kill the process when it is used.
     if let Some(memory) = machine_memory()
         && bytes.saturating_mul(receivers as u64) > memory
     {
@@ -144,14 +146,14 @@ pub(super) fn acquisition(
     let sort = flags.sort_buffer.unwrap_or(0);
     if sort > bytes / 2 {
         return Err(format!(
-            "--sort-buffer {sort}: at most half of --buffer ({} bytes), since what is sorted is not free for what comes",
+            "--sort-buffer {sort}: at most half of --buffer ({} bytes), so that packets can arrive during a sort",
             bytes / 2
         ));
     }
-    if sort > 0 && statistics.tells_gaps() {
+    if sort > 0 && statistics.needs_gaps() {
         return Err(
-            "--sort-buffer with gaps: sorting changes the order of packets, and gaps count by it; \
-             leave --sort-buffer out, or ask for size and iat alone"
+            "--sort-buffer with gap statistics: sorting changes the order of packets, which gaps depend on; \
+             leave --sort-buffer out, or use only size and iat statistics"
                 .into(),
         );
     }
@@ -159,24 +161,25 @@ pub(super) fn acquisition(
     Ok(Some(Acquisition {
         buffer_bytes: size(bytes)?,
         sort_bytes: size(sort)?,
-        when: flags.acquisition.unwrap_or_default(),
-        queue: QUEUE,
+        mode: flags.acquisition.unwrap_or_default(),
+        queue_size: QUEUE_SIZE_DEFAULT,
     }))
 }
 
-/// Whether gaps count the packets of all queues.
+/// Whether gaps count the packets of all queues of a link.
 pub(super) fn link_gaps(
     arguments: &WatchArguments,
     statistics: &Selection,
 ) -> Result<bool, String> {
-    let wanted = arguments.engine.gap == GapArgument::Link;
-    if wanted && !statistics.tells_gaps() {
-        return Err("--gap link: no gap is asked for; add --statistics gap".into());
+    let all_queues = arguments.engine.gap == GapArgument::Link;
+    if all_queues && !statistics.needs_gaps() {
+        return Err("--gap link needs gap statistics: add --statistics gap".into());
     }
-    Ok(wanted)
+    Ok(all_queues)
 }
 
-/// The hash of the flow keys; with flows by RSS hash, what stands in for the device's.
+/// Returns the hash function for flow keys; with `--flow rss`, the one for packets that have no
+/// device hash.
 pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
     let by_hash = arguments.flow == Some(FlowArgument::Rss);
     for (flag, given) in [
@@ -186,7 +189,7 @@ pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
     ] {
         if by_hash && given {
             return Err(format!(
-                "{flag} with --flow rss: the device's hash is all that is known of a flow, headers are not read"
+                "{flag} with --flow rss: a flow is known by the device's hash only, headers are not read"
             ));
         }
     }
@@ -209,7 +212,7 @@ pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
         && kind == HashKind::SymmetricToeplitz
     {
         return Err(format!(
-            "--hash {kind} with {choice}: {SYMMETRIC_IS_NO_IDENTITY}; leave --hash out"
+            "--hash {kind} with {choice}: {SYMMETRIC_HASH_NOT_UNIQUE}; leave --hash out"
         ));
     }
     Ok(kind)
@@ -220,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_of_one_interface_are_of_one_link() {
+    fn queues_of_one_interface_share_a_link() {
         let names = ["eth0@0", "eth1", "eth0@1"].map(str::to_owned);
         assert_eq!(links(&names, 1, 3), [0, 1, 0]);
         assert_eq!(links(&names, 1, 6), [0, 0, 1, 1, 0, 0]);

@@ -1,46 +1,47 @@
-//! The filter expression, and what cannot be asked of it.
+//! The filter expression, and the words in it that flowatch cannot evaluate.
 
 use super::Source;
 use port::{CaptureFiles, Input, Port, Received};
 use std::path::Path;
 use wire::LinkType;
 
-/// What only the kernel knows of a packet, and captures of Linux' cooked links.
-const OF_THE_KERNEL: [&str; 3] = ["inbound", "outbound", "ifindex"];
+/// Filter words about what only the kernel knows of a packet, and Linux cooked captures record.
+const KERNEL_ONLY: [&str; 3] = ["inbound", "outbound", "ifindex"];
 
-/// Before these names, such a word is a name too.
-const BEFORE_A_NAME: [&str; 7] = ["host", "net", "port", "src", "dst", "gateway", "proto"];
+/// After one of these words, such a word is a name.
+const NAME_QUALIFIERS: [&str; 7] = ["host", "net", "port", "src", "dst", "gateway", "proto"];
 
-/// The expression that the words make, if there are any.
+/// Joins the words into an expression; returns `None` without words.
 ///
 /// # Errors
-/// One line: a file among words that make none, or what files do not tell.
+/// If a word of an invalid expression is a file, or if the expression needs information that the
+/// source does not have.
 pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<String>, String> {
     if words.is_empty() {
         return Ok(None);
     }
     let expression = words.join(" ");
-    if let Some(file) = file_among(words)
-        && port::filter::check(&expression).is_err()
+    if let Some(file) = first_file(words)
+        && port::filter::validate(&expression).is_err()
     {
         return Err(format!(
-            "'{file}' is a file, and no filter: give each file its own -r, as in -r {file}"
+            "'{file}' is a file, not a filter: give each file its own -r, as in -r {file}"
         ));
     }
-    if let Some(word) = asks_the_kernel(&expression) {
+    if let Some(word) = kernel_only_word(&expression) {
         match source {
             Source::Live(_) => {
                 return Err(format!(
-                    "filter '{expression}': {word} is known to the kernel alone, and flowatch filters what is in the \
-                     frames; tell them apart by address, as in 'ether src 02:00:00:00:00:01', or read what tcpdump \
-                     lets through: tcpdump -i eth0 -w - {word} | flowatch watch -r -"
+                    "filter '{expression}': {word} is known to the kernel only, and flowatch filters by the contents of \
+                     frames; filter by address, as in 'ether src 02:00:00:00:00:01', or let tcpdump filter: \
+                     tcpdump -i eth0 -w - {word} | flowatch watch -r -"
                 ));
             }
             Source::Files(inputs) => {
-                if let Some(input) = inputs.iter().find(|input| !tells_direction(input)) {
+                if let Some(input) = inputs.iter().find(|input| !has_direction(input)) {
                     return Err(format!(
-                        "filter '{expression}': {word} is not known of packets of {input}, and nothing would match; \
-                         captures of Linux' cooked links (tcpdump -i any) tell it"
+                        "filter '{expression}': {word} is not known for packets of {input}, so nothing would match; \
+                         only Linux cooked captures (tcpdump -i any) record it"
                     ));
                 }
             }
@@ -49,18 +50,18 @@ pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<Str
     Ok(Some(expression))
 }
 
-/// The first word that is the name of a file.
-pub(super) fn file_among(words: &[String]) -> Option<&str> {
+/// Returns the first word that is the name of an existing file.
+pub(super) fn first_file(words: &[String]) -> Option<&str> {
     let mut words = words.iter().map(String::as_str);
     words.find(|word| Path::new(word).is_file())
 }
 
-/// The first of [`OF_THE_KERNEL`] that is asked for.
-fn asks_the_kernel(expression: &str) -> Option<&str> {
+/// Returns the first word of the expression that is in [`KERNEL_ONLY`].
+fn kernel_only_word(expression: &str) -> Option<&str> {
     let mut before = "";
     for word in expression.split(|letter: char| letter.is_whitespace() || "()!&|".contains(letter))
     {
-        if OF_THE_KERNEL.contains(&word) && !BEFORE_A_NAME.contains(&before) {
+        if KERNEL_ONLY.contains(&word) && !NAME_QUALIFIERS.contains(&before) {
             return Some(word);
         }
         if !word.is_empty() {
@@ -70,9 +71,9 @@ fn asks_the_kernel(expression: &str) -> Option<&str> {
     None
 }
 
-/// Whether the packets of a file tell which way they went. What cannot be opened, or is empty, is told
-/// of when it is read.
-fn tells_direction(input: &Input) -> bool {
+/// Whether a file records the direction of its packets. Also true for files that are empty or
+/// cannot be opened: reading them reports the error.
+fn has_direction(input: &Input) -> bool {
     if !input.is_repeatable() {
         return matches!(input, Input::Path(path) if !path.exists());
     }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_kernel_are_found_where_they_are_no_names() {
+    fn finds_kernel_only_words_unless_they_are_names() {
         for (expression, word) in [
             ("inbound", Some("inbound")),
             ("tcp and (not outbound)", Some("outbound")),
@@ -104,7 +105,7 @@ mod tests {
             ("host inbound", None),
             ("tcp port 80", None),
         ] {
-            assert_eq!(asks_the_kernel(expression), word, "{expression}");
+            assert_eq!(kernel_only_word(expression), word, "{expression}");
         }
     }
 }

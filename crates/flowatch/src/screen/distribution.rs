@@ -1,5 +1,5 @@
-//! The distribution of flows by a statistic, in octaves: columns where there is little room, bars
-//! with their shares where there is more.
+//! The distribution of flows by a statistic, in powers of two: drawn as columns if there is little
+//! room, otherwise as bars with percentages.
 
 use super::palette::Palette;
 use crate::units;
@@ -9,8 +9,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Widths of a column with a space behind it: the one in which most labels fit, and the one that
-/// still holds labels of four characters, where that shows more octaves.
+/// Widths of a column including a space: most labels fit the first; the second, for labels of at
+/// most four characters, is used if it shows more columns.
 const COLUMN_WIDTHS: [usize; 2] = [6, 5];
 
 /// The statistic whose distribution is shown.
@@ -23,8 +23,8 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// What the views of a meter with `options` hold: the last column of its first statistic, or
-    /// the packets of a flow where there is none.
+    /// Returns the measure in the views of a meter with these options: the last column of its first
+    /// statistic, or packets if there is none.
     pub(crate) fn of(options: &MeterOptions) -> Self {
         let statistics = options.statistics.build(&mut hw::lines::Rows::default());
         match statistics
@@ -42,8 +42,8 @@ impl Measure {
         }
     }
 
-    /// The lower end of a bin in a few characters. Sizes and counts have binary prefixes here,
-    /// since the bins are powers of two.
+    /// Formats the lower bound of a bin in a few characters. Sizes and counts have binary prefixes,
+    /// because the bins are powers of two.
     fn label(&self, bin: usize) -> String {
         if bin == 0 {
             return "0".into();
@@ -51,7 +51,7 @@ impl Measure {
         let exponent = bin as i32 - BIN_OF_ONE as i32;
         if self.unit == "seconds" {
             let text = units::seconds(2f64.powi(exponent)).replace(' ', "");
-            // Two digits are enough, of neighbours that are twice as large: 1.9µs, 30µs, 125ms.
+            // Bins differ by a factor of two, so two digits are enough: 1.9µs, 30µs, 125ms.
             let Some((whole, rest)) = text.split_once('.') else {
                 return text;
             };
@@ -74,21 +74,21 @@ impl Measure {
         }
     }
 
-    /// The unit, for the end of a label.
+    /// Returns the unit to append to a label.
     fn suffix(&self) -> &'static str {
         if self.unit == "bytes" { "B" } else { "" }
     }
 }
 
-/// Flows of one or several octaves.
+/// The flows of one or several bins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bar {
     pub(super) label: String,
     pub(super) count: u64,
 }
 
-/// At most `bars_max` bars: all octaves between the smallest and the largest with flows in them,
-/// neighbours together where there are too many. Zero stands alone.
+/// Returns at most `bars_max` bars that cover all bins from the first to the last with flows.
+/// Adjacent bins are combined if there are too many. Zero has a bar of its own.
 pub(super) fn bars(distribution: &[u64; BINS], measure: &Measure, bars_max: usize) -> Vec<Bar> {
     let bar = |bin: usize, count| Bar {
         label: measure.label(bin),
@@ -107,16 +107,16 @@ pub(super) fn bars(distribution: &[u64; BINS], measure: &Measure, bars_max: usiz
     if room == 0 {
         return Vec::new();
     }
-    let together = (last + 1 - first).div_ceil(room);
-    for from in (first..=last).step_by(together) {
-        let to = (from + together).min(BINS);
+    let bins_per_bar = (last + 1 - first).div_ceil(room);
+    for from in (first..=last).step_by(bins_per_bar) {
+        let to = (from + bins_per_bar).min(BINS);
         bars.push(bar(from, distribution[from..to].iter().sum()));
     }
     bars
 }
 
-/// Columns above their labels.
-pub(super) fn columns(
+/// Draws columns above their labels.
+pub(super) fn draw_columns(
     distribution: &[u64; BINS],
     measure: &Measure,
     palette: Palette,
@@ -133,25 +133,25 @@ pub(super) fn columns(
         let x = area.x + (index * width) as u16;
         let eighths = eighths(bar.count, highest, height);
         for row in 0..height {
-            let glyph = palette.column(eighths.saturating_sub(8 * (height - 1 - row)));
+            let glyph = palette.column_cell(eighths.saturating_sub(8 * (height - 1 - row)));
             let text: String = std::iter::repeat_n(glyph, width - 1).collect();
             buffer.set_stringn(x, area.y + row as u16, text, width - 1, palette.bar());
         }
-        let label = palette.text(&(bar.label.clone() + measure.suffix()));
+        let label = palette.displayable(&(bar.label.clone() + measure.suffix()));
         buffer.set_stringn(x, area.bottom() - 1, label, width - 1, palette.faint());
     }
 }
 
-/// Columns for a chart of `room` characters, and the width of each.
+/// Returns the columns for a chart of `room` characters, and the width of each.
 fn columns_that_fit(
     distribution: &[u64; BINS],
     measure: &Measure,
-    room: usize,
+    width: usize,
 ) -> (Vec<Bar>, usize) {
     let [wide, narrow] = COLUMN_WIDTHS;
     let (few, many) = (
-        bars(distribution, measure, room / wide),
-        bars(distribution, measure, room / narrow),
+        bars(distribution, measure, width / wide),
+        bars(distribution, measure, width / narrow),
     );
     let label = |bar: &Bar| bar.label.chars().count() + measure.suffix().len();
     if many.len() > few.len() && many.iter().all(|bar| label(bar) < narrow) {
@@ -161,8 +161,8 @@ fn columns_that_fit(
     }
 }
 
-/// One bar a line: from which value on, how much, which share of all flows.
-pub(super) fn lines(
+/// Draws a bar per line, with its lower bound and its share of all flows.
+pub(super) fn draw_bars(
     distribution: &[u64; BINS],
     measure: &Measure,
     palette: Palette,
@@ -181,7 +181,7 @@ pub(super) fn lines(
     let room = width - LABEL - SHARE - 2;
     for (index, bar) in bars.iter().enumerate() {
         let y = area.y + index as u16;
-        let label = palette.text(&(bar.label.clone() + measure.suffix()));
+        let label = palette.displayable(&(bar.label.clone() + measure.suffix()));
         buffer.set_stringn(
             area.x,
             y,
@@ -190,8 +190,8 @@ pub(super) fn lines(
             palette.faint(),
         );
         let eighths = eighths(bar.count, highest, room);
-        let mut text: String = std::iter::repeat_n(palette.part(8), eighths / 8).collect();
-        text.push(palette.part(eighths % 8));
+        let mut text: String = std::iter::repeat_n(palette.bar_cell(8), eighths / 8).collect();
+        text.push(palette.bar_cell(eighths % 8));
         buffer.set_stringn(area.x + LABEL as u16 + 1, y, text, room, palette.bar());
         let share = units::share(bar.count, all);
         let x = area.right() - SHARE as u16;
@@ -199,7 +199,7 @@ pub(super) fn lines(
     }
 }
 
-/// How many eighths of `cells` characters a value fills; a little is never nothing.
+/// Returns how many eighths of `cells` characters a value fills: at least one if it is not zero.
 pub(super) fn eighths(value: u64, highest: u64, cells: usize) -> usize {
     if value == 0 || highest == 0 {
         return 0;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_the_lower_ends_of_octaves() {
+    fn labels_are_the_lower_bounds_of_bins() {
         let label =
             |unit, exponent: i32| measure(unit).label((BIN_OF_ONE as i32 + exponent) as usize);
         assert_eq!(label("packets", 0), "1");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn octaves_are_joined_where_there_is_no_room_and_no_flow_is_left_out() {
+    fn bins_are_combined_to_fit_and_no_flow_is_left_out() {
         let mut distribution = [0; BINS];
         distribution[0] = 7;
         distribution[30..50].fill(1);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_narrower_where_that_shows_more_octaves() {
+    fn columns_are_narrower_if_that_shows_more_bins() {
         let mut distribution = [0; BINS];
         distribution[BIN_OF_ONE..BIN_OF_ONE + 15].fill(1);
         let fit = |room, unit| {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_is_never_nothing() {
+    fn nonzero_values_fill_at_least_an_eighth() {
         assert_eq!(eighths(0, 100, 4), 0);
         assert_eq!(eighths(1, u64::MAX, 4), 1);
         assert_eq!(eighths(100, 100, 4), 32);

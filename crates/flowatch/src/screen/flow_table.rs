@@ -1,9 +1,9 @@
-//! The list of the largest flows. Addresses come first: where a line is too short for all columns,
-//! others go before an address is cut, and a cut address keeps both its ends, network and host.
+//! The list of the largest flows. If a line is too short for all columns, other columns are left out
+//! before addresses are shortened. A shortened address keeps both ends, network and host.
 
-use super::flow_rates::{FlowRates, lasted};
+use super::flow_rates::{FlowRates, duration};
 use super::palette::Palette;
-use super::state::both;
+use super::state::sum_directions;
 use crate::summary_text::protocol_name;
 use crate::units;
 use flow::{FlowDefinition, Record};
@@ -13,14 +13,14 @@ use ratatui::style::{Modifier, Style};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// An IPv6 address cut to this can still be told from its neighbours.
-const ADDRESS_CUT: usize = 22;
-/// An IPv4 address.
-const ADDRESS_LEAST: usize = 15;
-/// From this width on there are two spaces between columns.
+/// Preferred width of a shortened address: enough to distinguish most IPv6 addresses.
+const ADDRESS_SHORTENED: usize = 22;
+/// Minimum width of an address column: an IPv4 address.
+const ADDRESS_MIN: usize = 15;
+/// From this width on, there are two spaces between columns.
 const WIDE: usize = 110;
 
-/// What the list is sorted by. The flows are those with most bytes, whatever their order.
+/// What the list is sorted by. It always shows the flows with the most bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     #[default]
@@ -31,7 +31,7 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    /// The next one.
+    /// Returns the next sort order.
     pub(super) fn next(self) -> Self {
         match self {
             Self::Bytes => Self::Packets,
@@ -41,7 +41,7 @@ impl Sort {
         }
     }
 
-    /// As the line of keys says it.
+    /// Name in the line of keys.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -92,7 +92,7 @@ impl Column {
         }
     }
 
-    /// Characters, but for addresses, which share what is left.
+    /// Width in characters. 0 for addresses, which share the remaining width.
     const fn width(self) -> usize {
         match self {
             Self::Source | Self::Destination => 0,
@@ -106,12 +106,12 @@ impl Column {
         matches!(self, Self::Source | Self::Destination)
     }
 
-    /// Whether only a key with ports and protocol has it.
-    const fn is_of_connections(self) -> bool {
+    /// Whether the column needs a flow key with ports and protocol.
+    const fn needs_transport(self) -> bool {
         matches!(self, Self::Protocol | Self::Flags)
     }
 
-    const fn is_right(self) -> bool {
+    const fn is_right_aligned(self) -> bool {
         !matches!(
             self,
             Self::Source | Self::Destination | Self::Protocol | Self::Flags
@@ -119,8 +119,8 @@ impl Column {
     }
 }
 
-/// Column sets from the richest to the poorest; the first two only where whole addresses fit.
-const SETS: [&[Column]; 6] = {
+/// Column sets, from most to fewest columns. The first two are used only if whole addresses fit.
+const COLUMN_SETS: [&[Column]; 6] = {
     use Column::{Bytes, Duration, Flags, Mean, Packets, Protocol, Rate};
     [
         &[Protocol, Flags, Packets, Bytes, Mean, Rate, Duration],
@@ -133,7 +133,7 @@ const SETS: [&[Column]; 6] = {
 };
 const SETS_FOR_WHOLE_ADDRESSES: usize = 2;
 
-/// What is listed, and how.
+/// The flows to list, and how to list them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowTable<'a> {
     pub(super) flows: &'a [Record],
@@ -145,7 +145,7 @@ pub(super) struct FlowTable<'a> {
 }
 
 impl FlowTable<'_> {
-    /// Draws the headings and as many flows as there is room for.
+    /// Draws the heading and as many flows as fit.
     pub(super) fn render(&self, area: Rect, buffer: &mut Buffer) {
         if area.height < 2 || area.width < 8 {
             return;
@@ -156,7 +156,7 @@ impl FlowTable<'_> {
         let heading = self.line(&columns, usize::from(area.width) - 2, |column| {
             let text = column.heading().to_owned();
             if column == self.sort.column() {
-                text + &self.palette.sorted().to_string()
+                text + &self.palette.sort_marker().to_string()
             } else {
                 text
             }
@@ -183,17 +183,19 @@ impl FlowTable<'_> {
             if rate.is_finite() { rate as u64 } else { 0 }
         };
         match self.sort {
-            Sort::Bytes => flows.sort_by_key(|record| (Reverse(both(record.bytes)), record.key)),
+            Sort::Bytes => {
+                flows.sort_by_key(|record| (Reverse(sum_directions(record.bytes)), record.key))
+            }
             Sort::Packets => {
-                flows.sort_by_key(|record| (Reverse(both(record.packets)), record.key));
+                flows.sort_by_key(|record| (Reverse(sum_directions(record.packets)), record.key));
             }
             Sort::Rate => flows.sort_by_key(|record| (Reverse(rate(record)), record.key)),
-            Sort::Duration => flows.sort_by_key(|record| (Reverse(lasted(record)), record.key)),
+            Sort::Duration => flows.sort_by_key(|record| (Reverse(duration(record)), record.key)),
         }
         flows
     }
 
-    /// Columns and their widths for lines of `width` characters that show `flows`.
+    /// Returns the columns and their widths for lines of `width` characters that show `flows`.
     fn columns(&self, flows: &[&Record], width: usize) -> Vec<(Column, usize)> {
         use FlowDefinition::{
             Bidirectional, Destination, FiveTuple, Rss, Source, SourceDestination,
@@ -201,14 +203,17 @@ impl FlowTable<'_> {
         let (ends, ports): (&[Column], bool) = match self.definition {
             FiveTuple | Bidirectional => (&[Column::Source, Column::Destination], true),
             SourceDestination => (&[Column::Source, Column::Destination], false),
-            // The source of a flow that is known by its hash is the hash.
+            // Flows known by their hash show it as their source.
             Source | Rss => (&[Column::Source], false),
             Destination => (&[Column::Destination], false),
         };
         let gap = gap(width);
-        let wanted: Vec<usize> = ends.iter().map(|&end| self.longest(flows, end)).collect();
-        let at_most = |cut: usize| wanted.iter().map(|&wanted| wanted.min(cut)).sum::<usize>();
-        // Room for the addresses together beside the columns of a set.
+        let needed: Vec<usize> = ends
+            .iter()
+            .map(|&end| self.address_width(flows, end))
+            .collect();
+        let at_most = |cut: usize| needed.iter().map(|&wanted| wanted.min(cut)).sum::<usize>();
+        // Total width left for addresses next to the columns of a set.
         let room = |(set, ports): (&[Column], bool)| {
             let fixed: usize = set.iter().map(|column| column.width() + gap).sum();
             let ports = if ports {
@@ -218,33 +223,33 @@ impl FlowTable<'_> {
             };
             width.saturating_sub(fixed + ports + gap * (ends.len() - 1))
         };
-        let poorest = (SETS[SETS.len() - 1], false);
-        let sets: Vec<Vec<Column>> = SETS
+        let poorest = (COLUMN_SETS[COLUMN_SETS.len() - 1], false);
+        let sets: Vec<Vec<Column>> = COLUMN_SETS
             .iter()
             .map(|set| {
                 set.iter()
                     .copied()
-                    .filter(|column| ports || !column.is_of_connections())
+                    .filter(|column| ports || !column.needs_transport())
                     .collect()
             })
             .collect();
         let sets = || sets.iter().map(|set| (&set[..], ports));
-        // Bytes alone are too little beside addresses, whole or not.
+        // The last set, with bytes only, is the last resort.
         let chosen = sets()
-            .take(SETS.len() - 1)
+            .take(COLUMN_SETS.len() - 1)
             .find(|&set| room(set) >= at_most(usize::MAX))
             .or_else(|| {
                 sets()
                     .skip(SETS_FOR_WHOLE_ADDRESSES)
-                    .find(|&set| room(set) >= at_most(ADDRESS_CUT))
+                    .find(|&set| room(set) >= at_most(ADDRESS_SHORTENED))
             })
             .or_else(|| {
                 sets()
                     .skip(SETS_FOR_WHOLE_ADDRESSES)
-                    .find(|&set| room(set) >= at_most(ADDRESS_LEAST))
+                    .find(|&set| room(set) >= at_most(ADDRESS_MIN))
             })
             .unwrap_or(poorest);
-        let widths = share_out(room(chosen), &wanted);
+        let widths = divide_width(room(chosen), &needed);
         let mut columns = Vec::new();
         for (&end, width) in ends.iter().zip(widths) {
             columns.push((end, width));
@@ -261,17 +266,17 @@ impl FlowTable<'_> {
         columns
     }
 
-    /// Characters of the longest address in a column, its heading included.
-    fn longest(&self, flows: &[&Record], end: Column) -> usize {
+    /// Returns the width of the longest address in a column, including its heading.
+    fn address_width(&self, flows: &[&Record], end: Column) -> usize {
         let lengths = flows.iter().map(|record| self.cell(end, record).len());
         lengths
             .max()
             .unwrap_or(0)
             .max(end.heading().len())
-            .max(ADDRESS_LEAST)
+            .max(ADDRESS_MIN)
     }
 
-    /// A line of cells, each in its column.
+    /// Returns a line with a cell per column.
     fn line(
         &self,
         columns: &[(Column, usize)],
@@ -283,11 +288,11 @@ impl FlowTable<'_> {
             .map(|&(column, width)| {
                 let text = cell(column);
                 let text = if column.is_address() {
-                    self.cut(&text, width)
+                    self.shorten(&text, width)
                 } else {
                     text
                 };
-                if column.is_right() {
+                if column.is_right_aligned() {
                     format!("{text:>width$}")
                 } else {
                     format!("{text:<width$}")
@@ -297,8 +302,8 @@ impl FlowTable<'_> {
         cells.join(&" ".repeat(gap(width)))
     }
 
-    /// A text in at most `width` characters, its middle left out where it is longer.
-    fn cut(&self, text: &str, width: usize) -> String {
+    /// Shortens a text to at most `width` characters by leaving out its middle.
+    fn shorten(&self, text: &str, width: usize) -> String {
         let length = text.chars().count();
         if length <= width {
             return text.to_owned();
@@ -323,7 +328,7 @@ impl FlowTable<'_> {
             _ if number == 0 => String::new(),
             _ => number.to_string(),
         };
-        let (packets, bytes) = (both(record.packets), both(record.bytes));
+        let (packets, bytes) = (sum_directions(record.packets), sum_directions(record.bytes));
         match column {
             Column::Source => match key.hash() {
                 Some(hash) => format!("{hash:#010x}"),
@@ -342,7 +347,7 @@ impl FlowTable<'_> {
                 .checked_div(packets)
                 .map_or_else(String::new, |mean| mean.to_string()),
             Column::Rate => short(self.rates.bits_per_second(record)),
-            Column::Duration => short_time(lasted(record)),
+            Column::Duration => short_time(duration(record)),
         }
     }
 }
@@ -351,8 +356,8 @@ fn gap(width: usize) -> usize {
     if width >= WIDE { 2 } else { 1 }
 }
 
-/// Divides room among columns: who wants less than an equal share leaves the rest to the other.
-fn share_out(room: usize, wanted: &[usize]) -> Vec<usize> {
+/// Divides a width between columns. A column that needs less than half leaves the rest to the other.
+fn divide_width(room: usize, wanted: &[usize]) -> Vec<usize> {
     match *wanted {
         [first, second] => {
             let half = room / 2;
@@ -388,7 +393,8 @@ fn short_time(time: Duration) -> String {
     units::duration(time).replace(' ', "")
 }
 
-/// All TCP control bits seen in either direction, as letters in the order of RFC 9293 section 3.1.
+/// Returns the TCP control bits seen in either direction, as letters in the order of RFC 9293
+/// section 3.1.
 fn flags(record: &Record) -> String {
     if record.key.protocol != wire::ip_protocol::TCP {
         return String::new();

@@ -1,19 +1,19 @@
-//! Rates from differences: now, at their highest, and second by second for some minutes.
+//! Rates computed from counters: current, peak, and per second for the last minutes.
 
 use super::state::ScreenState;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Seconds that are remembered.
+/// Seconds to keep.
 const SECONDS: usize = 900;
 
-/// "Now" is the last so long.
-const NOW: Duration = Duration::from_secs(1);
+/// The window of current rates.
+const CURRENT_WINDOW: Duration = Duration::from_secs(1);
 
-/// A shorter window is no rate to remember as the highest.
+/// The shortest window whose rates count for the peak.
 const PEAK_WINDOW: Duration = Duration::from_millis(900);
 
-/// Counters at a moment.
+/// Counters at a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: Duration,
@@ -53,23 +53,23 @@ impl Rates {
     }
 }
 
-/// What the rates were.
+/// The rates so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// The samples of the last second, and one before.
+    /// The samples of the last second, and one earlier sample.
     recent: VecDeque<Sample>,
-    /// The sample that began the present second.
-    mark: Sample,
-    /// The highest rates in the present second, if any stood for long enough.
+    /// The sample at the start of the current second.
+    second_start: Sample,
+    /// The highest rates in the current second, if there were any over a long enough window.
     second: Option<Rates>,
     seconds: VecDeque<Rates>,
-    /// Seconds ever put into `seconds`.
+    /// Number of seconds ever added to `seconds`.
     count: u64,
     peak: Rates,
 }
 
 impl History {
-    /// Takes the counters of a moment.
+    /// Adds a sample of the counters.
     pub(super) fn update(&mut self, state: &ScreenState) {
         let sample = Sample {
             at: state.elapsed,
@@ -87,7 +87,7 @@ impl History {
         while self
             .recent
             .get(1)
-            .is_some_and(|second| sample.at - second.at >= NOW)
+            .is_some_and(|second| sample.at - second.at >= CURRENT_WINDOW)
         {
             self.recent.pop_front();
         }
@@ -96,17 +96,17 @@ impl History {
             self.peak = self.peak.highest(now);
             self.second = Some(self.second.map_or(now, |second| second.highest(now)));
         }
-        let passed = sample.at.as_secs() - self.mark.at.as_secs();
+        let passed = sample.at.as_secs() - self.second_start.at.as_secs();
         if passed > 0 {
             self.end_seconds(passed, &sample);
         }
     }
 
-    /// Puts the seconds that have passed into the history. The rates of a second are the highest
-    /// that stood in it, so that the chart's top is the peak; its loss is what it lost itself.
+    /// Adds the elapsed seconds to the history. A second's rates are the highest within it, so that
+    /// the top of the chart is the peak; its loss rate is the mean.
     fn end_seconds(&mut self, passed: u64, sample: &Sample) {
-        // Nobody looked for longer than a second: each of them gets the mean.
-        let mean = Rates::between(&self.mark, sample);
+        // If there was no sample for several seconds, each of them gets the mean.
+        let mean = Rates::between(&self.second_start, sample);
         let first = Rates {
             lost: mean.lost,
             ..self.second.take().unwrap_or(mean)
@@ -119,7 +119,7 @@ impl History {
         while self.seconds.len() > SECONDS {
             self.seconds.pop_front();
         }
-        self.mark = *sample;
+        self.second_start = *sample;
     }
 
     fn window(&self) -> Duration {
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// The rates of the last second.
+    /// Returns the rates of the last second.
     pub(super) fn now(&self) -> Rates {
         match (self.recent.front(), self.recent.back()) {
             (Some(first), Some(last)) => Rates::between(first, last),
@@ -137,32 +137,31 @@ impl History {
         }
     }
 
-    /// The rates since the beginning.
+    /// Returns the mean rates since the start.
     pub(super) fn mean(&self) -> Rates {
         self.recent.back().map_or_else(Rates::default, |last| {
             Rates::between(&Sample::default(), last)
         })
     }
 
-    /// The highest rates of any second; each figure by itself.
+    /// Returns the highest rates in any second, each figure independently.
     pub(super) fn peak(&self) -> Rates {
         self.peak
     }
 
-    /// The last `columns` groups of `group` seconds each, the oldest first, each with its highest
-    /// rates. Groups keep their seconds as time goes on, so that the picture moves and does not
-    /// flicker.
+    /// Returns the highest rates in each of the last `columns` groups of `group` seconds, oldest
+    /// first. Group boundaries are fixed in time, so that the chart scrolls without flicker.
     pub(super) fn columns(&self, columns: usize, group: usize) -> Vec<Rates> {
         let group = group.max(1) as u64;
         let first = self.count - self.seconds.len() as u64;
         let mut groups: Vec<Rates> = Vec::new();
-        let mut present = None;
+        let mut current = None;
         for (second, rates) in (first..).zip(&self.seconds) {
             match groups.last_mut() {
-                Some(last) if present == Some(second / group) => *last = last.highest(*rates),
+                Some(last) if current == Some(second / group) => *last = last.highest(*rates),
                 _ => groups.push(*rates),
             }
-            present = Some(second / group);
+            current = Some(second / group);
         }
         groups.split_off(groups.len().saturating_sub(columns))
     }
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_keep_their_seconds() {
+    fn group_boundaries_are_fixed_in_time() {
         let mut history = History::default();
         let mut packets = 0;
         for second in 1..=10u64 {
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_stand_and_counters_that_fall_do_no_harm() {
+    fn tolerates_stopped_clocks_and_falling_counters() {
         let mut history = History::default();
         history.update(&at(0, 5));
         history.update(&at(0, 5));

@@ -1,5 +1,5 @@
-//! Keys, taken on a thread of their own: of a terminal that has gone, crossterm may read without end,
-//! and the run has to end in order all the same.
+//! Reads keys on a separate thread: crossterm may loop forever reading from a terminal that has gone,
+//! and the run must still end in order.
 
 use super::stream;
 use ratatui::crossterm::event::{self, Event};
@@ -9,26 +9,26 @@ use std::sync::mpsc::{Receiver, TryIter, channel};
 use std::time::Duration;
 use std::{io, thread};
 
-/// Time between two looks at the keys: nobody notices it.
-const LOOK: Duration = Duration::from_millis(30);
+/// Time between polls for keys: too short to notice.
+const POLL_INTERVAL: Duration = Duration::from_millis(30);
 
-/// What is pressed while the screen is open.
+/// The keys pressed while the screen is open.
 pub(super) struct Keys {
     events: Receiver<Event>,
-    over: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Keys {
-    /// Those of the terminal that `on` shows on.
+    /// Starts reading the keys of the terminal that the stream `on` is connected to.
     ///
     /// # Errors
-    /// When there is no thread for it.
-    pub(super) fn of(on: u8) -> io::Result<Self> {
+    /// If the thread cannot be started.
+    pub(super) fn start(on: u8) -> io::Result<Self> {
         let (sender, events) = channel();
-        let over = Arc::new(AtomicBool::new(false));
-        let ends = over.clone();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
         thread::Builder::new().name("keys".into()).spawn(move || {
-            while !ends.load(Ordering::Relaxed) && stream() == Some(on) {
+            while !stop.load(Ordering::Relaxed) && stream() == Some(on) {
                 while event::poll(Duration::ZERO).is_ok_and(|pressed| pressed) {
                     let Ok(event) = event::read() else {
                         return;
@@ -37,13 +37,13 @@ impl Keys {
                         return;
                     }
                 }
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
         })?;
-        Ok(Self { events, over })
+        Ok(Self { events, stopped })
     }
 
-    /// What came since the last time.
+    /// Returns the events since the last call.
     pub(super) fn take(&self) -> TryIter<'_, Event> {
         self.events.try_iter()
     }
@@ -51,6 +51,6 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,5 @@
-//! How things look: few colours, all of the terminal's own choice, and none where nobody wants
-//! any; plain characters where the locale has no others.
+//! Styles and characters: few colours, all from the terminal's own palette, and none if the user
+//! wants none; ASCII if the locale is not UTF-8.
 
 use ratatui::style::{Color, Modifier, Style};
 use std::env;
@@ -12,14 +12,14 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// With colours or without, with characters beyond ASCII or without.
+    /// Creates a palette with or without colours and non-ASCII characters.
     pub(crate) fn new(colour: bool, unicode: bool) -> Self {
         Self { colour, unicode }
     }
 
-    /// As NO_COLOR (no-color.org: set and not empty) and the locale want it.
+    /// Creates the palette for the environment: NO_COLOR (no-color.org) and the locale.
     pub(crate) fn from_environment() -> Self {
-        Self::new(wants_colour(), has_unicode())
+        Self::new(use_colour(), has_unicode())
     }
 
     fn coloured(self, colour: Color) -> Style {
@@ -30,73 +30,73 @@ impl Palette {
         }
     }
 
-    /// What matters least: labels, rules.
+    /// Style of labels and rules.
     pub(super) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// What matters most.
+    /// Style of the most important figures.
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The program's name, keys.
+    /// Style of the program's name and of keys.
     pub(super) fn accent(self) -> Style {
         self.coloured(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// Bars.
+    /// Style of bars.
     pub(super) fn bar(self) -> Style {
         self.coloured(Color::Cyan)
     }
 
-    /// Loss.
+    /// Style of losses.
     pub(super) fn alarm(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// What a person should not overlook: that the picture stands still.
+    /// Style of notices: paused, stopping.
     pub(super) fn notice(self) -> Style {
         self.coloured(Color::Yellow)
             .add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
-    /// Headings of columns.
+    /// Style of column headings.
     pub(super) fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// A column of a chart that is `eighths` of a line high, at most 8.
-    pub(super) fn column(self, eighths: usize) -> char {
+    /// Returns the character of a column that is `eighths` of a line high, at most 8.
+    pub(super) fn column_cell(self, eighths: usize) -> char {
         const UNICODE: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         const ASCII: [char; 9] = [' ', '.', '.', ':', ':', '|', '|', '#', '#'];
         (if self.unicode { UNICODE } else { ASCII })[eighths.min(8)]
     }
 
-    /// A bar that is `eighths` of a character wide, at most 8.
-    pub(super) fn part(self, eighths: usize) -> char {
+    /// Returns the character of a bar that is `eighths` of a character wide, at most 8.
+    pub(super) fn bar_cell(self, eighths: usize) -> char {
         const UNICODE: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
         const ASCII: [char; 9] = [' ', ' ', ' ', ' ', '-', '-', '-', '=', '='];
         (if self.unicode { UNICODE } else { ASCII })[eighths.min(8)]
     }
 
-    /// The line that divides the screen.
+    /// Returns the character of horizontal rules.
     pub(super) fn rule(self) -> char {
         if self.unicode { '─' } else { '-' }
     }
 
-    /// In place of what was left out.
+    /// Returns the character that replaces omitted text.
     pub(super) fn ellipsis(self) -> char {
         if self.unicode { '…' } else { '~' }
     }
 
-    /// Behind the heading that the list is sorted by.
-    pub(super) fn sorted(self) -> char {
+    /// Returns the mark of the column that the list is sorted by.
+    pub(super) fn sort_marker(self) -> char {
         if self.unicode { '▾' } else { 'v' }
     }
 
-    /// Text in characters that the terminal can show.
-    pub(super) fn text(self, text: &str) -> String {
+    /// Replaces the characters that the terminal cannot show.
+    pub(super) fn displayable(self, text: &str) -> String {
         if self.unicode {
             text.to_owned()
         } else {
@@ -105,12 +105,12 @@ impl Palette {
     }
 }
 
-/// Whether colours are welcome.
-pub(crate) fn wants_colour() -> bool {
+/// Whether to use colours: NO_COLOR (no-color.org) is not set, or empty.
+pub(crate) fn use_colour() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Whether the locale's characters are UTF-8: the first of these that is set decides (locale(7)).
+/// Whether the locale's encoding is UTF-8. The first variable that is set decides (locale(7)).
 pub(crate) fn has_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

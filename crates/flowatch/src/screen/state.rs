@@ -1,4 +1,4 @@
-//! What the screen is told: the figures of a moment, all queues together.
+//! The figures that the screen shows, summed over all queues.
 
 use engine::Progress;
 use flow::view::BINS;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-/// The figures of a moment.
+/// The figures at a point in time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScreenState {
     /// Time since the run began.
@@ -19,22 +19,22 @@ pub(crate) struct ScreenState {
     pub(crate) bytes: u64,
     /// Packets lost.
     pub(crate) lost: u64,
-    /// Of them, where it is known, how many for which reason.
+    /// Packets lost by reason, if known.
     pub(crate) lost_by: Vec<(&'static str, u64)>,
     /// Flows in the tables.
     pub(crate) flows: u64,
-    /// Records written, where somebody counts them.
+    /// Flow records so far, if known.
     pub(crate) records: Option<u64>,
-    /// Records that the outputs were too slow for.
+    /// Records that outputs could not write or were too slow for.
     pub(crate) records_lost: u64,
-    /// Memory of the process in RAM, in bytes; 0 where unknown.
+    /// Resident memory of the process in bytes; 0 if unknown.
     pub(crate) memory_bytes: u64,
-    /// The flows as the tables last saw them.
+    /// The flows in the tables at the last sweep.
     pub(crate) view: Option<LiveView>,
 }
 
 impl ScreenState {
-    /// What `progress` shows now; records are for the caller to add.
+    /// Reads the current figures from `progress`. The caller adds the records.
     pub(crate) fn read(progress: &Progress, elapsed: Duration) -> Self {
         Self {
             elapsed,
@@ -43,18 +43,18 @@ impl ScreenState {
             lost: progress.sum(|queue| &queue.lost),
             flows: progress.sum(|queue| &queue.flows),
             memory_bytes: resident_bytes(),
-            view: merge(progress.queues.iter().filter_map(|queue| queue.view())),
+            view: merge_views(progress.queues.iter().filter_map(|queue| queue.view())),
             ..Self::default()
         }
     }
 }
 
-/// The views of several tables as one of all their flows: the largest of all, as many as the
-/// longest list has; `None` where there is no view.
+/// Merges the views of several tables. The list of the largest flows is as long as the longest of the
+/// lists. Returns `None` if there is no view.
 ///
-/// A key that several tables hold (a source address, say, whose flows the device spread over its
-/// queues) is one flow here.
-pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveView> {
+/// A key in several tables is one flow: the device may spread the flows of a source address over its
+/// queues.
+pub(crate) fn merge_views(views: impl IntoIterator<Item = LiveView>) -> Option<LiveView> {
     let mut views = views.into_iter();
     let first = views.next()?;
     let mut merged = LiveView {
@@ -63,7 +63,7 @@ pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveVie
         distribution: [0; BINS],
     };
     let mut size = 0;
-    let mut places = HashMap::new();
+    let mut index = HashMap::new();
     for view in std::iter::once(first).chain(views) {
         merged.flows += view.flows;
         size = size.max(view.top.len());
@@ -71,10 +71,10 @@ pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveVie
             *sum += count;
         }
         for record in view.top {
-            match places.get(&record.key) {
-                Some(&place) => join(&mut merged.top[place], &record),
+            match index.get(&record.key) {
+                Some(&place) => add_record(&mut merged.top[place], &record),
                 None => {
-                    places.insert(record.key, merged.top.len());
+                    index.insert(record.key, merged.top.len());
                     merged.top.push(record);
                 }
             }
@@ -82,17 +82,17 @@ pub(crate) fn merge(views: impl IntoIterator<Item = LiveView>) -> Option<LiveVie
     }
     merged
         .top
-        .sort_by_key(|record| (Reverse(both(record.bytes)), record.key));
+        .sort_by_key(|record| (Reverse(sum_directions(record.bytes)), record.key));
     merged.top.truncate(size);
     Some(merged)
 }
 
-/// Both directions together.
-pub(crate) fn both([there, back]: [u64; 2]) -> u64 {
+/// Returns the sum of both directions.
+pub(crate) fn sum_directions([there, back]: [u64; 2]) -> u64 {
     there.saturating_add(back)
 }
 
-fn join(sum: &mut Record, other: &Record) {
+fn add_record(sum: &mut Record, other: &Record) {
     sum.start_ns = sum.start_ns.min(other.start_ns);
     sum.end_ns = sum.end_ns.max(other.end_ns);
     for side in 0..2 {
@@ -102,7 +102,7 @@ fn join(sum: &mut Record, other: &Record) {
     }
 }
 
-/// What of this process is in RAM (`VmRSS` of proc_pid_status(5), in KiB).
+/// Returns the resident memory of this process in bytes (`VmRSS` of proc_pid_status(5)).
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

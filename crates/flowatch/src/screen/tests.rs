@@ -1,9 +1,9 @@
-//! The screen's text at several sizes, from made-up figures; and the merging of views.
+//! Tests of the screen's text at several sizes, with made-up figures, and of merging views.
 
-use super::face::Face;
+use super::dashboard::Dashboard;
 use super::palette::Palette;
-use super::state::merge;
-use super::{Measure, ScreenState, Title};
+use super::state::merge_views;
+use super::{Measure, RunTitle, ScreenState};
 use flow::view::{BIN_OF_ONE, BINS};
 use flow::{EndReason, FlowDefinition, LiveView, Record};
 use ratatui::Terminal;
@@ -60,8 +60,8 @@ pub(super) fn view(top: Vec<Record>) -> LiveView {
     }
 }
 
-fn title() -> Title {
-    Title {
+fn title() -> RunTitle {
+    RunTitle {
         sources: "eth0, eth1@2".into(),
         filter: Some("tcp port 443 and not net 10.0.0.0/8".into()),
         engine: "run to completion, 2 queues, bucket table".into(),
@@ -102,8 +102,8 @@ fn state(seconds: u64, top: Vec<Record>) -> ScreenState {
     }
 }
 
-fn face(top: &[Record]) -> Face {
-    let mut face = Face::new(title(), Palette::new(true, true));
+fn face(top: &[Record]) -> Dashboard {
+    let mut face = Dashboard::new(title(), Palette::new(true, true));
     for second in 1..60 {
         face.update(&ScreenState {
             view: None,
@@ -114,7 +114,7 @@ fn face(top: &[Record]) -> Face {
     face
 }
 
-fn buffer(face: &Face, width: u16, height: u16) -> Buffer {
+fn buffer(face: &Dashboard, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal
         .draw(|frame| face.render(frame.area(), frame.buffer_mut()))
@@ -122,7 +122,7 @@ fn buffer(face: &Face, width: u16, height: u16) -> Buffer {
     terminal.backend().buffer().clone()
 }
 
-fn text(face: &Face, width: u16, height: u16) -> Vec<String> {
+fn text(face: &Dashboard, width: u16, height: u16) -> Vec<String> {
     let buffer = buffer(face, width, height);
     let line = |y| {
         (0..width)
@@ -138,7 +138,7 @@ fn find<'a>(lines: &'a [String], part: &str) -> &'a str {
 }
 
 #[test]
-fn the_usual_terminal_shows_everything() {
+fn a_standard_terminal_shows_everything() {
     let lines = text(&face(&ipv4_flows()), 80, 24);
     assert_eq!(
         lines[0],
@@ -190,11 +190,11 @@ fn the_usual_terminal_shows_everything() {
         lines[22],
         " 1     2     4     8     16    32    64    128   256"
     );
-    assert_eq!(lines[23], "  q end  p pause  s sort (bytes)  ? help");
+    assert_eq!(lines[23], "  q quit  p pause  s sort (bytes)  ? help");
 }
 
 #[test]
-fn ipv6_addresses_keep_both_ends_where_there_is_no_room_and_are_whole_where_there_is() {
+fn ipv6_addresses_are_shortened_only_if_there_is_no_room() {
     let long = "2001:db8:85a3:8d3:1319:8a2e:370:7348";
     let mut flows = ipv4_flows();
     flows.insert(0, record(long, "2001:db8::1", 90_000_000, 3720.0));
@@ -212,14 +212,14 @@ fn ipv6_addresses_keep_both_ends_where_there_is_no_room_and_are_whole_where_ther
     let line = find(&lines, long);
     assert!(line.contains("tcp    APS "), "{line}");
     assert!(line.contains("1h02m"), "{line}");
-    // Beside the list: the distribution, with the share of each octave.
+    // Beside the list: the distribution, with the share of each bin.
     assert!(find(&lines, "     256 ▋").ends_with("1.0 %"));
     find(&lines, "── flows by packets ─");
     find(&lines, "192.168.100.130");
 }
 
 #[test]
-fn a_small_terminal_shows_the_figures_that_matter() {
+fn a_small_terminal_shows_the_most_important_figures() {
     let lines = text(&face(&ipv4_flows()), 20, 5);
     assert_eq!(
         lines,
@@ -256,7 +256,7 @@ fn no_size_panics() {
 }
 
 #[test]
-fn loss_is_red_and_told_by_reason() {
+fn loss_is_red_and_shown_by_reason() {
     let mut face = face(&ipv4_flows());
     let mut state = state(61, ipv4_flows());
     state.lost = 1098;
@@ -276,8 +276,8 @@ fn loss_is_red_and_told_by_reason() {
 }
 
 #[test]
-fn without_colour_nothing_has_one() {
-    let mut face = Face::new(title(), Palette::new(false, false));
+fn no_cell_has_a_colour_if_colours_are_off() {
+    let mut face = Dashboard::new(title(), Palette::new(false, false));
     let mut state = state(1, ipv4_flows());
     state.lost = 5;
     face.update(&state);
@@ -289,7 +289,7 @@ fn without_colour_nothing_has_one() {
 }
 
 #[test]
-fn a_pause_keeps_the_picture_and_s_changes_the_order() {
+fn p_pauses_the_display_and_s_changes_the_order() {
     let mut flows = ipv4_flows();
     flows.push(record("198.51.100.9", "203.0.113.9", 1000, 3600.0));
     let mut face = face(&flows);
@@ -310,13 +310,13 @@ fn a_pause_keeps_the_picture_and_s_changes_the_order() {
 }
 
 #[test]
-fn keys_of_addresses_only_have_their_columns_only() {
-    let mut one = Title {
+fn flow_keys_of_addresses_have_only_address_columns() {
+    let mut one = RunTitle {
         flow: FlowDefinition::Source,
         ..title()
     };
-    let heading = |title: &Title| {
-        let mut face = Face::new(title.clone(), Palette::new(true, true));
+    let heading = |title: &RunTitle| {
+        let mut face = Dashboard::new(title.clone(), Palette::new(true, true));
         face.update(&state(1, ipv4_flows()));
         find(&text(&face, 80, 24), "BYTES")
             .split_whitespace()
@@ -332,8 +332,8 @@ fn keys_of_addresses_only_have_their_columns_only() {
 }
 
 #[test]
-fn before_the_first_view_the_screen_says_when_it_comes() {
-    let mut face = Face::new(title(), Palette::new(true, true));
+fn before_the_first_view_the_screen_says_when_it_will_appear() {
+    let mut face = Dashboard::new(title(), Palette::new(true, true));
     face.update(&ScreenState {
         elapsed: Duration::from_millis(100),
         ..ScreenState::default()
@@ -341,21 +341,21 @@ fn before_the_first_view_the_screen_says_when_it_comes() {
     let lines = text(&face, 80, 24);
     find(
         &lines,
-        "flows show when the table has been looked through (5.00 s)",
+        "flows appear after the first sweep of the table (5.00 s)",
     );
     find(&lines, "0 pps");
 }
 
 #[test]
-fn views_are_merged_by_bytes_and_a_key_in_two_tables_is_one_flow() {
+fn merging_views_adds_flows_with_the_same_key() {
     let flow = |address: &str, bytes| record(address, "203.0.113.1", bytes, 1.0);
     let first = view(vec![flow("192.0.2.1", 9000), flow("192.0.2.2", 5000)]);
     let second = view(vec![flow("192.0.2.3", 7000), flow("192.0.2.2", 4500)]);
-    let merged = merge([first, second]).unwrap();
+    let merged = merge_views([first, second]).unwrap();
     assert_eq!(merged.flows, 200);
     assert_eq!(merged.distribution[BIN_OF_ONE], 80);
     let bytes: Vec<u64> = merged.top.iter().map(|record| record.bytes[0]).collect();
     assert_eq!(bytes, [9500, 9000]);
     assert_eq!(merged.top[0].packets[0], 9);
-    assert!(merge([]).is_none());
+    assert!(merge_views([]).is_none());
 }

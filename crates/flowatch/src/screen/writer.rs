@@ -1,13 +1,13 @@
-//! What the screen is written to.
+//! The writer of the screen.
 
-use super::ON_ERROR;
+use super::STDERR;
 use std::io::{self, Write};
 
-/// What the system says of a terminal that has gone.
+/// The error of a write to a terminal that has gone.
 const EIO: i32 = 5;
 
-/// A terminal. One that has gone takes everything and shows nothing: that is no fault of the run, and
-/// there is nobody left to tell.
+/// A terminal. Writes to a terminal that has gone are discarded: the run should not fail, and nobody
+/// is left to read a message.
 struct Terminal<W>(W);
 
 impl<W: Write> Write for Terminal<W> {
@@ -26,9 +26,9 @@ impl<W: Write> Write for Terminal<W> {
     }
 }
 
-/// The stream that the screen is open on.
+/// Returns a writer to the stream that the screen is open on.
 pub(super) fn writer(stream: u8) -> Box<dyn Write> {
-    if stream == ON_ERROR {
+    if stream == STDERR {
         Box::new(Terminal(io::stderr()))
     } else {
         Box::new(Terminal(io::stdout()))

@@ -1,5 +1,5 @@
-//! The analyser from the outside: a user's table of applications, flows cut into several records,
-//! clocks that jump, packets that were tampered with.
+//! Tests of the analysis: a user's application table, flows with several records, jumping clocks,
+//! corrupted packets.
 
 use crate::captures::{self, ETHERNET, Endpoints, Frame};
 use crate::command::{run, watch};
@@ -30,7 +30,7 @@ pub(crate) fn reversed(endpoints: Endpoints) -> Endpoints {
     }
 }
 
-/// An Ethernet frame of IPv4 with this protocol's header, whose ports are left out, and payload.
+/// Returns an Ethernet frame with IPv4, ports, `rest` (the rest of the protocol's header), and payload.
 fn frame(endpoints: Endpoints, protocol: u8, rest: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut frame = captures::udp(endpoints);
     frame.truncate(38);
@@ -67,23 +67,23 @@ pub(crate) fn records_of(flags: &str, capture: &Path) -> Vec<Row> {
     records::csv(&run(watch(&flags).arg(capture)).quiet_success())
 }
 
-/// Connection number `client` to a port, on which this is the first thing said.
-pub(crate) fn connection(client: u8, port: u16, said: &[u8]) -> Vec<(i64, Vec<u8>)> {
+/// Returns the frames of a connection of client number `client`, which sends `payload` first.
+pub(crate) fn connection(client: u8, port: u16, payload: &[u8]) -> Vec<(i64, Vec<u8>)> {
     let ends = endpoints(client, port);
     let at = START_NS + i64::from(client) * SECOND;
     vec![
         (at, tcp(ends, [99, 0], SYN, &[])),
         (at + 1000, tcp(reversed(ends), [199, 100], SYN | ACK, &[])),
-        (at + 2000, tcp(ends, [100, 200], ACK, said)),
+        (at + 2000, tcp(ends, [100, 200], ACK, payload)),
         (
             at + 3000,
-            tcp(reversed(ends), [200, 100 + said.len() as u32], ACK, &[]),
+            tcp(reversed(ends), [200, 100 + payload.len() as u32], ACK, &[]),
         ),
     ]
 }
 
 #[test]
-fn a_users_table_of_applications_goes_before_what_is_built_in() {
+fn user_applications_take_precedence() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: Deep.Wiki.EXAMPLE\r\n\r\n";
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("applications.pcap");
@@ -131,10 +131,10 @@ fn a_users_table_of_applications_goes_before_what_is_built_in() {
 }
 
 #[test]
-fn a_table_of_applications_that_is_none_is_refused() {
+fn rejects_invalid_application_tables() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path().join("applications.txt");
-    for (text, said) in [
+    for (text, message) in [
         (Some("Billing tcp 7001\nBilling sctp 7001\n"), "line 2"),
         (Some("Billing udp 70000\n"), "line 1"),
         (Some("Billing bytes \"\\xZZ\"\n"), "line 1"),
@@ -147,7 +147,7 @@ fn a_table_of_applications_that_is_none_is_refused() {
         let flags = format!("-q --statistics app --applications {} -r", table.display());
         let outcome = run(watch(&flags).arg(captures::example()));
         assert_eq!(outcome.code, Some(2), "{text:?}: {outcome:?}");
-        assert!(outcome.stderr.contains(said), "{text:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(message), "{text:?}: {outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
     }
     fs::write(&table, "Billing tcp 7001\n").unwrap();
@@ -157,10 +157,10 @@ fn a_table_of_applications_that_is_none_is_refused() {
     assert!(outcome.stderr.contains("--statistics"), "{outcome:?}");
 }
 
-/// Two connections that last for minutes, one of them without its SYN; of each, a segment is sent
-/// again after a cut.
+/// Two connections that last for minutes, one of them without its SYN. Each retransmits a segment
+/// after an active timeout.
 #[test]
-fn records_of_a_flow_that_its_active_time_out_cuts_are_one_flow() {
+fn active_timeout_records_add_up_to_one_flow() {
     const SECONDS: u32 = 100;
     const PAYLOAD: [u8; 500] = [7; 500];
     let mut frames = Vec::new();
@@ -176,7 +176,7 @@ fn records_of_a_flow_that_its_active_time_out_cuts_are_one_flow() {
             let sequence = 100 + 500 * second;
             frames.push((at, tcp(ends, [sequence, 200], ACK, &PAYLOAD)));
             if second == 31 {
-                // What the record before has seen.
+                // A segment that was in the previous record.
                 frames.push((at + 1000, tcp(ends, [100, 200], ACK, &PAYLOAD)));
             }
             let answer = tcp(reversed(ends), [200, sequence + 500], ACK, &[]);
@@ -198,7 +198,7 @@ fn records_of_a_flow_that_its_active_time_out_cuts_are_one_flow() {
         assert_eq!(rows.len(), 8, "{way}");
         for client in [1u8, 2] {
             let address = format!("10.0.0.{client}");
-            // Sorted by their start, and the client begins all of them.
+            // Records are sorted by start, and all of them begin with a packet of the client.
             let records: Vec<&Row> = rows
                 .iter()
                 .filter(|row| row["sourceIPv4Address"] == address)
@@ -237,9 +237,10 @@ fn records_of_a_flow_that_its_active_time_out_cuts_are_one_flow() {
     }
 }
 
-/// Years forth and back between the packets of a connection: counted, and every packet in a record.
+/// The clock jumps by years between the packets of a connection: jumps are counted, and every packet
+/// is in a record.
 #[test]
-fn the_analysis_survives_a_clock_that_jumps_by_years() {
+fn analysis_survives_clock_jumps_of_years() {
     const JUMPS: usize = 2000;
     let ends = endpoints(1, 9000);
     let frames = (0..2 * JUMPS).map(|number| {
@@ -254,10 +255,10 @@ fn the_analysis_survives_a_clock_that_jumps_by_years() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("jumps.pcap");
     write(&capture, frames);
-    for time_outs in ["", "--active-timeout none", "--whole-flows"] {
+    for timeouts in ["", "--active-timeout none", "--whole-flows"] {
         let output = directory.path().join("flows.csv");
         let flags = format!(
-            "-q --summary json --statistics full {time_outs} -o csv:{} -r",
+            "-q --summary json --statistics full {timeouts} -o csv:{} -r",
             output.display()
         );
         let outcome = run(watch(&flags).arg(&capture));
@@ -266,16 +267,16 @@ fn the_analysis_survives_a_clock_that_jumps_by_years() {
         assert_eq!(summary.number("/clock_steps_back"), JUMPS as u64);
         let rows = records::csv(&fs::read(&output).unwrap());
         let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
-        assert_eq!(packets, 2 * JUMPS as u64, "{time_outs}");
-        if time_outs == "--whole-flows" {
+        assert_eq!(packets, 2 * JUMPS as u64, "{timeouts}");
+        if timeouts == "--whole-flows" {
             assert_eq!(rows.len(), 1);
-            // No interval is less than nothing, and none longer than the years between.
+            // No interval is negative.
             assert_eq!(rows[0]["packetGapMinimumSeconds"], "0.0");
         }
     }
 }
 
-/// Numbers without a pattern (xorshift).
+/// Pseudo-random numbers (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -287,22 +288,22 @@ impl Random {
     }
 }
 
-/// Packets with bytes changed, cut off or added: in the headers, in the payload.
+/// Packets with bytes changed, cut off or added, in headers and payloads.
 #[test]
-fn packets_that_were_tampered_with_are_all_accounted_for() {
+fn corrupted_packets_are_accounted_for() {
     const PACKETS: usize = 60_000;
     let mut random = Random(0x5eed);
-    let frames = captures::read(&fs::read(&captures::busy().path).unwrap());
+    let frames = captures::read(&fs::read(&captures::large().path).unwrap());
     let frames: Vec<Frame> = frames
         .into_iter()
         .take(PACKETS)
         .map(|mut frame| {
             for _ in 0..random.below(6) {
-                // Most changes fall where lengths, types and offsets stand.
+                // Half of the changes are near the headers, where lengths, types and offsets are.
                 let within = if random.below(2) == 0 { 120 } else { 1 << 14 };
-                let place = random.below(frame.bytes.len().clamp(1, within));
-                match (random.below(8), frame.bytes.get_mut(place)) {
-                    (0, Some(_)) => frame.bytes.truncate(place),
+                let index = random.below(frame.bytes.len().clamp(1, within));
+                match (random.below(8), frame.bytes.get_mut(index)) {
+                    (0, Some(_)) => frame.bytes.truncate(index),
                     (1, _) => frame.bytes.extend([random.below(256) as u8; 9]),
                     (2, Some(byte)) => *byte = 0xff,
                     (3, Some(byte)) => *byte = 0,

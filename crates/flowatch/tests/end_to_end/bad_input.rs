@@ -1,5 +1,5 @@
-//! Bad input and contradictory flags: an exit status, one line on standard error that says what and
-//! what to do, and what was read before a fault is still reported, with the fault counted.
+//! Bad input and contradictory flags: an exit status, and one line on standard error with the problem
+//! and what to do. What was read before an error is still reported, and the error counted.
 
 mod files;
 mod flags;
@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A user who is nobody in particular.
+/// The user `nobody`.
 const NOBODY: &str = "65534";
 
-/// The run must have failed so, with one line that holds all of `words` and no panic.
+/// Asserts that the run failed with `code` and one line that contains all of `words`.
 #[track_caller]
 pub(crate) fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
     let stderr = &outcome.stderr;
@@ -27,7 +27,7 @@ pub(crate) fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
     }
 }
 
-/// A file in a directory of its own.
+/// Creates a file in a new temporary directory.
 fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
@@ -35,19 +35,19 @@ fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The command as somebody without rights runs it; it is copied to where everybody can read it.
+/// Returns `flowatch watch` as run by `nobody`, with a copy of the program that `nobody` can execute.
 pub(crate) fn as_nobody(flags: &str) -> (tempfile::TempDir, Command) {
     command_as_nobody(&format!("watch {flags}"))
 }
 
-/// The same of any command.
+/// Returns `flowatch` with any arguments as run by `nobody`.
 pub(crate) fn command_as_nobody(line: &str) -> (tempfile::TempDir, Command) {
     let directory = tempfile::tempdir().unwrap();
     let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     open(directory.path(), 0o755).unwrap();
     let program = directory.path().join("flowatch");
-    // By a process of its own: what another test starts meanwhile would hold a file that is written
-    // here open, and a program that is written is not executed.
+    // Copy in a separate process: a process that another test starts meanwhile would inherit a file
+    // open for writing here, and a program that is open for writing cannot be executed.
     let mut install = Command::new("install");
     install.args(["-m", "755", env!("CARGO_BIN_EXE_flowatch")]);
     assert!(install.arg(&program).status().unwrap().success());
@@ -58,7 +58,7 @@ pub(crate) fn command_as_nobody(line: &str) -> (tempfile::TempDir, Command) {
 }
 
 #[test]
-fn a_missing_right_is_77_and_the_line_grants_it() {
+fn missing_permission_exits_with_77_and_a_hint() {
     let (_program, mut command) = as_nobody("--summary none -i lo");
     let outcome = run(&mut command);
     assert_fails(
@@ -80,12 +80,12 @@ fn a_missing_right_is_77_and_the_line_grants_it() {
     assert_fails(
         &outcome,
         77,
-        &["no permission to read it", "sudo chmod a+r", &name],
+        &["no permission to read the file", "sudo chmod a+r", &name],
     );
 }
 
 #[test]
-fn a_missing_right_to_what_a_flag_names_is_77_too() {
+fn missing_permission_for_a_file_in_a_flag_exits_with_77() {
     let (directory, path) = file("secret", b"none");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -102,7 +102,7 @@ fn a_missing_right_to_what_a_flag_names_is_77_too() {
             format!("--statistics app --applications {name}"),
             [
                 "--applications",
-                "no permission to read it; run as its owner, or: sudo chmod a+r",
+                "no permission to read the file; run as its owner, or: sudo chmod a+r",
             ],
         ),
     ] {
@@ -112,9 +112,9 @@ fn a_missing_right_to_what_a_flag_names_is_77_too() {
     }
 }
 
-/// The file may be read by everybody, but nobody comes to it.
+/// The file is readable, but its directory cannot be entered.
 #[test]
-fn of_a_directory_that_may_not_be_entered_the_line_opens_the_directory() {
+fn permission_hint_names_the_closed_directory() {
     let example = fs::read(captures::example()).unwrap();
     let (directory, path) = file("open.pcap", &example);
     let open = directory.path().join("open");
@@ -123,8 +123,8 @@ fn of_a_directory_that_may_not_be_entered_the_line_opens_the_directory() {
     fs::create_dir_all(closed.join("in")).unwrap();
     fs::rename(&path, closed.join("in/a.pcap")).unwrap();
     std::os::unix::fs::symlink("open/closed/in", directory.path().join("link")).unwrap();
-    for (place, mode) in [(directory.path(), 0o755), (&open, 0o755), (&closed, 0o700)] {
-        fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
+    for (path, mode) in [(directory.path(), 0o755), (&open, 0o755), (&closed, 0o700)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
     let line = format!(
         "no permission to enter the directory {0}; run as its owner, or: sudo chmod a+x '{0}'",
@@ -136,7 +136,7 @@ fn of_a_directory_that_may_not_be_entered_the_line_opens_the_directory() {
         let outcome = run(command.arg(&path));
         assert_fails(&outcome, 77, &[&path.display().to_string(), &line]);
     }
-    // What it says helps.
+    // The suggested command helps.
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o711)).unwrap();
     let (_program, mut command) = as_nobody("--summary none -r");
     run(command.arg(closed.join("in/a.pcap"))).quiet_success();

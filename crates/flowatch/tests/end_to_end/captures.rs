@@ -1,4 +1,4 @@
-//! Captures: those that are shipped, those that are shared, and those that tests make.
+//! Captures: those in the repository, the shared collection, and those that tests create.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use std::sync::OnceLock;
 
 /// LINKTYPE_ETHERNET.
 pub(crate) const ETHERNET: u32 = 1;
-/// LINKTYPE_RAW: an IP packet and nothing before it.
+/// LINKTYPE_RAW: IP packets without a link-layer header.
 pub(crate) const RAW_IP: u32 = 101;
 
-/// Size of the uncompressed mix: a file header, 200,000 record headers and the 72,644,696 captured
-/// bytes that the captures' README counts.
+/// Size of the uncompressed mix: a file header, 200,000 record headers, and 72,644,696 captured bytes
+/// according to the captures' README.
 const MIX_BYTES: u64 = 24 + 200_000 * 16 + 72_644_696;
 
-/// Flows of the mix by the 5-tuple, as its README counts them.
+/// 5-tuple flows of the mix, according to its README.
 pub(crate) const MIX_FLOWS: usize = 17_699;
 
-/// Flows of the example by the 5-tuple, as the golden table lists them.
+/// 5-tuple flows of the example, according to the golden table.
 const EXAMPLE_FLOWS: usize = 222;
 
-/// Copies of the example that stand in for the mix: 60,280 packets.
+/// Copies of the example that replace the mix if it is missing: 60,280 packets.
 const COPIES: u32 = 110;
 
-/// Between the beginnings of two copies.
+/// Time between the starts of two copies.
 const BETWEEN_COPIES_NS: i64 = 10_000_000;
 
-/// A capture of the repository.
+/// Returns the path of a capture in the repository.
 pub(crate) fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/captures")
@@ -38,7 +38,7 @@ pub(crate) fn example() -> PathBuf {
     shipped("example.pcap")
 }
 
-/// The mix, uncompressed; kept among the build's files from one run of the tests to the next.
+/// Returns the path of the uncompressed mix, which is kept in the build directory between test runs.
 pub(crate) fn mix() -> &'static Path {
     static MIX: OnceLock<PathBuf> = OnceLock::new();
     MIX.get_or_init(|| {
@@ -46,7 +46,7 @@ pub(crate) fn mix() -> &'static Path {
         if fs::metadata(&path).is_ok_and(|found| found.len() == MIX_BYTES) {
             return path;
         }
-        put(&path, |unfinished| {
+        write_atomically(&path, |unfinished| {
             let status = Command::new("zstd")
                 .args(["-dcq"])
                 .arg(traffic::directory().join("mix-200k.pcap.zst"))
@@ -61,41 +61,41 @@ pub(crate) fn mix() -> &'static Path {
     })
 }
 
-/// Makes a file. Another process may be at it too: whoever is done last puts the same file there.
-fn put(path: &Path, make: impl FnOnce(&Path)) {
+/// Creates a file by renaming a temporary one, because other processes may create it at the same time.
+fn write_atomically(path: &Path, make: impl FnOnce(&Path)) {
     let unfinished = path.with_extension(std::process::id().to_string());
     make(&unfinished);
     fs::rename(&unfinished, path).unwrap();
 }
 
-/// A capture of many packets and flows, for tests that count none of them beforehand.
-pub(crate) struct Busy {
+/// A capture with many packets and flows.
+pub(crate) struct LargeCapture {
     pub(crate) path: PathBuf,
-    /// Whole flows, by the 5-tuple.
+    /// Number of 5-tuple flows without timeouts.
     pub(crate) flows: usize,
 }
 
-/// The mix, or where it is not, copies of the example side by side.
-pub(crate) fn busy() -> &'static Busy {
-    static BUSY: OnceLock<Busy> = OnceLock::new();
+/// Returns the mix, or overlapping copies of the example if the mix is missing.
+pub(crate) fn large() -> &'static LargeCapture {
+    static BUSY: OnceLock<LargeCapture> = OnceLock::new();
     BUSY.get_or_init(|| {
         if traffic::find().unwrap().is_some() {
-            return Busy {
+            return LargeCapture {
                 path: mix().to_owned(),
                 flows: MIX_FLOWS,
             };
         }
         let frames = copies_of_the_example();
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("copies.pcap");
-        put(&path, |unfinished| write(unfinished, ETHERNET, &frames));
-        Busy {
+        write_atomically(&path, |unfinished| write(unfinished, ETHERNET, &frames));
+        LargeCapture {
             path,
             flows: COPIES as usize * EXAMPLE_FLOWS,
         }
     })
 }
 
-/// Copies of the example with addresses of their own, each begun before the one before it ends.
+/// Returns copies of the example with distinct addresses, each starting before the previous one ends.
 fn copies_of_the_example() -> Vec<Frame> {
     let example = read(&fs::read(example()).unwrap());
     let mut frames = Vec::with_capacity(example.len() * COPIES as usize);
@@ -110,7 +110,7 @@ fn copies_of_the_example() -> Vec<Frame> {
     frames
 }
 
-/// A frame of a capture.
+/// A captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Nanoseconds since the Unix epoch.
@@ -120,7 +120,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A frame captured whole.
+    /// Creates a frame that is not truncated.
     pub(crate) fn whole(time_ns: i64, bytes: Vec<u8>) -> Self {
         Self {
             time_ns,
@@ -130,7 +130,7 @@ impl Frame {
     }
 }
 
-/// The frames of a little-endian pcap file of microseconds.
+/// Parses a little-endian pcap file with microsecond timestamps.
 pub(crate) fn read(bytes: &[u8]) -> Vec<Frame> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     assert_eq!(
@@ -152,7 +152,7 @@ pub(crate) fn read(bytes: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// Writes such a file.
+/// Writes a little-endian pcap file with microsecond timestamps.
 pub(crate) fn write<'a>(path: &Path, link: u32, frames: impl IntoIterator<Item = &'a Frame>) {
     let mut file = Vec::new();
     let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 1 << 18, link];
@@ -168,7 +168,7 @@ pub(crate) fn write<'a>(path: &Path, link: u32, frames: impl IntoIterator<Item =
     fs::write(path, file).unwrap();
 }
 
-/// Addresses, ports and protocol of a packet to make.
+/// Addresses and ports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
     pub(crate) source: u32,
@@ -177,7 +177,7 @@ pub(crate) struct Endpoints {
     pub(crate) destination_port: u16,
 }
 
-/// An Ethernet frame of 60 bytes with an IPv4 UDP datagram in it.
+/// Returns an Ethernet frame of 60 bytes with an IPv4 UDP datagram.
 pub(crate) fn udp(endpoints: Endpoints) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);

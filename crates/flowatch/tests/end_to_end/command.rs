@@ -1,4 +1,4 @@
-//! Runs the command: to its end within a time limit, or beside the test.
+//! Runs the command to its end within a time limit, or in the background.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// No run of these tests takes nearly as long, on a busy machine either.
-const LIMIT: Duration = Duration::from_secs(90);
+/// Far longer than any run in these tests, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Between two looks at a process.
-const LOOK: Duration = Duration::from_millis(2);
+/// Time between polls of a process.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// Exit status; none where a signal ended the process.
+    /// Exit status; `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
-    /// Without the lines that come where something takes long ([`tells_of_waiting`]).
+    /// Standard error without messages about waiting ([`is_wait_message`]).
     pub(crate) stderr: String,
 }
 
 impl Outcome {
-    /// The run must have ended well and said nothing; its standard output.
+    /// Asserts success without messages. Returns standard output.
     #[track_caller]
     pub(crate) fn quiet_success(self) -> Vec<u8> {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""));
@@ -32,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// `flowatch watch` with these flags, as a shell would split them, and nothing to read.
+/// Returns `flowatch watch` with these flags, split at white space, and an empty standard input.
 pub(crate) fn watch(flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
     command.arg("watch").args(flags.split_whitespace());
@@ -40,45 +40,45 @@ pub(crate) fn watch(flags: &str) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Outcome {
-    run_within(command, LIMIT).unwrap_or_else(|| panic!("hangs: {command:?}"))
+    run_within(command, TIMEOUT).unwrap_or_else(|| panic!("hangs: {command:?}"))
 }
 
-/// Runs it to its end, or for so long: then it is killed, and there is no outcome.
+/// Runs a command to its end. Kills it and returns `None` after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Option<Outcome> {
     let mut running = Running::start(command);
     let stdout = running.child.stdout.take().unwrap();
-    let stdout = in_background(move || bytes_of(stdout));
+    let stdout = in_background(move || read_to_end(stdout));
     running.finish_within(limit, Some(&stdout))
 }
 
-/// The same, and the most memory that it had resident, in KiB.
+/// Runs a command to its end. Also returns its peak resident memory in KiB.
 #[track_caller]
 pub(crate) fn run_measured(command: &mut Command) -> (Outcome, u64) {
     let mut running = Running::start(command);
     let stdout = running.child.stdout.take().unwrap();
-    let stdout = in_background(move || bytes_of(stdout));
+    let stdout = in_background(move || read_to_end(stdout));
     let status = format!("/proc/{}/status", running.child.id());
     let mut peak_kib = 0;
     let started = Instant::now();
     while running.child.try_wait().unwrap().is_none() {
-        assert!(started.elapsed() < LIMIT, "hangs: {command:?}");
-        // The kernel keeps the peak: the last look sees it, but for the process' last moments.
+        assert!(started.elapsed() < TIMEOUT, "hangs: {command:?}");
+        // The kernel records the peak, so the last poll sees it, except for the last moments.
         let text = fs::read_to_string(&status).unwrap_or_default();
         peak_kib = text
             .lines()
             .find_map(|line| line.strip_prefix("VmHWM:"))
             .and_then(|line| line.trim().strip_suffix(" kB"))
             .map_or(peak_kib, |peak| peak.parse().unwrap());
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
-    let outcome = running.finish_within(LIMIT, Some(&stdout)).unwrap();
+    let outcome = running.finish_within(TIMEOUT, Some(&stdout)).unwrap();
     (outcome, peak_kib)
 }
 
-/// A named pipe in this directory.
+/// Creates a named pipe in a directory.
 pub(crate) fn named_pipe(directory: &Path) -> PathBuf {
     let pipe = directory.join("pipe");
     let status = Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -86,28 +86,28 @@ pub(crate) fn named_pipe(directory: &Path) -> PathBuf {
     pipe
 }
 
-/// Whether a line is one of those that a run says of what takes long, which any of them may on a busy
-/// machine. Tests that want one of them wait for it.
-fn tells_of_waiting(line: &str) -> bool {
+/// Whether a line is a message about waiting, which any run may print on a busy machine. Tests that
+/// expect such a message wait for it.
+fn is_wait_message(line: &str) -> bool {
     [
-        "the link is down; it is waited for",
+        "the link is down; waiting up to",
         ": the link is up",
-        "an output has not taken all records yet",
+        "an output has not accepted all records yet",
     ]
     .iter()
     .any(|words| line.contains(words))
 }
 
-/// A run beside the test; killed when it is let go.
+/// A run in the background, killed on drop.
 pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
-    /// What was read of standard error.
-    said: String,
+    /// Standard error so far.
+    stderr: String,
 }
 
 impl Running {
-    /// Starts it; its standard error is read from now on.
+    /// Starts a command and a thread that reads its standard error.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -127,16 +127,16 @@ impl Running {
         Self {
             child,
             lines,
-            said: String::new(),
+            stderr: String::new(),
         }
     }
 
-    /// Its standard input, where that is a pipe.
+    /// Takes its standard input, which must be a pipe.
     pub(crate) fn stdin(&mut self) -> ChildStdin {
         self.child.stdin.take().unwrap()
     }
 
-    /// Its standard output; to be read before [`Running::finish`] by whoever takes it.
+    /// Takes its standard output. The caller reads it before [`Running::finish`].
     pub(crate) fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().unwrap()
     }
@@ -145,45 +145,46 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for a line on standard error that is as wanted.
+    /// Waits for a line on standard error for which `wanted` is true.
     #[track_caller]
-    pub(crate) fn await_line(&mut self, wanted: impl Fn(&str) -> bool) {
+    pub(crate) fn wait_for_line(&mut self, wanted: impl Fn(&str) -> bool) {
         assert!(
-            self.says(wanted),
-            "it ended; so far it said:\n{}",
-            self.said
+            self.prints_line(wanted),
+            "it exited; standard error:\n{}",
+            self.stderr
         );
     }
 
-    /// Waits for a line on standard error that is as wanted; whether it came before the end.
+    /// Waits for a line on standard error for which `wanted` is true. Returns `false` if the process
+    /// exits without printing one.
     #[track_caller]
-    pub(crate) fn says(&mut self, wanted: impl Fn(&str) -> bool) -> bool {
-        let deadline = Instant::now() + LIMIT;
+    pub(crate) fn prints_line(&mut self, wanted: impl Fn(&str) -> bool) -> bool {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => {
-                    self.said.push_str(&line);
+                    self.stderr.push_str(&line);
                     if wanted(&line) {
                         return true;
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return false,
-                Err(error) => panic!("{error}; so far it said:\n{}", self.said),
+                Err(error) => panic!("{error}; standard error:\n{}", self.stderr),
             }
         }
     }
 
-    /// Waits for a line of progress in which this many packets have been received or lost.
+    /// Waits for a progress line with at least this many packets received or lost.
     #[track_caller]
-    pub(crate) fn await_packets(&mut self, packets: u64) {
-        self.await_line(|line| {
+    pub(crate) fn wait_for_packets(&mut self, packets: u64) {
+        self.wait_for_line(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, processed, _, _, _, lost, ..] = fields[..] else {
                 return false;
             };
             let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-            // The heading and messages do not begin with a time.
+            // Progress lines begin with a time, unlike the heading and messages.
             line.starts_with(|first: char| first.is_ascii_digit())
                 && number(processed) + number(lost) >= packets
         });
@@ -196,24 +197,27 @@ impl Running {
         assert!(status.success(), "{line}");
     }
 
-    /// Waits for its end, while nobody reads its standard output.
+    /// Waits for it to exit, without reading its standard output.
     #[track_caller]
-    pub(crate) fn await_end(&mut self) {
-        let deadline = Instant::now() + LIMIT;
-        while !self.has_ended() {
-            assert!(Instant::now() < deadline, "it does not end");
-            thread::sleep(LOOK);
+    pub(crate) fn wait_for_exit(&mut self) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.has_exited() {
+            assert!(Instant::now() < deadline, "it does not exit");
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Interrupts it until it has ended, and returns how many signals that took: two that come
-    /// before the process runs are one to it.
+    /// Sends SIGINT until it has exited. Returns the number of signals sent: two that are pending at
+    /// once count as one.
     #[track_caller]
-    pub(crate) fn interrupt_until_ended(&mut self) -> u32 {
-        let deadline = Instant::now() + LIMIT;
+    pub(crate) fn interrupt_until_exit(&mut self) -> u32 {
+        let deadline = Instant::now() + TIMEOUT;
         let mut signals = 0;
-        while !self.has_ended() {
-            assert!(Instant::now() < deadline, "{signals} signals do not end it");
+        while !self.has_exited() {
+            assert!(
+                Instant::now() < deadline,
+                "it does not exit after {signals} signals"
+            );
             self.signal("INT");
             signals += 1;
             thread::sleep(Duration::from_millis(20));
@@ -221,22 +225,22 @@ impl Running {
         signals
     }
 
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    /// Whether it has exited.
+    pub(crate) fn has_exited(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end. Standard output is part of the outcome if nobody has taken it.
+    /// Waits for it to exit. The outcome contains standard output unless that has been taken.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Outcome {
         let stdout = self
             .child
             .stdout
             .take()
-            .map(|stdout| in_background(move || bytes_of(stdout)));
+            .map(|stdout| in_background(move || read_to_end(stdout)));
         let id = self.id();
-        self.finish_within(LIMIT, stdout.as_ref())
-            .unwrap_or_else(|| panic!("process {id} does not end"))
+        self.finish_within(TIMEOUT, stdout.as_ref())
+            .unwrap_or_else(|| panic!("process {id} does not exit"))
     }
 
     fn finish_within(
@@ -252,7 +256,7 @@ impl Running {
         };
         loop {
             match self.lines.recv_timeout(left()) {
-                Ok(line) => self.said.push_str(&line),
+                Ok(line) => self.stderr.push_str(&line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => return None,
             }
@@ -264,15 +268,15 @@ impl Running {
             if left().is_zero() {
                 return None;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         };
         Some(Outcome {
             code: status.code(),
             stdout,
             stderr: self
-                .said
+                .stderr
                 .split_inclusive('\n')
-                .filter(|line| !tells_of_waiting(line))
+                .filter(|line| !is_wait_message(line))
                 .collect(),
         })
     }
@@ -280,19 +284,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended is not killed again.
+        // Fails if it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn bytes_of(mut input: impl Read) -> Vec<u8> {
+fn read_to_end(mut input: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).unwrap();
     bytes
 }
 
-/// What `work` gives, when it is done.
+/// Runs `work` on a thread. Returns a channel for its result.
 fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = channel();
     thread::spawn(move || sender.send(work()));

@@ -1,6 +1,6 @@
-//! `-i dpdk:…`: the records of a device are those of the capture behind it, books balance between two
-//! processes, and what cannot be opened is said in a line. Debian's `dpdk-testpmd` is the generator
-//! that is not ours. Needs the feature `dpdk`, and what `./setup --dpdk` installs.
+//! `-i dpdk:…`: a device that replays a capture gives the same records as the file, books balance
+//! between two processes, and open errors are one line. Debian's `dpdk-testpmd` is the independent
+//! generator. Needs the feature `dpdk`, and what `./setup --dpdk` installs.
 
 mod closed_loop;
 mod devices;
@@ -14,17 +14,17 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// EAL arguments of runs that need no huge pages. (The buffers of the default pool take 21 MiB.)
+/// EAL arguments for runs without huge pages. (The buffers of the default pool take 21 MiB.)
 pub(crate) const NO_HUGE: &str = "-- --no-huge -m 96";
 
-/// Whether 32 MiB of huge pages could be had just now.
+/// Whether enough huge pages are free.
 pub(crate) fn huge_pages() -> bool {
     let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
     let free = fs::read_to_string(file).unwrap_or_default();
     free.trim().parse::<u32>().unwrap_or(0) >= 48
 }
 
-/// `flowatch gen` on a device.
+/// Returns `flowatch gen` with these flags.
 fn generate(flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
     command.arg("gen").args(flags.split_whitespace());
@@ -32,24 +32,24 @@ fn generate(flags: &str) -> Command {
     command
 }
 
-/// Packets and bytes of each flow, by its key in words.
+/// Packets and bytes of each flow, by its key as text.
 pub(crate) type Flows = BTreeMap<Vec<String>, (u64, u64)>;
 
-/// What a generator sent to another process, and what that one says of it.
+/// What the generator sent to another process, and what that process reports.
 pub(crate) struct Exchange {
     /// The generator's summary.
     pub(crate) sent: serde_json::Value,
-    /// The watcher's, whose books balance.
+    /// The receiver's summary, whose books balance.
     pub(crate) summary: Summary,
-    /// And says on standard error.
-    pub(crate) said: String,
+    /// The receiver's standard error.
+    pub(crate) stderr: String,
     pub(crate) records: Flows,
     pub(crate) truth: Flows,
 }
 
-/// Sends `count` packets between two processes of ours over a memif. The receiver ends by count,
-/// before its peer leaves: the driver takes the rings away while they are read (docs/dpdk.md). Where
-/// it does not begin, its outcome.
+/// Sends `count` packets between two flowatch processes over a memif. The receiver ends by count,
+/// before its peer closes, because the driver frees the rings while they are being read
+/// (docs/dpdk.md). Returns the receiver's outcome if it does not start.
 pub(crate) fn exchange(
     count: u64,
     watching_flags: &str,
@@ -69,10 +69,10 @@ pub(crate) fn exchange(
         records.display()
     );
     let mut watching = Running::start(&mut watch(&watching));
-    if !watching.says(|line| line.contains("the link is down")) {
+    if !watching.prints_line(|line| line.contains("the link is down")) {
         return Err(watching.finish());
     }
-    watching.await_packets(0);
+    watching.wait_for_packets(0);
     let sending = format!(
         "-i dpdk:net_memif0,role=client,{device} {sending_flags} --count {count} --truth {} --summary json {eal}",
         truth.display()
@@ -85,13 +85,13 @@ pub(crate) fn exchange(
     Ok(Exchange {
         sent,
         summary: Summary::balanced(&outcome),
-        said: outcome.stderr,
+        stderr: outcome.stderr,
         records: flows(&records),
         truth: flows(&truth),
     })
 }
 
-/// The flows of a file of records.
+/// Returns the flows in a file of records.
 fn flows(path: &Path) -> Flows {
     let mut flows = Flows::new();
     for row in records::csv(&fs::read(path).unwrap()) {

@@ -1,4 +1,4 @@
-//! Filters let through what tcpdump lets through, and what they leave out is counted.
+//! Filters match the same packets as tcpdump, and filtered packets are counted.
 
 use crate::captures::{self, mix, shipped};
 use crate::command::{run, watch};
@@ -31,7 +31,7 @@ const SHIPPED: [(&str, &str, u64, u64); 20] = [
     ("mpls.pcap", "mpls", 1, 144),
 ];
 
-/// The same of the mix.
+/// Expression, and the packets and wire bytes of the mix that match, found the same way.
 const MIX: [(&str, u64, u64); 7] = [
     ("tcp port 80", 28_569, 20_643_821),
     ("vlan and ip", 4_804, 3_407_610),
@@ -46,8 +46,12 @@ const MIX: [(&str, u64, u64); 7] = [
     ),
 ];
 
-/// Packets and wire bytes that match, and that do not.
-fn sieve(capture: &Path, expression: &str, flags: &str) -> ((u64, u64), (u64, u64)) {
+/// Returns packets and wire bytes that match, and those that are filtered.
+fn matching_and_filtered(
+    capture: &Path,
+    expression: &str,
+    flags: &str,
+) -> ((u64, u64), (u64, u64)) {
     let mut command = watch(&format!("-q --summary json {flags} -r"));
     let outcome = run(command.arg(capture).arg(expression));
     let summary = Summary::balanced(&outcome);
@@ -64,13 +68,13 @@ fn sieve(capture: &Path, expression: &str, flags: &str) -> ((u64, u64), (u64, u6
 }
 
 #[track_caller]
-fn assert_sieves(capture: &Path, expression: &str, expected: (u64, u64), all: (u64, u64)) {
+fn assert_matches(capture: &Path, expression: &str, expected: (u64, u64), all: (u64, u64)) {
     for flags in ["", "--queues 2", "--model pipeline --monitors 2"] {
-        let (kept, left_out) = sieve(capture, expression, flags);
+        let (kept, filtered) = matching_and_filtered(capture, expression, flags);
         let what = || format!("{} '{expression}' {flags}", capture.display());
         assert_eq!(kept, expected, "{}", what());
         assert_eq!(
-            (kept.0 + left_out.0, kept.1 + left_out.1),
+            (kept.0 + filtered.0, kept.1 + filtered.1),
             all,
             "{}",
             what()
@@ -85,32 +89,32 @@ fn totals(capture: &Path) -> (u64, u64) {
 }
 
 #[test]
-fn what_matches_in_shipped_captures_is_what_tcpdump_finds() {
+fn filters_match_tcpdump_on_shipped_captures() {
     for (name, expression, packets, bytes) in SHIPPED {
         let capture = shipped(name);
-        assert_sieves(&capture, expression, (packets, bytes), totals(&capture));
+        assert_matches(&capture, expression, (packets, bytes), totals(&capture));
     }
 }
 
 #[test]
-fn what_matches_in_the_mix_is_what_tcpdump_finds() {
+fn filters_match_tcpdump_on_the_mix() {
     if !traffic::present() {
         return;
     }
     for (expression, packets, bytes) in MIX {
-        assert_sieves(mix(), expression, (packets, bytes), (200_000, 75_592_684));
+        assert_matches(mix(), expression, (packets, bytes), (200_000, 75_592_684));
     }
 }
 
 #[test]
-fn ipv6_behind_a_loopback_header_is_found_by_any_of_its_numbers() {
-    // The header says 30, as on macOS; in files libpcap takes 24, 28 and 30 for IPv6.
+fn filter_finds_ipv6_after_any_loopback_family() {
+    // The header has the value 30, as on macOS; in files libpcap accepts 24, 28 and 30 for IPv6.
     let capture = shipped("null.pcap");
-    assert_sieves(&capture, "ip6", (1, 479), totals(&capture));
+    assert_matches(&capture, "ip6", (1, 479), totals(&capture));
 }
 
 #[test]
-fn an_expression_in_several_words_is_the_same_as_in_one() {
+fn filter_words_are_joined() {
     let mut command = watch("-q --summary json -r");
     command.arg(captures::example()).args(["tcp", "port", "80"]);
     let summary = Summary::balanced(&run(&mut command));
@@ -119,7 +123,7 @@ fn an_expression_in_several_words_is_the_same_as_in_one() {
 }
 
 #[test]
-fn tcpdump_itself_agrees_where_it_is_installed() {
+fn tcpdump_agrees_if_installed() {
     if Command::new("tcpdump").arg("--version").output().is_err() {
         return;
     }
@@ -130,7 +134,7 @@ fn tcpdump_itself_agrees_where_it_is_installed() {
     let shipped = [captures::example(), shipped("raw_ip.pcap")];
     for capture in shipped.iter().chain(&shared) {
         for expression in ["tcp port 80", "ip6", "udp", "less 100", "tcp[13] & 2 != 0"] {
-            // As root it would otherwise become a user who may not write here.
+            // As root, tcpdump would otherwise switch to a user who cannot write here.
             let status = Command::new("tcpdump")
                 .args(["-Z", "root", "-r"])
                 .arg(capture)
@@ -140,7 +144,7 @@ fn tcpdump_itself_agrees_where_it_is_installed() {
                 .output()
                 .unwrap();
             assert!(status.status.success(), "{expression}: {status:?}");
-            let (found, _) = sieve(capture, expression, "");
+            let (found, _) = matching_and_filtered(capture, expression, "");
             assert_eq!(found, totals(&kept), "{} '{expression}'", capture.display());
         }
     }

@@ -1,5 +1,5 @@
-//! `gen` from the outside: what it says it sent is what `watch` reads, in files and over cables, with
-//! loss, order and connections counted. What runs over cables needs root.
+//! Tests of `gen`: `watch` reads what it reports to have sent, in files and over cables; it counts
+//! loss, reordering and connections. Tests over cables need root.
 
 use crate::captures;
 use crate::command::{Outcome, Running, run, watch};
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// `flowatch gen` with these flags.
+/// Returns `flowatch gen` with these flags.
 fn generate(flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowatch"));
     command.arg("gen").args(flags.split_whitespace());
@@ -19,17 +19,17 @@ fn generate(flags: &str) -> Command {
     command
 }
 
-/// The summary of a run that ended well.
+/// Returns the summary of a run that succeeded.
 #[track_caller]
 fn summary(outcome: &Outcome) -> Summary {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     Summary::parse(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }
 
-/// Packets and bytes by key.
+/// Packets and bytes by flow key.
 type Flows = BTreeMap<Row, (u64, u64)>;
 
-/// Packets and bytes by key, as a ground truth and a CSV of records both have them.
+/// Returns packets and bytes by flow key, from a ground truth or CSV records.
 fn by_key(rows: Vec<Row>) -> Flows {
     let mut flows = BTreeMap::new();
     for row in rows {
@@ -45,14 +45,14 @@ fn by_key(rows: Vec<Row>) -> Flows {
         let key: Row = key
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        assert_eq!(flows.insert(key, counts), None, "two lines of one flow");
+        assert_eq!(flows.insert(key, counts), None, "two rows of one flow");
     }
     flows
 }
 
-/// Writes a capture and the truth of it; the truth, and what `watch` makes of the capture.
+/// Writes a capture and its ground truth. Returns the truth, what `watch` reads, and the summary.
 #[track_caller]
-fn written(flags: &str) -> (Flows, Flows, Summary) {
+fn write_and_read(flags: &str) -> (Flows, Flows, Summary) {
     let directory = tempfile::tempdir().unwrap();
     let (capture, truth) = (
         directory.path().join("a.pcap"),
@@ -73,7 +73,7 @@ fn written(flags: &str) -> (Flows, Flows, Summary) {
 }
 
 #[test]
-fn what_watch_reads_of_a_capture_is_the_truth() {
+fn records_of_a_written_capture_equal_the_truth() {
     for flags in [
         "--flows 500 --count 20000",
         "--flows 2^10 --zipf 1.1 --size imix --ip 4,6 --protocol udp,tcp --size 82=1,200=2,1518=1 --count 20000",
@@ -82,9 +82,9 @@ fn what_watch_reads_of_a_capture_is_the_truth() {
         "--flows 100 --random ttl,dscp,id,payload --size 128 --count 5000 --seed 9",
         "--flows 50 --src 10.0.0.0/24 --dst 10.1.0.1 --dport 80 --protocol tcp --count 3000",
     ] {
-        // A flag given twice is refused: the second size stands for the first.
+        // `--size` may be given only once: remove the first.
         let flags = flags.replace("--size imix ", "");
-        let (truth, read, summary) = written(&flags);
+        let (truth, read, summary) = write_and_read(&flags);
         assert_eq!(truth, read, "{flags}");
         let total: u64 = truth.values().map(|(packets, _)| packets).sum();
         assert_eq!(summary.number("/sent"), total, "{flags}");
@@ -93,9 +93,9 @@ fn what_watch_reads_of_a_capture_is_the_truth() {
     }
 }
 
-/// 64 bytes, check sequence included, have no room for IPv6 and what it carries.
+/// 64 bytes including the FCS are too few for IPv6 and its payload.
 #[test]
-fn imix_in_ipv6_is_as_short_as_its_headers_let_it_be() {
+fn imix_minimum_size_fits_the_headers() {
     for (flags, least) in [
         ("--ip 4", 60),
         ("--ip 6", 62),
@@ -107,14 +107,14 @@ fn imix_in_ipv6_is_as_short_as_its_headers_let_it_be() {
         let flags = format!("-q --size imix -c 1200 {flags} -w {}", capture.display());
         assert_eq!(run(&mut generate(&flags)).code, Some(0), "{flags}");
         let mut bytes = fs::read(&capture).unwrap();
-        // Of microseconds: times do not matter here.
+        // Pretend that it has microseconds: times do not matter here.
         bytes[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_le_bytes());
         let frames = captures::read(&bytes);
         let share = |length: usize| {
             let lengths = frames.iter().map(|frame| frame.bytes.len());
             lengths.filter(|found| *found == length).count()
         };
-        // Drawn: 700, 400 and 100 of 1200, with deviations of at most 18.
+        // Expected: 700, 400 and 100 of 1200, with standard deviations of at most 18.
         let shares = [share(least), share(590), share(1514)];
         assert_eq!(shares.iter().sum::<usize>(), 1200, "{flags}: {shares:?}");
         for (share, expected) in shares.into_iter().zip([700, 400, 100]) {
@@ -124,21 +124,21 @@ fn imix_in_ipv6_is_as_short_as_its_headers_let_it_be() {
 }
 
 #[test]
-fn round_robin_shares_packets_evenly_and_a_count_is_exact() {
-    let (truth, _, _) = written("--flows 100 --round-robin --count 12345");
+fn round_robin_is_even_and_count_is_exact() {
+    let (truth, _, _) = write_and_read("--flows 100 --round-robin --count 12345");
     assert!(
         truth
             .values()
             .all(|&(packets, bytes)| (123..=124).contains(&packets) && bytes == packets * 60)
     );
-    // 2 Gbit/s at layer 1 for 10 ms are 20,000,000 bits, of 672 a frame; the first is due at once.
-    let (truth, _, _) = written("--flows 10 --rate 2Gbps --duration 10ms");
+    // 2 Gbit/s at layer 1 for 10 ms are 20,000,000 bits of 672 per frame; the first is due at once.
+    let (truth, _, _) = write_and_read("--flows 10 --rate 2Gbps --duration 10ms");
     let total: u64 = truth.values().map(|(packets, _)| packets).sum();
     assert_eq!(total, 20_000_000 / 672 + 1);
 }
 
 #[test]
-fn a_seed_repeats_to_the_byte() {
+fn same_seed_gives_the_same_bytes() {
     let bytes = |flags: &str| {
         let outcome = run(&mut generate(&format!(
             "-w - -q --summary none --count 500 {flags}"
@@ -153,40 +153,40 @@ fn a_seed_repeats_to_the_byte() {
 }
 
 #[test]
-fn a_share_matches_the_filter_that_libpcap_applies() {
+fn share_of_packets_matches_the_filter() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("a.pcap");
     let mut command = generate("--flows 1000 --count 20000 --summary json");
     command
         .args(["--match", "udp dst port 320=30%", "-w"])
         .arg(&capture);
-    let said = summary(&run(&mut command));
-    let matching = said.number("/packets_by_kind/matching IPv4 UDP");
+    let sent = summary(&run(&mut command));
+    let matching = sent.number("/packets_by_kind/matching IPv4 UDP");
     let mut command = watch("-q --summary json -r");
     let outcome = run(command.arg(&capture).args(["udp", "dst", "port", "320"]));
     assert_eq!(Summary::balanced(&outcome).number("/packets"), matching);
-    // 30 % of 20,000, by a fixed seed: within five standard deviations.
+    // 30 % of 20,000 with a fixed seed: within five standard deviations.
     assert!(matching.abs_diff(6000) < 325, "{matching}");
 }
 
 #[test]
-fn replays_are_the_capture_in_copies() {
+fn replay_sends_copies_of_the_capture() {
     let example = captures::example();
-    let (once, read, _) = written(&format!("--replay {}", example.display()));
+    let (once, read, _) = write_and_read(&format!("--replay {}", example.display()));
     assert_eq!(once, read);
     let flags = format!(
         "--replay {} --copies 4 --copy-shift 65536 --loop 3",
         example.display()
     );
-    let (truth, read, summary) = written(&flags);
+    let (truth, read, summary) = write_and_read(&flags);
     assert_eq!(truth, read);
     assert_eq!(summary.number("/sent"), 548 * 12);
     assert_eq!(truth.len(), 4 * once.len());
     let packets = |flows: &Flows| flows.values().map(|flow| flow.0).sum::<u64>();
     assert_eq!(packets(&truth), 12 * packets(&once));
-    // Its seconds are the capture's own, three times, a quarter as long at four times the speed.
+    // It takes the duration of the capture, and a quarter of that at four times the speed.
     let seconds = |flags: &str| {
-        let (_, _, summary) = written(&format!("--replay {} {flags}", example.display()));
+        let (_, _, summary) = write_and_read(&format!("--replay {} {flags}", example.display()));
         summary.at("/seconds").as_f64().unwrap()
     };
     let (captured, fast) = (seconds(""), seconds("--speed 4"));
@@ -195,32 +195,32 @@ fn replays_are_the_capture_in_copies() {
 }
 
 #[test]
-fn a_replay_says_how_late_it_ran_and_where_the_capture_ends() {
+fn replay_reports_lateness_and_end_of_the_capture() {
     let flags = "-i null: --speed 1000 --count 5000 --summary json --replay";
     let outcome = run(generate(flags).arg(captures::example()));
-    let said = summary(&outcome);
-    assert_eq!(said.number("/sent"), 548);
-    assert!(said.at("/lateness/max_ns").is_u64());
+    let report = summary(&outcome);
+    assert_eq!(report.number("/sent"), 548);
+    assert!(report.at("/lateness/max_ns").is_u64());
     assert!(
-        outcome.stderr.contains("end after 548 packets: --loop"),
+        outcome.stderr.contains("end after 548 packets: use --loop"),
         "{}",
         outcome.stderr
     );
 }
 
 #[test]
-fn sequence_numbers_of_a_capture_tell_what_is_missing() {
+fn sequence_numbers_reveal_missing_packets() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("a.pcap");
     run(generate("--flows 10 --count 1000 --timestamps -q -w").arg(&capture)).quiet_success();
-    // The 101st to 110th are cut out, the last is doubled.
+    // Remove the 101st to 110th packet, and duplicate the last.
     let bytes = fs::read(&capture).unwrap();
     let record = 16 + 60;
     let at = |number: usize| 24 + number * record;
     let cut = [&bytes[..at(100)], &bytes[at(110)..], &bytes[at(999)..]].concat();
     fs::write(&capture, cut).unwrap();
     let mut command = generate("--receive --summary json --expect 1005 -r");
-    let said = summary(&run(command.arg(&capture)));
+    let report = summary(&run(command.arg(&capture)));
     for (path, expected) in [
         ("/packets", 991),
         ("/distinct", 990),
@@ -229,7 +229,7 @@ fn sequence_numbers_of_a_capture_tell_what_is_missing() {
         ("/reordered", 0),
         ("/latency/max_ns", 0),
     ] {
-        assert_eq!(said.number(path), expected, "{path}");
+        assert_eq!(report.number(path), expected, "{path}");
     }
     let mut command = generate("--receive --fail-on-loss -r");
     let outcome = run(command.arg(&capture));
@@ -242,15 +242,15 @@ fn sequence_numbers_of_a_capture_tell_what_is_missing() {
 }
 
 #[test]
-fn what_the_snap_length_did_to_a_capture_is_told() {
+fn reports_packets_truncated_by_the_snaplen() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("a.pcap");
     run(generate("--flows 10 --count 100 --sequence -q -w").arg(&capture)).quiet_success();
     let mut bytes = fs::read(&capture).unwrap();
-    // A snap length that the packets, of 60 bytes, are longer than.
+    // The packets of 60 bytes exceed this snaplen.
     bytes[16..20].copy_from_slice(&50u32.to_le_bytes());
     fs::write(&capture, &bytes).unwrap();
-    let longer = "packets longer than the snap length in their header: 100";
+    let longer = "packets longer than the snaplen in their file header: 100";
     let receive = "--receive --summary json -r";
     let replay = "-i null: --summary none --replay";
     for flags in [receive, replay] {
@@ -258,7 +258,7 @@ fn what_the_snap_length_did_to_a_capture_is_told() {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert!(outcome.stderr.contains(longer), "{}", outcome.stderr);
     }
-    // Each cut behind the mark in front of its number.
+    // Truncate each packet just before its number.
     let frames: Vec<_> = bytes[24..].chunks(16 + 60).collect();
     let mut cut = bytes[..24].to_vec();
     for frame in frames {
@@ -271,7 +271,7 @@ fn what_the_snap_length_did_to_a_capture_is_told() {
     assert_eq!(summary(&outcome).number("/other"), 100);
     assert!(
         outcome.stderr.contains(
-            "the snap length has cut 100 of the packets without a number; they may have had one"
+            "the snaplen truncated 100 of the packets without a number; they may have had one"
         ),
         "{}",
         outcome.stderr
@@ -279,27 +279,30 @@ fn what_the_snap_length_did_to_a_capture_is_told() {
 }
 
 #[test]
-fn random_payload_behind_a_sequence_number_tells_no_latency() {
+fn random_payload_after_a_sequence_number_gives_no_latency() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("a.pcap");
     let flags = "--flows 5 --count 100 --sequence --random payload --size 128 -q -w";
     run(generate(flags).arg(&capture)).quiet_success();
     let mut command = generate("--receive --summary json -r");
-    let said = summary(&run(command.arg(&capture)));
-    assert_eq!((said.number("/packets"), said.number("/lost")), (100, 0));
-    assert_eq!(said.number("/before_sent"), 0);
-    assert!(said.at("/latency").is_null());
+    let report = summary(&run(command.arg(&capture)));
+    assert_eq!(
+        (report.number("/packets"), report.number("/lost")),
+        (100, 0)
+    );
+    assert_eq!(report.number("/before_sent"), 0);
+    assert!(report.at("/latency").is_null());
 }
 
-/// Starts a command in a namespace; it is open when this returns.
+/// Starts a command in a namespace, and waits until it has opened its interface.
 fn listen(namespace: &crate::namespace::Namespace, command: &Command) -> Running {
-    let mut running = Running::start(&mut namespace.within(command));
-    running.await_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let mut running = Running::start(&mut namespace.command_inside(command));
+    running.wait_for_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
     running
 }
 
 #[test]
-fn over_a_cable_what_was_sent_is_what_arrives() {
+fn records_equal_the_truth_over_a_cable() {
     let cable = Cable::new();
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
@@ -308,14 +311,14 @@ fn over_a_cable_what_was_sent_is_what_arrives() {
         "-i right --interval 20ms --summary json --whole-flows -o csv:{}",
         output.display()
     );
-    let mut watching = Running::start(&mut cable.receiver.within(&watch(&flags)));
-    watching.await_packets(0);
+    let mut watching = Running::start(&mut cable.receiver.command_inside(&watch(&flags)));
+    watching.wait_for_packets(0);
     let mut command = generate(
         "-i left --flows 300 --zipf 1 --ip 4,6 --size 128,1500 --rate 20Kpps --count 5000 --summary json --truth",
     );
-    let sent = summary(&run(&mut cable.sender.within(command.arg(&truth))));
+    let sent = summary(&run(&mut cable.sender.command_inside(command.arg(&truth))));
     assert_eq!((sent.number("/sent"), sent.number("/shortfall")), (5000, 0));
-    watching.await_packets(5000);
+    watching.wait_for_packets(5000);
     watching.signal("INT");
     let outcome = watching.finish();
     assert_eq!(Summary::balanced(&outcome).number("/books/processed"), 5000);
@@ -326,14 +329,14 @@ fn over_a_cable_what_was_sent_is_what_arrives() {
 }
 
 #[test]
-fn over_a_cable_numbers_arrive_complete_and_connections_close() {
+fn numbered_packets_and_connections_cross_a_cable_completely() {
     let cable = Cable::new();
     let receive = generate("--receive -i right --expect 3000 --interval 20ms --summary json");
     let receiving = listen(&cable.receiver, &receive);
     let send = generate("-i left --timestamps --rate 20Kpps --count 3000 --summary json");
-    let sent = summary(&run(&mut cable.sender.within(&send)));
+    let sent = summary(&run(&mut cable.sender.command_inside(&send)));
     assert_eq!(sent.number("/sent"), 3000);
-    // It ends by itself when the last has come.
+    // It ends by itself when the last packet has arrived.
     let received = summary(&receiving.finish());
     assert_eq!(
         (received.number("/packets"), received.number("/lost")),
@@ -345,7 +348,7 @@ fn over_a_cable_numbers_arrive_complete_and_connections_close() {
     let echo = generate("--echo -i right --interval 20ms --summary json");
     let echoing = listen(&cable.receiver, &echo);
     let clients = generate("--clients 20 -c 200 -i left --summary json");
-    let clients = summary(&run(&mut cable.sender.within(&clients)));
+    let clients = summary(&run(&mut cable.sender.command_inside(&clients)));
     assert_eq!(
         (clients.number("/started"), clients.number("/completed")),
         (200, 200)
@@ -359,7 +362,7 @@ fn over_a_cable_numbers_arrive_complete_and_connections_close() {
 }
 
 #[test]
-fn a_signal_ends_a_run_and_its_report_is_whole() {
+fn signal_ends_a_run_with_a_complete_report() {
     let directory = tempfile::tempdir().unwrap();
     let truth = directory.path().join("truth.csv");
     let mut command =
@@ -372,21 +375,21 @@ fn a_signal_ends_a_run_and_its_report_is_whole() {
             .parse::<u64>()
             .is_ok_and(|count| count > 100)
     };
-    running.await_line(at_least);
+    running.wait_for_line(at_least);
     running.signal("INT");
-    let said = summary(&running.finish());
-    assert!(said.number("/sent") > 100);
-    let parts = ["/sent", "/refused", "/skipped", "/unsent"].map(|path| said.number(path));
-    assert_eq!(parts.iter().sum::<u64>(), said.number("/intended"));
+    let report = summary(&running.finish());
+    assert!(report.number("/sent") > 100);
+    let parts = ["/sent", "/refused", "/skipped", "/unsent"].map(|path| report.number(path));
+    assert_eq!(parts.iter().sum::<u64>(), report.number("/intended"));
     let truth = by_key(records::csv(&fs::read(truth).unwrap()));
     assert_eq!(
         truth.values().map(|flow| flow.0).sum::<u64>(),
-        said.number("/sent")
+        report.number("/sent")
     );
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_fault() {
+fn closed_reader_of_a_capture_is_no_error() {
     let mut running = Running::start(&mut generate("-w - --count 1000000 --summary none"));
     drop(running.stdout());
     let outcome = running.finish();
@@ -394,7 +397,7 @@ fn a_reader_that_has_seen_enough_is_no_fault() {
 }
 
 #[test]
-fn bad_input_is_one_line_that_says_what() {
+fn bad_input_is_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("none/a.pcap");
     let missing = missing.display().to_string();
@@ -419,11 +422,14 @@ fn bad_input_is_one_line_that_says_what() {
     for (flags, words) in [
         ("", "nowhere to send to"),
         ("-i null: -w x.pcap", "-i and -w together"),
-        ("-w x.pcap", "a capture has an end"),
+        ("-w x.pcap", "-w needs a limit"),
         ("-i null: --rate fast", "is no rate"),
         ("-i null: --rate 0pps", "is no rate"),
         ("-i null: --rate 50%", "--link-speed"),
-        ("-i null: --rate 50% --link-speed 5pps", "write 10Gbps"),
+        (
+            "-i null: --rate 50% --link-speed 5pps",
+            "write a speed such as 10Gbps",
+        ),
         ("-i null: --size 63", "from 64 to"),
         ("-i null: --size big", "is no frame size"),
         ("-i null: --zipf nan", "Zipf exponent"),
@@ -431,7 +437,7 @@ fn bad_input_is_one_line_that_says_what() {
         ("-i null: --ip 6", "at least 66"),
         ("-i null: --src 10.0.0.0/40", "no range of addresses"),
         ("-i null: --src 10.0.0.1 --src 10.0.0.2", "given twice"),
-        ("-i null: --src ::1 --ip 4", "not asked for"),
+        ("-i null: --src ::1 --ip 4", "IPv6 is not enabled"),
         ("-i null: --random sport --truth x", "flow of its own"),
         ("-i null: --random colour", "no field to draw"),
         ("-i null: --when-late skip", "needs a --rate"),
@@ -441,7 +447,7 @@ fn bad_input_is_one_line_that_says_what() {
         ("-i null: --match icmp=1%", "cannot be constructed"),
         ("-i null: --match udp=50%", "all other flows match too"),
         ("-i nothere0 -c 1", "no such interface"),
-        ("-i null: --clients 5", "nobody answers"),
+        ("-i null: --clients 5", "never answers"),
         ("--clients 5", "needs an interface"),
         (
             "-i lo --clients 5 --rate 5pps",
@@ -451,12 +457,12 @@ fn bad_input_is_one_line_that_says_what() {
         ("-i null: --replay /nowhere.pcap", "/nowhere.pcap"),
         (
             "-w /nowhere/x.pcap -c 1",
-            "no such directory; create the directory",
+            "no such directory; create the parent directory first",
         ),
-        ("-w / -c 1", "/ is a directory; name a file in it"),
+        ("-w / -c 1", "/: is a directory; specify a file in it"),
         (
             "-i null: -c 1 --truth /nowhere/truth.csv",
-            "no such directory; create the directory",
+            "no such directory; create the parent directory first",
         ),
         ("-i null: -c 1 -- --no-huge", "EAL arguments"),
         (
@@ -470,7 +476,7 @@ fn bad_input_is_one_line_that_says_what() {
     }
     refused("-c 1 -w", &[&missing], &missing);
     refused("-i null: -c 1 --truth", &[&missing], &missing);
-    // What contradicts itself is for the parser of flags to say.
+    // Contradictions that the flag parser finds.
     for flags in [
         "-i null: --uniform --zipf 1",
         "-i null: --replay x --zipf 1",
@@ -482,7 +488,7 @@ fn bad_input_is_one_line_that_says_what() {
         "-i null: --receive --truth x",
         "-i null: --expect 5",
         "-w x --count 10 --expect 5",
-        // What is taken from elsewhere is not made.
+        // Flags of generated packets, where packets are not generated.
         "-i null: --replay x --size 100",
         "-i null: --replay x --destination-mac 02:00:00:00:00:03",
         "-i null: --receive --flows 5",
@@ -495,7 +501,7 @@ fn bad_input_is_one_line_that_says_what() {
 }
 
 #[test]
-fn a_frame_too_long_for_the_interface_tells_the_longest_too() {
+fn frame_beyond_the_mtu_reports_the_mtu_needed() {
     let cable = Cable::new();
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("long.pcap");
@@ -507,18 +513,18 @@ fn a_frame_too_long_for_the_interface_tells_the_longest_too() {
     captures::write(&capture, 1, &frames[..10]);
     let mut command = generate("-i left --speed max --replay");
     command.arg(&capture);
-    let outcome = run(&mut cable.sender.within(&command));
+    let outcome = run(&mut cable.sender.command_inside(&command));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for words in [
         "a frame of 9100 bytes is longer",
-        "the longest of all has 9600 bytes: mtu 9586",
+        "the longest frame has 9600 bytes and needs mtu 9586",
     ] {
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
     }
 }
 
 #[test]
-fn null_takes_all_and_a_truth_on_standard_output_keeps_it_clean() {
+fn null_sink_accepts_all_and_truth_on_standard_output_is_clean() {
     let outcome = run(&mut generate("-i null: --flows 5 --count 1000 --truth -"));
     assert_eq!(outcome.code, Some(0));
     assert!(

@@ -1,5 +1,5 @@
-//! What somebody might send on purpose: floods of flows, keys that collide, clocks that jump. Memory
-//! stays bounded, the run ends, and every packet is in a record.
+//! Hostile input: floods of flows, colliding keys, jumping clocks. Memory stays bounded, the run ends,
+//! and every packet is in a record.
 
 use crate::captures::{self, ETHERNET, Endpoints, Frame, RAW_IP};
 use crate::command::{run, run_measured, watch};
@@ -8,14 +8,14 @@ use crate::summary::Summary;
 use std::fs;
 use std::path::Path;
 
-/// A second of the Unix epoch at which captures here begin.
+/// Start time of the captures, in nanoseconds since the Unix epoch.
 const START_NS: i64 = 1_700_000_000_000_000_000;
 
-/// More than a run with a small table may have resident: the program, its libraries, buffers, and
-/// the records under way to the writer.
+/// Limit of resident memory for a run with a small table: the program, its libraries, buffers, and
+/// the records in flight to the writer.
 const RESIDENT_KIB: u64 = 48 << 10;
 
-/// One-packet flows, a microsecond apart.
+/// Writes a capture of one-packet flows, a microsecond apart. Returns their number.
 fn write_flows(path: &Path, flows: impl Iterator<Item = Endpoints>) -> u64 {
     let frames: Vec<Frame> = flows
         .zip(0..)
@@ -35,7 +35,7 @@ fn flow(number: u32) -> Endpoints {
 }
 
 #[test]
-fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
+fn flood_beyond_max_flows_evicts_within_bounded_memory() {
     const MOST: u64 = 10_000;
     const BUCKET: u64 = 31;
     let directory = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
         let summary = Summary::balanced(&outcome);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         assert_eq!(summary.number("/flows"), flows);
-        // Room is made a bucket at a time: the table is never quite full when the input ends.
+        // Eviction works a bucket at a time, so the table is not completely full when the input ends.
         let evicted = summary.number("/evicted");
         assert!(
             (flows - MOST..flows - MOST + BUCKET).contains(&evicted),
@@ -62,17 +62,17 @@ fn a_flood_past_the_most_flows_evicts_counts_and_takes_no_more_memory() {
         let rows = records::csv(&fs::read(&output).unwrap());
         assert_eq!(rows.len() as u64, flows);
         assert!(rows.iter().all(|row| row["packets"] == "1"));
-        let left = rows
+        let evicted_rows = rows
             .iter()
             .filter(|row| row["endReason"] == "lack-of-resources");
-        assert_eq!(left.count() as u64, evicted);
-        // A table that held all of the 300,000 would take nearly twice that.
+        assert_eq!(evicted_rows.count() as u64, evicted);
+        // A table for all of the 300,000 flows would take nearly twice as much.
         assert!(peak_kib < RESIDENT_KIB, "{peak_kib} KiB for {flows} flows");
     }
 }
 
 #[test]
-fn a_flood_is_accounted_for_in_every_model_and_table() {
+fn flood_is_accounted_for_in_every_model_and_table() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("flood.pcap");
     let flows = write_flows(&capture, (0..100_000).map(flow));
@@ -88,12 +88,12 @@ fn a_flood_is_accounted_for_in_every_model_and_table() {
         let outcome = run(command.arg(&capture));
         let summary = Summary::balanced(&outcome);
         assert_eq!(outcome.code, Some(0), "{flags}: {outcome:?}");
-        let accounted = summary.number("/books/in_flows") + summary.number("/books/miscounted");
+        let accounted = summary.number("/books/in_flows") + summary.number("/books/unattributed");
         assert_eq!(accounted, flows, "{flags}");
     }
 }
 
-/// The sum of its fields is the same for all of these.
+/// Returns flows whose fields have the same sum.
 fn colliding_under_add(number: u32) -> Endpoints {
     Endpoints {
         source: 0x0a00_0000 + number,
@@ -103,7 +103,7 @@ fn colliding_under_add(number: u32) -> Endpoints {
     }
 }
 
-/// And so is the exclusive or of these.
+/// Returns flows whose fields have the same exclusive or.
 fn colliding_under_xor(number: u32) -> Endpoints {
     Endpoints {
         source: 0x0a00_0000 ^ number,
@@ -113,8 +113,8 @@ fn colliding_under_xor(number: u32) -> Endpoints {
     }
 }
 
-/// The 16 bytes that a table key of IPv4 and UDP has: addresses and ports as they stand in the
-/// packet, protocol, no VLAN, a mark.
+/// Returns the 16 bytes of a table key for IPv4 and UDP: addresses and ports as in the packet,
+/// protocol, no VLAN, a version tag.
 fn key_bytes(bits: u128) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..12].copy_from_slice(&bits.to_be_bytes()[4..]);
@@ -123,7 +123,7 @@ fn key_bytes(bits: u128) -> [u8; 16] {
     bytes
 }
 
-/// CRC32C, bit by bit (RFC 3720 appendix B.4).
+/// Computes CRC32C bit by bit (RFC 3720, appendix B.4).
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -132,8 +132,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Changes of addresses and ports that leave the CRC as it is: the kernel of a linear function,
-/// found by elimination, as an attacker would.
+/// Returns changes of addresses and ports that keep the CRC: the kernel of a linear function, found by
+/// Gaussian elimination, as an attacker would.
 fn crc_kernel() -> Vec<u128> {
     let zero = crc32c(&key_bytes(0));
     let mut pivots: Vec<(u32, u128)> = Vec::new();
@@ -141,10 +141,10 @@ fn crc_kernel() -> Vec<u128> {
     for bit in 0..96 {
         let mut change = 1u128 << bit;
         let mut effect = crc32c(&key_bytes(change)) ^ zero;
-        for &(pivot, of) in &pivots {
+        for &(pivot, pivot_change) in &pivots {
             if effect & (1 << pivot.ilog2()) != 0 {
                 effect ^= pivot;
-                change ^= of;
+                change ^= pivot_change;
             }
         }
         if effect == 0 {
@@ -171,7 +171,7 @@ fn colliding_under_crc32c(kernel: &[u128], number: u32) -> Endpoints {
 }
 
 #[test]
-fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret() {
+fn colliding_keys_overflow_buckets_only_without_a_keyed_hash() {
     const FLOWS: u32 = 100_000;
     const WEAK: &str = "although no table was full";
     let kernel = crc_kernel();
@@ -197,20 +197,20 @@ fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret()
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
             Summary::balanced(&outcome)
         };
-        // Every flow has a place of its own.
+        // The keyed hash distributes the flows evenly.
         let keyed = read("keyed");
         assert_eq!(keyed.number("/evicted"), 0, "{hash}");
         assert_eq!(keyed.number("/flows"), flows, "{hash}");
-        // Eight buckets of 31 are all there is for keys that share a hash.
+        // Keys with the same hash share eight buckets of 31 slots.
         let weak = read(hash);
         assert_eq!(weak.number("/evicted"), flows - 8 * 31, "{hash}");
         assert_eq!(weak.number("/flows"), flows, "{hash}");
         assert_eq!(weak.number("/books/in_flows"), flows, "{hash}");
-        let line = format!("{WEAK}: --hash {hash} gives");
+        let line = format!("{WEAK}: --hash {hash} puts");
         assert!(text_of(hash, &capture).contains(&line), "{hash}");
         assert!(!text_of("keyed", &capture).contains(WEAK), "{hash}");
     }
-    // A table that is full lets flows go whatever the hash.
+    // A full table evicts with any hash, without the warning.
     let capture = directory.path().join("flood.pcap");
     write_flows(&capture, (0..FLOWS).map(flow));
     let text = text_of("crc32c --max-flows 1000", &capture);
@@ -220,7 +220,7 @@ fn keys_chosen_to_collide_meet_in_one_bucket_only_where_the_hash_has_no_secret()
     );
 }
 
-/// The summary for a person, of a table with this hash.
+/// Returns the text summary of a run with this hash.
 fn text_of(hash: &str, capture: &Path) -> String {
     let mut command = watch(&format!("--summary text --hash {hash} -r"));
     let outcome = run(command.arg(capture));
@@ -229,11 +229,11 @@ fn text_of(hash: &str, capture: &Path) -> String {
 }
 
 #[test]
-fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
+fn clock_jumps_of_years_end_flows_without_loss() {
     const SECOND: i64 = 1_000_000_000;
     const JUMPS: i64 = 10_000;
     let at = |number: i64| {
-        // 2020, and 1980 plus or minus days: back and forth.
+        // Alternates between about 2020 and 1980.
         let year = if number % 2 == 0 { 50 } else { 10 };
         (year * 365 * 86_400 + number % 7 * 86_400) * SECOND
     };
@@ -256,8 +256,7 @@ fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
         assert_eq!(summary.number("/clock_steps_back"), JUMPS as u64);
         assert_eq!(summary.number("/clock_steps_forward"), JUMPS as u64 - 1);
         assert_eq!(summary.number("/books/in_flows"), 2 * JUMPS as u64);
-        // Every step forward ends all flows: a record for each packet, but where a step back brings
-        // none of the same flow.
+        // Every step forward ends all flows, so almost every packet gives a record.
         let rows = records::csv(&fs::read(&output).unwrap());
         assert_eq!(rows.len() as u64, summary.number("/flows"));
         let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
@@ -268,9 +267,9 @@ fn a_clock_that_jumps_by_years_ends_flows_and_loses_nothing() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_by_seconds_is_in_the_books() {
+fn counts_clock_steps_back_of_seconds() {
     const SECOND: i64 = 1_000_000_000;
-    // By half a second, by three seconds, and by eight: the latter two.
+    // Steps back of half a second, three seconds and eight seconds; only the last two are counted.
     let frames: Vec<Frame> = [100., 110., 109.5, 120., 117., 118., 130., 122., 123.]
         .map(|at: f64| {
             let time_ns = 1_600_000_000 * SECOND + (at * 1e9) as i64;
@@ -290,7 +289,7 @@ fn a_clock_that_is_set_back_by_seconds_is_in_the_books() {
 }
 
 #[test]
-fn times_at_both_ends_of_what_a_file_can_say() {
+fn accepts_the_first_and_last_times_of_pcap() {
     // 1970 and 2106.
     let last_second = i64::from(u32::MAX) * 1_000_000_000;
     let times = [0, last_second + 999_999_000, 0, last_second, 1000];
@@ -316,8 +315,8 @@ fn times_at_both_ends_of_what_a_file_can_say() {
 }
 
 #[test]
-fn a_small_file_of_the_smallest_packets_evicts_no_flow() {
-    // IPv4 headers and nothing else, 20 bytes each: no packet of a flow takes less of a file.
+fn small_file_of_minimum_packets_evicts_no_flow() {
+    // Bare IPv4 headers of 20 bytes: the smallest packets of a flow that a file can contain.
     const FLOWS: u32 = 5000;
     let frames: Vec<Frame> = (0..FLOWS)
         .map(|number| {

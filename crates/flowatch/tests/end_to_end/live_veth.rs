@@ -1,5 +1,5 @@
-//! Live capture between two namespaces: what is replayed into a cable gives the records of the
-//! file, with VLAN tags, and what the kernel drops stands in the books, to the packet. Needs root.
+//! Live capture between two namespaces: a replayed capture gives the same records as the file, VLAN
+//! tags included, and packets dropped by the kernel are counted exactly. Needs root.
 
 use crate::captures::{self, ETHERNET, Endpoints, Frame};
 use crate::command::{Outcome, Running, named_pipe, run, watch};
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
 
-/// Flags of every live run: progress tells when it listens and what it has received.
+/// Flags of every live run. Progress lines show when it is ready and what it has received.
 const LIVE: &str = "--interval 20ms --summary json --whole-flows";
 
-/// Packets of the flood that drops are forced with.
+/// Packets of the flood that forces drops.
 const FLOOD: u64 = 300_000;
 
-/// The frames of a capture that a cable carries as they are: captured whole, with addresses, and
-/// no longer than its MTU (a VLAN tag more is let through).
-fn carried(frames: Vec<Frame>) -> Vec<Frame> {
+/// Returns the frames that the cable transmits unchanged: not truncated, with an Ethernet header, and
+/// no longer than its MTU (plus a VLAN tag).
+fn transmittable(frames: Vec<Frame>) -> Vec<Frame> {
     let fits = |frame: &Frame| {
         frame.bytes.len() == frame.wire_length as usize
             && (14..=14 + Cable::MTU).contains(&frame.bytes.len())
@@ -27,23 +27,23 @@ fn carried(frames: Vec<Frame>) -> Vec<Frame> {
     frames.into_iter().filter(fits).collect()
 }
 
-/// Starts the command on the cable; it listens when this returns.
+/// Starts the command on the cable, and waits until it receives.
 pub(crate) fn listen(cable: &Cable, flags: &str) -> Running {
     let command = watch(&format!("-i right {LIVE} {flags}"));
-    let mut running = Running::start(&mut cable.receiver.within(&command));
-    // The ports are open before the first line of progress.
-    running.await_packets(0);
+    let mut running = Running::start(&mut cable.receiver.command_inside(&command));
+    // The ports are open before the first progress line.
+    running.wait_for_packets(0);
     running
 }
 
-/// Replays a capture into a listening command, and ends it.
+/// Replays a capture to a running command, and stops it.
 fn record(cable: &Cable, capture: &Path, packets: u64, flags: &str) -> (Summary, Vec<Row>) {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
     let flags = format!("{flags} -o csv:{}", output.display());
     let mut running = listen(cable, &flags);
     assert_eq!(cable.replay(capture, 1), packets);
-    running.await_packets(packets);
+    running.wait_for_packets(packets);
     running.signal("INT");
     let outcome = running.finish();
     let summary = Summary::balanced(&outcome);
@@ -53,9 +53,9 @@ fn record(cable: &Cable, capture: &Path, packets: u64, flags: &str) -> (Summary,
     (summary, records::csv(&fs::read(output).unwrap()))
 }
 
-/// What of records does not depend on when packets came, by key. Parts of a flow that the kernel
-/// gave to several queues are put together.
-fn timeless(rows: Vec<Row>) -> BTreeMap<Row, Row> {
+/// Returns the columns of records that do not depend on time, by key. Adds up the parts of a flow
+/// that the kernel distributed to several queues.
+fn without_times(rows: Vec<Row>) -> BTreeMap<Row, Row> {
     const KEY: [&str; 10] = [
         "ipVersion",
         "sourceIPv4Address",
@@ -100,7 +100,7 @@ fn timeless(rows: Vec<Row>) -> BTreeMap<Row, Row> {
     flows
 }
 
-/// The records of reading the file.
+/// Returns the records of reading the file.
 fn expected(capture: &Path, flags: &str) -> Vec<Row> {
     let mut command = watch("-q --summary none --whole-flows -o csv");
     command
@@ -110,30 +110,30 @@ fn expected(capture: &Path, flags: &str) -> Vec<Row> {
     records::csv(&run(&mut command).quiet_success())
 }
 
-/// Replays `frames`, and compares the records with those of the file, for each of `ways`.
-fn assert_live_equals_file(frames: &[Frame], ways: &[&str]) {
+/// Replays `frames`, and compares the records with those of the file, with each set of flags.
+fn assert_live_equals_file(frames: &[Frame], variants: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("replayed.pcap");
     captures::write(&capture, ETHERNET, frames);
     let cable = Cable::new();
-    for flags in ways {
+    for flags in variants {
         let (_, rows) = record(&cable, &capture, frames.len() as u64, flags);
         let flow_flags = flags.split("--queues").next().unwrap();
         let flow_flags = flow_flags.split("--model").next().unwrap();
         let expected = expected(&capture, flow_flags);
-        // One thread keeps every flow in one record; the fanout of several may divide one.
+        // With several queues, the fanout may split a flow into several records.
         if !flags.contains("--queues") {
             assert_eq!(rows.len(), expected.len(), "{flags}");
         }
-        let (found, expected) = (timeless(rows), timeless(expected));
+        let (found, expected) = (without_times(rows), without_times(expected));
         assert_eq!(found, expected, "{flags}");
     }
 }
 
 #[test]
-fn a_replayed_capture_gives_the_records_of_the_file() {
-    let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
-    // All but what is longer than the MTU or was cut by a snap length.
+fn replayed_capture_gives_the_same_records_as_the_file() {
+    let frames = transmittable(captures::read(&fs::read(captures::example()).unwrap()));
+    // All except frames that exceed the MTU or are truncated.
     assert!(frames.len() > 540, "{}", frames.len());
     assert_live_equals_file(
         &frames,
@@ -148,10 +148,10 @@ fn a_replayed_capture_gives_the_records_of_the_file() {
 }
 
 #[test]
-fn vlan_tags_arrive_on_their_frames() {
-    let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
+fn live_frames_keep_their_vlan_tags() {
+    let frames = transmittable(captures::read(&fs::read(captures::example()).unwrap()));
     assert_live_equals_file(&frames, &["--flow 5tuple --vlan", "--flow src --vlan"]);
-    // The two tags of the part that comes from VlanPackets, outer and inner.
+    // Some frames have two tags.
     let rows = expected(&captures::example(), "--vlan");
     let tags: Vec<_> = rows
         .iter()
@@ -161,9 +161,9 @@ fn vlan_tags_arrive_on_their_frames() {
 }
 
 #[test]
-fn a_replayed_slice_of_busy_traffic_gives_the_records_of_the_file() {
-    let frames = captures::read(&fs::read(&captures::busy().path).unwrap());
-    let frames = carried(frames[..60_000].to_vec());
+fn replayed_large_capture_gives_the_same_records_as_the_file() {
+    let frames = captures::read(&fs::read(&captures::large().path).unwrap());
+    let frames = transmittable(frames[..60_000].to_vec());
     assert!(frames.len() > 58_000, "{}", frames.len());
     assert_live_equals_file(
         &frames,
@@ -176,13 +176,13 @@ fn a_replayed_slice_of_busy_traffic_gives_the_records_of_the_file() {
 }
 
 #[test]
-fn a_source_that_both_queues_see_is_one_record() {
-    let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
+fn source_on_both_queues_gives_one_record() {
+    let frames = transmittable(captures::read(&fs::read(captures::example()).unwrap()));
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("replayed.pcap");
     captures::write(&capture, ETHERNET, &frames);
     let of_file = expected(&capture, "--flow src");
-    // The kernel divides packets by connection: a source of several is in both queues.
+    // The kernel distributes packets by connection, so a source with several is on both queues.
     for flags in [
         "--flow src --queues 2",
         "--flow src --queues 2 --model cooperative --buffer 16MiB",
@@ -190,15 +190,19 @@ fn a_source_that_both_queues_see_is_one_record() {
         let cable = Cable::new();
         let (summary, rows) = record(&cable, &capture, frames.len() as u64, flags);
         assert_eq!(rows.len(), of_file.len(), "{flags}");
-        assert_eq!(timeless(rows), timeless(of_file.clone()), "{flags}");
+        assert_eq!(
+            without_times(rows),
+            without_times(of_file.clone()),
+            "{flags}"
+        );
         assert_eq!(summary.number("/flows"), of_file.len() as u64);
         assert!(summary.number("/merged") > 0, "{flags}");
     }
 }
 
 #[test]
-fn a_filter_on_a_link_leaves_out_and_counts() {
-    let frames = carried(captures::read(&fs::read(captures::example()).unwrap()));
+fn live_filter_counts_filtered_packets() {
+    let frames = transmittable(captures::read(&fs::read(captures::example()).unwrap()));
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("replayed.pcap");
     captures::write(&capture, ETHERNET, &frames);
@@ -209,10 +213,10 @@ fn a_filter_on_a_link_leaves_out_and_counts() {
     let of_file = Summary::balanced(&of_file);
     let cable = Cable::new();
     let command = watch(&format!("-i right {LIVE} tcp port 80"));
-    let mut running = Running::start(&mut cable.receiver.within(&command));
-    running.await_packets(0);
+    let mut running = Running::start(&mut cable.receiver.command_inside(&command));
+    running.wait_for_packets(0);
     assert_eq!(cable.replay(&capture, 1), frames.len() as u64);
-    running.await_packets(of_file.number("/packets"));
+    running.wait_for_packets(of_file.number("/packets"));
     running.signal("TERM");
     let summary = Summary::balanced(&running.finish());
     for path in ["/packets", "/bytes", "/flows"] {
@@ -220,7 +224,7 @@ fn a_filter_on_a_link_leaves_out_and_counts() {
     }
 }
 
-/// 1,000 small datagrams of so many flows.
+/// Writes a capture of 1,000 small datagrams that belong to `flows` flows.
 fn flood(flows: u32) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("flood.pcap");
@@ -239,8 +243,8 @@ fn flood(flows: u32) -> (tempfile::TempDir, PathBuf) {
     (directory, capture)
 }
 
-/// A flood while the command stands still, so that its ring fills up; what it came to.
-fn overrun(flags: &str) -> (Outcome, Summary, u64) {
+/// Sends a flood while the command is stopped, so that its ring overflows. Returns the outcome.
+fn overflow_ring(flags: &str) -> (Outcome, Summary, u64) {
     let (_directory, capture) = flood(64);
     let cable = Cable::new();
     let mut running = listen(&cable, &format!("--ring-memory 1 {flags}"));
@@ -248,7 +252,7 @@ fn overrun(flags: &str) -> (Outcome, Summary, u64) {
     let sent = cable.replay(&capture, (FLOOD / 1000) as u32);
     running.signal("CONT");
     assert_eq!(sent, FLOOD);
-    running.await_packets(sent);
+    running.wait_for_packets(sent);
     running.signal("INT");
     let outcome = running.finish();
     let summary = Summary::balanced(&outcome);
@@ -256,9 +260,9 @@ fn overrun(flags: &str) -> (Outcome, Summary, u64) {
 }
 
 #[test]
-fn what_the_kernel_drops_is_in_the_books_to_the_packet() {
+fn kernel_drops_are_counted_exactly() {
     for flags in ["", "--queues 2", "--model pipeline --monitors 2"] {
-        let (outcome, summary, sent) = overrun(flags);
+        let (outcome, summary, sent) = overflow_ring(flags);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         let number = |path| summary.number(path);
         let dropped = number("/books/dropped/kernel");
@@ -279,23 +283,23 @@ fn what_the_kernel_drops_is_in_the_books_to_the_packet() {
     }
 }
 
-/// Nobody reads the records, and a table for few flows makes one of almost every packet.
+/// The records are not read, and the small table evicts a flow for almost every packet.
 #[test]
-fn records_that_an_output_is_too_slow_for_are_in_the_lines_of_progress() {
+fn records_lost_by_a_slow_output_are_in_progress_lines() {
     let (directory, capture) = flood(1000);
     let pipe = named_pipe(directory.path());
-    let place = pipe.clone();
-    let opened = thread::spawn(move || fs::File::open(place).unwrap());
+    let path = pipe.clone();
+    let opened = thread::spawn(move || fs::File::open(path).unwrap());
     let cable = Cable::new();
     let flags = format!("--max-flows 64 -o json:{}", pipe.display());
     let mut running = listen(&cable, &flags);
     let mut reader = opened.join().unwrap();
     cable.replay(&capture, (FLOOD / 1000) as u32);
-    let told = Cell::new(0);
-    running.await_line(|line| {
+    let reported = Cell::new(0);
+    running.wait_for_line(|line| {
         let lost = line.split_whitespace().nth(8);
-        told.set(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0));
-        told.get() > 0
+        reported.set(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0));
+        reported.get() > 0
     });
     running.signal("INT");
     let rest = thread::spawn(move || io::copy(&mut reader, &mut io::sink()));
@@ -303,20 +307,23 @@ fn records_that_an_output_is_too_slow_for_are_in_the_lines_of_progress() {
     rest.join().unwrap().unwrap();
     let summary = Summary::balanced(&outcome);
     let lost = summary.number("/records_lost");
-    assert!((told.get()..=FLOOD).contains(&lost), "{lost}: {outcome:?}");
+    assert!(
+        (reported.get()..=FLOOD).contains(&lost),
+        "{lost}: {outcome:?}"
+    );
     assert_eq!(summary.number("/outputs/0/lost"), lost, "{outcome:?}");
     assert!(summary.number("/outputs/0/too_slow") > 0, "{outcome:?}");
 }
 
 #[test]
-fn a_loss_is_exit_status_1_where_that_is_wanted() {
-    let (outcome, summary, _) = overrun("--fail-on-loss");
+fn fail_on_loss_exits_with_1() {
+    let (outcome, summary, _) = overflow_ring("--fail-on-loss");
     assert!(summary.number("/books/dropped/kernel") > 0);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
 }
 
 #[test]
-fn one_interface_by_two_names_is_refused() {
+fn rejects_one_interface_by_two_names() {
     let namespace = Namespace::new();
     namespace.run("ip link add one numrxqueues 4 type veth peer name two numrxqueues 4");
     namespace.run("ip link property add dev one altname uplink");
@@ -328,35 +335,35 @@ fn one_interface_by_two_names_is_refused() {
         ("-i one@1 -i one@01", "are one interface"),
     ] {
         let flags = format!("-q --summary none --duration 100ms {sources}");
-        let outcome = run(&mut namespace.within(&watch(&flags)));
+        let outcome = run(&mut namespace.command_inside(&watch(&flags)));
         assert_eq!(outcome.code, Some(2), "{sources}: {outcome:?}");
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
     }
     for sources in ["-i one -i two", "-i one@0 -i uplink@1 -i two@0"] {
         let flags = format!("-q --summary none --duration 100ms {sources}");
-        let outcome = run(&mut namespace.within(&watch(&flags)));
+        let outcome = run(&mut namespace.command_inside(&watch(&flags)));
         assert_eq!(outcome.code, Some(0), "{sources}: {outcome:?}");
     }
 }
 
-/// The other interface may be watched for days: who looks at the first must know at once that it went.
+/// The run on the other interface may last for days, so the removal must be reported at once.
 #[test]
-fn an_interface_that_is_removed_is_told_at_once_and_the_others_are_watched_on() {
+fn removed_interface_is_reported_at_once_and_others_continue() {
     let namespace = Namespace::new();
     namespace.run("ip link add one type veth peer name two");
     namespace.run("ip link set one up");
     namespace.run("ip link set two up");
     for flags in ["--queues 2", "--model pipeline", "--buffer 16MiB"] {
         let command = watch(&format!("-i one -i lo {LIVE} {flags}"));
-        let mut running = Running::start(&mut namespace.within(&command));
-        running.await_packets(0);
+        let mut running = Running::start(&mut namespace.command_inside(&command));
+        running.wait_for_packets(0);
         namespace.run("ip link del one");
-        running.await_line(|line| line.starts_with("flowatch: one: the interface was removed"));
-        // It is there again, and another one.
+        running.wait_for_line(|line| line.starts_with("flowatch: one: the interface was removed"));
+        // An interface with the same name is created, but it is another one.
         namespace.run("ip link add one type veth peer name two");
         namespace.run("ip link set one up");
         namespace.run("ip link set two up");
-        assert!(!running.has_ended(), "{flags}");
+        assert!(!running.has_exited(), "{flags}");
         running.signal("INT");
         let outcome = running.finish();
         assert_eq!(outcome.code, Some(2), "{flags}: {outcome:?}");

@@ -1,10 +1,12 @@
-//! The whole command from the outside: captures, flags, signals and real links go in; records,
-//! books, messages and exit statuses come out. Each file is named after what it pins.
+//! Tests of the whole command: captures, flags, signals and real links go in; records, books,
+//! messages and exit statuses come out.
 //!
-//! Tests of live capture need root: they make network namespaces.
+//! Tests of live capture need root: they create network namespaces.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+#[cfg(feature = "dpdk")]
+mod accounting;
 mod analysis;
 mod bad_input;
 mod captures;
@@ -12,13 +14,11 @@ mod command;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod engine_flags;
-mod every_flow;
 mod filters;
+mod flow_reference;
 mod generate;
 mod hostile;
-#[cfg(feature = "dpdk")]
-mod identity;
-mod laboratory;
+mod lab_command;
 mod live_veth;
 mod manifest;
 mod models;

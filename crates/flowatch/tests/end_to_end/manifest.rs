@@ -1,5 +1,5 @@
-//! Every shared capture, read by the command: the packets and bytes that capinfos counts, books
-//! that balance, no panic, no hang, and a line that says why where one is refused.
+//! Reads every capture of the shared collection: packets and bytes as in capinfos, balanced books, no
+//! panic, no hang, and a one-line message if a capture is rejected.
 
 use crate::command::{Outcome, run_within, watch};
 use crate::summary::Summary;
@@ -12,16 +12,16 @@ use std::time::Duration;
 /// Files in MANIFEST.tsv.
 const FILES: usize = 1762;
 
-/// Runs beside each other; most of a short run is waiting.
+/// Parallel runs; short runs mostly wait.
 const RUNS: usize = 8;
 
-/// No capture takes nearly as long, on a busy machine either.
-const LIMIT: Duration = Duration::from_secs(90);
+/// Far longer than any capture takes, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A line of the manifest.
 struct Capture {
     name: String,
-    /// Packets and bytes; none where capinfos cannot read the file.
+    /// Packets and bytes; `None` if capinfos cannot read the file.
     expected: Option<(u64, u64)>,
 }
 
@@ -44,8 +44,8 @@ fn manifest() -> Vec<Capture> {
         .collect()
 }
 
-/// What is wrong with a run over a capture.
-fn judge(capture: &Capture, outcome: Option<&Outcome>) -> Result<(), String> {
+/// Checks the outcome of reading a capture.
+fn check_outcome(capture: &Capture, outcome: Option<&Outcome>) -> Result<(), String> {
     let outcome = outcome.ok_or("hangs")?;
     match outcome.code {
         Some(0 | 2) => {}
@@ -83,7 +83,8 @@ fn judge(capture: &Capture, outcome: Option<&Outcome>) -> Result<(), String> {
     }
 }
 
-/// Runs the command with `flags` over each capture that `wanted` picks; what was wrong.
+/// Runs the command with `flags` on each capture whose index `wanted` accepts, and asserts that all
+/// succeed. Returns the number of captures.
 fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
     let directory = traffic::directory();
     let captures: Vec<Capture> = manifest();
@@ -102,8 +103,8 @@ fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
                 while let Some(capture) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut command = watch(flags);
                     command.arg("-r").arg(directory.join(&capture.name));
-                    let outcome = run_within(&mut command, LIMIT);
-                    if let Err(error) = judge(capture, outcome.as_ref()) {
+                    let outcome = run_within(&mut command, TIMEOUT);
+                    if let Err(error) = check_outcome(capture, outcome.as_ref()) {
                         wrong
                             .lock()
                             .unwrap()
@@ -125,7 +126,7 @@ fn check(flags: &str, wanted: impl Fn(usize) -> bool) -> usize {
 }
 
 #[test]
-fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
+fn packets_and_bytes_of_every_capture_equal_capinfos() {
     if !traffic::present() {
         return;
     }
@@ -133,7 +134,7 @@ fn packets_and_bytes_of_every_capture_are_those_of_capinfos() {
 }
 
 #[test]
-fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
+fn tunnels_statistics_and_pipeline_keep_totals_and_books() {
     if !traffic::present() {
         return;
     }
@@ -142,9 +143,9 @@ fn tunnels_statistics_and_a_pipeline_change_neither_totals_nor_books() {
     assert_eq!(check(flags, |index| index % 4 == 0), FILES.div_ceil(4));
 }
 
-/// Many of these captures are what fuzzers have found against other programs.
+/// Many of these captures were found by fuzzing other programs.
 #[test]
-fn a_full_analysis_changes_neither_totals_nor_books() {
+fn full_analysis_keeps_totals_and_books() {
     if !traffic::present() {
         return;
     }
@@ -153,7 +154,7 @@ fn a_full_analysis_changes_neither_totals_nor_books() {
 }
 
 #[test]
-fn a_run_over_all_captures_in_turn_is_the_sum_of_them() {
+fn run_over_all_captures_gives_their_sum() {
     if !traffic::present() {
         return;
     }

@@ -1,5 +1,5 @@
-//! The records do not depend on who did what: every model, any number of threads, any ring, any
-//! schedule of the sweep and every table that merges no flows give the same bytes, in order.
+//! The records do not depend on the engine: every model, number of threads, ring size and sweep
+//! schedule, and every table that merges no flows, gives the same bytes in the same order.
 
 use crate::captures;
 use crate::command::{run, watch};
@@ -7,8 +7,8 @@ use crate::records;
 use crate::summary::Summary;
 use std::path::Path;
 
-/// The models and numbers of threads that must agree with run to completion on one.
-const WAYS: [&str; 9] = [
+/// Flags whose records must equal those of run to completion with one thread.
+const VARIANTS: [&str; 9] = [
     "--queues 2",
     "--queues 3",
     "--model pipeline",
@@ -24,8 +24,8 @@ const WAYS: [&str; 9] = [
 const STATISTICS: &str =
     "--statistics moments,gap-percentile=50/99,size-percentile=90,iat-percentile=99";
 
-/// So short that many flows are cut.
-const TIME_OUTS: &str = "--idle-timeout 200ms --active-timeout 1s --tcp-close 100ms";
+/// So short that many flows give several records.
+const SHORT_TIMEOUTS: &str = "--idle-timeout 200ms --active-timeout 1s --tcp-close 100ms";
 
 fn records_of(capture: &Path, flags: &str) -> Vec<u8> {
     let mut command = watch("-q --summary none --sort -o csv");
@@ -38,95 +38,99 @@ fn assert_all_agree(capture: &Path, flags: &str, records_min: usize) {
     let expected = records_of(capture, flags);
     let count = records::csv(&expected).len();
     assert!(count >= records_min, "{count} records with {flags}");
-    for way in WAYS {
-        let found = records_of(capture, &format!("{flags} {way}"));
-        assert!(found == expected, "{way} differs, with {flags}");
+    for variant in VARIANTS {
+        let found = records_of(capture, &format!("{flags} {variant}"));
+        assert!(found == expected, "{variant} differs, with {flags}");
     }
 }
 
 #[test]
-fn both_models_with_any_number_of_threads_on_many_flows() {
-    let flags = format!("{STATISTICS} {TIME_OUTS}");
-    let busy = captures::busy();
-    assert_all_agree(&busy.path, &flags, busy.flows * 9 / 8);
+fn models_and_thread_counts_agree_on_many_flows() {
+    let flags = format!("{STATISTICS} {SHORT_TIMEOUTS}");
+    let large = captures::large();
+    assert_all_agree(&large.path, &flags, large.flows * 9 / 8);
 }
 
 #[test]
-fn both_models_with_any_number_of_threads_on_bidirectional_flows() {
-    let flags = format!("--flow bidirectional --vlan --decapsulate --community-id {TIME_OUTS}");
-    let busy = captures::busy();
-    assert_all_agree(&busy.path, &flags, busy.flows * 5 / 6);
+fn models_and_thread_counts_agree_on_bidirectional_flows() {
+    let flags =
+        format!("--flow bidirectional --vlan --decapsulate --community-id {SHORT_TIMEOUTS}");
+    let large = captures::large();
+    assert_all_agree(&large.path, &flags, large.flows * 5 / 6);
 }
 
 #[test]
-fn both_models_with_any_number_of_threads_on_the_example() {
+fn models_and_thread_counts_agree_on_the_example() {
     for flow in ["5tuple", "bidirectional", "src", "dst", "src-dst"] {
-        let flags = format!("--flow {flow} --estimator psquare {STATISTICS} {TIME_OUTS}");
+        let flags = format!("--flow {flow} --estimator psquare {STATISTICS} {SHORT_TIMEOUTS}");
         assert_all_agree(&captures::example(), &flags, 30);
     }
 }
 
 #[test]
-fn the_analysis_of_tcp_is_the_same_in_every_model() {
-    let flags = format!("--statistics tcp --decapsulate {TIME_OUTS}");
-    let busy = captures::busy();
-    assert_all_agree(&busy.path, &flags, busy.flows * 5 / 6);
+fn tcp_analysis_is_the_same_in_every_model() {
+    let flags = format!("--statistics tcp --decapsulate {SHORT_TIMEOUTS}");
+    let large = captures::large();
+    assert_all_agree(&large.path, &flags, large.flows * 5 / 6);
 }
 
-/// Payloads are read in the frames, or in copies of them, by any number of tables.
+/// Payloads are read from frames or from copies, by any number of tables.
 #[test]
-fn applications_are_the_same_whoever_keeps_the_payloads() {
-    let flags = format!("--statistics full {TIME_OUTS}");
-    let busy = captures::busy();
-    let expected = records_of(&busy.path, &flags);
-    assert!(records::csv(&expected).len() > busy.flows * 5 / 6);
-    for way in [
+fn applications_are_the_same_in_every_model() {
+    let flags = format!("--statistics full {SHORT_TIMEOUTS}");
+    let large = captures::large();
+    let expected = records_of(&large.path, &flags);
+    assert!(records::csv(&expected).len() > large.flows * 5 / 6);
+    for variant in [
         "--model pipeline --ring 512",
         "--model cooperative --monitors 3",
         "--garbage 1ms,1,1 --queues 2",
     ] {
-        let found = records_of(&busy.path, &format!("{flags} {way}"));
-        assert!(found == expected, "{way} differs");
+        let found = records_of(&large.path, &format!("{flags} {variant}"));
+        assert!(found == expected, "{variant} differs");
     }
 }
 
 #[test]
-fn every_table_gives_the_same_records_where_its_hash_merges_no_flows() {
-    let bucket = records_of(&captures::example(), &format!("{STATISTICS} {TIME_OUTS}"));
+fn tables_give_the_same_records_without_hash_collisions() {
+    let bucket = records_of(
+        &captures::example(),
+        &format!("{STATISTICS} {SHORT_TIMEOUTS}"),
+    );
     for table in ["double-hash", "linked-list", "combined"] {
-        // A seed of its own, so that what does not collide today does not tomorrow.
-        let flags = format!("{STATISTICS} {TIME_OUTS} --hash keyed --seed 1 --table {table}");
+        // A fixed seed, so that flows never collide.
+        let flags = format!("{STATISTICS} {SHORT_TIMEOUTS} --hash keyed --seed 1 --table {table}");
         let found = records_of(&captures::example(), &flags);
         assert!(found == bucket, "{table}");
     }
 }
 
 #[test]
-fn the_default_table_gives_the_same_records_whatever_the_hash() {
-    let path = &captures::busy().path;
-    let keyed = records_of(path, TIME_OUTS);
+fn default_table_gives_the_same_records_for_any_hash() {
+    let path = &captures::large().path;
+    let keyed = records_of(path, SHORT_TIMEOUTS);
     for hash in ["toeplitz", "crc32c", "murmur3", "spooky"] {
-        let flags = format!("{TIME_OUTS} --hash {hash}");
+        let flags = format!("{SHORT_TIMEOUTS} --hash {hash}");
         assert!(records_of(path, &flags) == keyed, "{hash}");
     }
 }
 
 #[test]
-fn what_a_double_hash_cannot_place_is_counted() {
-    let busy = captures::busy();
+fn double_hash_counts_unattributed_packets() {
+    let large = captures::large();
     for model in ["--queues 1", "--queues 2", "--model pipeline --monitors 2"] {
         let mut command = watch("-q --summary json --whole-flows --table double-hash");
         command.args(model.split_whitespace());
-        let outcome = run(command.arg("-r").arg(&busy.path));
+        let outcome = run(command.arg("-r").arg(&large.path));
         let summary = Summary::balanced(&outcome);
-        let miscounted = summary.number("/books/miscounted");
-        // Expected at random: the mix's 17,699 flows in 2^16 buckets, Poisson with a mean of 0.27 a
-        // bucket: 0.3 % of the packets and of as many flows; a few large flows make it vary.
-        let miscounted_max = summary.number("/packets") / 20;
+        let unattributed = summary.number("/books/unattributed");
+        // Expected with 17,699 flows in 2^16 buckets (Poisson, mean 0.27 per bucket): 0.3 % of the
+        // flows and of the packets; a few large flows make it vary.
+        let unattributed_max = summary.number("/packets") / 20;
         assert!(
-            (1..miscounted_max).contains(&miscounted),
-            "{miscounted} {model}"
+            (1..unattributed_max).contains(&unattributed),
+            "{unattributed} {model}"
         );
-        assert!(summary.number("/flows") < busy.flows as u64);
+        assert!(summary.number("/flows") < large.flows as u64);
     }
 }

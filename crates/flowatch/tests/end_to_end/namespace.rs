@@ -1,4 +1,4 @@
-//! Network namespaces that live as long as a test holds them, and leave nothing behind.
+//! Network namespaces that are removed when a test drops them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,17 +6,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Within this everything here happens, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Enough for every wait here, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A silent network namespace: without IPv6, no interface sends anything by itself.
+/// A quiet network namespace: without IPv6, no interface sends anything by itself.
 pub(crate) struct Namespace {
-    /// A process in it. It ends with its standard input: at the latest when the test does.
+    /// A process in the namespace. It exits when its standard input closes, at the latest when the
+    /// test exits.
     holder: Child,
 }
 
 impl Namespace {
-    /// With nothing but `lo`, which is up.
+    /// Creates a namespace with only `lo`, which is up.
     pub(crate) fn new() -> Self {
         const SCRIPT: &str = "for scope in all default; do \
                               echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done 2>/dev/null; \
@@ -32,13 +33,13 @@ impl Namespace {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         assert_eq!(
             line, "ready\n",
-            "this test makes a network namespace and needs root: run `sudo -E cargo test -p flowatch`"
+            "this test creates a network namespace and needs root: run `sudo -E cargo test -p flowatch`"
         );
         Self { holder }
     }
 
-    /// `command` as it runs in the namespace.
-    pub(crate) fn within(&self, command: &Command) -> Command {
+    /// Returns a command that runs `command` in the namespace.
+    pub(crate) fn command_inside(&self, command: &Command) -> Command {
         let mut inside = Command::new("nsenter");
         inside.arg(format!("--net=/proc/{}/ns/net", self.holder.id()));
         inside
@@ -49,7 +50,7 @@ impl Namespace {
         inside
     }
 
-    /// Runs a program in it, which must succeed; what it printed.
+    /// Runs a command line in the namespace. It must succeed; returns what it printed.
     #[track_caller]
     pub(crate) fn run(&self, line: &str) -> String {
         let mut words = line.split_whitespace();
@@ -57,10 +58,10 @@ impl Namespace {
         self.output(command.args(words))
     }
 
-    /// The same for arguments with spaces in them.
+    /// Runs a command in the namespace. It must succeed; returns what it printed.
     #[track_caller]
     pub(crate) fn output(&self, command: &Command) -> String {
-        let output = self.within(command).output().unwrap();
+        let output = self.command_inside(command).output().unwrap();
         assert!(
             output.status.success(),
             "{command:?}: {}",
@@ -69,12 +70,12 @@ impl Namespace {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Packets that an interface has sent, and those that it could not.
+    /// Returns the packets that an interface has sent, and those that it dropped.
     pub(crate) fn sent(&self, interface: &str) -> (u64, u64) {
         let text = self.run(&format!("ip -j -s link show {interface}"));
         let links: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let of = |name: &str| links[0]["stats64"]["tx"][name].as_u64().unwrap();
-        (of("packets"), of("dropped"))
+        let count = |name: &str| links[0]["stats64"]["tx"][name].as_u64().unwrap();
+        (count("packets"), count("dropped"))
     }
 }
 
@@ -85,15 +86,15 @@ impl Drop for Namespace {
     }
 }
 
-/// Two namespaces and a virtual cable between them: what is sent on `left` in the one arrives on
-/// `right` in the other, byte for byte.
+/// Two namespaces connected by a veth pair: frames sent on `left` in one arrive on `right` in the
+/// other unchanged.
 pub(crate) struct Cable {
     pub(crate) sender: Namespace,
     pub(crate) receiver: Namespace,
 }
 
 impl Cable {
-    /// The largest frame that it carries, without the link-layer header.
+    /// The largest frame, without the link-layer header.
     pub(crate) const MTU: usize = 9000;
 
     pub(crate) fn new() -> Self {
@@ -104,21 +105,21 @@ impl Cable {
         ));
         for (namespace, name) in [(&sender, "left"), (&receiver, "right")] {
             namespace.run(&format!("ip link set {name} mtu {} arp off", Self::MTU));
-            // Nothing merged, split, or left to be done by a device.
+            // No segmentation or checksum offloads, so that frames arrive as sent.
             namespace.run(&format!(
                 "ethtool -K {name} gro off gso off tso off tx off rx off txvlan off rxvlan off"
             ));
             namespace.run(&format!("ip link set {name} up"));
         }
         let cable = Self { sender, receiver };
-        cable.await_carrier();
+        cable.wait_for_carrier();
         cable
     }
 
-    /// The kernel gets a device ready for sending some time after its link has come up, and until
-    /// then drops what it is given to send: its queue is called `noop`.
-    fn await_carrier(&self) {
-        let deadline = Instant::now() + LIMIT;
+    /// Waits until both interfaces can send. After the link comes up, the kernel takes some time to
+    /// activate the queue; until then the queueing discipline is `noop`, which drops packets.
+    fn wait_for_carrier(&self) {
+        let deadline = Instant::now() + TIMEOUT;
         for (namespace, name) in [(&self.sender, "left"), (&self.receiver, "right")] {
             loop {
                 let state = namespace.run(&format!("ip -o link show {name}"));
@@ -131,7 +132,7 @@ impl Cable {
         }
     }
 
-    /// Sends the frames of a capture so many times over. How many packets that was.
+    /// Sends the frames of a capture `times` times. Returns the number of packets sent.
     #[track_caller]
     pub(crate) fn replay(&self, capture: &Path, times: u32) -> u64 {
         let before = self.sender.sent("left");

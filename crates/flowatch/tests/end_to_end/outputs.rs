@@ -1,9 +1,9 @@
-//! Outputs of an analyser from the outside: addresses that are not told, files that rotate, disks
-//! that fill, directories that vanish, readers that are slow, Tstat's logs and round-robin series.
+//! Tests of outputs: anonymised addresses, rotated files, full disks, removed directories, slow
+//! readers, Tstat logs and round-robin databases.
 
-mod anonymised;
-mod places;
-mod rotated;
+mod anonymisation;
+mod output_faults;
+mod rotation;
 mod tstat_and_rrd;
 
 use crate::captures;

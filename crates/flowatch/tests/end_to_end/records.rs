@@ -3,10 +3,10 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A record: its columns that have a value, as text.
+/// A record: the columns that have a value, as text.
 pub(crate) type Row = BTreeMap<String, String>;
 
-/// The records of a CSV output.
+/// Parses the records of a CSV output.
 pub(crate) fn csv(bytes: &[u8]) -> Vec<Row> {
     let mut reader = csv::Reader::from_reader(bytes);
     let names = reader.headers().unwrap().clone();
@@ -24,7 +24,7 @@ pub(crate) fn csv(bytes: &[u8]) -> Vec<Row> {
         .collect()
 }
 
-/// The records of a JSON output, of schema version 1.
+/// Parses the records of a JSON output with schema version 1.
 pub(crate) fn json(bytes: &[u8]) -> Vec<Row> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.lines()
@@ -47,20 +47,20 @@ pub(crate) fn json(bytes: &[u8]) -> Vec<Row> {
         .collect()
 }
 
-/// A number of a record, 0 where the column is empty.
+/// Returns a number of a record; 0 if the column is empty.
 pub(crate) fn number(row: &Row, name: &str) -> u64 {
     row.get(name).map_or(0, |text| {
         text.parse().unwrap_or_else(|_| panic!("{name}: {text}"))
     })
 }
 
-/// Nanoseconds since the Unix epoch of a time as `2024-02-29T12:34:56.123456789Z`, always of this
-/// length.
+/// Returns the nanoseconds since the Unix epoch of a time such as `2024-02-29T12:34:56.123456789Z`,
+/// always in this format.
 pub(crate) fn time_ns(text: &str) -> i64 {
     assert!(text.len() == 30 && text.ends_with('Z'), "{text}");
     let part = |from: usize, to: usize| text[from..to].parse::<i64>().expect("digits");
     let (year, month, day) = (part(0, 4), part(5, 7), part(8, 10));
-    // Days from year 0 with March as the first month, so that the leap day is the last of a year.
+    // Days since year 0, with years starting in March, so that the leap day is the last of a year.
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {
@@ -74,7 +74,7 @@ pub(crate) fn time_ns(text: &str) -> i64 {
 }
 
 #[test]
-fn times_read_as_date_says() {
+fn parses_times_as_date_does() {
     // date -u -d 2024-02-29T12:34:56 +%s
     assert_eq!(
         time_ns("2024-02-29T12:34:56.123456789Z"),

@@ -1,14 +1,14 @@
-//! Flows of a capture of Ethernet frames, worked out slowly and simply: the reference.
+//! A simple and slow reference implementation of flow accounting for captures of Ethernet frames.
 //!
-//! It looks through VLAN tags and at the outer IP header only; a fragment that is not the first has
-//! ports 0, and so has a packet whose ports were not captured.
+//! It skips VLAN tags and reads only the outer IP header. Non-first fragments, and packets whose ports
+//! were not captured, have ports 0.
 
 use crate::captures::Frame;
 use crate::records::{self, Row};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a flow is, as `--flow` names it.
+/// A flow definition, as in `--flow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Definition {
     FiveTuple,
@@ -38,7 +38,7 @@ impl Definition {
     }
 }
 
-/// The fields of a flow's key that its definition has.
+/// The fields of a flow key that the definition includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     source: Option<IpAddr>,
@@ -47,7 +47,7 @@ pub(crate) struct Key {
     protocol: Option<u8>,
 }
 
-/// What is known of a flow; direction 0 is that of the first packet.
+/// Counts and times of a flow. Direction 0 is that of the first packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) packets: [u64; 2],
@@ -58,7 +58,7 @@ pub(crate) struct Flow {
 
 pub(crate) type Flows = BTreeMap<Key, Flow>;
 
-/// Totals as the captures' README tells them.
+/// Totals as in the captures' README.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) packets: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Totals {
     pub(crate) other: u64,
 }
 
-/// An IP packet's fields.
+/// The flow key fields of an IP packet.
 struct Packet {
     source: IpAddr,
     destination: IpAddr,
@@ -89,7 +89,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Reads a frame's headers, and counts what they are.
+/// Parses a frame's headers and updates the totals.
 fn parse(bytes: &[u8], totals: &mut Totals) -> Option<Packet> {
     let captured = bytes.len();
     let mut at = 14;
@@ -170,7 +170,7 @@ fn parse_ipv6(header: &[u8], totals: &mut Totals) -> Packet {
     }
 }
 
-/// The ports of TCP, UDP and SCTP, whose header stands at `at`.
+/// Returns the ports of TCP, UDP and SCTP, whose header is at offset `at`.
 fn ports(protocol: u8, packet: &[u8], at: Option<usize>) -> (u16, u16) {
     match at {
         Some(at) if matches!(protocol, 6 | 17 | 132) && at + 4 <= packet.len() => {
@@ -180,7 +180,7 @@ fn ports(protocol: u8, packet: &[u8], at: Option<usize>) -> (u16, u16) {
     }
 }
 
-/// The key of a packet; of a bidirectional flow, the packet's own direction.
+/// Returns the key of a packet; for bidirectional flows, in the direction of the packet.
 fn key(packet: &Packet, definition: Definition) -> Key {
     let whole = Key {
         source: Some(packet.source),
@@ -219,7 +219,7 @@ impl Key {
         }
     }
 
-    /// The key of a record.
+    /// Returns the key of a record.
     pub(crate) fn of(row: &Row) -> Self {
         let address = |name: &str| {
             let version = &row["ipVersion"];
@@ -240,7 +240,7 @@ impl Key {
     }
 }
 
-/// The flows of all frames, none ending before the last.
+/// Returns the flows of all frames, without timeouts.
 pub(crate) fn flows(frames: &[Frame], definition: Definition) -> (Flows, Totals) {
     let mut flows = Flows::new();
     let mut totals = Totals::default();
@@ -279,7 +279,7 @@ pub(crate) fn flows(frames: &[Frame], definition: Definition) -> (Flows, Totals)
     (flows, totals)
 }
 
-/// The flows of records, each of which must have a key of its own.
+/// Returns the flows in records, whose keys must be unique.
 pub(crate) fn recorded(rows: &[Row], definition: Definition) -> Flows {
     let mut flows = Flows::new();
     for row in rows {

@@ -1,5 +1,5 @@
-//! The name that a client resolved before it opened a flow, wherever its DNS flow was counted: by
-//! another thread, another monitor, another receive queue.
+//! A flow has the name that its client resolved, even if another thread, monitor or receive queue
+//! handled the DNS flow.
 
 use crate::analysis::{
     SECOND, START_NS, connection, endpoints, records_of, reversed, tcp, udp, write,
@@ -10,10 +10,10 @@ use crate::records::{self, Row};
 use std::fs;
 use wire::tcp::flag::ACK;
 
-/// So many that every table of a few has DNS flows, and flows whose DNS flow is in another.
+/// Enough that each of several tables has DNS flows, and flows whose DNS flow is in another table.
 const CLIENTS: u8 = 40;
 
-/// A DNS response: the address of the server of all connections.
+/// Returns a DNS response with the address of the server of all connections.
 fn response(name: &str) -> Vec<u8> {
     let mut message = vec![0x12, 0x34, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
     for label in name.split('.') {
@@ -29,9 +29,9 @@ fn name(client: u8) -> String {
     format!("for-{client}.example")
 }
 
-/// Every client is told a name, every third by TCP, half of these in two segments.
-fn told() -> Vec<(i64, Vec<u8>)> {
-    let tells = |client| {
+/// Returns a DNS response per client, every third over TCP, half of these in two segments.
+fn dns_answers() -> Vec<(i64, Vec<u8>)> {
+    let answers = |client| {
         let response = response(&name(client));
         let ends = reversed(endpoints(client, 53));
         if client % 3 != 0 {
@@ -53,7 +53,7 @@ fn told() -> Vec<(i64, Vec<u8>)> {
     };
     let at = |client| START_NS - SECOND + i64::from(client);
     (1..=CLIENTS)
-        .flat_map(|it| tells(it).into_iter().map(move |frame| (at(it), frame)))
+        .flat_map(|it| answers(it).into_iter().map(move |frame| (at(it), frame)))
         .collect()
 }
 
@@ -80,10 +80,10 @@ fn assert_all_named(rows: &[Row], flags: &str) {
 }
 
 #[test]
-fn a_name_is_known_in_whichever_table_the_flow_is() {
+fn resolved_name_reaches_flows_in_every_table() {
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("resolved.pcap");
-    write(&capture, told().into_iter().chain(connections()));
+    write(&capture, dns_answers().into_iter().chain(connections()));
     let single = records_of("--statistics app", &capture);
     assert_all_named(&single, "one table");
     for flags in [
@@ -98,16 +98,16 @@ fn a_name_is_known_in_whichever_table_the_flow_is() {
     }
 }
 
-/// What was told before a flow was opened is of all its records, and of none what was told after.
+/// All records of a flow have the name resolved before its start, and none has one resolved later.
 #[test]
-fn a_cut_flow_keeps_the_name_that_it_was_opened_by() {
+fn records_of_a_flow_keep_the_name_resolved_before_it_started() {
     const SECONDS: i64 = 60;
     let mut frames = Vec::new();
-    let tell = |client, name| udp(reversed(endpoints(client, 53)), &response(name));
-    frames.push((START_NS - SECOND, tell(1, "before.example")));
+    let answer = |client, name| udp(reversed(endpoints(client, 53)), &response(name));
+    frames.push((START_NS - SECOND, answer(1, "before.example")));
     for client in [1, 2] {
         let middle = START_NS + SECONDS / 2 * SECOND + i64::from(client);
-        frames.push((middle, tell(client, "after.example")));
+        frames.push((middle, answer(client, "after.example")));
         for second in 0..SECONDS {
             let at = START_NS + second * SECOND + i64::from(client);
             let numbers = [100 + second as u32, 200];
@@ -138,7 +138,7 @@ fn a_cut_flow_keeps_the_name_that_it_was_opened_by() {
 }
 
 #[test]
-fn an_answer_behind_a_cut_has_its_latency() {
+fn dns_answer_after_an_active_timeout_has_its_latency() {
     let response = response("late.example");
     let mut query = response[..response.len() - 16].to_vec();
     (query[2], query[3], query[7]) = (1, 0, 0);
@@ -162,10 +162,10 @@ fn an_answer_behind_a_cut_has_its_latency() {
 }
 
 #[test]
-fn a_name_that_one_queue_of_a_link_hears_is_known_in_the_others() {
+fn name_resolved_on_one_queue_is_known_on_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let [responses, flows] = ["responses.pcap", "flows.pcap"].map(|it| directory.path().join(it));
-    write(&responses, told());
+    write(&responses, dns_answers());
     write(&flows, connections());
     for flags in [
         "--queues 3",
@@ -174,15 +174,15 @@ fn a_name_that_one_queue_of_a_link_hears_is_known_in_the_others() {
     ] {
         let cable = Cable::new();
         let output = directory.path().join("flows.csv");
-        let how = format!(
+        let flags_with_output = format!(
             "--flow bidirectional --statistics app {flags} -o csv:{}",
             output.display()
         );
-        let mut running = listen(&cable, &how);
-        let heard = cable.replay(&responses, 1);
-        running.await_packets(heard);
-        let all = heard + cable.replay(&flows, 1);
-        running.await_packets(all);
+        let mut running = listen(&cable, &flags_with_output);
+        let responses_sent = cable.replay(&responses, 1);
+        running.wait_for_packets(responses_sent);
+        let all = responses_sent + cable.replay(&flows, 1);
+        running.wait_for_packets(all);
         running.signal("INT");
         assert_eq!(running.finish().code, Some(0), "{flags}");
         assert_all_named(&records::csv(&fs::read(&output).unwrap()), flags);

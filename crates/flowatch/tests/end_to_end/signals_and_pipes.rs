@@ -1,5 +1,5 @@
-//! How runs end: by a signal, by a reader who has had enough, by a limit; and what stands in for a
-//! standard input or output that is closed.
+//! How runs end: by a signal, by a closed reader, by a limit; and runs with a closed standard input or
+//! output.
 
 use crate::captures;
 use crate::command::{Running, named_pipe, run, watch};
@@ -16,31 +16,33 @@ use std::{fs, thread};
 /// Datagrams that a test on `lo` sends.
 const SENT: u64 = 8;
 
-/// Within this everything here happens, on a busy machine too.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Enough for every wait here, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends datagrams to nobody, each to an address of its own: as many flows, whatever their ports.
+/// Sends datagrams to closed ports, each to a different address, so that each is a flow of its own.
 fn send_datagrams(namespace: &Namespace) {
     let mut bash = Command::new("bash");
     let script = format!("for i in {{1..{SENT}}}; do echo $i >/dev/udp/127.0.0.$i/9; done");
     namespace.output(bash.args(["-c", &script]));
 }
 
-/// A run on the `lo` of a namespace, listening. The datagrams are counted, what answers them is not.
+/// Starts a run on the `lo` of a namespace, and waits until it receives. It counts the datagrams, but
+/// not the ICMP answers.
 fn listen(namespace: &Namespace, flags: &str) -> Running {
     let command = watch(&format!(
         "-i lo --interval 20ms --summary json {flags} udp and dst port 9"
     ));
-    let mut running = Running::start(&mut namespace.within(&command));
-    running.await_packets(0);
+    let mut running = Running::start(&mut namespace.command_inside(&command));
+    running.wait_for_packets(0);
     running
 }
 
 #[test]
-fn a_reader_who_has_had_enough_ends_it_quietly() {
+fn closed_reader_of_records_ends_the_run_quietly() {
     for format in ["json", "csv"] {
         let mut command = watch(&format!("-o {format} -r"));
-        let mut running = Running::start(command.arg(&captures::busy().path).arg("--summary=none"));
+        let mut running =
+            Running::start(command.arg(&captures::large().path).arg("--summary=none"));
         let mut line = String::new();
         let mut reader = BufReader::new(running.stdout());
         reader.read_line(&mut line).unwrap();
@@ -52,7 +54,7 @@ fn a_reader_who_has_had_enough_ends_it_quietly() {
 }
 
 #[test]
-fn a_reader_who_has_gone_stops_the_reading_of_endless_input() {
+fn closed_reader_stops_reading_endless_input() {
     let mut command = watch("-q --summary none -o csv --idle-timeout 1ms -r -");
     let mut running = Running::start(command.stdin(Stdio::piped()));
     let mut line = String::new();
@@ -61,12 +63,12 @@ fn a_reader_who_has_gone_stops_the_reading_of_endless_input() {
     assert!(line.starts_with("flowStartNanoseconds,"), "{line}");
     drop(reader);
     let mut stdin = running.stdin();
-    let capture = fs::read(&captures::busy().path).unwrap();
-    // The same packets without end; writing fails when nobody reads any more.
+    let capture = fs::read(&captures::large().path).unwrap();
+    // Write the same packets endlessly; writing fails when the pipe is closed.
     let mut result = stdin.write_all(&capture[..24]);
     let deadline = Instant::now() + Duration::from_secs(60);
     while result.is_ok() {
-        assert!(Instant::now() < deadline, "it goes on reading");
+        assert!(Instant::now() < deadline, "it continues reading");
         result = stdin.write_all(&capture[24..]);
     }
     let outcome = running.finish();
@@ -74,7 +76,7 @@ fn a_reader_who_has_gone_stops_the_reading_of_endless_input() {
 }
 
 #[test]
-fn a_reader_who_had_gone_before_it_began_is_nothing_to_complain_about() {
+fn reader_closed_before_the_start_is_no_error() {
     for format in ["json", "csv", "parquet:-"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -87,7 +89,7 @@ fn a_reader_who_had_gone_before_it_began_is_nothing_to_complain_about() {
 }
 
 #[test]
-fn a_reader_of_the_summary_who_has_gone_is_nothing_to_complain_about() {
+fn closed_reader_of_the_summary_is_no_error() {
     for form in ["text", "json"] {
         let mut command = watch(&format!("--summary {form} -r"));
         let mut running = Running::start(command.arg(captures::example()));
@@ -98,10 +100,10 @@ fn a_reader_of_the_summary_who_has_gone_is_nothing_to_complain_about() {
 }
 
 #[test]
-fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
-    let capture = fs::read(&captures::busy().path).unwrap();
+fn signal_ends_a_file_run_with_all_records() {
+    let capture = fs::read(&captures::large().path).unwrap();
     let frames = captures::read(&capture);
-    // A thousand packets, and a pipe that stays open behind them.
+    // A thousand packets, through a pipe that stays open after them.
     let frames = &frames[..1000];
     let bytes: usize = frames.iter().map(|frame| 16 + frame.bytes.len()).sum();
     for (signal, model) in [
@@ -118,7 +120,7 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
         let mut running = Running::start(watch(&flags).stdin(Stdio::piped()));
         let mut stdin = running.stdin();
         stdin.write_all(&capture[..24 + bytes]).unwrap();
-        running.await_packets(1000);
+        running.wait_for_packets(1000);
         running.signal(signal);
         let outcome = running.finish();
         let summary = Summary::balanced(&outcome);
@@ -134,12 +136,12 @@ fn a_signal_ends_a_read_in_order_with_all_that_was_read() {
 }
 
 #[test]
-fn a_named_pipe_is_waited_for_until_somebody_writes_or_a_signal_comes() {
+fn waits_for_a_named_pipe_until_a_writer_or_a_signal() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = named_pipe(directory.path());
     let start = || {
         let mut running = Running::start(watch("--interval 20ms --summary json -r").arg(&pipe));
-        running.await_packets(0);
+        running.wait_for_packets(0);
         running
     };
     let running = start();
@@ -160,14 +162,14 @@ fn a_named_pipe_is_waited_for_until_somebody_writes_or_a_signal_comes() {
 }
 
 #[test]
-fn a_signal_ends_a_live_run_in_order_with_all_that_came() {
+fn signal_ends_a_live_run_with_all_records() {
     let namespace = Namespace::new();
     for (signal, model) in [("INT", "--queues 1"), ("TERM", "--model pipeline")] {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("flows.json");
         let mut running = listen(&namespace, &format!("{model} -o json:{}", output.display()));
         send_datagrams(&namespace);
-        running.await_packets(SENT);
+        running.wait_for_packets(SENT);
         running.signal(signal);
         let outcome = running.finish();
         let summary = Summary::balanced(&outcome);
@@ -180,9 +182,9 @@ fn a_signal_ends_a_live_run_in_order_with_all_that_came() {
     }
 }
 
-/// A closed terminal hangs up on the live screen, and takes no word any more.
+/// When a terminal closes during the live screen, it sends SIGHUP and cannot be written to.
 #[test]
-fn a_terminal_that_goes_away_costs_no_record() {
+fn closed_terminal_loses_no_record() {
     let namespace = Namespace::new();
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
@@ -193,7 +195,7 @@ fn a_terminal_that_goes_away_costs_no_record() {
     );
     let mut script = Command::new("script");
     script.args(["-qc", &line, "/dev/null"]);
-    let mut command = namespace.within(&script);
+    let mut command = namespace.command_inside(&script);
     command.env("TERM", "xterm").stdin(Stdio::piped());
     let mut terminal = command.stdout(Stdio::piped()).spawn().unwrap();
     let (sender, shown) = channel();
@@ -208,52 +210,52 @@ fn a_terminal_that_goes_away_costs_no_record() {
         }
     });
     let mut text = String::new();
-    let mut await_words = |words: &str| {
-        let deadline = Instant::now() + LIMIT;
+    let mut wait_for_text = |words: &str| {
+        let deadline = Instant::now() + TIMEOUT;
         while !text.contains(words) {
             assert!(Instant::now() < deadline, "no {words}: {text}");
-            let more = shown.recv_timeout(LIMIT);
+            let more = shown.recv_timeout(TIMEOUT);
             text += &more.unwrap_or_else(|error| panic!("no {words} ({error}): {text}"));
         }
     };
-    await_words("flowatch");
+    wait_for_text("flowatch");
     send_datagrams(&namespace);
     // In the list of flows.
-    await_words("127.0.0.1");
-    let of_terminal = format!("/proc/{0}/task/{0}/children", terminal.id());
-    let watching: u32 = fs::read_to_string(of_terminal)
+    wait_for_text("127.0.0.1");
+    let children = format!("/proc/{0}/task/{0}/children", terminal.id());
+    let watching: u32 = fs::read_to_string(children)
         .unwrap()
         .trim()
         .parse()
         .unwrap();
     terminal.kill().unwrap();
     terminal.wait().unwrap();
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + TIMEOUT;
     while Path::new(&format!("/proc/{watching}/exe"))
         .read_link()
         .is_ok()
     {
-        assert!(Instant::now() < deadline, "it does not end");
+        assert!(Instant::now() < deadline, "it does not exit");
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(records::csv(&fs::read(&output).unwrap()).len() as u64, SENT);
 }
 
 #[test]
-fn a_terminal_that_goes_away_may_say_so_twice_and_nohup_is_obeyed() {
-    // Its reader does not read: the run cannot end in order.
+fn repeated_sighup_ends_in_order_and_nohup_ignores_it() {
+    // Its output is not read, so the run cannot end in order.
     let mut command = watch("-q --summary none -o json -r");
-    let mut running = Running::start(command.arg(&captures::busy().path));
+    let mut running = Running::start(command.arg(&captures::large().path));
     let mut stdout = running.stdout();
     stdout.read_exact(&mut [0]).unwrap();
     for _ in 0..3 {
         running.signal("HUP");
         thread::sleep(Duration::from_millis(20));
     }
-    // Nor is a SIGHUP the first of the two signals that leave at once.
+    // SIGHUP does not count as the first signal, so this SIGINT does not exit at once.
     running.signal("INT");
     thread::sleep(Duration::from_millis(100));
-    assert!(!running.has_ended());
+    assert!(!running.has_exited());
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).unwrap();
     assert!(rest.ends_with(b"}\n"));
@@ -266,7 +268,7 @@ fn a_terminal_that_goes_away_may_say_so_twice_and_nohup_is_obeyed() {
     );
     let mut running = Running::start(ignoring.args(["-c", &line]).stdin(Stdio::piped()));
     let mut stdin = running.stdin();
-    let capture = fs::read(&captures::busy().path).unwrap();
+    let capture = fs::read(&captures::large().path).unwrap();
     stdin.write_all(&capture[..capture.len() / 2]).unwrap();
     running.signal("HUP");
     thread::sleep(Duration::from_millis(100));
@@ -278,12 +280,12 @@ fn a_terminal_that_goes_away_may_say_so_twice_and_nohup_is_obeyed() {
 }
 
 #[test]
-fn what_comes_back_on_lo_is_counted_once_however_many_queues() {
+fn loopback_packets_are_counted_once_for_any_queue_count() {
     let namespace = Namespace::new();
     for queues in 1..=3 {
         let mut running = listen(&namespace, &format!("--queues {queues}"));
         send_datagrams(&namespace);
-        running.await_packets(SENT);
+        running.wait_for_packets(SENT);
         running.signal("INT");
         let summary = Summary::balanced(&running.finish());
         assert_eq!(summary.number("/books/received"), SENT, "{queues} queues");
@@ -291,7 +293,7 @@ fn what_comes_back_on_lo_is_counted_once_however_many_queues() {
 }
 
 #[test]
-fn records_of_a_live_run_come_while_it_lasts() {
+fn live_records_are_written_during_the_run() {
     let namespace = Namespace::new();
     for model in ["--queues 1", "--model pipeline"] {
         let flags = format!("{model} -o json --idle-timeout 100ms --garbage 100ms,10,1");
@@ -302,10 +304,10 @@ fn records_of_a_live_run_come_while_it_lasts() {
             let line = lines.next().unwrap().unwrap();
             assert_eq!(records::json(line.as_bytes())[0]["endReason"], "idle");
         }
-        assert!(!running.has_ended());
+        assert!(!running.has_exited());
         running.signal("INT");
         let outcome = running.finish();
-        // The summary goes where the records do not.
+        // The summary goes to standard error, because the records go to standard output.
         let summary = Summary::parse(outcome.stderr.as_bytes()).unwrap();
         summary.check_balance().unwrap();
         assert_eq!(outcome.code, Some(0));
@@ -313,27 +315,27 @@ fn records_of_a_live_run_come_while_it_lasts() {
 }
 
 #[test]
-fn a_second_signal_leaves_at_once() {
-    // Its reader does not read: the run cannot end in order.
+fn second_signal_exits_at_once() {
+    // Its output is not read, so the run cannot end in order.
     let mut running =
-        Running::start(watch("-q --summary none -o json -r").arg(&captures::busy().path));
+        Running::start(watch("-q --summary none -o json -r").arg(&captures::large().path));
     let mut stdout = running.stdout();
     let mut byte = [0];
     stdout.read_exact(&mut byte).unwrap();
-    let signals = running.interrupt_until_ended();
+    let signals = running.interrupt_until_exit();
     let outcome = running.finish();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(130), ""));
     assert!(signals >= 2);
     drop(stdout);
 }
 
-/// As of `timeout`, which sends one to its child and one to its group.
+/// `timeout` sends one signal to its child and one to the process group.
 #[test]
-fn two_signals_that_come_together_end_the_run_in_order() {
+fn two_signals_in_quick_succession_end_the_run_in_order() {
     let namespace = Namespace::new();
     let mut running = listen(&namespace, "-o json");
     send_datagrams(&namespace);
-    running.await_packets(SENT);
+    running.wait_for_packets(SENT);
     running.signal("TERM");
     running.signal("TERM");
     let outcome = running.finish();
@@ -344,7 +346,7 @@ fn two_signals_that_come_together_end_the_run_in_order() {
 }
 
 #[test]
-fn a_closed_standard_input_is_an_empty_capture() {
+fn closed_standard_input_is_an_empty_capture() {
     let line = format!(
         "exec {} watch -q --summary none -r - <&-",
         env!("CARGO_BIN_EXE_flowatch")
@@ -353,12 +355,12 @@ fn a_closed_standard_input_is_an_empty_capture() {
     assert_eq!(outcome.code, Some(2));
     assert_eq!(
         outcome.stderr,
-        "flowatch: standard input: is empty; was the capture written to its end?\n"
+        "flowatch: standard input: the input is empty; was the capture completed?\n"
     );
 }
 
 #[test]
-fn closed_standard_output_and_error_are_no_fault() {
+fn closed_standard_output_and_error_are_no_error() {
     let line = format!(
         "exec {} watch -o json -r {} >&- 2>&-",
         env!("CARGO_BIN_EXE_flowatch"),
@@ -368,11 +370,11 @@ fn closed_standard_output_and_error_are_no_fault() {
 }
 
 #[test]
-fn a_duration_ends_a_live_run() {
+fn duration_ends_a_live_run() {
     let namespace = Namespace::new();
     let started = Instant::now();
     let command = watch("-i lo -q --summary json --duration 1s");
-    let outcome = run(&mut namespace.within(&command));
+    let outcome = run(&mut namespace.command_inside(&command));
     let summary = Summary::balanced(&outcome);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     assert_eq!(summary.number("/packets"), 0);
@@ -380,7 +382,7 @@ fn a_duration_ends_a_live_run() {
 }
 
 #[test]
-fn a_count_ends_a_read_and_a_live_run_exactly() {
+fn count_ends_file_and_live_runs_exactly() {
     let summary = Summary::balanced(&run(
         watch("-q --summary json -c 5 -r").arg(captures::example())
     ));
@@ -391,7 +393,7 @@ fn a_count_ends_a_read_and_a_live_run_exactly() {
     assert_eq!(Summary::balanced(&filtered).number("/books/received"), 5);
 
     let namespace = Namespace::new();
-    // The queues of a link keep one count.
+    // The queues of a link share one count.
     for queues in [1, 3] {
         let running = listen(&namespace, &format!("-c 5 --queues {queues}"));
         send_datagrams(&namespace);
@@ -404,33 +406,34 @@ fn a_count_ends_a_read_and_a_live_run_exactly() {
 }
 
 #[test]
-fn an_output_that_takes_no_records_is_named_as_what_is_waited_for() {
+fn waiting_for_a_blocked_output_is_reported() {
     let mut command = watch("-o json --statistics full --sort");
-    // More than a pipe holds, and nobody reads it.
+    // More records than a pipe holds, which is not read.
     for _ in 0..20 {
         command.arg("-r").arg(captures::example());
     }
     let mut running = Running::start(&mut command);
-    running.await_line(|line| {
-        line.contains("an output has not taken all records") && line.contains("send SIGINT twice")
+    running.wait_for_line(|line| {
+        line.contains("an output has not accepted all records")
+            && line.contains("send SIGINT twice")
     });
-    running.interrupt_until_ended();
+    running.interrupt_until_exit();
     assert_eq!(running.finish().code, Some(130));
 }
 
 #[test]
-fn after_a_signal_that_ended_the_run_one_more_leaves_the_output() {
+fn second_signal_abandons_a_blocked_output() {
     let mut command = watch("-o json --sort --interval 20ms -r -");
     let mut running = Running::start(command.stdin(Stdio::piped()));
     let mut stdin = running.stdin();
-    let capture = fs::read(&captures::busy().path).unwrap();
+    let capture = fs::read(&captures::large().path).unwrap();
     stdin.write_all(&capture).unwrap();
-    // The pipe stays open, and nobody reads the output.
-    running.await_packets(captures::read(&capture).len() as u64);
+    // The input pipe stays open, and the output is not read.
+    running.wait_for_packets(captures::read(&capture).len() as u64);
     running.signal("INT");
-    running.await_line(|line| line.contains("send SIGINT once more"));
+    running.wait_for_line(|line| line.contains("send SIGINT once more"));
     running.signal("INT");
-    running.await_end();
+    running.wait_for_exit();
     assert_eq!(running.finish().code, Some(130));
     drop(stdin);
 }

@@ -1,5 +1,5 @@
-//! Files to write: one file by two names is refused, by whatever spelling, and one that is there is
-//! not emptied for a run that does not begin.
+//! Output files: one file by two names is rejected in any spelling, and an existing file is not
+//! truncated if the run fails to start.
 
 use crate::captures;
 use crate::command::{Outcome, run, watch};
@@ -8,10 +8,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Within a directory of its own; `$PWD` is its name.
-struct Place(tempfile::TempDir);
+/// A temporary working directory. Flags refer to it as `$PWD`.
+struct WorkDirectory(tempfile::TempDir);
 
-impl Place {
+impl WorkDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -20,7 +20,7 @@ impl Place {
         self.0.path()
     }
 
-    /// `flowatch` with these flags.
+    /// Returns `flowatch` with these flags, to be run in the directory.
     fn flowatch(&self, flags: &str) -> Command {
         let directory = self.path().display().to_string();
         let example = captures::example().display().to_string();
@@ -38,7 +38,7 @@ impl Place {
         run(&mut self.flowatch(flags))
     }
 
-    /// It must be refused, with one line that has these words, and leave no file.
+    /// Asserts that the flags are rejected with one line that contains `words`, and change no file.
     #[track_caller]
     fn refused(&self, flags: &str, words: &str) {
         let before = self.content();
@@ -53,7 +53,7 @@ impl Place {
         assert_eq!(self.content(), before, "{flags}");
     }
 
-    /// Names and contents of the files.
+    /// Returns the names and contents of the files.
     fn content(&self) -> Vec<(String, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(self.path())
             .unwrap()
@@ -69,11 +69,11 @@ impl Place {
 }
 
 #[test]
-fn one_new_file_by_two_spellings_is_refused() {
-    let place = Place::new();
-    fs::create_dir(place.path().join("d")).unwrap();
-    symlink("d", place.path().join("link")).unwrap();
-    symlink("n.json", place.path().join("late")).unwrap();
+fn rejects_one_new_file_by_two_spellings() {
+    let directory = WorkDirectory::new();
+    fs::create_dir(directory.path().join("d")).unwrap();
+    symlink("d", directory.path().join("link")).unwrap();
+    symlink("n.json", directory.path().join("late")).unwrap();
     for outputs in [
         "-o json:n.json -o csv:./n.json",
         "-o csv:n.csv -o csv:$PWD/n.csv",
@@ -83,44 +83,48 @@ fn one_new_file_by_two_spellings_is_refused() {
         "-o json:d/n -o csv:d/../d/n",
         "-o json:n.json -o csv:late",
     ] {
-        place.refused(
+        directory.refused(
             &format!("watch -q --summary none -r EXAMPLE {outputs}"),
             "named twice",
         );
     }
-    let outcome = place.run("watch -q --summary none -r EXAMPLE -o json:n -o csv:d/n -o csv:m");
+    let outcome = directory.run("watch -q --summary none -r EXAMPLE -o json:n -o csv:d/n -o csv:m");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
-    let csv = fs::read(place.path().join("m")).unwrap();
-    assert!(csv.starts_with(b"flowStart") && csv == fs::read(place.path().join("d/n")).unwrap());
+    let csv = fs::read(directory.path().join("m")).unwrap();
+    assert!(
+        csv.starts_with(b"flowStart") && csv == fs::read(directory.path().join("d/n")).unwrap()
+    );
 }
 
 #[test]
-fn standard_output_is_one_file_by_all_its_names() {
-    let place = Place::new();
+fn standard_output_is_one_file_by_any_name() {
+    let directory = WorkDirectory::new();
     for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-        place.refused(
+        directory.refused(
             &format!("watch -q --summary none -r EXAMPLE -o json -o csv:{name}"),
             "named twice",
         );
-        // The summary gives way, as it does for `-o csv`.
-        let path = place.path().join("f");
-        let mut command = place.flowatch(&format!("watch --seed 1 -r EXAMPLE -o csv:{name}"));
+        // The summary goes to standard error, as with `-o csv`.
+        let path = directory.path().join("f");
+        let mut command = directory.flowatch(&format!("watch --seed 1 -r EXAMPLE -o csv:{name}"));
         let output = command.stdout(File::create(&path).unwrap()).output();
         let output = output.unwrap();
         let plain = run(watch("-q --seed 1 --summary none -o csv -r").arg(captures::example()));
         assert_eq!(output.status.code(), Some(0));
         assert!(fs::read(&path).unwrap() == plain.stdout, "{name}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("Books (balanced)"));
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("Books: packet accounting (balanced)")
+        );
     }
-    // A file that standard output goes to, under its own name.
-    let path = place.path().join("f");
+    // A file that standard output is redirected to, by its own name.
+    let path = directory.path().join("f");
     for flags in [
         "watch -r EXAMPLE -o json -o csv:f",
         "watch -r EXAMPLE -o csv:f",
         "gen -i null: -c 5 --truth f",
         "gen -c 5 -w ./f",
     ] {
-        let mut command = place.flowatch(flags);
+        let mut command = directory.flowatch(flags);
         let output = command.stdout(File::create(&path).unwrap()).output();
         let output = output.unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -131,15 +135,15 @@ fn standard_output_is_one_file_by_all_its_names() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_emptied_for_a_run_that_does_not_begin() {
-    let place = Place::new();
+fn existing_output_is_kept_if_the_run_fails_to_start() {
+    let directory = WorkDirectory::new();
     let file = |name: &str| {
-        fs::write(place.path().join(name), "precious").unwrap();
+        fs::write(directory.path().join(name), "precious").unwrap();
     };
     file("keep.json");
     file("keep.csv");
     file("keep.parquet");
-    fs::create_dir(place.path().join("d")).unwrap();
+    fs::create_dir(directory.path().join("d")).unwrap();
     for (flags, words) in [
         ("-o json:keep.json -o csv:none/x.csv", "no such directory"),
         ("-o csv:keep.csv -o json:d", "is a directory"),
@@ -151,60 +155,63 @@ fn a_file_that_is_there_is_not_emptied_for_a_run_that_does_not_begin() {
         ("-o json:keep.json -o rrd:none/r", "no such directory"),
         ("-o csv:keep.csv -o parquet:none/p", "no such directory"),
     ] {
-        place.refused(
+        directory.refused(
             &format!("watch -q --summary none -r EXAMPLE {flags}"),
             words,
         );
     }
-    place.refused(
+    directory.refused(
         "gen -c 5 -w none/x.pcap --truth keep.csv",
         "no such directory",
     );
-    place.refused("gen -c 5 -w keep.json --truth none/x", "no such directory");
-    place.refused("gen -c 5 -i nosuch0 --truth keep.csv", "no such interface");
+    directory.refused("gen -c 5 -w keep.json --truth none/x", "no such directory");
+    directory.refused("gen -c 5 -i nosuch0 --truth keep.csv", "no such interface");
 }
 
 #[test]
-fn no_output_takes_the_place_of_a_key_or_a_table() {
-    let place = Place::new();
-    fs::write(place.path().join("key"), [7; 32]).unwrap();
-    fs::write(place.path().join("table"), "name example.com example\n").unwrap();
+fn refuses_to_overwrite_key_and_table_files() {
+    let directory = WorkDirectory::new();
+    fs::write(directory.path().join("key"), [7; 32]).unwrap();
+    fs::write(directory.path().join("table"), "name example.com example\n").unwrap();
     for (flags, words) in [
         (
             "--anonymise crypto-pan=key -o csv:./key",
-            "is read (--anonymise)",
+            "is an input (--anonymise)",
         ),
         (
             "--statistics app --applications table -o csv:./table",
-            "is read (--applications)",
+            "is an input (--applications)",
         ),
     ] {
-        place.refused(
+        directory.refused(
             &format!("watch -q --summary none -r EXAMPLE {flags}"),
             words,
         );
     }
-    assert_eq!(fs::read(place.path().join("key")).unwrap(), [7; 32]);
+    assert_eq!(fs::read(directory.path().join("key")).unwrap(), [7; 32]);
 }
 
 #[test]
-fn gen_writes_over_nothing_that_it_reads_or_writes() {
-    let place = Place::new();
-    fs::copy(captures::example(), place.path().join("r.pcap")).unwrap();
-    fs::write(place.path().join("old"), "old").unwrap();
+fn gen_refuses_to_overwrite_its_inputs_and_outputs() {
+    let directory = WorkDirectory::new();
+    fs::copy(captures::example(), directory.path().join("r.pcap")).unwrap();
+    fs::write(directory.path().join("old"), "old").unwrap();
     for (flags, words) in [
-        ("gen -c 5 -w y.pcap --truth y.pcap", "-w too"),
-        ("gen -c 5 -w y.pcap --truth ./y.pcap", "-w too"),
-        ("gen -c 5 -w old --truth $PWD/old", "-w too"),
-        ("gen -c 5 -w - --truth /dev/stdout", "-w too"),
-        ("gen -w ./r.pcap --replay r.pcap", "is read (--replay)"),
+        ("gen -c 5 -w y.pcap --truth y.pcap", "also written by -w"),
+        ("gen -c 5 -w y.pcap --truth ./y.pcap", "also written by -w"),
+        ("gen -c 5 -w old --truth $PWD/old", "also written by -w"),
+        ("gen -c 5 -w - --truth /dev/stdout", "also written by -w"),
+        ("gen -w ./r.pcap --replay r.pcap", "is an input (--replay)"),
         (
             "gen -i null: --replay r.pcap --truth ./r.pcap",
-            "is read (--replay)",
+            "is an input (--replay)",
         ),
-        ("gen -c 5 -w x.pcap.gz", "captures are written unpacked"),
-        ("gen -c 5 -w x.pcap.zst", "captures are written unpacked"),
+        ("gen -c 5 -w x.pcap.gz", "captures are written uncompressed"),
+        (
+            "gen -c 5 -w x.pcap.zst",
+            "captures are written uncompressed",
+        ),
     ] {
-        place.refused(flags, words);
+        directory.refused(flags, words);
     }
 }

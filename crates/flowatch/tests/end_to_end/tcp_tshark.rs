@@ -1,20 +1,20 @@
-//! What the analysis of TCP counts, beside tshark's `tcp.analysis` of the same captures, direction by
-//! direction; `cargo xtask golden` asks tshark.
+//! Compares the counts of the TCP analysis with tshark's `tcp.analysis` of the same captures, per
+//! direction; `cargo xtask golden` runs tshark.
 //!
-//! Where the two differ, the difference is one of the kinds that docs/analysis.md explains, and is
-//! listed in `tests/golden/tcp_differences.tsv`: a difference more, or one less, fails.
+//! docs/analysis.md explains the kinds of differences, and `tests/golden/tcp_differences.tsv` lists
+//! them: an additional or missing difference fails.
 
 use crate::command::{run, watch};
 use crate::records::{self, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Captures of the table; those in which tshark finds nothing are not in it.
+/// Minimum number of captures in the table, which omits those in which tshark finds nothing.
 const CAPTURES_MIN: usize = 40;
 
-/// A kind of event in a direction, and how often.
+/// Number of events by direction of a flow and kind.
 type Counts = BTreeMap<(String, &'static str), u64>;
 
-/// What is compared: its name, tshark's fields, and our columns, whose sums are the same thing.
+/// Kinds of events: name, and the tshark fields and our columns whose sums must be equal.
 const COMPARED: [(&str, &[&str], &[&str]); 5] = [
     (
         "seen before",
@@ -38,7 +38,7 @@ const COMPARED: [(&str, &[&str], &[&str]); 5] = [
     ),
 ];
 
-/// tshark's counts, by capture.
+/// Returns tshark's counts by capture.
 fn golden() -> BTreeMap<String, Counts> {
     let mut golden: BTreeMap<String, Counts> = BTreeMap::new();
     for line in tables::golden("tcp.tsv").lines().skip(1) {
@@ -57,7 +57,7 @@ fn golden() -> BTreeMap<String, Counts> {
     golden
 }
 
-/// Ours of a capture.
+/// Returns our counts of a capture.
 fn ours(capture: &str) -> Counts {
     let flags = "-q --summary none --statistics tcp --whole-flows -o csv -r";
     let outcome = run(watch(flags).arg(traffic::directory().join(capture)));
@@ -102,7 +102,7 @@ fn direction(row: &Row, reverse: bool) -> String {
 }
 
 #[test]
-fn counts_are_tsharks_but_for_the_differences_that_are_explained() {
+fn counts_equal_tsharks_except_for_explained_differences() {
     if !traffic::present() {
         return;
     }

@@ -1,5 +1,5 @@
-//! A closed loop over two software NICs, one for each way: clients on one thread, the server that
-//! answers them on another.
+//! A closed loop over two software NICs, one per direction: clients on one thread, the server on
+//! another.
 
 use generator::closed_loop::{Clients, ClientsOptions, EchoServer, PAYLOAD_BYTES};
 use generator::{FlowFields, MacAddresses, Protocol};
@@ -19,7 +19,7 @@ fn now_ns() -> i64 {
     monotonic_raw_ns().cast_signed()
 }
 
-/// Hands over what has come; whether something had.
+/// Passes received packets to `take`. Returns whether there were any.
 fn receive(port: &mut DpdkPort, take: impl FnOnce(&Burst<'_>)) -> bool {
     match port.receive().unwrap() {
         Received::Burst(burst) => {
@@ -31,7 +31,7 @@ fn receive(port: &mut DpdkPort, take: impl FnOnce(&Burst<'_>)) -> bool {
     }
 }
 
-/// Every frame that was put on the wire was received.
+/// Checks that every frame on the wire was received.
 fn check(wire: &Wire, sent: u64, received: u64) {
     let counts = wire.counts()[0];
     assert_eq!((counts.missed, counts.no_buffer), (0, 0));
@@ -53,7 +53,7 @@ pub(crate) fn every_connection_is_completed(memory: Memory) {
         server: fields.destination,
         server_port: 7,
         connections: Some(CONNECTIONS),
-        // Longer than a machine stalls, so that nothing is said twice.
+        // Longer than the machine may stall, so that nothing is retransmitted.
         timeout: Duration::from_secs(20),
         tries: 5,
         mac: MacAddresses::default(),
@@ -65,7 +65,7 @@ pub(crate) fn every_connection_is_completed(memory: Memory) {
     thread::scope(|scope| {
         let (server, done, down) = (&mut server, &done, &mut down);
         scope.spawn(move || {
-            // What came before the end is read after it, to the last acknowledgement.
+            // Keep reading after the clients are done, until the last acknowledgement.
             let mut more = true;
             while more {
                 let was_done = done.load(Ordering::Acquire);

@@ -1,9 +1,9 @@
-//! Every packet on the wire of the laboratory's software NIC is accounted for, flow by flow, in every
-//! model, table and scheduler: where its queue holds all of them, and where it does not.
+//! Every packet on the wire of the lab's software NIC is accounted for, flow by flow, with every
+//! model, table and scheduling policy, whether or not its queue can hold all of them.
 
 pub(crate) mod closed_loop;
 
-use super::identity::{Case, Link, Outcome, carry_out, has_huge_pages, over};
+use super::run_matrix::{Case, Link, Outcome, cases_for, has_huge_pages, run_all};
 use flow::TableKind;
 use flow::hash::HashKind;
 use generator::{Order, TrafficOptions};
@@ -12,18 +12,19 @@ use lab::software_link::{Extent, Memory, RealOptions, RealTrial, start};
 use port::dpdk::software_nic::NicOptions;
 use std::sync::OnceLock;
 
-/// Enough flows that some find no place in a double hash.
+/// Enough flows that a double hash has no slot for some.
 const FLOWS: u32 = 1 << 14;
 
 const PACKETS: u64 = 16_000;
 
-/// Whether there are huge pages for the laboratory's DPDK process; or were, before it had them.
+/// Whether there were enough huge pages when the lab's DPDK process started.
 pub(crate) fn huge_pages() -> bool {
-    static ARE_THERE: OnceLock<bool> = OnceLock::new();
-    *ARE_THERE.get_or_init(|| has_huge_pages(lab::software_link::MEMORY_MIB))
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| has_huge_pages(lab::software_link::MEMORY_MIB))
 }
 
-/// All ways over the software NIC in one kind of memory; a process has DPDK in one alone.
+/// Runs all configurations over the software NIC with one kind of memory, the only one that this
+/// process can use.
 pub(crate) fn every_packet_is_accounted_for(memory: Memory) {
     let huge = memory == Memory::HugePages;
     if huge && !huge_pages() {
@@ -31,16 +32,16 @@ pub(crate) fn every_packet_is_accounted_for(memory: Memory) {
         return;
     }
     start(memory).unwrap();
-    carry_out(&over(Link::SoftwareNic, huge), |number, case| {
+    run_all(&cases_for(Link::SoftwareNic, huge), |number, case| {
         let order = [Order::Uniform, Order::Zipf(1.0)][number % 2];
         match nothing_is_lost(case, order) {
-            Outcome::CarriedOut => what_is_lost_is_counted(case, order),
+            Outcome::Completed => what_is_lost_is_counted(case, order),
             refused @ Outcome::Refused(_) => refused,
         }
     });
 }
 
-/// A trial of all packets, whose books must balance.
+/// Runs a trial of all packets, whose books must balance.
 fn trial(case: &Case, order: Order, rate_pps: f64, descriptors: u16) -> RealTrial {
     let traffic = TrafficOptions {
         flows: FLOWS,
@@ -62,7 +63,7 @@ fn trial(case: &Case, order: Order, rate_pps: f64, descriptors: u16) -> RealTria
         .with_table(case.table)
         .with_hash(HashKind::Keyed);
     monitor.options.schedules = vec![case.schedule];
-    // Before a monitor there is room for all, in batches of one each.
+    // A monitor's ring holds all packets, even in batches of one each.
     monitor.options.ring = 256 * PACKETS as usize;
     let trial = RealTrial::run(&traffic, &options, &monitor).unwrap();
     let identity = trial.ledger.identity();
@@ -85,22 +86,22 @@ fn trial(case: &Case, order: Order, rate_pps: f64, descriptors: u16) -> RealTria
     trial
 }
 
-/// The kernel may have no room for threads with deadlines; then they went on without.
+/// The kernel may refuse deadline threads; they then ran without their policy.
 fn outcome(trial: &RealTrial) -> Outcome {
     if trial.faults.is_empty() {
-        Outcome::CarriedOut
+        Outcome::Completed
     } else {
         Outcome::Refused(trial.faults.join("; "))
     }
 }
 
-/// A queue that holds all packets.
+/// Runs with a queue that holds all packets.
 fn nothing_is_lost(case: &Case, order: Order) -> Outcome {
     let trial = trial(case, order, 1e6, 16_384);
     let ledger = &trial.ledger;
     assert_eq!((ledger.lost(), ledger.received), (0, PACKETS), "{case:?}");
     let flows = ledger.flows.unwrap();
-    // Flows without a place are told by their packets; all others are exact.
+    // Only the packets of flows without a slot are missing; all other flows are exact.
     assert_eq!(
         (flows.strangers, flows.off),
         (0, ledger.miscounted),
@@ -119,7 +120,7 @@ fn nothing_is_lost(case: &Case, order: Order) -> Outcome {
     outcome(&trial)
 }
 
-/// A queue that holds less than a burst of the generator, which never waits.
+/// Runs with a queue that holds less than a burst of the generator, which never waits.
 fn what_is_lost_is_counted(case: &Case, order: Order) -> Outcome {
     let trial = trial(case, order, 1e9, 64);
     let ledger = &trial.ledger;

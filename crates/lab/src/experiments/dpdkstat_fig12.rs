@@ -15,7 +15,7 @@ use hw::time::{TickRate, ticks};
 use port::buffer::{self, BufferPort};
 use port::{Burst, Frame, NullSink, Port, PortError, Received, Transmit, Wrapper};
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::plain::plain_ipv4;
+use wire::fast::simple_ipv4;
 use wire::{LinkType, ip_protocol};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -110,7 +110,7 @@ fn filled(
                 "the buffer has no room for the traffic",
             ));
         }
-        writer.hand_over(false);
+        writer.end_batch(false);
         sink.submit(filled).map_err(TrialError::missing)?;
         number += filled;
     }
@@ -139,7 +139,7 @@ impl Wrapper for Timed {
         &mut self.port
     }
 
-    fn pass_on(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+    fn wrap_receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         let entered = ticks();
         let received = self.port.receive()?;
         let left = ticks();
@@ -175,7 +175,7 @@ fn run_length(mut port: BufferPort) -> Result<f64, TrialError> {
     let (mut packets, mut runs, mut last) = (0u64, 0u64, None);
     while let Received::Burst(burst) = port.receive().map_err(TrialError::missing)? {
         for frame in burst.frames {
-            let key = plain_ipv4(frame.bytes, frame.wire_length).map(|plain| plain.key);
+            let key = simple_ipv4(frame.bytes, frame.wire_length).map(|plain| plain.key);
             runs += u64::from(key.is_none() || key != last);
             packets += 1;
             last = key;
@@ -201,7 +201,7 @@ fn trial(
     let watched = monitor.watch(vec![Box::new(timed)], |_| {})?;
     let books = &watched.report.books;
     let mut against = Vec::new();
-    if !books.balance() || books.received.packets != packets as u64 {
+    if !books.is_balanced() || books.received.packets != packets as u64 {
         against.push("the books do not balance".to_owned());
     }
     if watched.records_lost > 0 {

@@ -8,7 +8,7 @@ use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::quantile_of_sorted;
 use crate::trial::TrialError;
 use engine::occupancy::Occupancy;
-use hw::schedule::{Schedule, yield_job};
+use hw::schedule::{Schedule, yield_cpu};
 use hw::time::{TickRate, ticks};
 use std::thread;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn looks(waking: Waking, period: Duration, count: usize) -> (Vec<f64>, Option<St
         let begun = last;
         for number in 1..=count as u64 {
             if waking == Waking::Deadline && refused.is_none() {
-                yield_job();
+                yield_cpu();
             } else {
                 // Against the schedule, so that delays do not add up.
                 let due = rate.to_ticks(period.as_nanos() as u64 * number);
@@ -145,10 +145,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 continue;
             };
             let ms = period as f64 / 1e3;
-            by_fit.push(Point::new(ms, fit.above(RING as usize).max(1e-30)));
+            by_fit.push(Point::new(ms, fit.probability_above(RING as usize).max(1e-30)));
             as_measured.push(Point::ratio(ms, above as u64, packets.len() as u64));
             if waking == Waking::Deadline {
-                fits.push(fit.above(RING as usize));
+                fits.push(fit.probability_above(RING as usize));
                 measured_all.push(measured);
                 tails
                     .series
@@ -159,7 +159,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                     (0..60)
                         .map(|step| {
                             let held = low * (high / low).powf(f64::from(step) / 59.0);
-                            Point::new(held, fit.above(held as usize))
+                            Point::new(held, fit.probability_above(held as usize))
                         })
                         .filter(|point| point.y > 1e-4)
                         .collect(),
@@ -174,7 +174,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 packets.last().copied().unwrap_or(f64::NAN).into(),
                 fit.mu.into(),
                 fit.sigma.into(),
-                fit.above(RING as usize).into(),
+                fit.probability_above(RING as usize).into(),
                 measured.into(),
             ]);
         }

@@ -273,7 +273,7 @@ fn replay(
     if lengthened {
         let mean = PAPER_BYTES - FCS as f64;
         recording = recording
-            .lengthened(mean, LONGEST - FCS)
+            .with_longer_payloads(mean, LONGEST - FCS)
             .map_err(TrialError::missing)?;
     }
     recorded::replay(recording, packets).map(|(replay, _)| replay)

@@ -215,7 +215,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         let watched = monitor.watch(vec![port], |batch| flows += batch.records.len() as u64)?;
         let in_flows = watched.report.books.in_flows.packets;
         let mut against = Vec::new();
-        if !watched.report.books.balance() || in_flows != packets {
+        if !watched.report.books.is_balanced() || in_flows != packets {
             against.push("the monitor has not every packet of the link in a flow".to_owned());
         }
         context.trials.count(&against);

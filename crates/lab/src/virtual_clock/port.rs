@@ -4,7 +4,7 @@ use super::options::{Acquisition, Frames, VirtualOptions};
 use super::stalls::{Stalled, Stalls};
 use super::wire::Wire;
 use hw::time::{TickRate, ticks};
-use port::frame_pool::Said;
+use port::frame_pool::FrameMeta;
 use port::{Burst, Counters, FramePool, Port, PortError, Received};
 use std::collections::VecDeque;
 use std::io;
@@ -316,11 +316,11 @@ impl VirtualPort {
         let cold = self.options.frames == Frames::Cold;
         for number in self.held.drain(..count) {
             let frame = self.wire.frame(number);
-            let said = Said {
+            let said = FrameMeta {
                 time_ns: self.options.begin_ns + (number as f64 * self.ns_per_packet) as i64,
                 wire_length: frame.wire_length,
                 rss_hash: frame.hash().filter(|_| self.options.tells_hash),
-                ..Said::default()
+                ..FrameMeta::default()
             };
             self.pool.write(frame.bytes, said, cold);
             self.counters.frames += 1;
@@ -348,7 +348,7 @@ impl Port for VirtualPort {
         self.left = Some((ticks(), count));
         Ok(Received::Burst(Burst {
             link,
-            frames: self.pool.lend(),
+            frames: self.pool.take_burst(),
         }))
     }
 

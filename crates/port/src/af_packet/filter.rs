@@ -1,15 +1,15 @@
-//! Classic BPF programs that the kernel runs before a frame enters the ring.
+//! Classic BPF programs that the kernel runs on a frame before it enters the ring.
 //!
-//! What a program refuses costs no room and appears in no counter of the socket. The programs are
-//! written by hand: they look at what the kernel knows of a frame, never at its bytes.
+//! A rejected frame takes no space in the ring and is not counted by the socket. The programs are
+//! hand-written: they use only the kernel's ancillary data of a frame, never its bytes.
 
 use libc::sock_filter;
 
-/// Load a word from what the kernel knows of the packet: linux/filter.h, `SKF_AD_OFF`.
+/// Load a word of ancillary data of the packet: linux/filter.h, `SKF_AD_OFF`.
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 /// Jump if equal to the constant.
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-/// Return a constant: how many bytes of the frame to keep, 0 to refuse it.
+/// Return a constant: the bytes of the frame to keep, 0 to reject it.
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 const ALL_BYTES: u32 = u32::MAX;
@@ -18,12 +18,12 @@ const fn load(ancillary: i32) -> sock_filter {
     instruction(LOAD, (libc::SKF_AD_OFF + ancillary) as u32, 0, 0)
 }
 
-/// Jumps over `over` instructions where the word equals `value`, else goes on.
-const fn skip_if(value: u32, over: u8) -> sock_filter {
-    instruction(JUMP_EQUAL, value, over, 0)
+/// Skips `count` instructions if the word equals `value`.
+const fn jump_if_equal(value: u32, count: u8) -> sock_filter {
+    instruction(JUMP_EQUAL, value, count, 0)
 }
 
-const fn keep(bytes: u32) -> sock_filter {
+const fn accept(bytes: u32) -> sock_filter {
     instruction(RETURN, bytes, 0, 0)
 }
 
@@ -31,21 +31,20 @@ const fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Refuses everything.
-pub(super) const NOTHING: [sock_filter; 1] = [keep(0)];
+/// Rejects all frames.
+pub(super) const REJECT_ALL: [sock_filter; 1] = [accept(0)];
 
-/// A receive queue, by the mappings with which the kernel marks a packet that came on it.
+/// Matches a receive queue by the queue mappings that the kernel sets on its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Queue {
+pub(super) struct QueueFilter {
     mappings: [u32; 2],
 }
 
-impl Queue {
-    /// Queue `number` of a device whose driver records the queue: as its number plus one
-    /// (`skb_record_rx_queue`), so that 0 means that the driver did not, as drivers with a single
-    /// queue do not. Queue 0 takes these too, so that every received packet belongs to exactly one
-    /// queue.
-    pub(super) fn recorded(number: u16) -> Self {
+impl QueueFilter {
+    /// Matches queue `number` of a device whose driver records it: as the number plus one
+    /// (`skb_record_rx_queue`). A mapping of 0 means not recorded, as by drivers with a single queue.
+    /// Queue 0 matches these, too, so that every received packet belongs to exactly one queue.
+    pub(super) fn from_recorded_queue(number: u16) -> Self {
         let mapping = u32::from(number) + 1;
         let unrecorded = if number == 0 { 0 } else { mapping };
         Self {
@@ -53,34 +52,34 @@ impl Queue {
         }
     }
 
-    /// Queue `number` of a device whose driver leaves the number of the sender's queue as it is.
-    pub(super) fn kept(number: u16) -> Self {
+    /// Matches queue `number` of a device whose driver leaves the number of the sender's queue in the
+    /// mapping.
+    pub(super) fn from_peer_queue(number: u16) -> Self {
         Self {
             mappings: [number.into(); 2],
         }
     }
 }
 
-/// The program for a queue and a snap length; empty where everything is wanted whole.
+/// Returns the program for a queue and a snaplen; empty if all frames are accepted whole.
 ///
-/// A filter, rather than `PACKET_FANOUT_QM`, gives one queue alone: fan-out by queue spreads the
-/// queues over as many sockets as there are, modulo their number, so one socket in a group of one
-/// gets all of them. The mapping of a packet that is being sent is the number of its transmit
-/// queue, hence such are refused first.
-pub(super) fn program(queue: Option<Queue>, snap_bytes: Option<u32>) -> Vec<sock_filter> {
-    // Keeping 0 bytes would mean to refuse the frame.
-    let kept = snap_bytes.map_or(ALL_BYTES, |bytes| bytes.max(1));
+/// A filter is used instead of `PACKET_FANOUT_QM`, since fan-out by queue distributes all queues over
+/// the sockets of a group, modulo their number: a group of one socket gets all of them. Outgoing
+/// packets are rejected first, since their mapping is the number of the transmit queue.
+pub(super) fn program(queue: Option<QueueFilter>, snaplen: Option<u32>) -> Vec<sock_filter> {
+    // Returning 0 would reject the frame.
+    let kept = snaplen.map_or(ALL_BYTES, |bytes| bytes.max(1));
     match queue {
         None if kept == ALL_BYTES => Vec::new(),
-        None => vec![keep(kept)],
+        None => vec![accept(kept)],
         Some(queue) => vec![
             load(libc::SKF_AD_PKTTYPE),
-            skip_if(u32::from(libc::PACKET_OUTGOING), 3),
+            jump_if_equal(u32::from(libc::PACKET_OUTGOING), 3),
             load(libc::SKF_AD_QUEUE),
-            skip_if(queue.mappings[0], 2),
-            skip_if(queue.mappings[1], 1),
-            keep(0),
-            keep(kept),
+            jump_if_equal(queue.mappings[0], 2),
+            jump_if_equal(queue.mappings[1], 1),
+            accept(0),
+            accept(kept),
         ],
     }
 }
@@ -89,7 +88,7 @@ pub(super) fn program(queue: Option<Queue>, snap_bytes: Option<u32>) -> Vec<sock
 mod tests {
     use super::*;
 
-    /// Runs a program of the instructions used here for one packet.
+    /// Interprets a program of the instructions used here for one packet.
     fn run(program: &[sock_filter], packet_type: u32, queue_mapping: u32) -> u32 {
         let mut accumulator = 0;
         let mut at = 0;
@@ -109,12 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn a_received_frame_belongs_to_exactly_one_queue_and_a_sent_one_to_none() {
+    fn received_frames_match_exactly_one_queue_and_sent_ones_none() {
         let recorded = [(0, 0), (1, 0), (2, 1), (3, 2), (4, 3)];
         let kept = [(0, 0), (1, 1), (2, 2), (3, 3)];
         let kinds = [
-            (Queue::recorded as fn(u16) -> Queue, &recorded[..]),
-            (Queue::kept, &kept),
+            (
+                QueueFilter::from_recorded_queue as fn(u16) -> QueueFilter,
+                &recorded[..],
+            ),
+            (QueueFilter::from_peer_queue, &kept),
         ];
         for (kind, owners) in kinds {
             for &(mapping, owner) in owners {
@@ -129,10 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn a_snap_length_never_becomes_a_refusal() {
+    fn snaplen_never_rejects_a_frame() {
         assert!(program(None, None).is_empty());
         assert_eq!(run(&program(None, Some(96)), 4, 0), 96);
         assert_eq!(run(&program(None, Some(0)), 0, 0), 1);
-        assert_eq!(run(&program(Some(Queue::recorded(1)), Some(96)), 0, 2), 96);
+        assert_eq!(
+            run(
+                &program(Some(QueueFilter::from_recorded_queue(1)), Some(96)),
+                0,
+                2
+            ),
+            96
+        );
     }
 }

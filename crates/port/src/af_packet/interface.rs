@@ -1,4 +1,4 @@
-//! What the kernel says of an interface: its number, link type, state and receive queues.
+//! Queries the kernel about interfaces: index, link type, state and receive queues.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,7 +8,7 @@ use wire::LinkType;
 
 /// Packets without a link-layer header (linux/if_arp.h, not in libc).
 const ARPHRD_RAWIP: u16 = 519;
-/// IEEE 802.15.4 with its frame check sequence (linux/if_arp.h).
+/// IEEE 802.15.4 with frame check sequence (linux/if_arp.h).
 const ARPHRD_IEEE802154: u16 = 804;
 /// Monitoring of netlink sockets (linux/if_arp.h).
 const ARPHRD_NETLINK: u16 = 824;
@@ -18,18 +18,18 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 /// "Get channels" of linux/ethtool.h.
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
-/// An interface as it was when asked.
+/// State of an interface at the time of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
-    /// The kernel's number for it.
+    /// Interface index.
     pub(super) index: i32,
-    /// Its hardware type, an `ARPHRD_` value.
+    /// Hardware type, an `ARPHRD_` value.
     pub(super) hardware: u16,
     /// Whether it is administratively up.
     pub(super) up: bool,
-    /// Whether its link is, too: there is a carrier.
+    /// Whether it is operational: the link has a carrier.
     pub(super) running: bool,
-    /// Whether what it sends comes back as received.
+    /// Whether it is a loopback device.
     pub(super) loopback: bool,
 }
 
@@ -48,7 +48,7 @@ struct Channels {
     combined: u32,
 }
 
-/// `struct ethtool_drvinfo` of linux/ethtool.h, the parts not needed here taken together.
+/// `struct ethtool_drvinfo` of linux/ethtool.h; unused fields are one array.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -56,47 +56,47 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
-/// Structures that an ethtool command fills, whose code is their first member.
+/// Structures that an ethtool command fills; the first field is the command.
 ///
 /// # Safety
-/// The structure must be at least as long as what the kernel writes for the command it holds, and
-/// any bits must be a value of it.
+/// The structure must be at least as long as what the kernel writes for its command, and any bit
+/// pattern must be valid.
 unsafe trait EthtoolCommand {}
 
-// SAFETY: nine numbers, as struct ethtool_channels; only made with the code for it.
+// SAFETY: nine integers, as struct ethtool_channels; only created with its command.
 unsafe impl EthtoolCommand for Channels {}
-// SAFETY: 196 bytes, as struct ethtool_drvinfo; only made with the code for it.
+// SAFETY: 196 bytes, as struct ethtool_drvinfo; only created with its command.
 unsafe impl EthtoolCommand for DriverInfo {}
 
-/// The number of the interface of this name, if there is one.
+/// Returns the index of an interface, if it exists.
 pub(super) fn index(name: &str) -> Option<i32> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the name ends with a zero byte and outlives the call.
+    // SAFETY: the name is NUL-terminated and outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     i32::try_from(index).ok().filter(|&index| index > 0)
 }
 
-/// The names of all interfaces, in the kernel's order.
-pub(super) fn names() -> Vec<String> {
+/// Returns the names of all interfaces, in the kernel's order.
+pub(super) fn interface_names() -> Vec<String> {
     let mut names = Vec::new();
-    // SAFETY: no arguments; a null result is checked below.
+    // SAFETY: takes no arguments; a null result is checked below.
     let list = unsafe { libc::if_nameindex() };
     if list.is_null() {
         return names;
     }
     let mut entry = list;
     loop {
-        // SAFETY: the list ends with an entry of number 0 and a null name, where the loop ends, so
-        // `entry` points at an entry of it.
+        // SAFETY: the list ends with an entry of index 0 and a null name, at which the loop ends, so
+        // `entry` points to an entry.
         let (index, name) = unsafe { ((*entry).if_index, (*entry).if_name) };
         if index == 0 || name.is_null() {
             break;
         }
-        // SAFETY: the name of an entry before the last is a string that ends with a zero byte and
-        // lives until the list is freed.
+        // SAFETY: the name of an entry before the last is NUL-terminated and lives until the list is
+        // freed.
         let name = unsafe { CStr::from_ptr(name) };
         names.push(name.to_string_lossy().into_owned());
-        // SAFETY: this entry was not the last, so another follows.
+        // SAFETY: this was not the last entry, so another follows.
         entry = unsafe { entry.add(1) };
     }
     // SAFETY: the list came from if_nameindex and is freed once.
@@ -104,16 +104,16 @@ pub(super) fn names() -> Vec<String> {
     names
 }
 
-/// Asks for the interface `name`, which has number `index`, over any socket.
+/// Queries the interface `name` with index `index`, using any socket.
 pub(super) fn query(socket: BorrowedFd<'_>, name: &str, index: i32) -> io::Result<Interface> {
-    let mut request = request(name)?;
-    // SAFETY: a command that takes an ifreq, and follows no pointer in it.
+    let mut request = interface_request(name)?;
+    // SAFETY: the command takes an ifreq and follows no pointer in it.
     unsafe { ioctl(socket, libc::SIOCGIFHWADDR, &mut request)? };
-    // SAFETY: SIOCGIFHWADDR filled this variant, and any bits are a value of it.
+    // SAFETY: SIOCGIFHWADDR filled this variant, for which any bit pattern is valid.
     let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     // SAFETY: as above.
     unsafe { ioctl(socket, libc::SIOCGIFFLAGS, &mut request)? };
-    // SAFETY: SIOCGIFFLAGS filled this variant, and any bits are a value of it.
+    // SAFETY: SIOCGIFFLAGS filled this variant, for which any bit pattern is valid.
     let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
     Ok(Interface {
         index,
@@ -124,8 +124,8 @@ pub(super) fn query(socket: BorrowedFd<'_>, name: &str, index: i32) -> io::Resul
     })
 }
 
-/// How many receive queues the interface has: as its driver says, or else as the kernel keeps them.
-pub(super) fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
+/// Returns the number of receive queues, from the driver or else from sysfs.
+pub(super) fn receive_queue_count(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     channels(socket, name).or_else(|| {
         let queues = std::fs::read_dir(format!("/sys/class/net/{name}/queues")).ok()?;
         let receiving = queues
@@ -143,15 +143,13 @@ fn channels(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
         ..Channels::default()
     };
     ethtool(socket, name, &mut channels)?;
-    // Where queues receive and send together the driver reports them as combined; a driver has one
-    // kind, or some of each.
+    // Queues that both receive and send are reported as combined; a driver may have both kinds.
     Some(channels.receive.saturating_add(channels.combined)).filter(|&queues| queues > 0)
 }
 
-/// Whether the driver leaves in a received packet the number of the queue on which its peer sent
-/// it, which is also that of the queue on which it was received, rather than recording the latter
-/// as devices do. So do virtual cables.
-pub(super) fn keeps_transmit_queue(socket: BorrowedFd<'_>, name: &str) -> bool {
+/// Whether the driver does not record the receive queue, but leaves the number of the peer's transmit
+/// queue (which equals it) in the packet. The veth driver does so.
+pub(super) fn keeps_peer_queue(socket: BorrowedFd<'_>, name: &str) -> bool {
     let mut info = DriverInfo {
         command: ETHTOOL_GDRVINFO,
         driver: [0; 32],
@@ -160,9 +158,9 @@ pub(super) fn keeps_transmit_queue(socket: BorrowedFd<'_>, name: &str) -> bool {
     ethtool(socket, name, &mut info).is_some() && info.driver.starts_with(b"veth\0")
 }
 
-/// Size of a page of memory in bytes.
-pub(super) fn page_bytes() -> usize {
-    // SAFETY: no memory is involved.
+/// Size of a memory page in bytes.
+pub(super) fn page_size() -> usize {
+    // SAFETY: takes no pointers.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes)
         .ok()
@@ -170,10 +168,10 @@ pub(super) fn page_bytes() -> usize {
         .unwrap_or(4096)
 }
 
-/// The link type of what a raw packet socket reads from an interface of this hardware type.
+/// Returns the link type of a raw packet socket on an interface of this hardware type.
 ///
-/// Tunnels and PPP devices have no header that the socket would see: the kernel has taken it off
-/// (`dev_has_header` is false), and the packet starts with its IP header.
+/// Packets of tunnels and PPP devices have no link-layer header at the socket, since the kernel has
+/// removed it (`dev_has_header` is false): they start with the IP header.
 pub(super) fn link_type(hardware: u16) -> LinkType {
     match hardware {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::Ethernet,
@@ -190,18 +188,18 @@ pub(super) fn link_type(hardware: u16) -> LinkType {
         libc::ARPHRD_CAN => LinkType::Other(227),
         ARPHRD_IEEE802154 => LinkType::Other(230),
         ARPHRD_NETLINK => LinkType::Other(253),
-        // LINKTYPE_USER0: a header that has no number.
+        // LINKTYPE_USER0: a header without a LINKTYPE_ value.
         _ => LinkType::Other(147),
     }
 }
 
-/// A request about the interface of this name.
-fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: a structure of numbers, arrays of numbers and pointers, for which zero is a value.
+/// Returns a request for the interface `name`.
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: a structure of integers, arrays of integers and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // One byte less: the name ends with a zero.
-    let room = request.ifr_name.len() - 1;
-    if name.len() > room {
+    // The name is NUL-terminated.
+    let max = request.ifr_name.len() - 1;
+    if name.len() > max {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
@@ -210,27 +208,26 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Has the driver of the interface fill an answer; `None` where it does not know the command.
+/// Runs an ethtool command, which fills `answer`; `None` if the driver does not support it.
 fn ethtool<T: EthtoolCommand>(socket: BorrowedFd<'_>, name: &str, answer: &mut T) -> Option<()> {
-    let mut request = request(name).ok()?;
+    let mut request = interface_request(name).ok()?;
     request.ifr_ifru.ifru_data = ptr::from_mut(answer).cast();
-    // SAFETY: a command that takes an ifreq, and follows its pointer to a structure that is long enough
-    // for the answer, as `EthtoolCommand` says, and borrowed mutably during the call.
+    // SAFETY: the command takes an ifreq and follows its pointer to a structure that is long enough for
+    // the answer, as `EthtoolCommand` requires, and mutably borrowed during the call.
     unsafe { ioctl(socket, libc::SIOCETHTOOL, &mut request).ok() }
 }
 
-/// Asks the kernel.
+/// Runs an ioctl on a socket.
 ///
 /// # Safety
-/// `command` must be one that takes an `ifreq`; where it follows a pointer within it, what that points
-/// to must be good for what the command reads and writes there.
+/// `command` must take an `ifreq`. If it follows a pointer in it, the memory must be valid for what the
+/// command reads and writes.
 unsafe fn ioctl(
     socket: BorrowedFd<'_>,
     command: libc::c_ulong,
     request: &mut libc::ifreq,
 ) -> io::Result<()> {
-    // SAFETY: the command takes a pointer to an ifreq, which the reference is; the caller warrants what
-    // is within.
+    // SAFETY: the command takes a pointer to an ifreq, as the caller guarantees for its content, too.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), command as _, ptr::from_mut(request)) };
     if result < 0 {
         return Err(io::Error::last_os_error());

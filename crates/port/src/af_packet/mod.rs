@@ -1,26 +1,26 @@
 //! Live capture through AF_PACKET sockets with memory-mapped receive rings (TPACKET_V3, the
 //! kernel's Documentation/networking/packet_mmap.rst).
 //!
-//! The kernel copies each frame into a block of the ring; whole blocks change hands. A frame is
-//! handed over where it lies in the ring, and its block goes back at the `receive` that follows
-//! the block's last burst.
+//! The kernel copies each frame into a block of the ring and passes whole blocks to user space. Frames
+//! are delivered in place; a block is returned to the kernel at the first `receive` after its last
+//! burst.
 //!
 //! ```text
 //! bound interface ─► filter ─► ring: block │ block │ block … ─► bursts ─► counters.frames
 //!                      │         └► no free block: counters.dropped
-//!                      └► not wanted (another queue, stopped): never counted
+//!                      └► rejected (another queue, stopped): never counted
 //! ```
 //!
-//! # The books
-//! The kernel counts what passed the filter (`tp_packets`) and how much of it found no free block
-//! (`tp_drops`). After [`stop`](crate::Port::stop) nothing new passes the filter; what the ring still
-//! holds is handed over until `frames = tp_packets - tp_drops`, to the packet.
+//! # Packet accounting
+//! The kernel counts the frames that passed the filter (`tp_packets`) and those of them that found no
+//! free block (`tp_drops`). After [`stop`](crate::Port::stop) no new frame passes the filter; the
+//! frames in the ring are delivered until `frames = tp_packets - tp_drops`, exact to the packet.
 //!
 //! # Frames
-//! As on the wire without the frame check sequence, with two exceptions that come from offloads:
-//! what the device or the kernel merged (GRO, LRO) or has not yet split (TSO, GSO) is one frame
-//! of up to 64 KiB, and the checksums of outgoing frames may not be filled in. VLAN tags that the kernel took off
-//! are put back.
+//! Frames are as on the wire without the frame check sequence, with two exceptions due to offloads:
+//! packets that the device or the kernel merged (GRO, LRO) or has not split yet (TSO, GSO) are one
+//! frame of up to 64 KiB, and checksums of outgoing frames may be missing. VLAN tags that the kernel
+//! stripped are restored.
 
 mod fanout;
 mod filter;
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use wire::LinkType;
 
 pub use self::fanout::{MAX_MEMBERS, open_fanout};
-use self::filter::Queue;
+use self::filter::QueueFilter;
 use self::interface::Interface;
 pub use self::options::{Options, Wait};
 use self::ring::Ring;
@@ -46,136 +46,137 @@ use self::socket::{Readiness, Socket};
 pub use self::transmit::AfPacketSender;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
 
-/// The kernel's counters are 32 bits wide and start again at each reading: they are read at least
-/// every so many blocks.
+/// Blocks between two readings of the kernel's counters, which are 32 bits wide and reset by each
+/// reading.
 const BLOCKS_PER_STATISTICS: u64 = 64;
-/// While spinning, the socket's state is asked for every so many looks in vain.
-const LOOKS_PER_STATE: u32 = 4096;
-/// How long after the last burst a stopped port waits for frames that the kernel has counted,
-/// besides some retire time-outs. They come within two of these; this is for a kernel that never
-/// passes them on.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// Empty polls of the ring between two checks of the socket's state, while spinning.
+const SPINS_PER_POLL: u32 = 4096;
+/// How long after the last burst a stopped port waits for frames that the kernel has counted, in
+/// addition to some block timeouts. They arrive within two block timeouts; this limit is for a kernel
+/// that never delivers them.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the socket counts besides [`Counters`].
+/// Counters of a packet socket in addition to [`Counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Details {
-    /// Frames that passed the filter, those included that were then dropped (`tp_packets`).
+pub struct SocketCounters {
+    /// Frames that passed the filter, including those dropped afterwards (`tp_packets`).
     pub kernel_packets: u64,
-    /// Those of them that found no free block (`tp_drops`).
+    /// Frames of these that found no free block (`tp_drops`).
     pub kernel_drops: u64,
-    /// How often the kernel found all blocks taken and stopped filling (`tp_freeze_q_cnt`).
+    /// How often the kernel found all blocks in use and froze the queue (`tp_freeze_q_cnt`).
     pub freezes: u64,
     /// Blocks read.
     pub blocks: u64,
-    /// Frames that the kernel counted as received and never passed on, or that lay outside their
-    /// block; 0 as long as the kernel keeps its word. Part of [`Counters::dropped`].
+    /// Frames that the kernel counted and never delivered, or that lie outside their block; 0 unless
+    /// the kernel has a bug. Part of [`Counters::dropped`].
     pub missing: u64,
     /// How often the interface went down.
     pub downs: u64,
 }
 
-/// Where a port is in its life.
+/// State of a port.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum CaptureState {
     /// Receiving.
     Open,
-    /// Nothing new comes in; the ring is being emptied, with patience until then.
+    /// Stopped: no new frames; the ring is being emptied, until the deadline at the latest.
     Draining { until: Instant },
-    /// Empty, and the books are closed.
+    /// The ring is empty and the counters are final.
     Ended,
 }
 
-/// One packet socket with its ring.
+/// A packet socket with its receive ring.
 pub struct AfPacket {
     ring: Ring,
     socket: Socket,
-    /// A second socket, never bound. Closing a packet socket waits until the kernel is done with
-    /// every packet that was on its way when the close began (`synchronize_net` in
-    /// `packet_release`); kept open until that is wanted, when the right to open one may be gone.
+    /// A second, unbound socket that serves as a barrier: closing a packet socket waits until the
+    /// kernel has processed every packet in flight (`synchronize_net` in `packet_release`). Opened in
+    /// advance, since the process may have dropped the permission by then.
     barrier: Option<Socket>,
     name: String,
     link: LinkType,
     wait: Wait,
-    retire_ms: i32,
-    patience: Duration,
-    state: State,
-    /// Whether packets that the machine sends are left out.
+    block_timeout_ms: i32,
+    drain_timeout: Duration,
+    state: CaptureState,
+    /// Whether outgoing packets are ignored.
     ignores_outgoing: bool,
-    /// Whether the interface was down when last heard of.
+    /// Whether the interface was down at the last check.
     down: bool,
-    looks: u32,
+    spins: u32,
     blocks_at_statistics: u64,
     counters: Counters,
-    details: Details,
+    socket_counters: SocketCounters,
     notices: VecDeque<String>,
-    /// Why the port ends, told after the last frame.
-    failure: Option<PortError>,
+    /// Why the port ends; returned after the last frame.
+    end_error: Option<PortError>,
 }
 
 impl AfPacket {
-    /// Opens an interface, and receives from it from here on.
+    /// Opens an interface and starts receiving.
     ///
-    /// An interface that is down is opened too; see [`AfPacket::notice`].
+    /// An interface that is down can be opened, too; see [`AfPacket::next_notice`].
     ///
     /// # Errors
-    /// [`PortError::Permission`] without CAP_NET_RAW; [`PortError::Failed`] when there is no such
+    /// [`PortError::Permission`] without CAP_NET_RAW; [`PortError::Failed`] if there is no such
     /// interface or queue, or no memory for the ring.
     pub fn open(options: &Options) -> Result<Self, PortError> {
-        let port = Self::open_deaf(options)?;
-        port.filter(options)?;
+        let port = Self::open_rejecting_all(options)?;
+        port.attach_filter(options)?;
         Ok(port)
     }
 
-    /// Opens an interface behind a filter that lets nothing through.
+    /// Opens an interface with a filter that rejects all frames.
     ///
-    /// The socket is created for no protocol and bound last, so that no frame of another
-    /// interface, or from before the ring, gets into it.
-    fn open_deaf(options: &Options) -> Result<Self, PortError> {
+    /// The socket is created for protocol 0 and bound last, so that no frame of another interface, or
+    /// from before the ring exists, is received.
+    fn open_rejecting_all(options: &Options) -> Result<Self, PortError> {
         let name = &options.interface;
-        let index = interface::index(name).ok_or_else(|| no_interface(name))?;
-        let failed = |what: &str, error| failure(name, what, &error);
+        let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
+        let failed = |action: &str, error| io_failure(name, action, &error);
         let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
         let barrier = Socket::open().map_err(|error| failed("open a packet socket", error))?;
         let found = interface::query(socket.as_fd(), name, index)
-            .map_err(|error| failed("ask for the state of the interface", error))?;
+            .map_err(|error| failed("query the interface", error))?;
         if let Some(queue) = options.queue {
             check_queue(&socket, name, queue)?;
         }
         let link = interface::link_type(found.hardware);
 
         socket
-            .prepare()
+            .select_version()
             .map_err(|error| failed("use TPACKET_V3 rings", error))?;
-        // A queue is a receive queue.
+        // `queue` is a receive queue.
         let ignores_outgoing = options.ignore_outgoing || found.loopback || options.queue.is_some();
         if ignores_outgoing {
             socket
                 .ignore_outgoing()
-                .map_err(|error| failed("leave out outgoing packets", error))?;
+                .map_err(|error| failed("ignore outgoing packets", error))?;
         }
         let ring = Ring::new(&socket, options, link == LinkType::Ethernet).map_err(|error| {
-            let size = format!(
-                "make a ring of {} blocks of {} KiB",
+            let action = format!(
+                "allocate a ring of {} blocks of {} KiB",
                 options.block_count,
-                options.whole_block_bytes() >> 10
+                options.block_bytes_in_pages() >> 10
             );
-            failed(&size, error)
+            failed(&action, error)
         })?;
         socket
-            .filter(&filter::NOTHING)
+            .attach_filter(&filter::REJECT_ALL)
             .map_err(|error| failed("attach a filter", error))?;
         socket
             .bind(found.index)
             .map_err(|error| failed("bind to the interface", error))?;
         if options.promiscuous {
             socket
-                .promiscuous(found.index)
-                .map_err(|error| failed("make the interface promiscuous", error))?;
+                .enable_promiscuous(found.index)
+                .map_err(|error| failed("enable promiscuous mode", error))?;
         }
-        // Binding to an interface that is down leaves an error behind, which is told below.
+        // Binding to an interface that is down sets the socket's error; clear it: a notice below
+        // reports it.
         socket
             .take_error()
-            .map_err(|error| failed("ask for the state of the socket", error))?;
+            .map_err(|error| failed("query the state of the socket", error))?;
 
         Ok(Self {
             ring,
@@ -187,32 +188,33 @@ impl AfPacket {
             },
             link,
             wait: options.wait,
-            retire_ms: options.retire_ms().cast_signed(),
-            patience: DRAIN_PATIENCE + Duration::from_millis(options.retire_ms().into()) * 4,
-            state: State::Open,
+            block_timeout_ms: options.block_timeout_ms().cast_signed(),
+            drain_timeout: DRAIN_TIMEOUT
+                + Duration::from_millis(options.block_timeout_ms().into()) * 4,
+            state: CaptureState::Open,
             ignores_outgoing,
             down: !found.up,
-            looks: 0,
+            spins: 0,
             blocks_at_statistics: 0,
             counters: Counters::default(),
-            details: Details::default(),
-            notices: first_notices(name, &found, link),
-            failure: None,
+            socket_counters: SocketCounters::default(),
+            notices: initial_notices(name, &found, link),
+            end_error: None,
         })
     }
 
-    /// Lets in what the options want.
-    fn filter(&self, options: &Options) -> Result<(), PortError> {
+    /// Attaches the filter for the options, so that frames are received.
+    fn attach_filter(&self, options: &Options) -> Result<(), PortError> {
         let queue = options.queue.map(|number| {
-            if interface::keeps_transmit_queue(self.socket.as_fd(), &options.interface) {
-                Queue::kept(number)
+            if interface::keeps_peer_queue(self.socket.as_fd(), &options.interface) {
+                QueueFilter::from_peer_queue(number)
             } else {
-                Queue::recorded(number)
+                QueueFilter::from_recorded_queue(number)
             }
         });
         self.socket
-            .filter(&filter::program(queue, options.snap_bytes))
-            .map_err(|error| failure(&self.name, "attach a filter", &error))
+            .attach_filter(&filter::program(queue, options.snaplen))
+            .map_err(|error| io_failure(&self.name, "attach a filter", &error))
     }
 
     /// The link type of all frames.
@@ -221,152 +223,154 @@ impl AfPacket {
         self.link
     }
 
-    /// Something that a person should be told, once each: that the interface was down when it was
-    /// opened, that frames came after it was down, that its frames cannot be read. That it went
-    /// down while open is a [`Received::Fault`], at the first time; [`Counters::faults`] counts all.
-    pub fn notice(&mut self) -> Option<String> {
+    /// Returns the next notice for the user, each once: that the interface was down when it was opened,
+    /// that it is up again, that its frames cannot be parsed. The first time that it goes down while
+    /// open is a [`Received::Fault`]; [`Counters::faults`] counts every time.
+    pub fn next_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
 
-    /// The kernel's counters and others, up to date.
-    pub fn details(&mut self) -> Details {
+    /// Reads the kernel's counters and returns them with others.
+    pub fn socket_counters(&mut self) -> SocketCounters {
         self.read_statistics();
-        self.details
+        self.socket_counters
     }
 
-    /// Adds up the kernel's counters.
+    /// Adds the kernel's counters to the totals.
     fn read_statistics(&mut self) {
         self.blocks_at_statistics = self.ring.blocks;
-        // Should the reading fail nothing is lost: the kernel goes on counting.
+        // If reading fails, nothing is lost: the kernel continues counting.
         if let Ok(statistics) = self.socket.take_statistics() {
-            self.details.kernel_packets += u64::from(statistics.tp_packets);
-            self.details.kernel_drops += u64::from(statistics.tp_drops);
-            self.details.freezes += u64::from(statistics.tp_freeze_q_cnt);
+            self.socket_counters.kernel_packets += u64::from(statistics.tp_packets);
+            self.socket_counters.kernel_drops += u64::from(statistics.tp_drops);
+            self.socket_counters.freezes += u64::from(statistics.tp_freeze_q_cnt);
         }
-        self.details.blocks = self.ring.blocks;
-        self.counters.dropped = self.details.kernel_drops + self.details.missing;
+        self.socket_counters.blocks = self.ring.blocks;
+        self.counters.dropped = self.socket_counters.kernel_drops + self.socket_counters.missing;
     }
 
-    /// Frames that the kernel has put into the ring and that have not been handed over; final
-    /// only once the port is stopped.
-    fn outstanding(&self) -> u64 {
-        let kept = self.details.kernel_packets - self.details.kernel_drops;
-        kept.saturating_sub(self.counters.frames)
+    /// Frames that the kernel has stored in the ring and that have not been delivered; final only after
+    /// the port has stopped.
+    fn undelivered(&self) -> u64 {
+        let stored = self.socket_counters.kernel_packets - self.socket_counters.kernel_drops;
+        stored.saturating_sub(self.counters.frames)
     }
 
-    /// Shuts the filter, and waits until the kernel is done with what had passed it.
-    fn shut(&mut self) -> Result<(), PortError> {
+    /// Rejects all new frames, and waits until the kernel has processed those that passed the filter.
+    fn stop_reception(&mut self) -> Result<(), PortError> {
         self.socket
-            .filter(&filter::NOTHING)
-            .map_err(|error| failure(&self.name, "stop receiving", &error))?;
+            .attach_filter(&filter::REJECT_ALL)
+            .map_err(|error| io_failure(&self.name, "stop receiving", &error))?;
         self.barrier = None;
         self.read_statistics();
         Ok(())
     }
 
     fn start_draining(&mut self) {
-        if !matches!(self.state, State::Open) {
+        if !matches!(self.state, CaptureState::Open) {
             return;
         }
-        match self.shut() {
+        match self.stop_reception() {
             Ok(()) => {
-                self.state = State::Draining {
-                    until: Instant::now() + self.patience,
+                self.state = CaptureState::Draining {
+                    until: Instant::now() + self.drain_timeout,
                 };
             }
             Err(error) => {
-                // Frames would keep coming: end here rather than never.
-                self.failure.get_or_insert(error);
-                self.end();
+                // Frames would continue to arrive: end at once instead of never.
+                self.end_error.get_or_insert(error);
+                self.finish();
             }
         }
     }
 
-    /// Takes the next burst; whether there is one. With the books closed there is none: what still
-    /// came is booked as missing.
+    /// Advances to the next burst; returns whether there is one. After the end there is none: frames
+    /// that arrive late are counted as missing.
     fn advance(&mut self) -> bool {
-        !matches!(self.state, State::Ended) && self.ring.advance()
+        !matches!(self.state, CaptureState::Ended) && self.ring.advance()
     }
 
-    /// Closes the books.
-    fn end(&mut self) {
+    /// Ends the port with final counters.
+    fn finish(&mut self) {
         self.read_statistics();
-        self.details.missing = self.outstanding();
-        self.counters.dropped = self.details.kernel_drops + self.details.missing;
-        self.state = State::Ended;
+        self.socket_counters.missing = self.undelivered();
+        self.counters.dropped = self.socket_counters.kernel_drops + self.socket_counters.missing;
+        self.state = CaptureState::Ended;
     }
 
-    /// The ring is empty: waits, and looks after the state of the port. What to
-    /// say of it, if anything.
+    /// Waits for frames while the ring is empty, and checks the state of the port. Returns a fault to
+    /// report, if any.
     fn wait_for_frames(&mut self) -> Result<Option<String>, PortError> {
         let timeout_ms = match (self.state, self.wait) {
-            (State::Ended, _) => return Ok(None),
-            (State::Draining { until }, _) => {
-                // Patience may end while this thread has no turn: what came until then is there now.
-                let is_over = || Instant::now() >= until && !self.ring.is_ready();
-                if self.outstanding() == self.ring.misplaced || is_over() {
-                    self.end();
+            (CaptureState::Ended, _) => return Ok(None),
+            (CaptureState::Draining { until }, _) => {
+                // This thread may not have run until after the deadline: check the ring once more.
+                let is_expired = || Instant::now() >= until && !self.ring.is_ready();
+                if self.undelivered() == self.ring.out_of_block || is_expired() {
+                    self.finish();
                     return Ok(None);
                 }
-                self.retire_ms
+                self.block_timeout_ms
             }
-            (State::Open, Wait::Sleep(time)) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
-            (State::Open, Wait::Spin) => {
-                self.looks += 1;
-                if self.looks < LOOKS_PER_STATE {
+            (CaptureState::Open, Wait::Sleep(time)) => {
+                i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+            }
+            (CaptureState::Open, Wait::Spin) => {
+                self.spins += 1;
+                if self.spins < SPINS_PER_POLL {
                     return Ok(None);
                 }
-                self.looks = 0;
+                self.spins = 0;
                 0
             }
         };
         let readiness = self
             .socket
             .wait(timeout_ms)
-            .map_err(|error| failure(&self.name, "wait for frames", &error))?;
+            .map_err(|error| io_failure(&self.name, "wait for frames", &error))?;
         match readiness {
             Readiness::Error => self.handle_error(),
-            // Of one that is down already the kernel does not tell that it is removed.
-            Readiness::Nothing if self.down => self.check_bound().map(|_| None),
-            Readiness::Frames | Readiness::Nothing => Ok(None),
+            // The kernel does not report the removal of an interface that is down.
+            Readiness::Timeout if self.down => self.check_bound().map(|_| None),
+            Readiness::Readable | Readiness::Timeout => Ok(None),
         }
     }
 
-    /// The socket has an error to tell: the interface went down, or away. What to say of it, if
-    /// the port goes on.
+    /// Handles an error of the socket: the interface went down or was removed. Returns a fault to
+    /// report if the port continues.
     fn handle_error(&mut self) -> Result<Option<String>, PortError> {
-        let failed = |error| failure(&self.name, "ask for the state of the socket", &error);
+        let failed = |error| io_failure(&self.name, "query the state of the socket", &error);
         let error = self.socket.take_error().map_err(failed)?;
         if !self.check_bound()? {
             return Ok(None);
         }
         if error == libc::ENETDOWN {
-            self.details.downs += 1;
+            self.socket_counters.downs += 1;
             self.counters.faults += 1;
             self.down = true;
-            // A link that flaps is told of once and counted each time.
-            if self.details.downs == 1 {
+            // Report a flapping link once, and count every time.
+            if self.socket_counters.downs == 1 {
                 return Ok(Some(format!(
-                    "{}: the interface went down; reading goes on when it is up again",
+                    "{}: the interface went down; capture resumes when it is up again",
                     self.name
                 )));
             }
         } else if error != 0 {
             let error = io::Error::from_raw_os_error(error);
-            self.failure
-                .get_or_insert(failure(&self.name, "go on", &error));
+            self.end_error
+                .get_or_insert(io_failure(&self.name, "continue", &error));
             self.start_draining();
         }
         Ok(None)
     }
 
-    /// Whether the interface is still there; without it the port ends.
+    /// Returns whether the interface still exists; if not, the port ends.
     fn check_bound(&mut self) -> Result<bool, PortError> {
         let bound = self.socket.is_bound();
         let bound = bound
-            .map_err(|error| failure(&self.name, "ask for the state of the socket", &error))?;
+            .map_err(|error| io_failure(&self.name, "query the state of the socket", &error))?;
         if !bound {
-            self.failure.get_or_insert_with(|| {
+            self.end_error.get_or_insert_with(|| {
                 PortError::Failed(format!(
                     "{}: the interface was removed, or moved to another network namespace",
                     self.name
@@ -377,17 +381,17 @@ impl AfPacket {
         Ok(bound)
     }
 
-    /// Frames came: what waited for that.
-    fn note_arrival(&mut self) {
+    /// Updates the state of the port after frames arrived.
+    fn on_arrival(&mut self) {
         if self.down {
             self.down = false;
-            if self.details.downs <= 1 {
+            if self.socket_counters.downs <= 1 {
                 self.notices
                     .push_back(format!("{}: the interface is up", self.name));
             }
         }
-        if let State::Draining { until } = &mut self.state {
-            *until = Instant::now() + self.patience;
+        if let CaptureState::Draining { until } = &mut self.state {
+            *until = Instant::now() + self.drain_timeout;
         }
         if self.ring.blocks - self.blocks_at_statistics >= BLOCKS_PER_STATISTICS {
             self.read_statistics();
@@ -405,7 +409,7 @@ impl Port for AfPacket {
             ready = self.advance();
         }
         if ready {
-            self.note_arrival();
+            self.on_arrival();
             let frames = self.ring.frames();
             self.counters.frames += frames.len() as u64;
             self.counters.bytes += frames
@@ -417,8 +421,8 @@ impl Port for AfPacket {
                 frames,
             }));
         }
-        if let State::Ended = self.state {
-            return match self.failure.take() {
+        if let CaptureState::Ended = self.state {
+            return match self.end_error.take() {
                 Some(failure) => Err(failure),
                 None => Ok(Received::End),
             };
@@ -435,77 +439,77 @@ impl Port for AfPacket {
         &self.name
     }
 
-    /// Frames of the block that is being filled are not among them.
+    /// Frames in complete blocks only, without those in the block being filled.
     fn occupancy(&mut self) -> Option<usize> {
-        Some(self.ring.waiting())
+        Some(self.ring.waiting_frames())
     }
 
     fn queue_size(&self) -> Option<usize> {
-        self.ring.holds()
+        self.ring.capacity_frames()
     }
 
-    /// Nothing that arrives after this is received or counted; `receive` hands over what the ring
-    /// holds, then says `End`.
+    /// Frames that arrive later are neither received nor counted; `receive` delivers the frames in the
+    /// ring, then returns `End`.
     fn stop(&mut self) {
         self.start_draining();
     }
 }
 
-/// What to say of an interface when it is opened.
-fn first_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<String> {
+/// Returns the notices about an interface at its opening.
+fn initial_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<String> {
     let mut notices = VecDeque::new();
     if !found.up {
         notices.push_back(format!(
-            "{name}: the interface is down, no frames will come until it is up (ip link set {name} up)"
+            "{name}: the interface is down; no frames are received until it is up (ip link set {name} up)"
         ));
     }
     if let LinkType::Other(_) = link {
         notices.push_back(format!(
-            "{name}: frames of hardware type {} (ARPHRD_ in linux/if_arp.h) are counted, not read",
+            "{name}: frames of hardware type {} (ARPHRD_ in linux/if_arp.h) are counted but not parsed",
             found.hardware
         ));
     }
     notices
 }
 
-/// Refuses a queue that the device does not have, where its driver says how many it has.
+/// Rejects a queue that the device does not have, if its driver reports the number of queues.
 fn check_queue(socket: &Socket, name: &str, queue: u16) -> Result<(), PortError> {
-    match interface::receive_queues(socket.as_fd(), name) {
+    match interface::receive_queue_count(socket.as_fd(), name) {
         Some(queues) if u32::from(queue) >= queues => {
-            let has = match queues {
+            let valid = match queues {
                 0 | 1 => "one receive queue, number 0".to_owned(),
                 _ => format!("receive queues 0 to {}", queues - 1),
             };
             Err(PortError::Failed(format!(
-                "{name}@{queue}: {name} has {has} (ethtool -l {name})"
+                "{name}@{queue}: {name} has {valid} (ethtool -l {name})"
             )))
         }
         _ => Ok(()),
     }
 }
 
-fn no_interface(name: &str) -> PortError {
-    let names = interface::names().join(", ");
+fn unknown_interface(name: &str) -> PortError {
+    let names = interface::interface_names().join(", ");
     PortError::Failed(if name == "any" {
-        format!("any: name the interfaces, each with its own -i; there are: {names}")
+        format!("any: specify the interfaces, each with its own -i; available: {names}")
     } else {
-        format!("{name}: no such interface; there are: {names}")
+        format!("{name}: no such interface; available: {names}")
     })
 }
 
-/// What could not be done, and what to do about it.
-fn failure(name: &str, what: &str, error: &io::Error) -> PortError {
+/// Returns the error for a failed `action` on an interface, with a hint.
+fn io_failure(name: &str, action: &str, error: &io::Error) -> PortError {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             let path = std::env::current_exe()
                 .map_or_else(|_| "PATH".to_owned(), |path| path.display().to_string());
             PortError::Permission(format!(
-                "{name}: no permission to {what}; run as root, or once: sudo setcap cap_net_raw,cap_net_admin+ep {path}"
+                "{name}: no permission to {action}; run as root, or run once: sudo setcap cap_net_raw,cap_net_admin+ep {path}"
             ))
         }
-        Some(libc::ENOMEM) => PortError::Failed(format!(
-            "{name}: no memory to {what}; ask for a smaller ring"
-        )),
-        _ => PortError::Failed(format!("{name}: cannot {what}: {error}")),
+        Some(libc::ENOMEM) => {
+            PortError::Failed(format!("{name}: no memory to {action}; use a smaller ring"))
+        }
+        _ => PortError::Failed(format!("{name}: cannot {action}: {error}")),
     }
 }

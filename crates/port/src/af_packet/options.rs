@@ -1,60 +1,56 @@
-//! What can be chosen when an interface is opened.
+//! Options of a packet socket.
 
 use std::time::Duration;
 
 use super::interface;
 use crate::PortError;
 
-/// How [`AfPacket::receive`](super::AfPacket) waits where the ring holds nothing.
+/// How [`AfPacket::receive`](super::AfPacket) waits while the ring is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleeps in poll(2) for at most this long, then says `Idle`.
+    /// Sleeps in poll(2) for at most this long, then returns `Idle`.
     Sleep(Duration),
-    /// Looks once and says `Idle` at once: the caller spins, and owns a core for it.
+    /// Polls once and returns `Idle`: the caller spins on a core of its own.
     Spin,
 }
 
-/// An interface, and how to read it.
+/// An interface and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The interface's name, as `ip link` shows it (without `@peer`).
     pub interface: String,
-    /// Only what this receive queue of the device received (numbered from 0), and nothing that
-    /// is sent. `None`: all queues.
+    /// Only frames of this receive queue (numbered from 0), without outgoing ones. `None`: all queues.
     pub queue: Option<u16>,
-    /// Whether the device shall pass on frames that are addressed to others. The request ends with
-    /// the socket.
+    /// Whether to enable promiscuous mode for the lifetime of the socket.
     pub promiscuous: bool,
-    /// Leaves out what this machine sends. On a loopback device it is always left out, since each
-    /// frame comes back as received.
+    /// Whether to ignore outgoing frames. On a loopback device they are always ignored, since each is
+    /// also received.
     pub ignore_outgoing: bool,
-    /// At most this many bytes of each frame are kept; `None`: all.
-    pub snap_bytes: Option<u32>,
-    /// Size of one block of the ring, rounded up to whole pages. A frame lies within one block, so
-    /// that a block under 68 KiB cuts the longest frames.
+    /// Maximum bytes to keep of each frame; `None`: all.
+    pub snaplen: Option<u32>,
+    /// Size of a ring block in bytes, rounded up to whole pages. A frame lies within one block, so that
+    /// a block under 68 KiB truncates the longest frames.
     pub block_bytes: usize,
-    /// Number of blocks; at least 2, since one is being read while another fills.
+    /// Number of blocks; at least 2, since one is read while another fills.
     pub block_count: usize,
-    /// A block that is not full is handed over after about this long (the kernel takes up to
+    /// Time after which the kernel passes on a block that is not full (`tp_retire_blk_tov`; it may take
     /// twice as long). At least a millisecond.
-    pub retire: Duration,
-    /// What `receive` does where there is nothing.
+    pub block_timeout: Duration,
+    /// How `receive` waits for frames.
     pub wait: Wait,
-    /// Fan-out only: IPv4 fragments are put together before they are hashed, so that all
-    /// fragments of a packet meet at the same socket. What is handed over is then no longer what was on
-    /// the wire, hence off by default.
+    /// Fan-out only: reassemble IPv4 fragments before hashing, so that all fragments of a packet reach
+    /// the same socket. The frames are then no longer as on the wire, hence off by default.
     pub defragment: bool,
 }
 
 impl Options {
-    /// Default of [`Options::block_bytes`]: frames of 64 KiB fit, and one block fits the
-    /// second-level cache.
+    /// Default of [`Options::block_bytes`]: fits frames of 64 KiB, and fits into the L2 cache.
     pub const BLOCK_BYTES: usize = 256 << 10;
-    /// Default of [`Options::block_count`]; with the default block 64 MiB, which holds
-    /// 420,000 frames of 64 bytes: 0.3 s at the 1.4 Mpps that the kernel's path delivers.
+    /// Default of [`Options::block_count`]; with the default block size 64 MiB, which holds 420,000
+    /// frames of 64 bytes: 0.3 s at the 1.4 Mpps that the kernel delivers.
     pub const BLOCK_COUNT: usize = 256;
 
-    /// The whole interface with the defaults: not promiscuous, both directions, whole frames.
+    /// Defaults for all queues of an interface: not promiscuous, both directions, whole frames.
     #[must_use]
     pub fn new(interface: &str) -> Self {
         Self {
@@ -62,21 +58,21 @@ impl Options {
             queue: None,
             promiscuous: false,
             ignore_outgoing: false,
-            snap_bytes: None,
+            snaplen: None,
             block_bytes: Self::BLOCK_BYTES,
             block_count: Self::BLOCK_COUNT,
-            retire: Duration::from_millis(10),
+            block_timeout: Duration::from_millis(10),
             wait: Wait::Sleep(Duration::from_millis(50)),
             defragment: false,
         }
     }
 
-    /// `eth0`, or `eth0@2` for its receive queue 2 alone, with the defaults.
+    /// Parses `eth0`, or `eth0@2` for its receive queue 2 only, with the defaults.
     ///
-    /// A name may hold an `@` itself: what exists as a whole is taken as a whole.
+    /// An interface name may contain an `@`: if the whole of `source` is an interface, it has no queue.
     ///
     /// # Errors
-    /// When what stands behind the last `@` is not the number of a queue.
+    /// If the part after the last `@` is not a queue number.
     pub fn from_source(source: &str) -> Result<Self, PortError> {
         let Some((name, queue)) = source.rsplit_once('@') else {
             return Ok(Self::new(source));
@@ -86,7 +82,7 @@ impl Options {
         }
         let queue = queue.parse().map_err(|_| {
             PortError::Failed(format!(
-                "{source}: what follows the @ must be the number of a receive queue, as in {name}@0"
+                "{source}: the part after @ must be the number of a receive queue, as in {name}@0"
             ))
         })?;
         Ok(Self {
@@ -95,20 +91,20 @@ impl Options {
         })
     }
 
-    /// Memory of the ring in bytes; it is the kernel's, cannot be swapped, and each socket has its own.
+    /// Memory of the ring of each socket in bytes. It is kernel memory, which cannot be swapped out.
     #[must_use]
     pub fn ring_bytes(&self) -> usize {
-        self.whole_block_bytes().saturating_mul(self.block_count)
+        self.block_bytes_in_pages().saturating_mul(self.block_count)
     }
 
-    /// The size of a block in whole pages.
-    pub(super) fn whole_block_bytes(&self) -> usize {
-        let page = interface::page_bytes();
+    /// Size of a block in bytes, rounded up to whole pages.
+    pub(super) fn block_bytes_in_pages(&self) -> usize {
+        let page = interface::page_size();
         self.block_bytes.max(1).div_ceil(page).saturating_mul(page)
     }
 
-    /// The retire time-out in whole milliseconds, as the kernel takes it.
-    pub(super) fn retire_ms(&self) -> u32 {
-        u32::try_from(self.retire.as_millis()).map_or(1000, |ms| ms.clamp(1, 1000))
+    /// The block timeout in whole milliseconds, as the kernel expects it.
+    pub(super) fn block_timeout_ms(&self) -> u32 {
+        u32::try_from(self.block_timeout.as_millis()).map_or(1000, |ms| ms.clamp(1, 1000))
     }
 }

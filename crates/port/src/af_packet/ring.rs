@@ -1,9 +1,8 @@
-//! The ring of blocks that the kernel fills and this side reads, and the only place that touches
-//! its memory.
+//! The receive ring of blocks shared with the kernel. Only this module accesses its memory.
 //!
-//! A block belongs to the kernel or to us, as its status word says. While it is ours nothing else
-//! writes to it. Frames are handed over as slices of the ring itself; they are forgotten before
-//! their block goes back.
+//! The status word of a block says whether it belongs to the kernel or to user space. The kernel does
+//! not write to a block of user space. Frames are slices of the ring; they are dropped before their
+//! block is returned.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{self, NonNull};
@@ -16,66 +15,66 @@ use super::options::Options;
 use super::socket::{Socket, VLAN_TAG_BYTES};
 use crate::frame::{BURST, Frame};
 
-/// Where the part that all versions share starts within a block, behind two words.
+/// Offset of the version 1 header in a block, after two words.
 const BLOCK_HEADER: usize = mem::offset_of!(tpacket_block_desc, hdr);
-/// Where the number of frames stands within a block.
-const FRAMES: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, num_pkts);
-/// Where the status word stands within a block.
-const STATUS: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, block_status);
-/// The two Ethernet addresses, behind which a VLAN tag stands.
+/// Offset of the number of frames in a block.
+const FRAMES_OFFSET: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, num_pkts);
+/// Offset of the status word in a block.
+const STATUS_OFFSET: usize = BLOCK_HEADER + mem::offset_of!(tpacket_hdr_v1, block_status);
+/// The two Ethernet addresses, which precede a VLAN tag.
 const ADDRESSES_BYTES: usize = 12;
-/// Tag protocol identifier of a customer VLAN tag (IEEE 802.1Q, section 9.6).
-const CUSTOMER_TAG: u16 = 0x8100;
-/// What the kernel wants as the size of a frame slot; version 3 packs frames without slots, so it
-/// only has to divide a page.
-const SLOT_BYTES: usize = 2048;
+/// Tag protocol identifier of a C-VLAN tag (IEEE 802.1Q, section 9.6).
+const TPID_8021Q: u16 = 0x8100;
+/// Size of a frame slot as the kernel requires it. Version 3 packs frames without slots, so it only has
+/// to divide a page.
+const FRAME_SLOT_BYTES: usize = 2048;
 
-/// How far ahead of the frame being read memory is asked for. The next header is found only through
-/// the one before it, so without this each frame waits for a miss of its own. Reading a filled ring
-/// of 64 MiB took 8 instead of 16 ns a frame with 64-byte frames, 20 instead of 250 with real traffic.
-const AHEAD_BYTES: usize = 4096;
-/// Lines asked for at each frame: as many as the frame takes, so that what is asked for moves on as
-/// the reading does, up to those of a whole Ethernet frame.
-const AHEAD_LINES: usize = 26;
+/// Prefetch distance ahead of the current frame. A header is found only through the previous one, so
+/// that without prefetching every frame is a cache miss. Reading a full ring of 64 MiB took 8 instead
+/// of 16 ns per frame with 64-byte frames, 20 instead of 250 ns with real traffic.
+const PREFETCH_DISTANCE: usize = 4096;
+/// Maximum cache lines to prefetch per frame: those of a full Ethernet frame. Each frame prefetches as
+/// many lines as it occupies, so that prefetching advances as fast as reading.
+const PREFETCH_LINES_MAX: usize = 26;
 const LINE_BYTES: usize = 64;
 
 /// The block being read.
 #[derive(Clone, Copy)]
-struct Held {
-    /// Frames in it that have not been handed over.
-    left: usize,
-    /// Where the next of them starts within the block.
+struct CurrentBlock {
+    /// Frames in it that have not been delivered.
+    remaining: usize,
+    /// Offset of the next frame in the block.
     next: usize,
 }
 
-/// A receive ring in memory that is shared with the kernel.
+/// A receive ring in memory shared with the kernel.
 pub(super) struct Ring {
     memory: Mapping,
     block_bytes: usize,
     block_count: usize,
-    /// The block that is held, or else the one that the kernel fills next.
+    /// The current block, or else the next one that the kernel will pass on.
     block: usize,
-    held: Option<Held>,
-    /// The last burst. The lifetime is not true: the slices live until their block is released,
-    /// so they leave this module only with the lifetime of a borrow of the ring, and the list is
-    /// emptied before any block is released.
+    current: Option<CurrentBlock>,
+    /// The last burst. The slices live only until their block is released, not for `'static`: they
+    /// leave this module only with the lifetime of a borrow of the ring, and the list is cleared before
+    /// any block is released.
     frames: Vec<Frame<'static>>,
-    snap_bytes: usize,
-    /// Whether VLAN tags can be put back: an Ethernet header to put them in.
+    snaplen: usize,
+    /// Whether frames have an Ethernet header, into which VLAN tags can be restored.
     ethernet: bool,
     /// Blocks read.
     pub(super) blocks: u64,
-    /// Frames of the blocks taken so far, and the bytes that they took of them.
+    /// Frames of all blocks so far, and the bytes that they occupied.
     frames_taken: u64,
     bytes_taken: u64,
-    /// Frames that a block announced and that do not lie within it.
-    pub(super) misplaced: u64,
+    /// Frames that a block header counts and that do not lie within the block.
+    pub(super) out_of_block: u64,
 }
 
 impl Ring {
-    /// Has the kernel make the ring, and maps it.
+    /// Requests the ring from the kernel and maps it.
     pub(super) fn new(socket: &Socket, options: &Options, ethernet: bool) -> io::Result<Self> {
-        let block_bytes = options.whole_block_bytes();
+        let block_bytes = options.block_bytes_in_pages();
         let block_count = options.block_count.max(2);
         let number = |value: usize| {
             u32::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
@@ -83,12 +82,12 @@ impl Ring {
         let total = block_bytes
             .checked_mul(block_count)
             .ok_or(io::ErrorKind::InvalidInput)?;
-        socket.request_ring(&tpacket_req3 {
+        socket.set_up_ring(&tpacket_req3 {
             tp_block_size: number(block_bytes)?,
             tp_block_nr: number(block_count)?,
-            tp_frame_size: number(SLOT_BYTES)?,
-            tp_frame_nr: number(total / SLOT_BYTES)?,
-            tp_retire_blk_tov: options.retire_ms(),
+            tp_frame_size: number(FRAME_SLOT_BYTES)?,
+            tp_frame_nr: number(total / FRAME_SLOT_BYTES)?,
+            tp_retire_blk_tov: options.block_timeout_ms(),
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         })?;
@@ -97,66 +96,68 @@ impl Ring {
             block_bytes,
             block_count,
             block: 0,
-            held: None,
+            current: None,
             frames: Vec::with_capacity(BURST),
-            snap_bytes: options
-                .snap_bytes
-                .map_or(usize::MAX, |bytes| bytes as usize),
+            snaplen: options.snaplen.map_or(usize::MAX, |bytes| bytes as usize),
             ethernet,
             blocks: 0,
             frames_taken: 0,
             bytes_taken: 0,
-            misplaced: 0,
+            out_of_block: 0,
         })
     }
 
-    /// Gives back the frames of the last burst and takes the next, at most [`BURST`] of them.
-    /// Whether there are any.
+    /// Drops the last burst and reads the next, at most [`BURST`] frames. Returns whether there are
+    /// any.
     pub(super) fn advance(&mut self) -> bool {
         self.frames.clear();
         loop {
-            let Some(held) = self.held else {
-                if self.take() {
+            let Some(current) = self.current else {
+                if self.take_block() {
                     continue;
                 }
                 return false;
             };
-            if held.left == 0 {
-                self.release();
+            if current.remaining == 0 {
+                self.release_block();
                 continue;
             }
-            self.read(held);
+            self.read_frames(current);
             if !self.frames.is_empty() {
                 return true;
             }
         }
     }
 
-    /// Whether the kernel has passed on the block after the one whose frames were handed over.
+    /// Whether the kernel has passed on the next block.
     pub(super) fn is_ready(&self) -> bool {
-        self.is_ours(self.block)
+        self.is_user_block(self.block)
     }
 
-    /// Whether the kernel has passed this block on.
-    fn is_ours(&self, block: usize) -> bool {
-        // Acquire: what the kernel wrote before it passed the block on is seen after this.
+    /// Whether the kernel has passed on this block.
+    fn is_user_block(&self, block: usize) -> bool {
+        // Acquire: makes the kernel's writes to the block visible.
         self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Frames that wait in the blocks that the kernel has passed on.
-    pub(super) fn waiting(&self) -> usize {
-        let (held, behind) = self.held.map_or((0, 0), |held| (held.left, 1));
-        let blocks = (behind..self.block_count)
+    /// Number of frames in the blocks that the kernel has passed on.
+    pub(super) fn waiting_frames(&self) -> usize {
+        let (in_current, first) = self
+            .current
+            .map_or((0, 0), |current| (current.remaining, 1));
+        let blocks = (first..self.block_count)
             .map(|distance| (self.block + distance) % self.block_count)
-            .take_while(|&block| self.is_ours(block));
-        // SAFETY: the word lies within the block, which is ours; it is one of whole pages, so the word
-        // is aligned.
-        let frames = blocks.map(|block| unsafe { *self.start(block).add(FRAMES).cast::<u32>() });
-        held + frames.map(|frames| frames as usize).sum::<usize>()
+            .take_while(|&block| self.is_user_block(block));
+        // SAFETY: the word lies within the block, which belongs to user space; blocks are page-aligned,
+        // so the word is aligned.
+        let frames = blocks
+            .map(|block| unsafe { *self.block_start(block).add(FRAMES_OFFSET).cast::<u32>() });
+        in_current + frames.map(|frames| frames as usize).sum::<usize>()
     }
 
-    /// How many frames like those that came so far the ring holds; none as long as there were none.
-    pub(super) fn holds(&self) -> Option<usize> {
+    /// Estimates the capacity of the ring from the size of the frames so far; `None` before the first
+    /// frame.
+    pub(super) fn capacity_frames(&self) -> Option<usize> {
         let bytes = (self.block_bytes * self.block_count) as u128;
         let frames = bytes * u128::from(self.frames_taken);
         let frames = frames.checked_div(u128::from(self.bytes_taken))?;
@@ -168,21 +169,22 @@ impl Ring {
         &self.frames
     }
 
-    /// Takes the next block if the kernel has passed it on.
-    fn take(&mut self) -> bool {
+    /// Makes the next block current if the kernel has passed it on.
+    fn take_block(&mut self) -> bool {
         if !self.is_ready() {
             return false;
         }
-        // SAFETY: the block is ours and at least a page long, so that its header lies within it.
+        // SAFETY: the block belongs to user space and is at least a page long, so that it contains its
+        // header.
         let header = unsafe {
-            self.start(self.block)
+            self.block_start(self.block)
                 .add(BLOCK_HEADER)
                 .cast::<tpacket_hdr_v1>()
         };
-        // These numbers alone: the header holds the status word too, which is read atomically or not
-        // at all.
-        // SAFETY: blocks are whole pages, so that the header is aligned; the kernel wrote the numbers
-        // before it passed the block on, and does not write again while the block is ours.
+        // Read single fields: the header also contains the status word, which must only be accessed
+        // atomically.
+        // SAFETY: blocks are page-aligned, so that the header is aligned; the kernel wrote the fields
+        // before it passed on the block, and does not write to a block of user space.
         let (left, next, bytes) = unsafe {
             (
                 (&raw const (*header).num_pkts).read(),
@@ -192,20 +194,20 @@ impl Ring {
         };
         self.frames_taken += u64::from(left);
         self.bytes_taken += u64::from(bytes);
-        self.held = Some(Held {
-            left: left as usize,
+        self.current = Some(CurrentBlock {
+            remaining: left as usize,
             next: next as usize,
         });
         self.blocks += 1;
         true
     }
 
-    /// Gives the held block back to the kernel.
-    fn release(&mut self) {
-        // No slice into the block may outlive this.
+    /// Returns the current block to the kernel.
+    fn release_block(&mut self) {
+        // Required by the safety contract of `frames`: no slice of the block may outlive this.
         self.frames.clear();
-        self.held = None;
-        // Release: the kernel writes only after we have read.
+        self.current = None;
+        // Release: the kernel writes only after all reads of the block.
         self.status(self.block)
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.block += 1;
@@ -214,45 +216,49 @@ impl Ring {
         }
     }
 
-    /// Fills the list with the next frames of the held block.
-    fn read(&mut self, held: Held) {
-        let Held { mut left, mut next } = held;
-        for _ in 0..left.min(BURST) {
-            // SAFETY: the block is held, and the list is emptied before it is released.
-            let Some((frame, step)) = (unsafe { self.frame(next) }) else {
-                // The kernel does not do this; if it did, the rest of the block could not be found.
-                self.misplaced += left as u64;
-                left = 0;
+    /// Fills the list with the next frames of the current block.
+    fn read_frames(&mut self, current: CurrentBlock) {
+        let CurrentBlock {
+            mut remaining,
+            mut next,
+        } = current;
+        for _ in 0..remaining.min(BURST) {
+            // SAFETY: there is a current block, and the list is cleared before it is released.
+            let Some((frame, step)) = (unsafe { self.parse_frame(next) }) else {
+                // A kernel bug: the rest of the block cannot be located.
+                self.out_of_block += remaining as u64;
+                remaining = 0;
                 break;
             };
-            for line in 0..(step / LINE_BYTES + 1).min(AHEAD_LINES) {
-                hw::prefetch::ahead(frame.bytes, AHEAD_BYTES + line * LINE_BYTES);
+            for line in 0..(step / LINE_BYTES + 1).min(PREFETCH_LINES_MAX) {
+                hw::prefetch::offset(frame.bytes, PREFETCH_DISTANCE + line * LINE_BYTES);
             }
             self.frames.push(frame);
-            left -= 1;
+            remaining -= 1;
             next = next.saturating_add(step);
             if step == 0 {
-                self.misplaced += left as u64;
-                left = 0;
+                self.out_of_block += remaining as u64;
+                remaining = 0;
                 break;
             }
         }
-        self.held = Some(Held { left, next });
+        self.current = Some(CurrentBlock { remaining, next });
     }
 
-    /// The frame whose header stands at `at` in the held block, and the distance to the next
-    /// header; `None` where it does not lie within the block.
+    /// Parses the frame with its header at offset `at` in the current block; returns it with the
+    /// distance to the next header, or `None` if it does not lie within the block.
     ///
     /// # Safety
-    /// A block must be held, and the frame must be forgotten before it is released.
+    /// There must be a current block, and the frame must be dropped before the block is released.
     #[inline]
-    unsafe fn frame(&self, at: usize) -> Option<(Frame<'static>, usize)> {
+    unsafe fn parse_frame(&self, at: usize) -> Option<(Frame<'static>, usize)> {
         let headers_end = at.checked_add(size_of::<tpacket3_hdr>())?;
         if headers_end > self.block_bytes {
             return None;
         }
-        let block = self.start(self.block);
-        // SAFETY: the header lies within the block, which is ours; any bits are a value of it.
+        let block = self.block_start(self.block);
+        // SAFETY: the header lies within the block, which belongs to user space; any bit pattern is
+        // valid for it.
         let header = unsafe { block.add(at).cast::<tpacket3_hdr>().read_unaligned() };
         let mut start = at.checked_add(usize::from(header.tp_mac))?;
         let mut length = header.tp_snaplen as usize;
@@ -262,74 +268,74 @@ impl Ring {
         }
         if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.ethernet {
             wire_length = wire_length.saturating_add(VLAN_TAG_BYTES as u32);
-            // A snap length may have cut off the place where the tag belongs.
+            // A snaplen may have cut the frame before the position of the tag.
             if length >= ADDRESSES_BYTES && start - headers_end >= VLAN_TAG_BYTES {
                 let identifier = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
                     header.hv1.tp_vlan_tpid
                 } else {
-                    CUSTOMER_TAG
+                    TPID_8021Q
                 };
                 start -= VLAN_TAG_BYTES;
                 length += VLAN_TAG_BYTES;
-                // SAFETY: from `start` on there are `length` bytes within the block, at least
-                // the two addresses and a tag, behind the frame's header; the block is ours, and
+                // SAFETY: `length` bytes from `start` lie within the block, after the frame's header;
+                // they cover at least the two addresses and a tag. The block belongs to user space, and
                 // no slice of this frame exists yet.
                 unsafe { insert_tag(block.add(start), identifier, header.hv1.tp_vlan_tci as u16) };
             }
         }
-        // SAFETY: the bytes lie within the block, which was checked above, and inserting the tag
-        // moved the start down by what it added to the length. Nothing writes to them until the
-        // block is released, before which the frame is forgotten.
-        let bytes = unsafe { slice::from_raw_parts(block.add(start), length.min(self.snap_bytes)) };
+        // SAFETY: the bytes lie within the block: checked above, and inserting the tag moved `start`
+        // down by as much as it increased `length`. Nothing writes to them until the block is released,
+        // and the frame is dropped before.
+        let bytes = unsafe { slice::from_raw_parts(block.add(start), length.min(self.snaplen)) };
         let time_ns = i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec);
         let frame = Frame::new(bytes, time_ns, wire_length);
         Some((frame, header.tp_next_offset as usize))
     }
 
-    /// The status word of a block, by its number in the ring.
+    /// Returns the status word of a block, by its index in the ring.
     fn status(&self, block: usize) -> &AtomicU32 {
-        // SAFETY: the word lies within the block, blocks are whole pages so that it is aligned, it
-        // is mapped as long as the ring lives, and it is only ever accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.start(block).add(STATUS).cast()) }
+        // SAFETY: the word lies within the block and is aligned, since blocks are page-aligned; it is
+        // mapped while the ring lives and only accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.block_start(block).add(STATUS_OFFSET).cast()) }
     }
 
-    /// Start of a block, by its number in the ring.
-    fn start(&self, block: usize) -> *mut u8 {
+    /// Returns the start of a block, by its index in the ring.
+    fn block_start(&self, block: usize) -> *mut u8 {
         assert!(block < self.block_count);
         // SAFETY: the mapping holds `block_count` blocks.
         unsafe { self.memory.start.as_ptr().add(block * self.block_bytes) }
     }
 }
 
-/// Moves the two addresses, which stand `VLAN_TAG_BYTES` after `start`, to `start`, and writes the
-/// tag behind them.
+/// Moves the two addresses from `VLAN_TAG_BYTES` after `start` to `start`, and writes the tag after
+/// them.
 ///
 /// # Safety
-/// The addresses and the tag together must lie within memory that may be written.
+/// The addresses and the tag from `start` on must be writable memory.
 unsafe fn insert_tag(start: *mut u8, identifier: u16, control: u16) {
     let mut tag = [0; VLAN_TAG_BYTES];
     tag[..2].copy_from_slice(&identifier.to_be_bytes());
     tag[2..].copy_from_slice(&control.to_be_bytes());
-    // SAFETY: the caller vouches for the addresses and the tag from `start` on; `copy` allows the
-    // two places of the addresses to overlap.
+    // SAFETY: the caller guarantees writable memory for the addresses and the tag; `copy` permits
+    // overlap.
     unsafe {
         ptr::copy(start.add(VLAN_TAG_BYTES), start, ADDRESSES_BYTES);
         ptr::copy_nonoverlapping(tag.as_ptr(), start.add(ADDRESSES_BYTES), VLAN_TAG_BYTES);
     }
 }
 
-/// The memory of a ring.
+/// The memory mapping of a ring.
 struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the mapping belongs to its owner alone, and does not depend on the thread.
+// SAFETY: the mapping has one owner and is not tied to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn new(socket: &Socket, length: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: creates a new mapping at an address chosen by the kernel.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -350,7 +356,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one that was mapped, and no slice into it is left.
+        // SAFETY: this is the range that was mapped, and no slice of it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

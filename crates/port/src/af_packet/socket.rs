@@ -1,4 +1,4 @@
-//! The packet socket: every system call on it, and nothing else.
+//! The packet socket: all its system calls and nothing else.
 
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -6,17 +6,17 @@ use std::{io, mem, ptr};
 
 use libc::{c_uint, sock_filter, tpacket_req3, tpacket_stats_v3};
 
-/// A VLAN tag: the room that is left before each frame for putting it back.
+/// Bytes of a VLAN tag, reserved before each frame to restore a stripped tag.
 pub(super) const VLAN_TAG_BYTES: usize = 4;
 
-/// What poll(2) said.
+/// Result of poll(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// Nothing within the time, or a signal came.
-    Nothing,
+    /// Timeout, or a signal.
+    Timeout,
     /// A block is ready.
-    Frames,
-    /// The socket has an error to tell: [`Socket::take_error`].
+    Readable,
+    /// The socket has an error: [`Socket::take_error`].
     Error,
 }
 
@@ -27,40 +27,40 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket of protocol 0: it receives nothing until it is bound.
+    /// Opens a socket of protocol 0, which receives nothing until it is bound.
     pub(super) fn open() -> io::Result<Self> {
-        // SAFETY: no memory is involved.
+        // SAFETY: takes no pointers.
         let descriptor =
             unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor that was just opened and that nobody else owns.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(Self { descriptor })
     }
 
-    /// Chooses version 3 of the ring, with room for a VLAN tag before each frame.
-    pub(super) fn prepare(&self) -> io::Result<()> {
+    /// Selects ring version 3, with space for a VLAN tag before each frame.
+    pub(super) fn select_version(&self) -> io::Result<()> {
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         self.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        let room = VLAN_TAG_BYTES as c_uint;
-        self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &room)
+        let reserve = VLAN_TAG_BYTES as c_uint;
+        self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)
     }
 
-    /// Leaves out what the machine sends (Linux 4.20).
+    /// Ignores outgoing packets (Linux 4.20).
     pub(super) fn ignore_outgoing(&self) -> io::Result<()> {
         let on: c_int = 1;
         self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)
     }
 
-    /// Has the kernel set up the receive ring.
-    pub(super) fn request_ring(&self, request: &tpacket_req3) -> io::Result<()> {
+    /// Sets up the receive ring.
+    pub(super) fn set_up_ring(&self, request: &tpacket_req3) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, request)
     }
 
-    /// Asks the device for frames to others, for as long as the socket lives.
-    pub(super) fn promiscuous(&self, interface: i32) -> io::Result<()> {
+    /// Enables promiscuous mode for the lifetime of the socket.
+    pub(super) fn enable_promiscuous(&self, interface: i32) -> io::Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: interface,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -70,18 +70,18 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Starts receiving every protocol on one interface.
+    /// Starts receiving all protocols on an interface.
     pub(super) fn bind(&self, interface: i32) -> io::Result<()> {
         self.bind_to(interface, libc::ETH_P_ALL as u16)
     }
 
     fn bind_to(&self, interface: i32, protocol: u16) -> io::Result<()> {
-        // SAFETY: a structure of numbers, for which zero is a value.
+        // SAFETY: a structure of integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol.to_be();
         address.sll_ifindex = interface;
-        // SAFETY: the address is one of packet sockets, of the length given, and outlives the call.
+        // SAFETY: a packet socket address of the length given, which outlives the call.
         let result = unsafe {
             libc::bind(
                 self.descriptor.as_raw_fd(),
@@ -92,25 +92,24 @@ impl Socket {
         check(result)
     }
 
-    /// Frames go from now on to one interface; nothing is received.
+    /// Binds to an interface for sending; nothing is received.
     pub(super) fn bind_for_sending(&self, interface: i32) -> io::Result<()> {
         self.bind_to(interface, 0)
     }
 
-    /// Hands frames to the driver itself, past the queueing discipline, whose losses nobody would
-    /// hear of (Linux 3.14).
-    pub(super) fn bypass_queueing(&self) -> io::Result<()> {
+    /// Bypasses the queueing discipline, which could drop frames silently (Linux 3.14).
+    pub(super) fn bypass_qdisc(&self) -> io::Result<()> {
         let on: c_int = 1;
         self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
     }
 
-    /// Sends each of the messages, in their order; how many were sent. An error is that of the first
-    /// one.
+    /// Sends the messages in order and returns how many were sent. An error is that of the first
+    /// message.
     ///
     /// # Safety
-    /// The parts that the messages point to must be memory that may be read.
-    pub(super) unsafe fn send_many(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
-        // SAFETY: as many messages as the slice has; the caller warrants what they point to.
+    /// The buffers that the messages point to must be readable memory.
+    pub(super) unsafe fn send_messages(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+        // SAFETY: the count is that of the slice; the caller guarantees the buffers.
         let sent = unsafe {
             libc::sendmmsg(
                 self.descriptor.as_raw_fd(),
@@ -123,10 +122,10 @@ impl Socket {
         Ok(sent as usize)
     }
 
-    /// Whether the interface that the socket was bound to still exists here: the kernel unbinds a
-    /// socket (its interface becomes -1) when the interface is removed or moved away.
+    /// Whether the bound interface still exists in this network namespace: the kernel unbinds the
+    /// socket (interface index -1) when the interface is removed or moved.
     pub(super) fn is_bound(&self) -> io::Result<bool> {
-        // SAFETY: a structure of numbers, for which zero is a value.
+        // SAFETY: a structure of integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes to the address.
@@ -141,54 +140,55 @@ impl Socket {
         Ok(address.sll_ifindex > 0)
     }
 
-    /// Runs `program` on each frame before it is received; an empty one accepts everything.
-    pub(super) fn filter(&self, program: &[sock_filter]) -> io::Result<()> {
+    /// Attaches `program`, which is run on each frame before it is received. An empty program detaches
+    /// the filter.
+    pub(super) fn attach_filter(&self, program: &[sock_filter]) -> io::Result<()> {
         if program.is_empty() {
             let none: c_int = 0;
             return match self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &none) {
-                // There was none.
+                // No filter was attached.
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
                 result => result,
             };
         }
         let program = libc::sock_fprog {
             len: program.len() as u16,
-            // The kernel only reads the program; the structure says mutable.
+            // The kernel only reads the program, though the pointer is mutable.
             filter: program.as_ptr().cast_mut(),
         };
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Founds a fan-out group with an identifier that no other group has, and returns it.
-    pub(super) fn found_group(&self, mode: c_uint, members: u32) -> io::Result<u16> {
-        self.join_group(0, mode | libc::PACKET_FANOUT_FLAG_UNIQUEID, members)?;
-        // The kernel answers with identifier and mode in the two halves of a number.
+    /// Creates a fan-out group with a unique identifier, and returns the identifier.
+    pub(super) fn create_fanout_group(&self, mode: c_uint, members: u32) -> io::Result<u16> {
+        self.join_fanout_group(0, mode | libc::PACKET_FANOUT_FLAG_UNIQUEID, members)?;
+        // The result has the identifier in its lower half and the mode in its upper half.
         let group: u32 = self.get(libc::SOL_PACKET, libc::PACKET_FANOUT)?;
         Ok((group & 0xffff) as u16)
     }
 
     /// Joins a fan-out group.
-    pub(super) fn join_group(&self, id: u16, mode: c_uint, members: u32) -> io::Result<()> {
+    pub(super) fn join_fanout_group(&self, id: u16, mode: c_uint, members: u32) -> io::Result<()> {
         let request = libc::fanout_args {
             id,
             type_flags: mode as u16,
-            // Older kernels know no such field, read the first four bytes, and admit 256.
+            // Older kernels ignore this field and allow 256 members.
             max_num_members: members,
         };
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &request)
     }
 
-    /// The kernel's counters since the last call: reading them sets them to zero.
+    /// Reads the kernel's counters since the last call; reading resets them.
     pub(super) fn take_statistics(&self) -> io::Result<tpacket_stats_v3> {
         self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS)
     }
 
-    /// The error that the socket has to tell, once; 0 where there is none.
+    /// Returns and clears the socket's pending error; 0 if there is none.
     pub(super) fn take_error(&self) -> io::Result<c_int> {
         self.get(libc::SOL_SOCKET, libc::SO_ERROR)
     }
 
-    /// Waits for a block at most `timeout_ms` milliseconds; 0 only looks.
+    /// Waits at most `timeout_ms` milliseconds for a block; 0 polls once.
     pub(super) fn wait(&self, timeout_ms: c_int) -> io::Result<Readiness> {
         let mut entry = libc::pollfd {
             fd: self.descriptor.as_raw_fd(),
@@ -200,24 +200,24 @@ impl Socket {
         if result < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
-                // The caller looks whether the signal was for it.
-                io::ErrorKind::Interrupted => Ok(Readiness::Nothing),
+                // The caller checks whether the signal requests a stop.
+                io::ErrorKind::Interrupted => Ok(Readiness::Timeout),
                 _ => Err(error),
             };
         }
         Ok(if entry.revents & libc::POLLERR != 0 {
             Readiness::Error
         } else if entry.revents & libc::POLLIN != 0 {
-            Readiness::Frames
+            Readiness::Readable
         } else {
-            Readiness::Nothing
+            Readiness::Timeout
         })
     }
 
-    /// Sets an option whose value is a `T` without pointers, or with pointers that the kernel only
-    /// reads through during the call.
+    /// Sets an option to a value without pointers, or with pointers that the kernel only reads from
+    /// during the call.
     fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the kernel reads at most the size of the value, which outlives the call.
+        // SAFETY: the kernel reads at most the size of `value`, which outlives the call.
         let result = unsafe {
             libc::setsockopt(
                 self.descriptor.as_raw_fd(),
@@ -230,11 +230,12 @@ impl Socket {
         check(result)
     }
 
-    fn get<T: Answer>(&self, level: c_int, option: c_int) -> io::Result<T> {
-        // SAFETY: zero is a value of every answer.
+    fn get<T: OptionValue>(&self, level: c_int, option: c_int) -> io::Result<T> {
+        // SAFETY: any bit pattern is valid for an `OptionValue`.
         let mut value: T = unsafe { mem::zeroed() };
         let mut length = size_of::<T>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to the value, any bits of which are one.
+        // SAFETY: the kernel writes at most `length` bytes to the value, for which any bit pattern is
+        // valid.
         let result = unsafe {
             libc::getsockopt(
                 self.descriptor.as_raw_fd(),
@@ -255,18 +256,18 @@ impl AsFd for Socket {
     }
 }
 
-/// Types that an option may be read as.
+/// Types of socket options that can be read.
 ///
 /// # Safety
-/// Any bits must be a value.
-unsafe trait Answer: Copy {}
+/// Any bit pattern must be valid.
+unsafe trait OptionValue: Copy {}
 
-// SAFETY: a number.
-unsafe impl Answer for u32 {}
-// SAFETY: a number.
-unsafe impl Answer for c_int {}
-// SAFETY: three numbers.
-unsafe impl Answer for tpacket_stats_v3 {}
+// SAFETY: an integer.
+unsafe impl OptionValue for u32 {}
+// SAFETY: an integer.
+unsafe impl OptionValue for c_int {}
+// SAFETY: three integers.
+unsafe impl OptionValue for tpacket_stats_v3 {}
 
 fn check(result: c_int) -> io::Result<()> {
     if result < 0 {

@@ -1,11 +1,12 @@
-//! Sending on an interface: whole frames, a burst with one system call, each known to be taken or not.
+//! Sends frames on an interface: one system call per burst, and for each frame it is known whether it
+//! was accepted.
 //!
-//! A transmit ring would be faster (1.1 against 0.7 Mpps over a virtual cable), but a frame that the
-//! device refuses vanishes from it without a word; here the call ends at that frame.
+//! A transmit ring would be faster (1.1 instead of 0.7 Mpps over a veth pair), but it drops a frame
+//! that the device rejects without an error; here the call stops at that frame.
 
 use super::interface;
 use super::socket::Socket;
-use super::{failure, no_interface};
+use super::{io_failure, unknown_interface};
 use crate::frame::{BURST, PortError};
 use crate::link_watch::LinkWatch;
 use crate::slot_memory::SlotMemory;
@@ -15,12 +16,12 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 use wire::LinkType;
 
-/// An interface that frames are sent on.
+/// Sends frames on an interface.
 pub struct AfPacketSender {
     socket: Socket,
     name: String,
     memory: SlotMemory,
-    /// One message and its one part for each slot, written anew for each burst.
+    /// A message and its buffer for each slot, written for each burst.
     messages: Box<[libc::mmsghdr; BURST]>,
     parts: Box<[libc::iovec; BURST]>,
     frames: u64,
@@ -29,24 +30,24 @@ pub struct AfPacketSender {
     link: LinkWatch,
 }
 
-// SAFETY: the pointers in messages and parts are written before each system call and not read after
-// it; everything else may be sent.
+// SAFETY: the pointers in `messages` and `parts` are written before each system call and not read after
+// it; all other fields are `Send`.
 unsafe impl Send for AfPacketSender {}
 
 impl AfPacketSender {
-    /// Opens the interface of this name.
+    /// Opens the interface `name` for sending.
     ///
     /// # Errors
-    /// No such interface, one that is down or has no Ethernet header, or no right to.
+    /// If there is no such interface, it is down or not Ethernet, or permission is missing.
     pub fn open(name: &str) -> Result<Self, PortError> {
-        let fail = |what: &str, error: std::io::Error| failure(name, what, &error);
-        let index = interface::index(name).ok_or_else(|| no_interface(name))?;
+        let fail = |action: &str, error: std::io::Error| io_failure(name, action, &error);
+        let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
         let socket = Socket::open().map_err(|error| fail("open a packet socket", error))?;
         let found = interface::query(socket.as_fd(), name, index)
-            .map_err(|error| fail("ask for the interface", error))?;
+            .map_err(|error| fail("query the interface", error))?;
         if interface::link_type(found.hardware) != LinkType::Ethernet {
             return Err(PortError::Failed(format!(
-                "{name}: frames are made with an Ethernet header, which this interface does not have"
+                "{name}: not an Ethernet interface; generated frames have an Ethernet header"
             )));
         }
         if !found.up {
@@ -56,15 +57,15 @@ impl AfPacketSender {
         }
         let mut link = LinkWatch::new();
         if !found.running {
-            link.begins_down(name);
+            link.start_down(name);
         }
         socket
-            .bypass_queueing()
-            .map_err(|error| fail("pass the queueing discipline by", error))?;
+            .bypass_qdisc()
+            .map_err(|error| fail("bypass the queueing discipline", error))?;
         socket
             .bind_for_sending(index)
             .map_err(|error| fail("bind to the interface", error))?;
-        // SAFETY: structures of numbers and pointers, for which zero is a value.
+        // SAFETY: a structure of integers and pointers, for which zero is valid.
         let message: libc::mmsghdr = unsafe { mem::zeroed() };
         let part = libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -83,11 +84,11 @@ impl AfPacketSender {
         })
     }
 
-    fn refusal(&self, error: &std::io::Error, length: usize) -> PortError {
+    fn send_error(&self, error: &std::io::Error, length: usize) -> PortError {
         let name = &self.name;
         match error.raw_os_error() {
             Some(libc::EMSGSIZE) => PortError::Failed(format!(
-                "{name}: a frame of {length} bytes is longer than the interface sends (ip link set {name} mtu {})",
+                "{name}: a frame of {length} bytes exceeds the MTU of the interface (ip link set {name} mtu {})",
                 length.saturating_sub(14)
             )),
             Some(libc::ENETDOWN) => PortError::Failed(format!(
@@ -96,22 +97,22 @@ impl AfPacketSender {
             Some(libc::ENXIO | libc::ENODEV) => PortError::Failed(format!(
                 "{name}: the interface was removed, or moved to another network namespace"
             )),
-            _ => failure(name, "send frames", error),
+            _ => io_failure(name, "send frames", error),
         }
     }
 }
 
 impl Transmit for AfPacketSender {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        self.memory.lend(count, room)
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        self.memory.reserve(count, slot_bytes)
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        let count = count.min(self.memory.lent());
+        let count = count.min(self.memory.reserved());
         for index in 0..count {
             let (bytes, ..) = self.memory.frame(index);
             self.parts[index] = libc::iovec {
-                // The kernel only reads; the structure says mutable.
+                // The kernel only reads, though the pointer is mutable.
                 iov_base: bytes.as_ptr().cast_mut().cast(),
                 iov_len: bytes.len(),
             };
@@ -120,28 +121,28 @@ impl Transmit for AfPacketSender {
             message.msg_iovlen = 1;
         }
         if count == 0 {
-            self.memory.take(0, 0);
+            self.memory.commit(0, 0);
             return Ok(0);
         }
-        // SAFETY: each of the messages points to its part, and that to a frame in the slots' memory,
-        // which nobody writes to before this call is over.
-        let sent = unsafe { self.socket.send_many(&mut self.messages[..count]) };
+        // SAFETY: each message points to its buffer descriptor, and that to a frame in `memory`, which
+        // is not written during the call.
+        let sent = unsafe { self.socket.send_messages(&mut self.messages[..count]) };
         let sent = match sent {
             Ok(sent) => sent,
             Err(error) => match error.raw_os_error() {
-                // The device has no room, and the first frame was not taken.
+                // The device queue is full; the first frame was not accepted.
                 Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => 0,
-                _ => return Err(self.refusal(&error, self.memory.length(0))),
+                _ => return Err(self.send_error(&error, self.memory.length(0))),
             },
         };
         let bytes: usize = (0..sent).map(|index| self.memory.length(index)).sum();
         self.frames += sent as u64;
         self.bytes += bytes as u64;
-        self.memory.take(sent, count);
+        self.memory.commit(sent, count);
         if self.link.is_due(sent) {
             let found = interface::query(self.socket.as_fd(), &self.name, self.index)
-                .map_err(|error| failure(&self.name, "ask for the interface", &error))?;
-            self.link.note(&self.name, !found.running);
+                .map_err(|error| io_failure(&self.name, "query the interface", &error))?;
+            self.link.update(&self.name, !found.running);
         }
         Ok(sent)
     }
@@ -158,8 +159,8 @@ impl Transmit for AfPacketSender {
         self.link.down_since()
     }
 
-    fn notice(&mut self) -> Option<String> {
-        self.link.notice()
+    fn next_notice(&mut self) -> Option<String> {
+        self.link.next_notice()
     }
 
     fn sent(&self) -> (u64, u64) {

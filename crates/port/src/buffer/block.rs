@@ -1,21 +1,21 @@
-//! A block of frames: their bytes one after the other, and what is said of each.
+//! A block of frames: their bytes, and the metadata of each.
 
 use crate::frame::Frame;
 use std::collections::TryReserveError;
 use std::num::NonZeroU32;
 use wire::LinkType;
 
-/// Bytes of frames in a block, but for a frame that is larger: that has a block to itself.
-const ROOM: usize = 256 * 1024;
+/// Bytes of frames in a block. A larger frame gets a block of its own.
+const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Frames in a block.
-pub(super) const FRAMES: usize = 4096;
+/// Maximum number of frames in a block.
+pub(super) const BLOCK_FRAMES: usize = 4096;
 
-/// A frame, as it lies in its block.
+/// Metadata of a frame in a block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredFrame {
     pub(super) time_ns: i64,
-    at: u32,
+    offset: u32,
     length: u32,
     wire_length: u32,
     rss_hash: Option<NonZeroU32>,
@@ -26,29 +26,29 @@ pub(super) struct Stored {
 pub(super) struct Block {
     pub(super) link: LinkType,
     bytes: Vec<u8>,
-    pub(super) frames: Vec<Stored>,
+    pub(super) frames: Vec<StoredFrame>,
 }
 
 impl Block {
-    /// Memory of a block.
-    pub(super) const BYTES: usize = ROOM + FRAMES * size_of::<Stored>();
+    /// Memory of a block in bytes.
+    pub(super) const BYTES: usize = BLOCK_BYTES + BLOCK_FRAMES * size_of::<StoredFrame>();
 
-    /// An empty one. `populate`: its memory is taken from the machine now.
+    /// Creates an empty block. `populate`: fault in its memory now.
     pub(super) fn new(populate: bool) -> Result<Self, TryReserveError> {
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(ROOM)?;
+        bytes.try_reserve_exact(BLOCK_BYTES)?;
         let mut frames = Vec::new();
-        frames.try_reserve_exact(FRAMES)?;
+        frames.try_reserve_exact(BLOCK_FRAMES)?;
         if populate {
-            bytes.resize(ROOM, 1);
-            let stored = Stored {
+            bytes.resize(BLOCK_BYTES, 1);
+            let stored = StoredFrame {
                 time_ns: 0,
-                at: 0,
+                offset: 0,
                 length: 0,
                 wire_length: 0,
                 rss_hash: None,
             };
-            frames.resize(FRAMES, stored);
+            frames.resize(BLOCK_FRAMES, stored);
         }
         let mut block = Self {
             link: LinkType::Ethernet,
@@ -64,16 +64,17 @@ impl Block {
         self.frames.clear();
     }
 
-    /// Whether a frame of `length` bytes finds room.
+    /// Whether a frame of `length` bytes fits.
     pub(super) fn has_room(&self, length: usize) -> bool {
-        self.frames.is_empty() || (self.frames.len() < FRAMES && self.bytes.len() + length <= ROOM)
+        self.frames.is_empty()
+            || (self.frames.len() < BLOCK_FRAMES && self.bytes.len() + length <= BLOCK_BYTES)
     }
 
-    /// Copies a frame in.
+    /// Appends a copy of a frame.
     pub(super) fn push(&mut self, frame: &Frame<'_>) {
-        self.frames.push(Stored {
+        self.frames.push(StoredFrame {
             time_ns: frame.time_ns,
-            at: self.bytes.len() as u32,
+            offset: self.bytes.len() as u32,
             length: frame.bytes.len() as u32,
             wire_length: frame.wire_length,
             rss_hash: frame.rss_hash,
@@ -81,17 +82,17 @@ impl Block {
         self.bytes.extend_from_slice(frame.bytes);
     }
 
-    /// Bytes of its frames.
+    /// Bytes of all frames.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// A frame.
+    /// Returns a frame by its index.
     pub(super) fn frame(&self, index: usize) -> Frame<'_> {
         let stored = &self.frames[index];
-        let at = stored.at as usize;
+        let offset = stored.offset as usize;
         Frame {
-            bytes: &self.bytes[at..at + stored.length as usize],
+            bytes: &self.bytes[offset..offset + stored.length as usize],
             time_ns: stored.time_ns,
             wire_length: stored.wire_length,
             rss_hash: stored.rss_hash,

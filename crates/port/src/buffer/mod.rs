@@ -1,6 +1,7 @@
-//! A large buffer between the thread that empties the device's queue and those that look at what came
-//! (DPDKStat's acquisition and processing): frames are copied once, into blocks that go round on two
-//! lock-free rings. What reads the buffer is a port again, so any model runs behind it.
+//! A large capture buffer between the thread that empties the device's queue and the threads that
+//! process the frames (acquisition and processing of DPDKStat). Frames are copied once, into blocks
+//! that circulate on two lock-free rings. The reading end is a port, so that any execution model can
+//! use it.
 
 mod block;
 mod reader;
@@ -19,60 +20,60 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the two sides tell each other besides frames; never asked for a packet.
+/// State that both ends share besides the frames; not accessed per packet.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Those of the port that is emptied, and what the buffer had no room for.
+    /// The counters of the source port, with the buffer's overflow.
     counters: Mutex<Counters>,
     faults: Mutex<VecDeque<String>>,
-    /// Why the port could not go on.
+    /// Why the source port could not continue.
     error: Mutex<Option<PortError>>,
-    /// Nothing more will be written.
+    /// The writer has ended.
     ended: AtomicBool,
-    /// The reader wants no more.
+    /// The reader has stopped.
     stop: AtomicBool,
 }
 
 impl Shared {
-    fn fault(&self) -> Option<String> {
+    fn pop_fault(&self) -> Option<String> {
         let faults = self.faults.lock();
         faults.unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
-/// How a buffer is made.
+/// Configuration of a capture buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Memory of all blocks together, in bytes.
+    /// Memory of all blocks in bytes.
     pub bytes: usize,
-    /// Bytes within which frames are sorted by flow before they are handed on; 0: not at all. At most
-    /// half of the buffer, since what is sorted is not free.
+    /// Bytes of frames that are sorted by flow at a time; 0: no sorting. At most half of the buffer is
+    /// used, since blocks being sorted are not free.
     pub sort_bytes: usize,
-    /// Whether the memory is taken now, as a link needs, or as frames come.
+    /// Whether to fault in the memory now (for a live source) instead of as frames arrive.
     pub populate: bool,
 }
 
-/// A buffer for the frames of a port called `name` whose device's key is `rss_key`: the end that is
-/// written, and the one that is read.
+/// Creates a buffer for the frames of a port with this name and RSS key; returns its writing and its
+/// reading end.
 ///
 /// # Errors
-/// When the machine has not so much memory.
+/// If memory is exhausted.
 pub fn buffer(
     options: &Options,
     name: &str,
     rss_key: Option<&[u8]>,
 ) -> Result<(BufferWriter, BufferPort), PortError> {
-    let blocks = blocks_of(options.bytes);
+    let blocks = block_count(options.bytes);
     let (full, full_end) = ring(blocks);
     let (mut empty_end, empty) = ring(blocks);
     for _ in 0..blocks {
         let block = Block::new(options.populate).map_err(|error| {
             PortError::Failed(format!(
-                "no memory for a buffer of {} bytes: {error}; give a smaller --buffer",
+                "no memory for a buffer of {} bytes: {error}; use a smaller --buffer",
                 options.bytes
             ))
         })?;
-        // The ring holds them all.
+        // Cannot fail: the ring holds all blocks.
         let _ = empty_end.push(block);
     }
     let shared = Arc::<Shared>::default();
@@ -82,8 +83,9 @@ pub fn buffer(
     Ok((writer, reader))
 }
 
-/// Blocks of a buffer of so many bytes; at least four, so that both sides have one and one waits.
+/// Number of blocks of a buffer of `bytes` bytes; at least four, so that each end has one and others
+/// wait.
 #[must_use]
-pub fn blocks_of(bytes: usize) -> usize {
+pub fn block_count(bytes: usize) -> usize {
     (bytes / Block::BYTES).max(4)
 }

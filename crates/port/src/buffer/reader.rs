@@ -1,8 +1,8 @@
-//! The end of a buffer that is read: a port.
+//! The reading end of a capture buffer: a port.
 
 use super::Shared;
 use super::block::Block;
-use super::sort::{Order, Place};
+use super::sort::{FlowOrder, FrameRef};
 use crate::frame::{BURST, Burst, Counters, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use hw::ring::{Consumer, Popped, Producer};
@@ -11,30 +11,30 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Looks in vain before the reader sleeps.
-const SPINS: u32 = 2000;
+/// Empty polls before the reader sleeps.
+const SPINS_UNTIL_SLEEP: u32 = 2000;
 
-/// How long it sleeps, and how often before it says that it is idle.
-const NAP: Duration = Duration::from_micros(50);
-const NAPS: u32 = 100;
+/// Duration of a sleep, and number of sleeps before the reader returns `Idle`.
+const SLEEP: Duration = Duration::from_micros(50);
+const SLEEPS_UNTIL_IDLE: u32 = 100;
 
-/// Hands over the frames of a buffer, in the order in which they came or, on request, sorted by flow
-/// within a bound.
+/// Delivers the frames of a capture buffer in the order of arrival or, on request, sorted by flow
+/// within a window.
 pub struct BufferPort {
     full: Consumer<Block>,
     empty: Producer<Block>,
     shared: Arc<Shared>,
     name: String,
     rss_key: Option<Box<[u8]>>,
-    /// Blocks at hand.
+    /// The blocks being read.
     blocks: Vec<Block>,
-    /// The next frame of the one block at hand, or of the order.
+    /// The next frame of the current block, or of `order` if sorting.
     next: usize,
-    /// Bytes that are sorted together; 0: none.
+    /// Bytes that are sorted together; 0: no sorting.
     sort_bytes: usize,
-    order: Order,
+    order: FlowOrder,
     frames: FrameList,
-    counted: [u64; 2],
+    delivered: [u64; 2],
 }
 
 impl BufferPort {
@@ -55,27 +55,27 @@ impl BufferPort {
             blocks: Vec::new(),
             next: 0,
             sort_bytes,
-            order: Order::default(),
+            order: FlowOrder::default(),
             frames: FrameList::default(),
-            counted: [0; 2],
+            delivered: [0; 2],
         }
     }
 
-    /// Frames at hand that have not been handed over.
-    fn left(&self) -> usize {
+    /// Number of frames in the current blocks that have not been delivered.
+    fn remaining(&self) -> usize {
         let all = match self.sort_bytes {
             0 => self.blocks.first().map_or(0, |block| block.frames.len()),
-            _ => self.order.places().len(),
+            _ => self.order.refs().len(),
         };
         all - self.next
     }
 
-    /// Gives the blocks at hand back, and takes as many as there are and are wanted. Whether there is
-    /// anything.
+    /// Recycles the current blocks and takes the next: one, or as many as are sorted together. Returns
+    /// whether there are frames.
     fn refill(&mut self) -> bool {
         for mut block in self.blocks.drain(..) {
             block.clear();
-            // The ring holds all blocks that there are.
+            // Cannot fail: the ring holds all blocks.
             let _ = self.empty.push(block);
         }
         self.next = 0;
@@ -90,22 +90,22 @@ impl BufferPort {
         if self.sort_bytes > 0 {
             self.order.sort(&self.blocks);
         }
-        self.left() > 0
+        self.remaining() > 0
     }
 
-    /// Waits a while for frames; whether some came.
+    /// Waits a short time for frames; returns whether some arrived.
     fn wait(&mut self) -> bool {
-        for look in 0..SPINS + NAPS {
+        for poll in 0..SPINS_UNTIL_SLEEP + SLEEPS_UNTIL_IDLE {
             if self.refill() {
                 return true;
             }
             if self.shared.ended.load(Ordering::Relaxed) || self.has_fault() {
                 return false;
             }
-            if look < SPINS {
+            if poll < SPINS_UNTIL_SLEEP {
                 std::hint::spin_loop();
             } else {
-                thread::sleep(NAP);
+                thread::sleep(SLEEP);
             }
         }
         false
@@ -116,35 +116,35 @@ impl BufferPort {
         !faults.unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The next frames at hand, of one link type.
+    /// Returns the next frames of one link type.
     fn burst(&mut self) -> Burst<'_> {
-        let one;
-        let places: &[Place] = if self.sort_bytes == 0 {
-            let last = self.left().min(BURST) + self.next;
-            one = Place::of_block(self.next..last);
-            &one
+        let in_block;
+        let refs: &[FrameRef] = if self.sort_bytes == 0 {
+            let end = self.remaining().min(BURST) + self.next;
+            in_block = FrameRef::in_block(self.next..end);
+            &in_block
         } else {
-            &self.order.places()[self.next..]
+            &self.order.refs()[self.next..]
         };
-        let link = places.first().map_or(wire::LinkType::Ethernet, |place| {
-            self.blocks[place.block()].link
+        let link = refs.first().map_or(wire::LinkType::Ethernet, |first| {
+            self.blocks[first.block()].link
         });
-        // SAFETY: the frames' bytes lie on the heap, in blocks at hand, which do not change until the
-        // next `receive`, and nothing reads the list before it is written again.
-        let frames = unsafe { self.frames.borrow() };
+        // SAFETY: the frames' bytes are on the heap, in the current blocks, which do not change until
+        // the next `receive`; the list is overwritten before it is read again.
+        let frames = unsafe { self.frames.slots() };
         let mut count = 0;
-        for (room, place) in frames.iter_mut().zip(places) {
-            let block = &self.blocks[place.block()];
+        for (slot, reference) in frames.iter_mut().zip(refs) {
+            let block = &self.blocks[reference.block()];
             if block.link != link {
                 break;
             }
-            *room = block.frame(place.frame());
+            *slot = block.frame(reference.frame());
             count += 1;
         }
         self.next += count;
         let frames = &frames[..count];
-        self.counted[0] += count as u64;
-        self.counted[1] += frames
+        self.delivered[0] += count as u64;
+        self.delivered[1] += frames
             .iter()
             .map(|frame| u64::from(frame.wire_length))
             .sum::<u64>();
@@ -154,11 +154,11 @@ impl BufferPort {
 
 impl Port for BufferPort {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        if self.left() == 0 {
-            // Looked at first: what was written before the end is seen after it.
+        if self.remaining() == 0 {
+            // Load `ended` before polling: frames written before the end are then seen by the poll.
             let ended = self.shared.ended.load(Ordering::Acquire);
             if !self.refill() {
-                if let Some(fault) = self.shared.fault() {
+                if let Some(fault) = self.shared.pop_fault() {
                     return Ok(Received::Fault(fault));
                 }
                 if ended {
@@ -174,13 +174,13 @@ impl Port for BufferPort {
         Ok(Received::Burst(self.burst()))
     }
 
-    /// Those of the port behind the buffer, with what the buffer had no room for; frames and bytes
-    /// are those handed over.
+    /// Returns the counters of the source port with the buffer's overflow; `frames` and `bytes` are
+    /// those delivered here.
     fn counters(&mut self) -> Counters {
         let counters = self.shared.counters.lock();
         Counters {
-            frames: self.counted[0],
-            bytes: self.counted[1],
+            frames: self.delivered[0],
+            bytes: self.delivered[1],
             ..*counters.unwrap_or_else(PoisonError::into_inner)
         }
     }

@@ -1,42 +1,42 @@
-//! Flow-affinity sorting (DPDKStat's open idea): frames of one flow one after the other, so that the
-//! flow's state is touched while it is in the cache.
+//! Flow-affinity sorting (proposed as future work by DPDKStat): groups the frames of a flow, so that
+//! its state is accessed while it is in the cache.
 
 use super::block::Block;
 use crate::frame::{BURST, Frame};
 use std::ops::Range;
-use wire::plain::plain_ipv4;
+use wire::fast::simple_ipv4;
 use wire::{Decapsulate, FlowKey, LinkType, dissect};
 
-/// Where a frame lies.
+/// Refers to a frame by its block and its index in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FrameRef {
     block: u32,
     frame: u32,
 }
 
-/// Places of a burst in one block.
-pub(super) struct InBlock {
-    places: [Place; BURST],
+/// References to a burst of frames in one block.
+pub(super) struct BurstRefs {
+    refs: [FrameRef; BURST],
     count: usize,
 }
 
-impl std::ops::Deref for InBlock {
-    type Target = [Place];
+impl std::ops::Deref for BurstRefs {
+    type Target = [FrameRef];
 
-    fn deref(&self) -> &[Place] {
-        &self.places[..self.count]
+    fn deref(&self) -> &[FrameRef] {
+        &self.refs[..self.count]
     }
 }
 
-impl Place {
-    /// Frames of the first block, at most a burst.
-    pub(super) fn of_block(frames: Range<usize>) -> InBlock {
-        let mut places = [Self::default(); BURST];
+impl FrameRef {
+    /// Refers to these frames of the first block, at most a burst.
+    pub(super) fn in_block(frames: Range<usize>) -> BurstRefs {
+        let mut refs = [Self::default(); BURST];
         let count = frames.len().min(BURST);
-        for (place, frame) in places.iter_mut().zip(frames) {
-            place.frame = frame as u32;
+        for (entry, frame) in refs.iter_mut().zip(frames) {
+            entry.frame = frame as u32;
         }
-        InBlock { places, count }
+        BurstRefs { refs, count }
     }
 
     pub(super) fn block(self) -> usize {
@@ -48,72 +48,73 @@ impl Place {
     }
 }
 
-/// Frames in an order of flows.
+/// Frames sorted by flow.
 #[derive(Debug, Default)]
-pub(super) struct Order {
-    /// Hash of the flow above the number of arrival: equal flows keep their order.
-    keys: Vec<(u64, Place)>,
-    places: Vec<Place>,
+pub(super) struct FlowOrder {
+    /// Sort keys: the flow's hash in the upper half and the order of arrival in the lower, so that
+    /// frames of a flow keep their order.
+    keys: Vec<(u64, FrameRef)>,
+    refs: Vec<FrameRef>,
 }
 
-/// Frames are sorted among those of so much time: what comes late by that cannot end many flows early.
+/// Frames are sorted only within this time span, so that the delay of a frame cannot expire many flows
+/// too early.
 const SPAN_NS: u64 = 100_000_000;
 
-/// Frames ahead of the one at hand whose headers are asked for.
-const AHEAD: usize = 16;
-/// Behind the ports of TCP and UDP in a plain frame of IPv4.
+/// Prefetch distance of headers, in frames.
+const PREFETCH_FRAMES: usize = 16;
+/// End of the TCP or UDP ports in an Ethernet frame with an IPv4 header without options.
 const PORTS_END: usize = 38;
 
-impl Order {
-    /// Orders the frames of `blocks`, those of each [`SPAN_NS`] among themselves.
+impl FlowOrder {
+    /// Sorts the frames of `blocks` by flow within each [`SPAN_NS`].
     pub(super) fn sort(&mut self, blocks: &[Block]) {
         self.keys.clear();
-        self.places.clear();
+        self.refs.clear();
         let mut arrival = 0u32;
-        let (mut span, mut begun_ns) = (0, None);
-        for (block, place) in blocks.iter().zip(0u32..) {
+        let (mut span, mut span_start_ns) = (0, None);
+        for (block, block_index) in blocks.iter().zip(0u32..) {
             for index in 0..block.frames.len() {
-                if index + AHEAD < block.frames.len() {
-                    let ahead = block.frame(index + AHEAD).bytes;
-                    // Where addresses and ports begin and end.
-                    hw::prefetch::ahead(ahead, 0);
-                    hw::prefetch::ahead(ahead, PORTS_END);
+                if index + PREFETCH_FRAMES < block.frames.len() {
+                    let ahead = block.frame(index + PREFETCH_FRAMES).bytes;
+                    // The cache lines of addresses and ports.
+                    hw::prefetch::offset(ahead, 0);
+                    hw::prefetch::offset(ahead, PORTS_END);
                 }
-                let arrived = block.frame(index);
-                // The clock may go back, too.
-                let passed_ns = arrived
+                let current = block.frame(index);
+                // Absolute, since the clock may also be set back.
+                let elapsed_ns = current
                     .time_ns
-                    .abs_diff(*begun_ns.get_or_insert(arrived.time_ns));
-                if passed_ns > SPAN_NS {
+                    .abs_diff(*span_start_ns.get_or_insert(current.time_ns));
+                if elapsed_ns > SPAN_NS {
                     self.keys[span..].sort_unstable_by_key(|&(key, _)| key);
-                    (span, begun_ns) = (self.keys.len(), Some(arrived.time_ns));
+                    (span, span_start_ns) = (self.keys.len(), Some(current.time_ns));
                 }
-                let hash = flow_hash(block.link, &arrived);
-                let frame = index as u32;
-                let place = Place {
-                    block: place,
-                    frame,
+                let hash = flow_hash(block.link, &current);
+                let reference = FrameRef {
+                    block: block_index,
+                    frame: index as u32,
                 };
                 self.keys
-                    .push((u64::from(hash) << 32 | u64::from(arrival), place));
+                    .push((u64::from(hash) << 32 | u64::from(arrival), reference));
                 arrival = arrival.wrapping_add(1);
             }
         }
         self.keys[span..].sort_unstable_by_key(|&(key, _)| key);
-        self.places
-            .extend(self.keys.iter().map(|&(_, place)| place));
+        self.refs
+            .extend(self.keys.iter().map(|&(_, reference)| reference));
     }
 
-    /// The frames in their order.
-    pub(super) fn places(&self) -> &[Place] {
-        &self.places
+    /// The sorted frames.
+    pub(super) fn refs(&self) -> &[FrameRef] {
+        &self.refs
     }
 }
 
-/// A hash of a frame's flow, the same for both directions; 0 for what has none.
+/// Returns a hash of the frame's flow, equal for both directions; 0 for a frame of no flow.
 fn flow_hash(link: LinkType, frame: &Frame<'_>) -> u32 {
     let plain = if link == LinkType::Ethernet {
-        plain_ipv4(frame.bytes, frame.wire_length).map(|plain| FlowKey::from_compact(plain.key))
+        simple_ipv4(frame.bytes, frame.wire_length).map(|plain| FlowKey::from_compact(plain.key))
     } else {
         None
     };
@@ -124,7 +125,7 @@ fn flow_hash(link: LinkType, frame: &Frame<'_>) -> u32 {
     let Some(key) = key else {
         return 0;
     };
-    // Sums do not tell the directions apart, and tell endpoints apart better than an exclusive or.
+    // A sum is symmetric in the directions, and distinguishes endpoints better than an exclusive or.
     let address = |bytes: &[u8; 16]| {
         let [low, high] =
             [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])));

@@ -16,7 +16,7 @@ fn pair() -> (BufferWriter, BufferPort) {
     buffer(&options(0), "memory", None).expect("memory")
 }
 
-/// A UDP frame from host `flow` with its number behind the headers, or its answer.
+/// A UDP frame from host `flow`, or its answer, with a number after the headers.
 fn frame(flow: u8, number: u32, answer: bool) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -32,20 +32,20 @@ fn frame(flow: u8, number: u32, answer: bool) -> Vec<u8> {
     frame
 }
 
-/// Copies what `source` has; what finds no room is counted.
+/// Copies all frames of `source`; those that do not fit are counted.
 fn write_all(writer: &mut BufferWriter, source: &mut MemoryPort) {
     while let Received::Burst(burst) = source.receive().expect("memory has no errors") {
         let copied = writer.copy(&burst, 0);
-        writer.overflow(&burst, copied);
-        writer.hand_over(false);
+        writer.count_overflow(&burst, copied);
+        writer.end_batch(false);
     }
 }
 
-/// Times and bytes of all frames up to the end.
+/// Timestamps and bytes of all frames up to the end.
 fn read_all(port: &mut BufferPort) -> Vec<(i64, Vec<u8>)> {
     let mut all = Vec::new();
     loop {
-        match port.receive().expect("no error was told") {
+        match port.receive().expect("no error was reported") {
             Received::Burst(burst) => {
                 assert!(!burst.frames.is_empty());
                 all.extend(
@@ -62,7 +62,7 @@ fn read_all(port: &mut BufferPort) -> Vec<(i64, Vec<u8>)> {
 }
 
 #[test]
-fn frames_come_out_as_they_went_in_and_what_has_no_room_is_counted() {
+fn frames_are_delivered_unchanged_and_overflow_is_counted() {
     for (count, length) in [(100usize, 20usize), (9000, 60), (30, 300_000), (30_000, 60)] {
         let frames = (0..count).map(|number| {
             let mut bytes = vec![number as u8; length];
@@ -72,8 +72,8 @@ fn frames_come_out_as_they_went_in_and_what_has_no_room_is_counted() {
         let mut source = MemoryPort::new(LinkType::Raw, frames);
         let (mut writer, mut reader) = pair();
         write_all(&mut writer, &mut source);
-        writer.show(&source.counters());
-        let [lost, lost_bytes] = writer.lost();
+        writer.publish_counters(&source.counters());
+        let [lost, lost_bytes] = writer.overflow();
         drop(writer);
         let all = read_all(&mut reader);
         let counters = reader.counters();
@@ -83,7 +83,7 @@ fn frames_come_out_as_they_went_in_and_what_has_no_room_is_counted() {
             (lost, lost_bytes)
         );
         assert_eq!(counters.frames, all.len() as u64);
-        // The buffer fills once: what was lost are the last.
+        // The buffer fills once, so that the last frames are lost.
         for (index, (time_ns, bytes)) in all.iter().enumerate() {
             assert_eq!(*time_ns, index as i64);
             assert_eq!(
@@ -95,7 +95,7 @@ fn frames_come_out_as_they_went_in_and_what_has_no_room_is_counted() {
 }
 
 #[test]
-fn two_threads_lose_nothing_when_the_writer_waits() {
+fn nothing_is_lost_when_the_writer_waits() {
     let frames = (0..100_000i64).map(|number| (number, 60, number.to_le_bytes()));
     let mut source = MemoryPort::new(LinkType::Raw, frames);
     let (mut writer, mut reader) = pair();
@@ -103,13 +103,13 @@ fn two_threads_lose_nothing_when_the_writer_waits() {
         while let Received::Burst(burst) = source.receive().expect("memory has no errors") {
             let mut copied = writer.copy(&burst, 0);
             while copied < burst.frames.len() {
-                writer.hand_over(true);
+                writer.end_batch(true);
                 std::thread::yield_now();
                 copied = writer.copy(&burst, copied);
             }
-            writer.hand_over(false);
+            writer.end_batch(false);
         }
-        assert_eq!(writer.lost(), [0, 0]);
+        assert_eq!(writer.overflow(), [0, 0]);
     });
     let all = read_all(&mut reader);
     writing.join().expect("the writer");
@@ -122,7 +122,7 @@ fn two_threads_lose_nothing_when_the_writer_waits() {
 }
 
 #[test]
-fn times_are_spread_over_the_time_in_which_a_batch_came() {
+fn timestamps_are_interpolated_over_a_batch() {
     let (mut writer, mut reader) = pair();
     let bytes = [0u8; 10];
     let frames = [crate::Frame::new(&bytes, 77, 10); 4];
@@ -130,13 +130,13 @@ fn times_are_spread_over_the_time_in_which_a_batch_came() {
         link: LinkType::Raw,
         frames: &frames,
     };
-    // Two bursts in one batch, then a batch of one burst behind it in the same block.
+    // Two bursts in one batch, then a batch of one burst in the same block.
     assert_eq!(writer.copy(&burst, 0), 4);
     assert_eq!(writer.copy(&burst, 0), 4);
-    assert_eq!(writer.interpolate(1000, 1800), 8);
-    writer.hand_over(false);
+    assert_eq!(writer.interpolate_times(1000, 1800), 8);
+    writer.end_batch(false);
     assert_eq!(writer.copy(&burst, 2), 4);
-    assert_eq!(writer.interpolate(1800, 1810), 2);
+    assert_eq!(writer.interpolate_times(1800, 1810), 2);
     drop(writer);
     let times: Vec<i64> = read_all(&mut reader)
         .iter()
@@ -149,29 +149,28 @@ fn times_are_spread_over_the_time_in_which_a_batch_came() {
 }
 
 #[test]
-fn faults_and_errors_of_the_port_behind_come_after_its_frames() {
+fn faults_and_errors_of_the_source_follow_its_frames() {
     let (mut writer, mut reader) = pair();
     let mut source = MemoryPort::new(LinkType::Raw, [(1, 60, [0u8; 10])]);
     write_all(&mut writer, &mut source);
-    writer.show(&Counters {
+    writer.publish_counters(&Counters {
         dropped: 7,
         ..Counters::default()
     });
-    writer.tell("torn".into());
-    writer.fail(PortError::Failed("gone".into()));
+    writer.report_fault("truncated".into());
+    writer.report_error(PortError::Failed("gone".into()));
     drop(writer);
     assert!(matches!(reader.receive(), Ok(Received::Burst(burst)) if burst.frames.len() == 1));
-    assert!(matches!(reader.receive(), Ok(Received::Fault(fault)) if fault == "torn"));
+    assert!(matches!(reader.receive(), Ok(Received::Fault(fault)) if fault == "truncated"));
     assert!(matches!(reader.receive(), Err(PortError::Failed(error)) if error == "gone"));
     assert!(matches!(reader.receive(), Ok(Received::End)));
     assert_eq!(reader.counters().dropped, 7);
 }
 
 proptest! {
-    /// Sorted: the frames of a flow, both directions, stand together within the window and in the
-    /// order in which they came.
+    /// Sorting groups the frames of a flow, both directions, and keeps their order.
     #[test]
-    fn sorting_moves_flows_together_and_nothing_else(
+    fn sorting_groups_flows_and_keeps_their_order(
         packets in prop::collection::vec((0u8..20, any::<bool>()), 1..600)
     ) {
         let frames: Vec<Vec<u8>> = packets.iter().zip(0u32..)
@@ -195,7 +194,7 @@ proptest! {
             if pair[0].0 == pair[1].0 {
                 prop_assert!(pair[0].1 < pair[1].1);
             } else {
-                prop_assert!(seen.insert(pair[0].0), "flow {} in two places", pair[0].0);
+                prop_assert!(seen.insert(pair[0].0), "flow {} in two groups", pair[0].0);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a buffer that is written.
+//! The writing end of a capture buffer.
 
 use super::Shared;
 use super::block::Block;
@@ -7,18 +7,19 @@ use hw::ring::{Consumer, Popped, Producer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// Copies frames into the buffer, a batch at a time: [`BufferWriter::copy`] the bursts of the batch,
-/// [`BufferWriter::interpolate`] their times if nobody took them, [`BufferWriter::hand_over`].
+/// Copies frames into the buffer in batches: [`BufferWriter::copy`] for each burst,
+/// [`BufferWriter::interpolate_times`] if the source does not timestamp each frame, then
+/// [`BufferWriter::end_batch`].
 pub struct BufferWriter {
     full: Producer<Block>,
     empty: Consumer<Block>,
     shared: Arc<Shared>,
-    /// Blocks that are being filled; the first may hold frames of the batch before.
+    /// Blocks being filled; the first may begin with frames of the previous batch.
     open: Vec<Block>,
-    /// Frames of the first open block that belong to the batch before.
-    stamped: usize,
+    /// Frames of the first open block that belong to the previous batch.
+    previous_batch: usize,
     blocks: usize,
-    used_most: usize,
+    used_max: usize,
     overflow: [u64; 2],
 }
 
@@ -34,15 +35,15 @@ impl BufferWriter {
             empty,
             shared,
             open: Vec::with_capacity(blocks),
-            stamped: 0,
+            previous_batch: 0,
             blocks,
-            used_most: 0,
+            used_max: 0,
             overflow: [0; 2],
         }
     }
 
-    /// Copies the frames of `burst` from number `first` on; tells how many of the burst have been
-    /// dealt with: fewer than there are when the buffer is full.
+    /// Copies the frames of `burst` starting at index `first`. Returns the index of the first frame not
+    /// copied: less than the burst's length if the buffer is full.
     pub fn copy(&mut self, burst: &Burst<'_>, first: usize) -> usize {
         for (index, frame) in burst.frames.iter().enumerate().skip(first) {
             let fits = self.open.last().is_some_and(|block| {
@@ -63,106 +64,106 @@ impl BufferWriter {
         burst.frames.len()
     }
 
-    /// Counts the frames of `burst` from number `first` on as lost.
-    pub fn overflow(&mut self, burst: &Burst<'_>, first: usize) {
+    /// Counts the frames of `burst` starting at index `first` as overflow.
+    pub fn count_overflow(&mut self, burst: &Burst<'_>, first: usize) {
         for frame in &burst.frames[first..] {
             self.overflow[0] += 1;
             self.overflow[1] += u64::from(frame.wire_length);
         }
     }
 
-    /// Spreads the times of the batch's frames evenly over the time in which they came: after
-    /// `after_ns`, the last of them at `until_ns` (DPDKStat's correction). A frame's time is wrong by
-    /// less than the difference of the two. Tells how many frames the batch has.
-    pub fn interpolate(&mut self, after_ns: i64, until_ns: i64) -> usize {
-        let skip = self.stamped;
+    /// Spaces the timestamps of the batch evenly over the interval in which it arrived: after
+    /// `after_ns`, the last frame at `until_ns` (the correction of DPDKStat). The error of a timestamp
+    /// is less than the interval. Returns the number of frames of the batch.
+    pub fn interpolate_times(&mut self, after_ns: i64, until_ns: i64) -> usize {
+        let skip = self.previous_batch;
         let frames = self.batch_frames();
         let span = i128::from(until_ns) - i128::from(after_ns);
         let blocks = self.open.iter_mut();
         let stored = blocks.flat_map(|block| block.frames.iter_mut()).skip(skip);
-        for (frame, place) in stored.zip(1i128..) {
-            frame.time_ns = after_ns + (span * place / frames as i128) as i64;
+        for (frame, number) in stored.zip(1i128..) {
+            frame.time_ns = after_ns + (span * number / frames as i128) as i64;
         }
         frames
     }
 
-    /// Frames of the batch so far.
+    /// Number of frames of the batch so far.
     #[must_use]
     pub fn batch_frames(&self) -> usize {
         let all: usize = self.open.iter().map(|block| block.frames.len()).sum();
-        all - self.stamped
+        all - self.previous_batch
     }
 
-    /// Ends the batch: full blocks are handed over, and one that is begun when the reader has
-    /// nothing else or `all` is said.
-    pub fn hand_over(&mut self, all: bool) {
-        let starving = all || self.full.occupancy() == 0;
-        let keep = usize::from(!starving && !self.open.is_empty());
-        let going = self.open.len() - keep;
-        for block in self.open.drain(..going) {
-            // The ring holds all blocks that there are.
+    /// Ends the batch and publishes its full blocks. A partly filled block is published too if `flush`
+    /// is set or the reader has no other block.
+    pub fn end_batch(&mut self, flush: bool) {
+        let publish_partial = flush || self.full.occupancy() == 0;
+        let keep = usize::from(!publish_partial && !self.open.is_empty());
+        let full = self.open.len() - keep;
+        for block in self.open.drain(..full) {
+            // Cannot fail: the ring holds all blocks.
             let _ = self.full.push(block);
         }
-        self.stamped = self.open.first().map_or(0, |block| block.frames.len());
-        self.used_most = self
-            .used_most
+        self.previous_batch = self.open.first().map_or(0, |block| block.frames.len());
+        self.used_max = self
+            .used_max
             .max(self.full.occupancy() + self.open.len())
             .min(self.blocks);
     }
 
-    /// Blocks there are, and the most that were in use after a batch.
+    /// Number of blocks, and the maximum in use after a batch.
     #[must_use]
     pub fn usage(&self) -> (usize, usize) {
-        (self.blocks, self.used_most)
+        (self.blocks, self.used_max)
     }
 
-    /// Frames and bytes on the wire for which there was no room.
+    /// Frames and their bytes on the wire that did not fit.
     #[must_use]
-    pub fn lost(&self) -> [u64; 2] {
+    pub fn overflow(&self) -> [u64; 2] {
         self.overflow
     }
 
-    /// Whether the reader wants no more.
+    /// Whether the reader has stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether the reader has gone.
+    /// Whether the reader was dropped.
     #[must_use]
-    pub fn is_abandoned(&self) -> bool {
+    pub fn is_reader_gone(&self) -> bool {
         self.full.is_abandoned()
     }
 
-    /// Shows the reader the counters of the port that is emptied.
-    pub fn show(&self, counters: &Counters) {
-        let shown = self.shared.counters.lock();
-        *shown.unwrap_or_else(PoisonError::into_inner) = Counters {
+    /// Publishes the counters of the source port to the reader.
+    pub fn publish_counters(&self, counters: &Counters) {
+        let shared = self.shared.counters.lock();
+        *shared.unwrap_or_else(PoisonError::into_inner) = Counters {
             overflow: self.overflow[0],
             overflow_bytes: self.overflow[1],
             ..*counters
         };
     }
 
-    /// Tells the reader of a fault.
-    pub fn tell(&self, fault: String) {
+    /// Passes a fault of the source port on to the reader.
+    pub fn report_fault(&self, fault: String) {
         let faults = self.shared.faults.lock();
         faults
             .unwrap_or_else(PoisonError::into_inner)
             .push_back(fault);
     }
 
-    /// Tells the reader why the port could not go on.
-    pub fn fail(&self, error: PortError) {
-        let place = self.shared.error.lock();
-        *place.unwrap_or_else(PoisonError::into_inner) = Some(error);
+    /// Passes the error that ended the source port on to the reader.
+    pub fn report_error(&self, error: PortError) {
+        let shared = self.shared.error.lock();
+        *shared.unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 }
 
 impl Drop for BufferWriter {
-    /// What is begun is handed over, and the reader told that there will be no more.
+    /// Publishes partly filled blocks and marks the end for the reader.
     fn drop(&mut self) {
-        self.hand_over(true);
+        self.end_batch(true);
         self.shared.ended.store(true, Ordering::Release);
     }
 }

@@ -1,30 +1,30 @@
-//! The time of a burst: the machine's clock, read by the time-stamp counter.
+//! Timestamps of bursts: the system clock, interpolated by the TSC.
 
 use hw::time::{TickRate, realtime_ns, ticks};
 
-/// Between two readings of the machine's clock, which time servers steer.
-const ANCHOR_NS: u64 = 10_000_000;
+/// Time between two readings of the system clock, whose rate NTP adjusts.
+const ANCHOR_LIFETIME_NS: u64 = 10_000_000;
 
-/// A step back by less is the error of two readings, and left out.
+/// Smaller backward steps are measurement errors and suppressed.
 const JITTER_NS: i64 = 100_000;
 
-/// Counter and clock are read together within so many nanoseconds, or read again.
-const TOGETHER_NS: u64 = 5_000;
+/// TSC and clock must be read within this time, or are read again.
+const READ_WINDOW_NS: u64 = 5_000;
 
-/// How often that is tried.
-const READINGS: usize = 4;
+/// Attempts to read both within that time.
+const READ_ATTEMPTS: usize = 4;
 
-/// `CLOCK_REALTIME`, at the price of reading a counter.
+/// `CLOCK_REALTIME` at the cost of reading the TSC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     rate: TickRate,
     anchor: Anchor,
-    /// Ticks after the anchor at which the clock is read anew.
-    anchor_lasts: u64,
+    /// Ticks after the anchor at which the clock is read again.
+    anchor_ticks: u64,
     last_ns: i64,
 }
 
-/// Counter and clock at one moment.
+/// TSC and clock at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     ticks: u64,
@@ -32,19 +32,19 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// Reads both; a thread that is halted in between tries again.
+    /// Reads both; tries again if the thread was preempted in between.
     fn read(rate: TickRate) -> Self {
-        let together = rate.to_ticks(TOGETHER_NS);
+        let window = rate.to_ticks(READ_WINDOW_NS);
         let mut best = (u64::MAX, Self { ticks: 0, ns: 0 });
-        for _ in 0..READINGS {
+        for _ in 0..READ_ATTEMPTS {
             let before = ticks();
             let ns = realtime_ns();
-            let took = ticks().wrapping_sub(before);
-            if took < best.0 {
-                let ticks = before.wrapping_add(took / 2);
-                best = (took, Self { ticks, ns });
+            let elapsed = ticks().wrapping_sub(before);
+            if elapsed < best.0 {
+                let ticks = before.wrapping_add(elapsed / 2);
+                best = (elapsed, Self { ticks, ns });
             }
-            if took <= together {
+            if elapsed <= window {
                 break;
             }
         }
@@ -62,12 +62,12 @@ impl Clock {
         Self {
             rate,
             anchor,
-            anchor_lasts: rate.to_ticks(ANCHOR_NS),
+            anchor_ticks: rate.to_ticks(ANCHOR_LIFETIME_NS),
             last_ns: anchor.ns,
         }
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Current time in nanoseconds since the Unix epoch.
     #[inline]
     pub(super) fn now_ns(&mut self) -> i64 {
         let rate = self.rate;
@@ -76,19 +76,19 @@ impl Clock {
 
     #[inline]
     fn at(&mut self, ticks: u64, read: impl FnOnce() -> Anchor) -> i64 {
-        let passed = ticks.wrapping_sub(self.anchor.ticks);
-        if passed < self.anchor_lasts {
-            let now = self.anchor.ns + self.rate.to_ns(passed).cast_signed();
-            self.follow(now)
+        let elapsed = ticks.wrapping_sub(self.anchor.ticks);
+        if elapsed < self.anchor_ticks {
+            let now = self.anchor.ns + self.rate.to_ns(elapsed).cast_signed();
+            self.smooth(now)
         } else {
             self.anchor = read();
-            self.follow(self.anchor.ns)
+            self.smooth(self.anchor.ns)
         }
     }
 
-    /// A clock that was set back is followed; two readings that err are not.
+    /// Suppresses small backward steps; follows larger ones, since the clock may have been set back.
     #[inline]
-    fn follow(&mut self, now: i64) -> i64 {
+    fn smooth(&mut self, now: i64) -> i64 {
         if !(1..JITTER_NS).contains(&(self.last_ns - now)) {
             self.last_ns = now;
         }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_by_ticks_and_errors_of_reading_do_not_turn_it_back() {
+    fn time_follows_ticks_and_jitter_does_not_step_back() {
         let rate = TickRate::from_per_second(2e9);
         let anchor = |ticks, ns| move || Anchor { ticks, ns };
         let never = || -> Anchor { panic!("the anchor is fresh") };
@@ -113,14 +113,14 @@ mod tests {
             },
         );
         assert_eq!(clock.at(100 + 2_000_000, never), 1_005_000);
-        // Ten milliseconds later by the counter, by the clock 50 µs less.
+        // Ten milliseconds later by the TSC, 50 µs less by the clock.
         let late = 100 + 20_000_000;
         assert_eq!(clock.at(late - 2, never), 10_005_000 - 1);
-        let held = clock.at(late, anchor(late, 9_955_000));
-        assert_eq!(held, 10_005_000 - 1);
-        assert_eq!(clock.at(late + 20_000, never), held);
+        let constant = clock.at(late, anchor(late, 9_955_000));
+        assert_eq!(constant, 10_005_000 - 1);
+        assert_eq!(clock.at(late + 20_000, never), constant);
         assert_eq!(clock.at(late + 200_000, never), 10_055_000);
-        // Set back by a second, it is followed.
+        // The clock was set back by a second, which is followed.
         let later = late + 20_000_000;
         assert_eq!(
             clock.at(later, anchor(later, -1_000_000_000)),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_machines_clock() {
+    fn clock_matches_the_system_clock() {
         let mut clock = Clock::new();
         let before = realtime_ns();
         let now = clock.now_ns();

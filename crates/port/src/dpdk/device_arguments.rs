@@ -1,5 +1,4 @@
-//! The arguments of the virtual devices that people use most: what is wrong with them, which their
-//! drivers say badly or not at all (an error number that means nothing).
+//! Checks the arguments of common virtual devices, whose drivers report errors poorly or not at all.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,54 +8,53 @@ use std::path::Path;
 
 use super::name::{DeviceName, Kind};
 
-/// Where the kernel lists its interfaces.
+/// The kernel's list of interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
-/// Who is behind the socket of a memif.
+/// State of the socket file of a memif server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Socket {
-    /// There is no file of this name.
+enum SocketFile {
+    /// No such file.
     Free,
-    /// The file of a process that has gone.
-    Left,
-    /// Another process has it.
-    Served,
-    /// A file of another kind.
-    Other,
+    /// Left behind by a process that has ended.
+    Stale,
+    /// A process listens on it.
+    InUse,
+    /// The file is not a socket.
+    NotASocket,
 }
 
-/// Removes the socket file of a memif's server that has gone without: a driver does not start over
-/// it.
-pub(super) fn make_way(device: &DeviceName) {
-    if let Some(path) = socket_to_serve(device)
-        && socket(path) == Socket::Left
+/// Removes a stale socket file of a memif server, since the driver does not start if the file exists.
+pub(super) fn remove_stale_socket(device: &DeviceName) {
+    if let Some(path) = server_socket(device)
+        && inspect_socket(path) == SocketFile::Stale
     {
-        // Should it stay, the driver fails, and that is told.
+        // If this fails, the driver fails and its error is reported.
         let _ = fs::remove_file(path);
     }
 }
 
-/// What is wrong with the arguments of a device that could not be made, where that can be told.
+/// Returns what is wrong with the arguments of a device that could not be created, if known.
 pub(super) fn fault(device: &DeviceName) -> Option<String> {
     if device.kind() != Kind::Virtual {
         return None;
     }
-    match driver(device) {
-        "net_af_packet" | "net_af_xdp" => match value(device, "iface") {
-            None => Some("it needs an interface (iface=eth0)".into()),
-            Some(interface) => missing(interface),
+    match driver_name(device) {
+        "net_af_packet" | "net_af_xdp" => match argument(device, "iface") {
+            None => Some("missing argument: an interface (iface=eth0)".into()),
+            Some(interface) => missing_interface(interface),
         },
-        "net_pcap" => pcap(device),
-        "net_memif" => memif(device),
+        "net_pcap" => pcap_fault(device),
+        "net_memif" => memif_fault(device),
         name if !name.starts_with("net_") && interface_exists(device.name()) => Some(format!(
-            "this is an interface of the kernel: -i {name}, or through DPDK -i dpdk:net_af_packet0,iface={name}",
+            "this is a kernel interface: use -i {name}, or through DPDK -i dpdk:net_af_packet0,iface={name}",
             name = device.name()
         )),
         _ => None,
     }
 }
 
-fn pcap(device: &DeviceName) -> Option<String> {
+fn pcap_fault(device: &DeviceName) -> Option<String> {
     let sources = [
         "rx_pcap",
         "tx_pcap",
@@ -65,84 +63,77 @@ fn pcap(device: &DeviceName) -> Option<String> {
         "tx_iface",
         "iface",
     ];
-    if sources.iter().all(|key| value(device, key).is_none()) {
+    if sources.iter().all(|key| argument(device, key).is_none()) {
         return Some(
-            "it needs a capture or an interface (rx_pcap=FILE, tx_pcap=FILE, rx_iface=eth0, tx_iface=eth0 or \
-             iface=eth0)"
+            "missing argument: a capture file or an interface (rx_pcap=FILE, tx_pcap=FILE, rx_iface=eth0, \
+             tx_iface=eth0 or iface=eth0)"
                 .into(),
         );
     }
     for key in ["rx_iface", "rx_iface_in", "tx_iface", "iface"] {
-        if let Some(fault) = value(device, key).and_then(missing) {
+        if let Some(fault) = argument(device, key).and_then(missing_interface) {
             return Some(fault);
         }
     }
-    if let Some(path) = value(device, "rx_pcap")
+    if let Some(path) = argument(device, "rx_pcap")
         && let Err(error) = fs::File::open(path)
     {
         return Some(format!("rx_pcap={path}: {error}"));
     }
-    let path = value(device, "tx_pcap")?;
+    let path = argument(device, "tx_pcap")?;
     let directory = Path::new(path).parent()?;
-    let is_here = directory.as_os_str().is_empty() || directory.is_dir();
-    (!is_here).then(|| {
-        format!(
-            "tx_pcap={path}: there is no directory {}",
-            directory.display()
-        )
-    })
+    let exists = directory.as_os_str().is_empty() || directory.is_dir();
+    (!exists).then(|| format!("tx_pcap={path}: no such directory: {}", directory.display()))
 }
 
-fn memif(device: &DeviceName) -> Option<String> {
-    if let Some(role) = value(device, "role")
+fn memif_fault(device: &DeviceName) -> Option<String> {
+    if let Some(role) = argument(device, "role")
         && !["client", "server", "master", "slave"].contains(&role)
     {
-        return Some(format!(
-            "role={role}: a memif is role=server or role=client"
-        ));
+        return Some(format!("role={role}: must be role=server or role=client"));
     }
-    let path = socket_to_serve(device)?;
-    match socket(path) {
-        Socket::Served => Some(format!("another process serves {path}")),
-        Socket::Other => Some(format!("{path} is there already, and no socket")),
-        Socket::Free | Socket::Left => None,
+    let path = server_socket(device)?;
+    match inspect_socket(path) {
+        SocketFile::InUse => Some(format!("another process listens on {path}")),
+        SocketFile::NotASocket => Some(format!("{path} exists and is not a socket")),
+        SocketFile::Free | SocketFile::Stale => None,
     }
 }
 
-/// The socket file of a memif's server. (An abstract socket leaves none.)
-fn socket_to_serve(device: &DeviceName) -> Option<&str> {
-    let serves = driver(device) == "net_memif"
-        && matches!(value(device, "role"), Some("server" | "master"))
-        && value(device, "socket-abstract") == Some("no");
-    if serves {
-        value(device, "socket")
+/// The socket file of a memif server. (An abstract socket has none.)
+fn server_socket(device: &DeviceName) -> Option<&str> {
+    let is_server = driver_name(device) == "net_memif"
+        && matches!(argument(device, "role"), Some("server" | "master"))
+        && argument(device, "socket-abstract") == Some("no");
+    if is_server {
+        argument(device, "socket")
     } else {
         None
     }
 }
 
-fn socket(path: &str) -> Socket {
+fn inspect_socket(path: &str) -> SocketFile {
     match fs::symlink_metadata(path) {
-        Err(_) => return Socket::Free,
-        Ok(file) if !file.file_type().is_socket() => return Socket::Other,
+        Err(_) => return SocketFile::Free,
+        Ok(file) if !file.file_type().is_socket() => return SocketFile::NotASocket,
         Ok(_) => {}
     }
-    // A socket of another type than a memif's: who serves it does not notice.
+    // A stream socket cannot connect to memif's seqpacket socket, so the server does not notice.
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Socket::Left,
-        _ => Socket::Served,
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => SocketFile::Stale,
+        _ => SocketFile::InUse,
     }
 }
 
-/// `net_memif` of `net_memif0`.
-fn driver(device: &DeviceName) -> &str {
+/// The driver: `net_memif` for `net_memif0`.
+fn driver_name(device: &DeviceName) -> &str {
     device
         .name()
         .trim_end_matches(|end: char| end.is_ascii_digit())
 }
 
-/// The value of an argument.
-fn value<'a>(device: &'a DeviceName, key: &str) -> Option<&'a str> {
+/// Returns the value of an argument.
+fn argument<'a>(device: &'a DeviceName, key: &str) -> Option<&'a str> {
     let mut arguments = device.arguments().split(',');
     arguments.find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='))
 }
@@ -151,8 +142,8 @@ fn interface_exists(name: &str) -> bool {
     !name.contains('/') && Path::new(INTERFACES).join(name).exists()
 }
 
-fn missing(interface: &str) -> Option<String> {
-    (!interface_exists(interface)).then(|| format!("there is no interface {interface}"))
+fn missing_interface(interface: &str) -> Option<String> {
+    (!interface_exists(interface)).then(|| format!("no such interface: {interface}"))
 }
 
 #[cfg(test)]
@@ -160,33 +151,34 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    fn told(device: &str) -> String {
+    fn fault_of(device: &str) -> String {
         fault(&DeviceName::parse(device).unwrap()).unwrap_or_default()
     }
 
     #[test]
-    fn what_is_wrong_with_the_arguments_is_told() {
+    fn invalid_arguments_are_explained() {
         for (device, part) in [
-            ("net_af_packet0", "it needs an interface"),
-            (
-                "net_af_packet0,iface=nosuch",
-                "there is no interface nosuch",
-            ),
-            ("net_af_xdp1,iface=nosuch", "there is no interface nosuch"),
+            ("net_af_packet0", "missing argument: an interface"),
+            ("net_af_packet0,iface=nosuch", "no such interface: nosuch"),
+            ("net_af_xdp1,iface=nosuch", "no such interface: nosuch"),
             ("net_pcap0", "rx_pcap=FILE"),
             (
                 "net_pcap0,rx_pcap=/nonexistent",
                 "rx_pcap=/nonexistent: No such file",
             ),
-            ("net_pcap0,rx_iface=nosuch", "there is no interface nosuch"),
+            ("net_pcap0,rx_iface=nosuch", "no such interface: nosuch"),
             (
                 "net_pcap0,tx_pcap=/nonexistent/x",
-                "there is no directory /nonexistent",
+                "no such directory: /nonexistent",
             ),
             ("net_memif0,role=boss", "role=server or role=client"),
             ("lo", "-i lo, or through DPDK"),
         ] {
-            assert!(told(device).contains(part), "{device}: {}", told(device));
+            assert!(
+                fault_of(device).contains(part),
+                "{device}: {}",
+                fault_of(device)
+            );
         }
         for device in [
             "net_null0,foo=bar",
@@ -194,14 +186,14 @@ mod tests {
             "net_memif0,role=client",
             "3b:00.0",
         ] {
-            assert_eq!(told(device), "", "{device}");
+            assert_eq!(fault_of(device), "", "{device}");
         }
     }
 
     #[test]
-    fn a_socket_is_removed_only_if_nobody_serves_it() {
+    fn only_stale_sockets_are_removed() {
         let directory = std::env::temp_dir().join(format!("flowatch-memif-{}", std::process::id()));
-        // Another process had the same number, and was killed.
+        // May be left over from a process with the same ID.
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("memif");
@@ -211,20 +203,20 @@ mod tests {
         );
         let device = DeviceName::parse(&text).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
-        make_way(&device);
+        remove_stale_socket(&device);
         assert!(path.exists());
-        assert!(told(&text).contains("another process serves"));
-        // The file stays when its server goes.
+        assert!(fault_of(&text).contains("another process listens"));
+        // The file remains after its server has ended.
         drop(listener);
-        assert_eq!(told(&text), "");
-        make_way(&DeviceName::parse(&text.replace("server", "client")).unwrap());
+        assert_eq!(fault_of(&text), "");
+        remove_stale_socket(&DeviceName::parse(&text.replace("server", "client")).unwrap());
         assert!(path.exists());
-        make_way(&device);
+        remove_stale_socket(&device);
         assert!(!path.exists());
         fs::write(&path, "mine").unwrap();
-        make_way(&device);
+        remove_stale_socket(&device);
         assert!(path.exists());
-        assert!(told(&text).contains("no socket"));
+        assert!(fault_of(&text).contains("not a socket"));
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,29 +1,28 @@
-//! Ports through DPDK (feature `dpdk`): cards that the kernel has let go of, and DPDK's virtual
-//! devices.
+//! Ports through DPDK (feature `dpdk`): NICs bound to a DPDK driver, and DPDK's virtual devices.
 //!
-//! DPDK is C, most of it inline: `shim.c` puts what is needed behind a few plain functions, one call
-//! a burst, and everything else happens here.
+//! DPDK's API consists largely of inline C functions. `shim.c` wraps those needed in plain functions,
+//! with one call per burst; all else is Rust.
 //!
 //! ```text
-//! device ─► receive queue ─► rte_eth_rx_burst ─► shim: where, how long, hash ─► frames of a burst
-//!   └► missed, no buffer, damaged: the device's own counters, read now and then
+//! device ─► receive queue ─► rte_eth_rx_burst ─► shim: address, length, hash ─► burst of frames
+//!   └► missed, no buffer, errors: the device's own counters, read periodically
 //! ```
 
-mod captured;
 mod clock;
 mod device;
 mod device_arguments;
 mod eal;
 mod name;
 mod options;
+mod output_capture;
 mod pool;
 mod receive;
 mod remedy;
+mod ring_guard;
 mod send;
 mod shim;
 pub mod software_nic;
 mod statistics;
-mod staying;
 mod thread;
 
 pub use eal::{Eal, take_log, version};

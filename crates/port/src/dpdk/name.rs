@@ -1,10 +1,10 @@
-//! How a device is named on the command line.
+//! Device names of the command line.
 
 use std::ffi::CString;
 use std::fmt;
 
-/// A device and its arguments: `0000:3b:00.0`, `net_memif0,role=client`, or the number of a port
-/// that the EAL arguments made.
+/// A device and its arguments: `0000:3b:00.0`, `net_memif0,role=client`, or the number of a port that
+/// EAL arguments created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceName {
     name: String,
@@ -12,34 +12,33 @@ pub struct DeviceName {
     kind: Kind,
 }
 
-/// Where a device comes from.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A card.
+    /// A PCI device.
     Pci,
-    /// Made by a driver from its name.
+    /// A virtual device, created by a driver.
     Virtual,
-    /// A port that is there once the EAL has started.
+    /// A port that exists after the EAL has started.
     Port(u16),
 }
 
 impl DeviceName {
-    /// Reads what follows `dpdk:`.
+    /// Parses the part after `dpdk:`.
     ///
     /// # Errors
-    /// One line that says what is wrong.
+    /// If it is not a valid name; the message is one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, arguments) = text.split_once(',').unwrap_or((text, ""));
         if name.is_empty() || text.contains('\0') {
             return Err(
-                "dpdk: needs a device, as in dpdk:0000:3b:00.0 or dpdk:net_memif0,role=client"
+                "dpdk: missing device, as in dpdk:0000:3b:00.0 or dpdk:net_memif0,role=client"
                     .into(),
             );
         }
         if name.contains('@') {
             return Err(format!(
-                "dpdk:{name}: a device has no @, and one of its queues cannot be watched alone; --queues N reads N of \
-                 them"
+                "dpdk:{name}: a single queue (@) cannot be selected with DPDK; --queues N reads N queues"
             ));
         }
         let (name, kind) = if let Some(address) = pci_address(name) {
@@ -50,7 +49,7 @@ impl DeviceName {
                 .map_err(|_| format!("dpdk:{name}: no such port"))?;
             if !arguments.is_empty() {
                 return Err(format!(
-                    "dpdk:{text}: a port's number takes no arguments; they belong to its device"
+                    "dpdk:{text}: a port number takes no arguments; give them to its device"
                 ));
             }
             (name.to_owned(), Kind::Port(port))
@@ -64,8 +63,8 @@ impl DeviceName {
         })
     }
 
-    /// A card made of software, which has a port already.
-    pub(super) fn of_software(name: &str) -> Self {
+    /// Names a software NIC, whose port exists already.
+    pub(super) fn for_software_nic(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             arguments: String::new(),
@@ -73,13 +72,13 @@ impl DeviceName {
         }
     }
 
-    /// The device without its arguments.
+    /// The name without arguments.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What follows the name.
+    /// The arguments.
     pub(super) fn arguments(&self) -> &str {
         &self.arguments
     }
@@ -88,8 +87,8 @@ impl DeviceName {
         self.kind
     }
 
-    /// The device with its arguments, as DPDK takes it.
-    pub(super) fn whole(&self) -> String {
+    /// The name with arguments, as DPDK expects it.
+    pub(super) fn full(&self) -> String {
         if self.arguments.is_empty() {
             self.name.clone()
         } else {
@@ -97,12 +96,12 @@ impl DeviceName {
         }
     }
 
-    /// The same for C. (Parsing has refused a zero byte.)
-    pub(super) fn whole_c(&self) -> CString {
-        CString::new(self.whole()).unwrap_or_default()
+    /// The name with arguments as a C string. (Parsing rejects a NUL byte.)
+    pub(super) fn full_c(&self) -> CString {
+        CString::new(self.full()).unwrap_or_default()
     }
 
-    /// The name for C.
+    /// The name as a C string.
     pub(super) fn name_c(&self) -> CString {
         CString::new(self.name.clone()).unwrap_or_default()
     }
@@ -114,20 +113,20 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// A PCI address in full, with the domain that people leave out.
+/// Completes a PCI address, whose domain may be omitted.
 fn pci_address(text: &str) -> Option<String> {
     let (before, function) = text.rsplit_once('.')?;
     let mut parts = before.rsplitn(3, ':');
     let (device, bus) = (parts.next()?, parts.next()?);
     let domain = parts.next().unwrap_or("0000");
-    let hexadecimal = |text: &str, most: usize| {
-        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let is_hexadecimal = |text: &str, digits_max: usize| {
+        (1..=digits_max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
-    let sound = hexadecimal(domain, 8)
-        && hexadecimal(bus, 2)
-        && hexadecimal(device, 2)
-        && hexadecimal(function, 1);
-    sound.then(|| {
+    let is_valid = is_hexadecimal(domain, 8)
+        && is_hexadecimal(bus, 2)
+        && is_hexadecimal(device, 2)
+        && is_hexadecimal(function, 1);
+    is_valid.then(|| {
         let text = format!("{domain:0>4}:{bus:0>2}:{device:0>2}.{function}");
         text.to_ascii_lowercase()
     })
@@ -138,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_virtual_devices_and_numbers() {
+    fn parses_pci_virtual_and_numbered_devices() {
         let parse = |text| {
             let device = DeviceName::parse(text).unwrap();
-            (device.whole(), device.kind())
+            (device.full(), device.kind())
         };
         assert_eq!(parse("3B:0.1"), ("0000:3b:00.1".into(), Kind::Pci));
         assert_eq!(
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
+    fn rejects_invalid_names() {
         for text in ["", ",x=1", "70000", "3,x=1", "a\0b", "net_null0@1"] {
             assert!(DeviceName::parse(text).is_err(), "{text:?}");
         }

@@ -1,65 +1,65 @@
-//! What can be chosen when a port is opened.
+//! Options of ports and senders.
 
 use std::time::Duration;
 
-use crate::frame::{BURST, COUNTED_MAX};
+use crate::frame::{BURST, BURST_COUNT_MAX};
 
-/// Who shares a pool of buffers.
+/// Which queues share a buffer pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pools {
-    /// Each queue has its own.
+    /// A pool for each queue.
     #[default]
     PerQueue,
-    /// All queues of the device share one.
+    /// One pool for all queues of the device.
     Shared,
 }
 
-/// The fields of a packet that make its hash.
+/// The fields that the RSS hash covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RssFields {
-    /// Addresses and ports.
+    /// Source and destination addresses and ports.
     #[default]
     FiveTuple,
-    /// Addresses.
+    /// Source and destination addresses.
     Addresses,
-    /// The source address.
+    /// Source address.
     Source,
-    /// The destination address.
+    /// Destination address.
     Destination,
 }
 
-/// How receive-side scaling is set up.
+/// RSS configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssOptions {
-    /// What is hashed.
+    /// The fields to hash.
     pub fields: RssFields,
-    /// Whether both directions must have the same hash. Such a hash has 16 bits of entropy: it
-    /// chooses the queue, and names no flow.
+    /// Whether both directions must have the same hash. Such a hash has 16 bits of entropy: enough to
+    /// choose a queue, not to identify a flow.
     pub symmetric: bool,
 }
 
-/// The most frames that a device is asked for at a time.
-pub const BATCH_MAX: usize = COUNTED_MAX;
+/// Maximum number of frames to request from a device at a time.
+pub const BATCH_MAX: usize = BURST_COUNT_MAX;
 
-/// How a port is opened. The defaults are those with which the FloWatcher paper was fastest.
+/// Options of a port. The defaults are the fastest settings of the FloWatcher paper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Receive queues.
+    /// Number of receive queues.
     pub queues: u16,
-    /// Frames that the device is asked for at a time, at most [`BATCH_MAX`]; those beyond [`BURST`] are
-    /// handed over next.
+    /// Frames to request from the device at a time, at most [`BATCH_MAX`]. A batch larger than
+    /// [`BURST`] is delivered in several bursts.
     pub batch: usize,
-    /// Descriptors of each receive queue: frames that wait there at most. A device rounds it.
+    /// Descriptors of each receive queue: its capacity in frames. The device may adjust it.
     pub receive_ring: u16,
-    /// Who shares a pool.
+    /// Which queues share a pool.
     pub pools: Pools,
-    /// Buffers of each pool; `None`: twice what the rings that it serves hold, and the caches.
+    /// Buffers of each pool; `None`: twice the descriptors of its queues, plus caches.
     pub pool_size: Option<u32>,
-    /// Receive-side scaling.
+    /// RSS configuration. pub rss
     pub rss: RssOptions,
-    /// How long [`receive`](crate::Port::receive) polls an empty queue before it says that there is
-    /// nothing; zero: once.
-    pub patience: Duration,
+    /// How long [`receive`](crate::Port::receive) polls an empty queue before it returns `Idle`; zero:
+    /// once.
+    pub poll_timeout: Duration,
 }
 
 impl Default for Options {
@@ -71,18 +71,18 @@ impl Default for Options {
             pools: Pools::PerQueue,
             pool_size: None,
             rss: RssOptions::default(),
-            patience: Duration::from_micros(200),
+            poll_timeout: Duration::from_micros(200),
         }
     }
 }
 
 impl Options {
-    /// Frames that are asked for at a time.
-    pub(super) fn batch_taken(&self) -> usize {
+    /// The valid batch size.
+    pub(super) fn batch_size(&self) -> usize {
         self.batch.clamp(1, BATCH_MAX)
     }
 
-    /// Queues that one pool serves.
+    /// Number of queues per pool.
     pub(super) fn queues_per_pool(&self) -> u32 {
         match self.pools {
             Pools::PerQueue => 1,
@@ -90,25 +90,25 @@ impl Options {
         }
     }
 
-    /// Buffers of each pool.
+    /// Number of buffers of each pool.
     pub(super) fn buffers(&self, cache: u32) -> u32 {
         self.pool_size.unwrap_or_else(|| {
-            // A thread's cache may keep half as many again as it is meant to.
-            let batch = self.batch_taken().max(BURST) as u32;
+            // A mempool cache is flushed at 1.5 times its size.
+            let batch = self.batch_size().max(BURST) as u32;
             let queue = u32::from(self.receive_ring) * 2 + cache * 3 / 2 + batch;
             queue * self.queues_per_pool()
         })
     }
 }
 
-/// How a device is opened to send on.
+/// Options of a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendOptions {
-    /// Transmit queues, a sender each.
+    /// Number of transmit queues; each is a sender.
     pub queues: u16,
-    /// Descriptors of each transmit queue. A device rounds it.
+    /// Descriptors of each transmit queue. The device may adjust it.
     pub ring: u16,
-    /// Buffers of each sender's pool; `None`: twice what the ring holds, and the caches.
+    /// Buffers of each sender's pool; `None`: twice the descriptors, plus caches.
     pub pool_size: Option<u32>,
 }
 
@@ -123,8 +123,8 @@ impl Default for SendOptions {
 }
 
 impl SendOptions {
-    /// Buffers of each pool. Zero-copy devices keep those of frames that the peer has not read: a
-    /// ring's worth, whatever the number of descriptors.
+    /// Number of buffers of each pool. Zero-copy devices hold the buffers of frames that the peer has
+    /// not read: up to a peer's ring, whatever the number of descriptors.
     pub(super) fn buffers(&self, cache: u32) -> u32 {
         self.pool_size
             .unwrap_or_else(|| u32::from(self.ring).max(2048) * 2 + cache * 3 / 2 + BURST as u32)

@@ -1,4 +1,4 @@
-//! Pools of buffers.
+//! Mempools of frame buffers.
 
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -8,35 +8,35 @@ use super::eal::Eal;
 use super::shim::{self, Mempool};
 use crate::frame::PortError;
 
-/// A pool of buffers, all of one size. Freed when nobody holds it; buffers of it must be back or
-/// forgotten by then.
+/// A mempool of buffers of one size. Freed on drop; by then all its buffers must be returned or out of
+/// use.
 #[derive(Debug)]
 pub(super) struct Pool {
     pool: NonNull<Mempool>,
     _eal: Eal,
 }
 
-// SAFETY: a pool may be used by several threads at a time.
+// SAFETY: a mempool is thread-safe.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
-/// Buffers that a thread keeps at hand at most.
-pub(super) fn cache_most() -> u32 {
-    // SAFETY: a constant of the library.
-    unsafe { shim::flowatch_dpdk_cache_most() }
+/// Maximum size of a thread's mempool cache.
+pub(super) fn cache_max() -> u32 {
+    // SAFETY: returns a constant.
+    unsafe { shim::flowatch_dpdk_cache_max() }
 }
 
 impl Pool {
-    /// A pool of so many buffers on a NUMA node (negative: any).
+    /// Creates a pool of `buffers` buffers on a NUMA node (negative: any).
     pub(super) fn new(eal: &Eal, buffers: u32, socket: i32) -> Result<Self, PortError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = CString::new(format!("flowatch-{number}")).unwrap_or_default();
-        // DPDK wants a cache of at most two thirds of the pool.
-        let cache = cache_most().min(buffers / 2);
+        // DPDK requires a cache of at most two thirds of the pool.
+        let cache = cache_max().min(buffers / 2);
         let mut error = 0;
-        // SAFETY: the EAL runs, the name is a string with its end, and is copied.
+        // SAFETY: the EAL runs; the name is NUL-terminated and copied.
         let pool = unsafe {
             shim::flowatch_dpdk_make_pool(name.as_ptr(), buffers, cache, socket, &raw mut error)
         };
@@ -46,7 +46,7 @@ impl Pool {
                 _eal: eal.clone(),
             }),
             None => Err(PortError::Failed(format!(
-                "DPDK has no room for a pool of {buffers} buffers ({} MiB): {}; give more memory (-- -m MIB) or a \
+                "DPDK has no memory for a pool of {buffers} buffers ({} MiB): {}; use more memory (-- -m MIB) or a \
                  smaller --pool-size",
                 (u64::from(buffers) * 2432) >> 20,
                 std::io::Error::from_raw_os_error(error),
@@ -61,7 +61,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: the pool was made by the shim, and whoever used it is gone.
+        // SAFETY: the shim created the pool, and no user of it is left.
         unsafe { shim::flowatch_dpdk_free_pool(self.pool.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A receive queue of a device as a [`Port`].
+//! A receive queue of a DPDK device as a [`Port`].
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -10,194 +10,200 @@ use std::time::{Duration, Instant};
 use wire::LinkType;
 
 use super::clock::Clock;
-use super::device::{Device, Queues};
+use super::device::{Device, QueueConfig};
 use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::Options;
-use super::shim::{self, Mbuf, Mempool, Told};
+use super::shim::{self, Mbuf, Mempool, RxFrame};
 use super::software_nic::QueueRing;
-use super::statistics::Counting;
+use super::statistics::CounterAccumulator;
 use super::thread;
 use crate::frame::{
-    BURST, Burst, Counted, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
+    BURST, Burst, BurstCount, Counters, DeviceCounters, Frame, Port, PortError, Received, Rss,
 };
 use crate::frame_list::FrameList;
 
-/// Polls in vain between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
+/// Empty polls between two readings of the clock.
+const POLLS_PER_CLOCK_READ: u32 = 64;
 
-/// Between two looks at the link, and at the device's counters, which a card takes its time to tell.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two checks of the link, and of the counters of a hardware device, which are slow to
+/// read.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Frames that a stopped port hands over at most: what its queue may hold.
+/// Maximum number of frames that a stopped port delivers: the capacity of the largest queue.
 const DRAIN_FRAMES: u32 = 1 << 16;
 
-/// Empty polls, one after the other, that end a stopped port.
+/// Consecutive empty polls that end a stopped port.
 const DRAIN_POLLS: u32 = 64;
 
-/// How long the first queue of a device waits in the end for the others, so that what the device
-/// counts is what was read from all of them: this is for one whose thread gets no turn.
-const OTHERS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first queue of a device waits at the end for the other queues, so that the device's
+/// final counters cover what all of them read. Only a queue whose thread does not run takes so long.
+const OTHER_QUEUES_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a port is in its life.
+/// State of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum QueueState {
     /// Not read yet.
     New,
+    /// Receiving.
     Open,
-    /// Being emptied: frames that may still come, and empty polls since the last.
+    /// Stopped and being emptied.
     Draining {
-        left: u32,
-        empty: u32,
+        /// Frames that may still be delivered.
+        remaining: u32,
+        /// Consecutive empty polls.
+        empty_polls: u32,
     },
     Ended,
 }
 
-/// One receive queue.
+/// A receive queue of a DPDK device.
 ///
-/// Frames are handed over where the device put them, in buffers that go back to their pool at the
-/// next [`Port::receive`]. All frames of a burst bear the time at which it was read.
+/// Frames are delivered in the device's buffers, which are returned to their pool by the next
+/// [`Port::receive`]. All frames of a burst have the timestamp at which it was read.
 pub struct DpdkPort {
     buffers: Buffers,
     frames: FrameList,
-    /// When the frames that are held were read.
+    /// When the current batch was read.
     read_ns: i64,
     queue: u16,
     batch: usize,
-    patience: Duration,
+    poll_timeout: Duration,
     name: String,
-    state: State,
-    /// The first queue of a device speaks for it: its link and what it counts.
+    state: QueueState,
+    /// The first queue of a device monitors its link and counters.
     leader: Option<Leader>,
     clock: Clock,
     counters: Counters,
     notices: VecDeque<String>,
-    /// After the buffers, which are back before the pools go.
+    /// Declared after the buffers, which are returned before the pools are freed.
     device: Arc<Device>,
-    /// After the port that reads it.
+    /// Declared after the device, whose port reads it.
     ring: Option<Arc<QueueRing>>,
 }
 
-/// What is known of the device as a whole.
+/// Link state and counters of a device.
 struct Leader {
-    counting: Counting,
-    /// Whether the link was up when last looked at.
+    counters: CounterAccumulator,
+    /// Whether the link was up at the last check.
     up: Option<bool>,
-    /// How often it went down.
+    /// How often the link went down.
     downs: u64,
-    looked: Instant,
-    /// Frames received by then.
-    frames: u64,
-    read: Instant,
-    /// Since when its own queue is empty and the others are waited for.
-    waiting: Option<Instant>,
+    link_checked: Instant,
+    /// Frames received until the last check.
+    frames_at_check: u64,
+    counters_read: Instant,
+    /// When its own queue became empty and it began to wait for the others.
+    waiting_since: Option<Instant>,
 }
 
-/// What is asked of the frames that are received.
+/// What the shim reports of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// What there is to say of each.
-    Each,
-    /// Their bytes.
-    Bytes,
+enum ReceiveMode {
+    /// The description of each frame.
+    Frames,
+    /// The total number of bytes only.
+    CountOnly,
 }
 
-/// The buffers of the frames that are handed over, and what the shim says of them.
+/// The buffers of the current batch, and their descriptions by the shim.
 struct Buffers {
     held: usize,
-    /// How many of these were handed over so far.
-    shown: usize,
-    /// Their bytes on the wire, where these are asked for.
+    /// Number of frames of the batch delivered so far.
+    delivered: usize,
+    /// Bytes on the wire of the batch, with [`ReceiveMode::CountOnly`].
     bytes: u64,
-    /// The pool that they all go back to as they are, if there is one.
+    /// The pool to return all buffers to without inspecting them, or null.
     pool: *mut Mempool,
     buffers: Box<[*mut Mbuf]>,
-    told: Box<[Told]>,
+    received: Box<[RxFrame]>,
 }
 
-/// Where nothing is told yet.
-const NOTHING: Told = Told {
+/// Placeholder of an unused entry.
+const EMPTY: RxFrame = RxFrame {
     data: ptr::null(),
     captured: 0,
     length: 0,
     hash: 0,
 };
 
-// SAFETY: the buffers belong to whoever holds the pointers, and DPDK lets any thread have them.
+// SAFETY: the buffers are owned through these pointers, and DPDK lets any thread use them.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Room for so many.
+    /// Creates arrays for `batch` frames.
     fn new(batch: usize) -> Self {
         Self {
             held: 0,
-            shown: 0,
+            delivered: 0,
             bytes: 0,
             pool: ptr::null_mut(),
             buffers: vec![ptr::null_mut(); batch].into_boxed_slice(),
-            told: vec![NOTHING; batch].into_boxed_slice(),
+            received: vec![EMPTY; batch].into_boxed_slice(),
         }
     }
 
-    /// How many have not been handed over.
+    /// Number of frames not delivered yet.
     #[inline(always)]
-    fn left(&self) -> usize {
-        self.held - self.shown
+    fn remaining(&self) -> usize {
+        self.held - self.delivered
     }
 
-    /// Receives at most `most` frames; the buffers of those before must be back.
+    /// Receives at most `max` frames; the previous batch must be released.
     #[inline]
-    fn receive(&mut self, device: &Device, queue: u16, most: usize, asked: Asked) -> usize {
+    fn receive(&mut self, device: &Device, queue: u16, max: usize, mode: ReceiveMode) -> usize {
         debug_assert_eq!(self.held, 0);
-        let (port, rings_go) = (device.port, device.rings_go());
-        let most = most.min(self.buffers.len()) as u32;
+        let (port, guarded) = (device.port, device.guards_rings());
+        let max = max.min(self.buffers.len()) as u32;
         let (buffers, pool) = (self.buffers.as_mut_ptr(), &raw mut self.pool);
-        // SAFETY: the port is started and has the queue, which no other thread reads; every array
-        // has room for as many frames.
+        // SAFETY: the port is started and has the queue, which no other thread reads; all arrays have
+        // space for `max` frames.
         let count = unsafe {
-            match asked {
-                Asked::Each => {
-                    let told = self.told.as_mut_ptr();
-                    shim::flowatch_dpdk_receive(port, queue, rings_go, most, buffers, told, pool)
+            match mode {
+                ReceiveMode::Frames => {
+                    let frames = self.received.as_mut_ptr();
+                    shim::flowatch_dpdk_receive(port, queue, guarded, max, buffers, frames, pool)
                 }
-                Asked::Bytes => {
+                ReceiveMode::CountOnly => {
                     let bytes = &raw mut self.bytes;
-                    shim::flowatch_dpdk_count(port, queue, rings_go, most, buffers, bytes, pool)
+                    shim::flowatch_dpdk_count(port, queue, guarded, max, buffers, bytes, pool)
                 }
             }
         };
         self.held = count as usize;
-        self.shown = 0;
+        self.delivered = 0;
         self.held
     }
 
-    /// Gives the buffers back to their pools.
+    /// Returns the buffers to their pools.
     #[inline]
     fn release(&mut self) {
         if self.held > 0 {
-            // SAFETY: the first `held` were received and not given back, no frame in them is handed
-            // over any more, and the pool is the one that was told with them.
+            // SAFETY: the first `held` buffers were received and not released yet, no frame in them is
+            // in use any more, and the pool is the one reported with them.
             unsafe {
                 shim::flowatch_dpdk_release(self.pool, self.buffers.as_mut_ptr(), self.held as u32);
             }
-            (self.held, self.shown) = (0, 0);
+            (self.held, self.delivered) = (0, 0);
         }
     }
 
-    /// Writes the next `count` frames into `frames`; their bytes on the wire.
+    /// Writes the next `count` frames to `frames`; returns their bytes on the wire.
     #[inline]
-    fn describe<'a>(&'a self, count: usize, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
+    fn write_frames<'a>(&'a self, count: usize, frames: &mut [Frame<'a>], time_ns: i64) -> u64 {
         let mut bytes = 0;
-        let told = &self.told[self.shown..self.held][..count];
-        for (frame, told) in frames.iter_mut().zip(told) {
-            bytes += u64::from(told.length);
+        let received = &self.received[self.delivered..self.held][..count];
+        for (frame, received) in frames.iter_mut().zip(received) {
+            bytes += u64::from(received.length);
             *frame = Frame {
-                // SAFETY: the device wrote as many bytes there, and they stay as they are until the
-                // buffer goes back, which needs `self` whole.
-                bytes: unsafe { std::slice::from_raw_parts(told.data, told.captured as usize) },
+                // SAFETY: the device wrote this many bytes, and they do not change until the buffer is
+                // released, which needs `self` mutably.
+                bytes: unsafe {
+                    std::slice::from_raw_parts(received.data, received.captured as usize)
+                },
                 time_ns,
-                wire_length: told.length,
-                rss_hash: NonZeroU32::new(told.hash),
+                wire_length: received.length,
+                rss_hash: NonZeroU32::new(received.hash),
             };
         }
         bytes
@@ -211,61 +217,66 @@ impl Drop for Buffers {
 }
 
 impl DpdkPort {
-    /// Opens a device, and gives a port for each of its receive queues.
+    /// Opens a device and returns a port for each of its receive queues.
     ///
     /// # Errors
-    /// When there is no such device, or it cannot be had, configured as wanted or started: one line
-    /// with the remedy.
+    /// If there is no such device, or it cannot be used, configured or started; the message is one line
+    /// with a hint.
     pub fn open(eal: &Eal, name: &DeviceName, options: &Options) -> Result<Vec<Self>, PortError> {
-        let device = Device::open(eal, name, options, Queues::to_receive(options.queues))?;
+        let device = Device::open(
+            eal,
+            name,
+            options,
+            QueueConfig::receive_only(options.queues),
+        )?;
         Ok((0..options.queues)
             .map(|queue| Self::new(&device, queue, options))
             .collect())
     }
 
-    /// Asks a device whether it has as many receive queues as the options say, before anything is made
-    /// for each of them.
+    /// Checks that a device has the requested number of receive queues, before resources for each of
+    /// them are allocated.
     ///
     /// # Errors
-    /// When it has not, or there is no such device: one line with the remedy.
+    /// If it has fewer, or there is no such device; the message is one line with a hint.
     pub fn check_queues(eal: &Eal, name: &DeviceName, options: &Options) -> Result<(), PortError> {
         Device::check_queues(eal, name, options)
     }
 
     pub(super) fn new(device: &Arc<Device>, queue: u16, options: &Options) -> Self {
         let leader = (queue == 0).then(|| Leader {
-            counting: Counting::begin(device.port),
+            counters: CounterAccumulator::new(device.port),
             up: device.is_up().unwrap_or_default(),
             downs: 0,
-            looked: Instant::now(),
-            frames: 0,
-            read: Instant::now(),
-            waiting: None,
+            link_checked: Instant::now(),
+            frames_at_check: 0,
+            counters_read: Instant::now(),
+            waiting_since: None,
         });
-        device.reading.fetch_add(1, Ordering::Relaxed);
+        device.active_queues.fetch_add(1, Ordering::Relaxed);
         let mut notices = VecDeque::new();
         if let Some(leader) = &leader {
             notices.extend(device.notices.iter().cloned());
             if leader.up == Some(false) {
                 notices.push_back(format!(
-                    "{}: the link is down, no frames will come until it is up",
+                    "{}: the link is down; no frames are received until it is up",
                     device.name
                 ));
             }
         }
         Self {
-            buffers: Buffers::new(options.batch_taken()),
+            buffers: Buffers::new(options.batch_size()),
             frames: FrameList::default(),
             read_ns: 0,
             queue,
-            batch: options.batch_taken(),
-            patience: options.patience,
+            batch: options.batch_size(),
+            poll_timeout: options.poll_timeout,
             name: if options.queues > 1 {
                 format!("{}@{queue}", device.name)
             } else {
                 device.name.to_string()
             },
-            state: State::New,
+            state: QueueState::New,
             leader,
             clock: Clock::new(),
             counters: Counters::default(),
@@ -275,8 +286,8 @@ impl DpdkPort {
         }
     }
 
-    /// A queue of a software card, which counts for itself.
-    pub(super) fn of_ring(
+    /// A queue of a software NIC, which has its own counters.
+    pub(super) fn for_ring(
         device: &Arc<Device>,
         queue: u16,
         options: &Options,
@@ -288,64 +299,65 @@ impl DpdkPort {
         port
     }
 
-    /// Something that a person should be told, once each.
-    pub fn notice(&mut self) -> Option<String> {
+    /// Returns the next notice for the user, each once.
+    pub fn next_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
 
-    /// Receives at most `most` frames.
+    /// Receives at most `max` frames.
     #[inline(always)]
-    fn fill(&mut self, most: usize, asked: Asked) -> usize {
-        self.buffers.receive(&self.device, self.queue, most, asked)
+    fn receive_batch(&mut self, max: usize, mode: ReceiveMode) -> usize {
+        self.buffers.receive(&self.device, self.queue, max, mode)
     }
 
-    /// Polls an empty queue for as long as there is patience. What to say of the link, if anything.
+    /// Polls an empty queue until frames arrive or the poll timeout expires. Returns a fault of the
+    /// link to report, if any.
     #[cold]
-    fn wait(&mut self, asked: Asked) -> Result<Option<String>, PortError> {
-        let begun = Instant::now();
-        let fault = self.look_after(begun)?;
+    fn poll_until_timeout(&mut self, mode: ReceiveMode) -> Result<Option<String>, PortError> {
+        let start = Instant::now();
+        let fault = self.check_link(start)?;
         if fault.is_some() {
             return Ok(fault);
         }
         let mut polls = 0;
         loop {
-            if self.fill(self.batch, asked) > 0 {
+            if self.receive_batch(self.batch, mode) > 0 {
                 return Ok(None);
             }
-            // SAFETY: does nothing.
+            // SAFETY: executes a pause instruction.
             unsafe { shim::flowatch_dpdk_pause() };
             polls += 1;
-            if polls % POLLS_PER_LOOK == 0 && begun.elapsed() >= self.patience {
+            if polls % POLLS_PER_CLOCK_READ == 0 && start.elapsed() >= self.poll_timeout {
                 return Ok(None);
             }
         }
     }
 
-    /// Looks at the link now and then.
-    fn look_after(&mut self, now: Instant) -> Result<Option<String>, PortError> {
+    /// Checks the link periodically. Returns a fault to report, if any.
+    fn check_link(&mut self, now: Instant) -> Result<Option<String>, PortError> {
         let Some(leader) = &mut self.leader else {
             return Ok(None);
         };
         if !self.device.is_card() {
-            // A memif forgets what it has counted when its peer leaves.
-            leader.counting.update(self.device.port);
+            // A memif resets its counters when its peer disconnects.
+            leader.counters.update(self.device.port);
         }
-        if now - leader.looked < LOOK {
+        if now - leader.link_checked < CHECK_INTERVAL {
             return Ok(None);
         }
-        leader.looked = now;
-        let received = std::mem::replace(&mut leader.frames, self.counters.frames);
+        leader.link_checked = now;
+        let received = std::mem::replace(&mut leader.frames_at_check, self.counters.frames);
         let up = self.device.is_up()?;
         let was_up = std::mem::replace(&mut leader.up, up) == Some(true)
-            // It came and went between two looks.
+            // It went up and down between two checks.
             || self.counters.frames > received;
         if was_up && up == Some(false) {
             leader.downs += 1;
             self.counters.faults += 1;
-            // A link that flaps is told of once and counted each time.
+            // Report a flapping link once, and count every time.
             if leader.downs == 1 {
                 return Ok(Some(format!(
-                    "{}: the link went down; reading goes on when it is up again",
+                    "{}: the link went down; capture resumes when it is up again",
                     self.device.name
                 )));
             }
@@ -353,35 +365,37 @@ impl DpdkPort {
         Ok(None)
     }
 
-    /// Receives as the port's state asks for, once all that was received is handed over; how many
-    /// frames are there to be handed over.
+    /// Returns the number of frames ready for delivery; receives a new batch if none are left.
     #[inline(always)]
-    fn poll(&mut self, asked: Asked) -> Result<Received<usize>, PortError> {
-        let left = self.buffers.left();
-        if left > 0 {
-            return Ok(Received::Burst(left));
+    fn poll(&mut self, mode: ReceiveMode) -> Result<Received<usize>, PortError> {
+        let remaining = self.buffers.remaining();
+        if remaining > 0 {
+            return Ok(Received::Burst(remaining));
         }
         self.buffers.release();
         match self.state {
-            State::New | State::Open => {
-                if self.state == State::New {
-                    // On the thread that reads.
-                    thread::enter();
-                    self.state = State::Open;
+            QueueState::New | QueueState::Open => {
+                if self.state == QueueState::New {
+                    // Here, since it must run on the receiving thread.
+                    thread::register();
+                    self.state = QueueState::Open;
                 }
-                if self.fill(self.batch, asked) == 0
-                    && let Some(fault) = self.wait(asked)?
+                if self.receive_batch(self.batch, mode) == 0
+                    && let Some(fault) = self.poll_until_timeout(mode)?
                 {
                     return Ok(Received::Fault(fault));
                 }
             }
-            State::Draining { left, empty } => self.drain(left, empty, asked),
-            State::Ended => return Ok(Received::End),
+            QueueState::Draining {
+                remaining,
+                empty_polls,
+            } => self.drain(remaining, empty_polls, mode),
+            QueueState::Ended => return Ok(Received::End),
         }
         Ok(match self.buffers.held {
             0 => Received::Idle,
             count => {
-                if asked == Asked::Each {
+                if mode == ReceiveMode::Frames {
                     self.read_ns = self.clock.now_ns();
                 }
                 Received::Burst(count)
@@ -389,15 +403,15 @@ impl DpdkPort {
         })
     }
 
-    /// Of so many frames as many as a burst holds, with the time at which they were read.
+    /// Delivers the next `count` frames, at most a burst, with the timestamp of their batch.
     #[inline(always)]
-    fn hand_over(&mut self, count: usize) -> Burst<'_> {
+    fn next_burst(&mut self, count: usize) -> Burst<'_> {
         let count = count.min(BURST);
-        // SAFETY: the frames are read through `first` only before the port is polled again, which alone
-        // gives their buffers back.
-        let frames = unsafe { self.frames.borrow() };
-        let bytes = self.buffers.describe(count, frames, self.read_ns);
-        self.buffers.shown += count;
+        // SAFETY: the returned burst borrows `self` until the next poll, and only a poll releases the
+        // buffers.
+        let frames = unsafe { self.frames.slots() };
+        let bytes = self.buffers.write_frames(count, frames, self.read_ns);
+        self.buffers.delivered += count;
         self.counters.frames += count as u64;
         self.counters.bytes += bytes;
         Burst {
@@ -406,70 +420,74 @@ impl DpdkPort {
         }
     }
 
-    /// Of frames of which nobody asks more than how many they are; `told`: what is left of those that
-    /// were read for one who did.
+    /// Counts the next `count` frames as delivered. `is_described`: they are left over from a batch
+    /// received with [`ReceiveMode::Frames`].
     #[inline(always)]
-    fn count_up(&mut self, count: usize, told: bool) -> Counted {
+    fn take_count(&mut self, count: usize, is_described: bool) -> BurstCount {
         let buffers = &mut self.buffers;
-        let bytes = if told {
-            let told = &buffers.told[buffers.shown..buffers.held];
-            told.iter().map(|told| u64::from(told.length)).sum()
+        let bytes = if is_described {
+            let received = &buffers.received[buffers.delivered..buffers.held];
+            received.iter().map(|frame| u64::from(frame.length)).sum()
         } else {
             buffers.bytes
         };
-        buffers.shown = buffers.held;
+        buffers.delivered = buffers.held;
         self.counters.frames += count as u64;
         self.counters.bytes += bytes;
-        Counted {
+        BurstCount {
             frames: count as u64,
             bytes,
         }
     }
 
-    /// A stopped port reads what its queue holds, then ends.
-    fn drain(&mut self, left: u32, empty: u32, asked: Asked) {
-        let most = self.batch.min(left as usize);
-        let count = self.fill(most, asked) as u32;
-        let left = left - count;
-        let empty = if count == 0 { empty + 1 } else { 0 };
-        let is_empty = empty >= DRAIN_POLLS || left == 0;
+    /// Reads the frames left in the queue of a stopped port, then ends.
+    fn drain(&mut self, remaining: u32, empty_polls: u32, mode: ReceiveMode) {
+        let max = self.batch.min(remaining as usize);
+        let count = self.receive_batch(max, mode) as u32;
+        let remaining = remaining - count;
+        let empty_polls = if count == 0 { empty_polls + 1 } else { 0 };
+        let is_empty = empty_polls >= DRAIN_POLLS || remaining == 0;
         if is_empty && count == 0 && !self.waits_for_others() {
-            self.close_books();
+            self.read_final_counters();
             self.end();
         } else {
-            self.state = State::Draining { left, empty };
+            self.state = QueueState::Draining {
+                remaining,
+                empty_polls,
+            };
         }
     }
 
-    /// Whether the first queue still waits for the others.
+    /// Whether this is the first queue and must still wait for the others.
     fn waits_for_others(&mut self) -> bool {
         let Some(leader) = &mut self.leader else {
             return false;
         };
-        let since = *leader.waiting.get_or_insert_with(Instant::now);
-        self.device.reading.load(Ordering::Acquire) > 1 && since.elapsed() < OTHERS_PATIENCE
+        let since = *leader.waiting_since.get_or_insert_with(Instant::now);
+        self.device.active_queues.load(Ordering::Acquire) > 1
+            && since.elapsed() < OTHER_QUEUES_TIMEOUT
     }
 
-    /// Nothing is read any more.
+    /// Ends the port.
     fn end(&mut self) {
-        if self.state != State::Ended {
-            self.state = State::Ended;
-            self.device.reading.fetch_sub(1, Ordering::Release);
+        if self.state != QueueState::Ended {
+            self.state = QueueState::Ended;
+            self.device.active_queues.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// The device's counters for the last time.
-    fn close_books(&mut self) {
+    /// Reads the device's final counters.
+    fn read_final_counters(&mut self) {
         self.read_statistics(Duration::ZERO);
     }
 
-    /// Reads the device's counters; a card's, if it was asked as long ago as that.
+    /// Reads the device's counters; those of hardware only if the last reading is at least `age` old.
     fn read_statistics(&mut self, age: Duration) {
-        if self.state == State::Ended {
+        if self.state == QueueState::Ended {
             return;
         }
         if let Some(ring) = &self.ring {
-            let counts = ring.counts.read();
+            let counts = ring.counts.load();
             self.counters.missed = counts.missed;
             self.counters.no_buffer = counts.no_buffer;
             self.counters.device = Some(DeviceCounters {
@@ -481,11 +499,11 @@ impl DpdkPort {
             return;
         };
         let now = Instant::now();
-        if self.device.is_card() && now - leader.read < age {
+        if self.device.is_card() && now - leader.counters_read < age {
             return;
         }
-        leader.read = now;
-        let statistics = leader.counting.update(self.device.port);
+        leader.counters_read = now;
+        let statistics = leader.counters.update(self.device.port);
         self.counters.missed = statistics.missed;
         self.counters.no_buffer = statistics.no_buffer;
         self.counters.errors = statistics.errors;
@@ -506,19 +524,19 @@ impl Port for DpdkPort {
     #[inline]
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
         Ok(self
-            .poll(Asked::Each)?
-            .map(move |count| self.hand_over(count)))
+            .poll(ReceiveMode::Frames)?
+            .map(move |count| self.next_burst(count)))
     }
 
     #[inline]
-    fn count(&mut self) -> Result<Received<Counted>, PortError> {
-        let told = self.buffers.left() > 0;
-        let received = self.poll(Asked::Bytes)?;
-        Ok(received.map(|count| self.count_up(count, told)))
+    fn receive_count(&mut self) -> Result<Received<BurstCount>, PortError> {
+        let is_described = self.buffers.remaining() > 0;
+        let received = self.poll(ReceiveMode::CountOnly)?;
+        Ok(received.map(|count| self.take_count(count, is_described)))
     }
 
     fn counters(&mut self) -> Counters {
-        self.read_statistics(LOOK);
+        self.read_statistics(CHECK_INTERVAL);
         self.counters
     }
 
@@ -526,13 +544,12 @@ impl Port for DpdkPort {
         &self.name
     }
 
-    /// What the queue holds is handed over, at most `DRAIN_FRAMES` frames of it; a link goes on
-    /// sending meanwhile.
+    /// Frames in the queue are still delivered, at most `DRAIN_FRAMES`, since more arrive meanwhile.
     fn stop(&mut self) {
-        if matches!(self.state, State::New | State::Open) {
-            self.state = State::Draining {
-                left: DRAIN_FRAMES,
-                empty: 0,
+        if matches!(self.state, QueueState::New | QueueState::Open) {
+            self.state = QueueState::Draining {
+                remaining: DRAIN_FRAMES,
+                empty_polls: 0,
             };
         }
     }
@@ -550,7 +567,7 @@ impl Port for DpdkPort {
         Some(usize::from(self.device.receive_ring))
     }
 
-    fn stamps_bursts(&self) -> bool {
+    fn has_burst_timestamps(&self) -> bool {
         true
     }
 

@@ -1,5 +1,5 @@
-/* What flowatch asks of DPDK, behind plain functions: most of DPDK's own are inline and its
- * structures change from version to version, so neither crosses into Rust. One call a burst. */
+/* Wraps the parts of DPDK that flowatch uses in plain functions: most DPDK functions are inline, and
+ * its structures differ between versions, so that neither is visible to Rust. One call per burst. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include <rte_ring.h>
 #include <rte_version.h>
 
-/* ---- the environment abstraction layer and its log ---- */
+/* ---- the environment abstraction layer (EAL) and its log ---- */
 
 #define LOG_BYTES (64 * 1024)
 
@@ -34,7 +34,7 @@ static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[LOG_BYTES];
 static size_t log_length;
 
-/* Keeps what DPDK logs; of too much, the latest. */
+/* Keeps DPDK's log; discards the oldest part if it is too long. */
 static ssize_t keep_log(void *cookie, const char *text, size_t size)
 {
 	(void)cookie;
@@ -52,18 +52,18 @@ static ssize_t keep_log(void *cookie, const char *text, size_t size)
 	return (ssize_t)size;
 }
 
-/* Moves the log to `to`, which has room for `room` bytes; returns how many it has now. */
-size_t flowatch_dpdk_take_log(char *to, size_t room)
+/* Moves the latest `size` bytes of the log to `to`; returns their number. */
+size_t flowatch_dpdk_take_log(char *to, size_t size)
 {
 	pthread_mutex_lock(&log_lock);
-	size_t length = RTE_MIN(log_length, room);
+	size_t length = RTE_MIN(log_length, size);
 	memcpy(to, log_text + (log_length - length), length);
 	log_length = 0;
 	pthread_mutex_unlock(&log_lock);
 	return length;
 }
 
-/* 0, or the negative error number. */
+/* Starts the EAL. Returns 0 or a negative error number. */
 int flowatch_dpdk_start(int count, char **arguments)
 {
 	static const cookie_io_functions_t functions = { .write = keep_log };
@@ -77,175 +77,180 @@ int flowatch_dpdk_start(int count, char **arguments)
 	return 0;
 }
 
-/* ---- DPDK's interrupt thread, on which drivers hear from the other end of a link ---- */
+/* ---- DPDK's interrupt thread, on which drivers handle events of a link's peer ---- */
 
-/* Something to wait for. */
+/* An event to wait for. */
 struct event {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int has_come;
+	int is_set;
 };
 
 #define EVENT { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
 
-static void tell(void *argument)
+static void set_event(void *argument)
 {
 	struct event *event = argument;
 	pthread_mutex_lock(&event->lock);
-	event->has_come = 1;
+	event->is_set = 1;
 	pthread_cond_signal(&event->changed);
 	pthread_mutex_unlock(&event->lock);
 }
 
-static void await(struct event *event)
+static void wait_for_event(struct event *event)
 {
 	pthread_mutex_lock(&event->lock);
-	while (!event->has_come)
+	while (!event->is_set)
 		pthread_cond_wait(&event->changed, &event->lock);
 	pthread_mutex_unlock(&event->lock);
 }
 
-/* Something to be done. */
-struct errand {
+/* A function to run on another thread. */
+struct task {
 	struct event done;
 	void (*work)(void *);
 	void *argument;
 };
 
-static void run_errand(void *argument)
+static void run_task(void *argument)
 {
-	struct errand *errand = argument;
-	errand->work(errand->argument);
-	tell(&errand->done);
+	struct task *task = argument;
+	task->work(task->argument);
+	set_event(&task->done);
 }
 
-/* Has the interrupt thread do it between two of its events, and waits. Returns 0, or does nothing and
- * returns a negative error number. */
+/* Runs `work` on the interrupt thread between two of its events, and waits for it. Returns 0, or a
+ * negative error number if `work` was not run. */
 static int on_interrupt_thread(void (*work)(void *), void *argument)
 {
-	struct errand errand = { .done = EVENT, .work = work, .argument = argument };
-	int error = rte_eal_alarm_set(1, run_errand, &errand);
+	struct task task = { .done = EVENT, .work = work, .argument = argument };
+	int error = rte_eal_alarm_set(1, run_task, &task);
 	if (error == 0)
-		await(&errand.done);
+		wait_for_event(&task.done);
 	return error;
 }
 
-/* A memif's driver unmaps the rings of a peer that has left while they may be read: on the interrupt
- * thread, at a time of the peer's choosing. While there is such a device that thread stays in a callback
- * of ours, and goes to its events for moments only, in which nobody reads or sends. */
+/* When a peer disconnects, the memif driver unmaps its rings on the interrupt thread, possibly while
+ * another thread reads them. So while there is such a device, the interrupt thread stays in a callback
+ * of ours, and handles its events only for moments in which no thread receives or sends. */
 
-/* For how long it stays: a peer is heard after this at the latest. */
-#define STAY_US 5000
+/* How long the interrupt thread stays in the callback: the maximum delay of its events. */
+#define GUARD_SLEEP_US 5000
 
-/* Tries before a thread waits in the kernel; a turn of the interrupt thread takes some microseconds. */
-#define TRIES 1000
+/* Attempts to take the lock before a thread waits in the kernel; the interrupt thread holds it for some
+ * microseconds. */
+#define LOCK_TRIES 1000
 
-/* Written by the interrupt thread while it is at its events, read by who reads or sends. */
-static pthread_rwlock_t rings_stay = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+/* Held for writing by the interrupt thread while it handles events, and for reading by threads that
+ * receive or send. */
+static pthread_rwlock_t rings_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
-/* What brings the interrupt thread here: always to be read, and never read. */
-static struct rte_intr_handle *always;
+/* An event source that is always readable and never read, so that the interrupt thread calls
+ * guard_callback again and again. */
+static struct rte_intr_handle *guard_interrupt;
 
-/* Waits until the rings stay where they are; they do until `rings_may_go`. */
-static void rings_shall_stay(void)
+/* Keeps the rings mapped until `unlock_rings`. */
+static void lock_rings(void)
 {
-	for (int tries = 0; tries < TRIES; tries++) {
-		if (pthread_rwlock_tryrdlock(&rings_stay) == 0)
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		if (pthread_rwlock_tryrdlock(&rings_lock) == 0)
 			return;
 		rte_pause();
 	}
-	pthread_rwlock_rdlock(&rings_stay);
+	pthread_rwlock_rdlock(&rings_lock);
 }
 
-static void rings_may_go(void)
+static void unlock_rings(void)
 {
-	pthread_rwlock_unlock(&rings_stay);
+	pthread_rwlock_unlock(&rings_lock);
 }
 
-static void stay(void *argument)
+static void guard_callback(void *argument)
 {
 	(void)argument;
-	pthread_rwlock_unlock(&rings_stay);
-	usleep(STAY_US);
-	/* Who waits in the kernel keeps others waiting until it runs, so it does not at first. */
-	for (int tries = 0; tries < TRIES; tries++) {
-		if (pthread_rwlock_trywrlock(&rings_stay) == 0)
+	pthread_rwlock_unlock(&rings_lock);
+	usleep(GUARD_SLEEP_US);
+	/* A writer that waits in the kernel blocks all readers until it is scheduled, so spin first. */
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		if (pthread_rwlock_trywrlock(&rings_lock) == 0)
 			return;
 		rte_pause();
 	}
-	pthread_rwlock_wrlock(&rings_stay);
+	pthread_rwlock_wrlock(&rings_lock);
 }
 
-static void begin_staying(void *argument)
+static void start_guard(void *argument)
 {
 	int *error = argument;
 	int file = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-	always = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-	if (file < 0 || always == NULL)
+	guard_interrupt = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	if (file < 0 || guard_interrupt == NULL)
 		*error = -ENOMEM;
-	else if (rte_intr_fd_set(always, file) != 0 ||
-		 rte_intr_type_set(always, RTE_INTR_HANDLE_EXT) != 0)
+	else if (rte_intr_fd_set(guard_interrupt, file) != 0 ||
+		 rte_intr_type_set(guard_interrupt, RTE_INTR_HANDLE_EXT) != 0)
 		*error = -EINVAL;
 	else
-		*error = rte_intr_callback_register(always, stay, NULL);
+		*error = rte_intr_callback_register(guard_interrupt, guard_callback, NULL);
 	if (*error == 0) {
-		/* It is at its events. */
-		pthread_rwlock_wrlock(&rings_stay);
+		/* The interrupt thread is handling events now. */
+		pthread_rwlock_wrlock(&rings_lock);
 		return;
 	}
 	if (file >= 0)
 		close(file);
-	rte_intr_instance_free(always);
+	rte_intr_instance_free(guard_interrupt);
 }
 
-static void end_staying(void *argument)
+static void stop_guard(void *argument)
 {
 	(void)argument;
-	rte_intr_callback_unregister(always, stay, NULL);
-	close(rte_intr_fd_get(always));
-	rte_intr_instance_free(always);
-	pthread_rwlock_unlock(&rings_stay);
+	rte_intr_callback_unregister(guard_interrupt, guard_callback, NULL);
+	close(rte_intr_fd_get(guard_interrupt));
+	rte_intr_instance_free(guard_interrupt);
+	pthread_rwlock_unlock(&rings_lock);
 }
 
-/* From the first device whose rings go with its peer. 0, or a negative error number. */
-int flowatch_dpdk_begin_staying(void)
+/* Starts guarding rings, for the first device that needs it. Returns 0 or a negative error number. */
+int flowatch_dpdk_guard_rings(void)
 {
 	int result = 0;
-	int error = on_interrupt_thread(begin_staying, &result);
+	int error = on_interrupt_thread(start_guard, &result);
 	return error != 0 ? error : result;
 }
 
-/* After the last. Returns 0, or a negative error number, and the thread stays as before. */
-int flowatch_dpdk_end_staying(void)
+/* Stops guarding rings, after the last device that needs it. Returns 0, or a negative error number if
+ * guarding continues. */
+int flowatch_dpdk_unguard_rings(void)
 {
-	return on_interrupt_thread(end_staying, NULL);
+	return on_interrupt_thread(stop_guard, NULL);
 }
 
-/* A thread that is to end. */
-struct leaving {
+/* Waits for the end of a thread. */
+struct thread_exit {
 	pthread_t thread;
 	pthread_key_t key;
 	struct event ended;
 };
 
-static void note_thread(void *argument)
+static void watch_thread_exit(void *argument)
 {
-	struct leaving *leaving = argument;
-	leaving->thread = pthread_self();
-	/* Told of when the thread has ended, by the key's destructor. */
-	pthread_setspecific(leaving->key, &leaving->ended);
+	struct thread_exit *thread_exit = argument;
+	thread_exit->thread = pthread_self();
+	/* The destructor of the key sets the event when the thread has ended. */
+	pthread_setspecific(thread_exit->key, &thread_exit->ended);
 }
 
-/* DPDK unmaps its memory and leaves running the thread that reads there (a memif's listener is never
- * taken off its list), so that thread ends first. Ports are closed: it waits for events. */
+/* Ends the EAL. rte_eal_cleanup unmaps DPDK's memory while the interrupt thread, which reads it, still
+ * runs (a memif's listener is never unregistered), so end that thread first. All ports are closed: it
+ * is waiting for events, where it can be cancelled. */
 void flowatch_dpdk_end(void)
 {
-	struct leaving leaving = { .ended = EVENT };
-	if (pthread_key_create(&leaving.key, tell) == 0) {
-		if (on_interrupt_thread(note_thread, &leaving) == 0 &&
-		    pthread_cancel(leaving.thread) == 0)
-			await(&leaving.ended);
-		pthread_key_delete(leaving.key);
+	struct thread_exit thread_exit = { .ended = EVENT };
+	if (pthread_key_create(&thread_exit.key, set_event) == 0) {
+		if (on_interrupt_thread(watch_thread_exit, &thread_exit) == 0 &&
+		    pthread_cancel(thread_exit.thread) == 0)
+			wait_for_event(&thread_exit.ended);
+		pthread_key_delete(thread_exit.key);
 	}
 	rte_eal_cleanup();
 }
@@ -255,28 +260,28 @@ const char *flowatch_dpdk_version(void)
 	return rte_version();
 }
 
-/* Gives the calling thread a number among DPDK's, with which it may use the caches of pools.
- * Returns whether it has one. */
-int flowatch_dpdk_enter_thread(void)
+/* Registers the calling thread with DPDK, so that it can use mempool caches. Returns whether it is
+ * registered. */
+int flowatch_dpdk_register_thread(void)
 {
 	return rte_lcore_id() != LCORE_ID_ANY || rte_thread_register() == 0;
 }
 
-void flowatch_dpdk_leave_thread(void)
+void flowatch_dpdk_unregister_thread(void)
 {
 	rte_thread_unregister();
 }
 
 /* ---- devices ---- */
 
-/* 0, or a negative error number; -EEXIST is a device that is there already. */
+/* Creates a device. Returns 0 or a negative error number; -EEXIST if the device exists. */
 int flowatch_dpdk_probe(const char *arguments)
 {
 	return rte_dev_probe(arguments);
 }
 
-/* The port numbers of a device, at most `room` of them; returns how many it has. */
-int flowatch_dpdk_ports(const char *device, uint16_t *ports, int room)
+/* Writes the port numbers of a device, at most `size`; returns how many it has. */
+int flowatch_dpdk_ports(const char *device, uint16_t *ports, int size)
 {
 	int count = 0;
 	uint16_t port;
@@ -287,7 +292,7 @@ int flowatch_dpdk_ports(const char *device, uint16_t *ports, int room)
 		int matches = strcmp(name, device) == 0;
 		if (!matches && rte_eth_dev_info_get(port, &info) == 0 && info.device != NULL)
 			matches = strcmp(rte_dev_name(info.device), device) == 0;
-		if (matches && count++ < room)
+		if (matches && count++ < size)
 			ports[count - 1] = port;
 	}
 	return count;
@@ -298,35 +303,35 @@ int flowatch_dpdk_is_port(uint16_t port)
 	return rte_eth_dev_is_valid_port(port);
 }
 
-/* What a device is and offers. 0, or the negative error number. */
-int flowatch_dpdk_describe(uint16_t port, char *driver, size_t room, uint16_t *receive_queues_most,
+/* Describes a device. Returns 0 or a negative error number. */
+int flowatch_dpdk_describe(uint16_t port, char *driver, size_t size, uint16_t *max_receive_queues,
 			   uint8_t *rss_key_bytes, int *socket)
 {
 	struct rte_eth_dev_info info;
 	int error = rte_eth_dev_info_get(port, &info);
 	if (error != 0)
 		return error;
-	snprintf(driver, room, "%s", info.driver_name == NULL ? "" : info.driver_name);
-	*receive_queues_most = info.max_rx_queues;
+	snprintf(driver, size, "%s", info.driver_name == NULL ? "" : info.driver_name);
+	*max_receive_queues = info.max_rx_queues;
 	*rss_key_bytes = info.hash_key_size;
 	*socket = rte_eth_dev_socket_id(port);
 	return 0;
 }
 
-/* The kinds of packets that a device offers to hash over the given fields (0 addresses and ports,
- * 1 addresses, 2 source address, 3 destination address); 0 where it cannot. `any` says whether it
- * offers any hash, `ports_too` whether TCP and UDP in IPv4 are among them with their ports. */
-uint64_t flowatch_dpdk_rss(uint16_t port, int fields, int *any, int *ports_too)
+/* Returns the RSS types that a device supports over the given fields (0 addresses and ports,
+ * 1 addresses, 2 source address, 3 destination address), or 0. `any` is set if it supports any RSS type,
+ * `with_ports` if TCP and UDP over IPv4 are among the types with their ports. */
+uint64_t flowatch_dpdk_rss(uint16_t port, int fields, int *any, int *with_ports)
 {
 	struct rte_eth_dev_info info;
-	*any = *ports_too = 0;
+	*any = *with_ports = 0;
 	if (rte_eth_dev_info_get(port, &info) != 0)
 		return 0;
 	uint64_t offered = info.flow_type_rss_offloads;
 	uint64_t ports = RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP;
-	uint64_t plain = RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+	uint64_t ipv4_with_ports = RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
 	*any = offered != 0;
-	*ports_too = fields == 0 && (offered & plain) == plain;
+	*with_ports = fields == 0 && (offered & ipv4_with_ports) == ipv4_with_ports;
 	switch (fields) {
 	case 0:
 		return offered & (RTE_ETH_RSS_IP | ports);
@@ -339,7 +344,7 @@ uint64_t flowatch_dpdk_rss(uint16_t port, int fields, int *any, int *ports_too)
 	}
 }
 
-/* Configures a port, and fits the numbers of descriptors to what the device can have. 0, or the
+/* Configures a port, and adjusts the numbers of descriptors to the device's limits. Returns 0 or a
  * negative error number. */
 int flowatch_dpdk_configure(uint16_t port, uint16_t receive_queues, uint16_t transmit_queues,
 			    uint64_t rss, uint8_t *key, uint8_t key_bytes,
@@ -358,7 +363,7 @@ int flowatch_dpdk_configure(uint16_t port, uint16_t receive_queues, uint16_t tra
 		configuration.rx_adv_conf.rss_conf.rss_key_len = key_bytes;
 		configuration.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	}
-	/* A frame longer than a buffer goes into several. */
+	/* A frame longer than a buffer gets several segments. */
 	configuration.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
 	configuration.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	error = rte_eth_dev_configure(port, receive_queues, transmit_queues, &configuration);
@@ -389,7 +394,7 @@ int flowatch_dpdk_promiscuous(uint16_t port)
 	return rte_eth_promiscuous_enable(port);
 }
 
-/* A port that is to be closed. */
+/* Argument of close_port. */
 struct closing {
 	uint16_t port;
 	struct rte_device *device;
@@ -404,8 +409,9 @@ static void close_port(void *argument)
 		rte_dev_remove(closing->device);
 }
 
-/* Stops and closes a port; `remove` also lets go of its device, so that it can be probed anew. A
- * memif is closed where it hears that its peer leaves, lest both free the same at one time. */
+/* Stops and closes a port; `remove` also removes its device, so that it can be probed again. A memif is
+ * closed on the interrupt thread, which also handles a disconnect of its peer, so that memory is not
+ * freed twice. */
 void flowatch_dpdk_close_port(uint16_t port, int remove)
 {
 	struct rte_eth_dev_info info;
@@ -418,7 +424,7 @@ void flowatch_dpdk_close_port(uint16_t port, int remove)
 		close_port(&closing);
 }
 
-/* 1 up, 0 down, negative where the device does not say. */
+/* Returns 1 if the link is up, 0 if it is down, negative if the device does not report it. */
 int flowatch_dpdk_link(uint16_t port)
 {
 	struct rte_eth_link link;
@@ -427,8 +433,8 @@ int flowatch_dpdk_link(uint16_t port)
 	return error < 0 ? error : link.link_status == RTE_ETH_LINK_UP;
 }
 
-/* Frames received, their bytes, missed, damaged, without a buffer, sent, their bytes, not sent. 0,
- * or the negative error number. */
+/* Counters: frames and bytes received, missed, receive errors, no buffer, frames and bytes sent, transmit
+ * errors. Returns 0 or a negative error number. */
 int flowatch_dpdk_statistics(uint16_t port, uint64_t counts[8])
 {
 	struct rte_eth_stats statistics;
@@ -445,20 +451,20 @@ int flowatch_dpdk_statistics(uint16_t port, uint64_t counts[8])
 	return error;
 }
 
-/* Frames that wait in a receive queue, or the negative error number. */
+/* Returns the number of frames in a receive queue, or a negative error number. */
 int flowatch_dpdk_occupancy(uint16_t port, uint16_t queue)
 {
 	return rte_eth_rx_queue_count(port, queue);
 }
 
-/* ---- pools of buffers ---- */
+/* ---- mempools ---- */
 
-/* NULL when there is no room; `error` says why. */
+/* Creates a pool; NULL on failure, with the error number in `error`. */
 struct rte_mempool *flowatch_dpdk_make_pool(const char *name, unsigned int buffers,
 					    unsigned int cache, int socket, int *error)
 {
-	/* The room of slots is rounded up to lines, and is copied from whole. */
-	_Static_assert(RTE_MBUF_DEFAULT_DATAROOM % 64 == 0, "a buffer is not of whole lines");
+	/* Slots are rounded up to whole cache lines and must still fit into a buffer. */
+	_Static_assert(RTE_MBUF_DEFAULT_DATAROOM % 64 == 0, "the buffer size is not a multiple of the cache line size");
 	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, buffers, cache, 0,
 							   RTE_MBUF_DEFAULT_BUF_SIZE, socket);
 	*error = pool == NULL ? rte_errno : 0;
@@ -470,83 +476,83 @@ void flowatch_dpdk_free_pool(struct rte_mempool *pool)
 	rte_mempool_free(pool);
 }
 
-unsigned int flowatch_dpdk_cache_most(void)
+unsigned int flowatch_dpdk_cache_max(void)
 {
 	return RTE_MEMPOOL_CACHE_MAX_SIZE;
 }
 
 /* ---- receiving ---- */
 
-/* A buffer that is held once and is one segment. */
-#define ONE_OF_EACH 0x00010001u
+/* refcnt and nb_segs of a buffer with one reference and one segment. */
+#define ONE_REFERENCE_ONE_SEGMENT 0x00010001u
 
-/* Both numbers at once: they stand side by side. */
+/* Reads both fields at once: they are adjacent. */
 static inline uint32_t references_and_segments(const struct rte_mbuf *buffer)
 {
 	_Static_assert(offsetof(struct rte_mbuf, nb_segs) ==
 			       offsetof(struct rte_mbuf, refcnt) + sizeof(uint16_t),
-		       "the two do not stand side by side");
+		       "the fields are not adjacent");
 	uint32_t both;
 	memcpy(&both, (const char *)buffer + offsetof(struct rte_mbuf, refcnt), sizeof(both));
 	return both;
 }
 
-/* What is told of a received frame; shim.rs has the same. */
+/* A received frame; `RxFrame` in shim.rs has the same layout. */
 struct flowatch_dpdk_frame {
-	/* Its first bytes, and how many they are. */
+	/* The bytes of its first segment. */
 	const uint8_t *data;
 	uint32_t captured;
-	/* Length of all of it. */
+	/* Length of the whole frame. */
 	uint32_t length;
-	/* The device's hash, or 0 where the device says that there is none. */
+	/* RSS hash, or 0 if the device reports none. */
 	uint32_t hash;
 };
 
-/* What the buffers of a burst have in common. */
+/* Properties of all buffers of a burst, to decide how to free them. */
 struct burst {
 	struct rte_mempool *pool;
 	uintptr_t other_pool;
 	uint64_t any_flags;
-	uint32_t unlike;
+	uint32_t not_simple;
 };
 
-/* Receives at most `most` frames of a queue; `rings_go` with its peer, or they do not. */
-static inline unsigned int receive_burst(uint16_t port, uint16_t queue, int rings_go,
-					 unsigned int most, struct rte_mbuf **buffers,
+/* Receives at most `max` frames from a queue; `guarded`: its driver unmaps rings of a peer. */
+static inline unsigned int receive_burst(uint16_t port, uint16_t queue, int guarded,
+					 unsigned int max, struct rte_mbuf **buffers,
 					 struct burst *burst)
 {
-	if (rings_go)
-		rings_shall_stay();
-	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t)most);
-	if (rings_go)
-		rings_may_go();
+	if (guarded)
+		lock_rings();
+	unsigned int count = rte_eth_rx_burst(port, queue, buffers, (uint16_t) max);
+	if (guarded)
+		unlock_rings();
 	memset(burst, 0, sizeof(*burst));
 	burst->pool = count > 0 ? buffers[0]->pool : NULL;
 	return count;
 }
 
-static inline void look_at(struct burst *burst, const struct rte_mbuf *buffer)
+static inline void inspect(struct burst *burst, const struct rte_mbuf *buffer)
 {
 	burst->any_flags |= buffer->ol_flags;
-	burst->unlike |= references_and_segments(buffer) ^ ONE_OF_EACH;
+	burst->not_simple |= references_and_segments(buffer) ^ ONE_REFERENCE_ONE_SEGMENT;
 	burst->other_pool |= (uintptr_t)buffer->pool ^ (uintptr_t)burst->pool;
 }
 
-/* The pool to which all buffers can go back as they are, NULL where they need a look. */
+/* Returns the pool to which all buffers can be returned without inspecting them, or NULL. */
 static inline struct rte_mempool *common_pool(const struct burst *burst)
 {
 	uint64_t elsewhere = burst->any_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL);
-	return burst->unlike == 0 && elsewhere == 0 && burst->other_pool == 0 ? burst->pool : NULL;
+	return burst->not_simple == 0 && elsewhere == 0 && burst->other_pool == 0 ? burst->pool : NULL;
 }
 
-/* Receives frames and tells of each; `pool` is that of `flowatch_dpdk_release`. */
-unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
+/* Receives frames and describes each; pass `pool` to `flowatch_dpdk_release`. */
+unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int guarded, unsigned int max,
 				   struct rte_mbuf **restrict buffers,
 				   struct flowatch_dpdk_frame *restrict frames,
 				   struct rte_mempool **pool)
 {
 	struct burst burst;
-	unsigned int count = receive_burst(port, queue, rings_go, most, buffers, &burst);
+	unsigned int count = receive_burst(port, queue, guarded, max, buffers, &burst);
 	for (unsigned int i = 0; i < count; i++) {
 		const struct rte_mbuf *buffer = buffers[i];
 		uint64_t flags = buffer->ol_flags;
@@ -554,30 +560,30 @@ unsigned int flowatch_dpdk_receive(uint16_t port, uint16_t queue, int rings_go, 
 		frames[i].captured = buffer->data_len;
 		frames[i].length = buffer->pkt_len;
 		frames[i].hash = flags & RTE_MBUF_F_RX_RSS_HASH ? buffer->hash.rss : 0;
-		look_at(&burst, buffer);
+		inspect(&burst, buffer);
 	}
 	*pool = common_pool(&burst);
 	return count;
 }
 
-/* Receives frames and tells how many bytes they have together; `pool` likewise. */
-unsigned int flowatch_dpdk_count(uint16_t port, uint16_t queue, int rings_go, unsigned int most,
+/* Receives frames and adds up their bytes; pass `pool` to `flowatch_dpdk_release`. */
+unsigned int flowatch_dpdk_count(uint16_t port, uint16_t queue, int guarded, unsigned int max,
 				 struct rte_mbuf **restrict buffers, uint64_t *bytes,
 				 struct rte_mempool **pool)
 {
 	struct burst burst;
-	unsigned int count = receive_burst(port, queue, rings_go, most, buffers, &burst);
+	unsigned int count = receive_burst(port, queue, guarded, max, buffers, &burst);
 	uint64_t sum = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		sum += buffers[i]->pkt_len;
-		look_at(&burst, buffers[i]);
+		inspect(&burst, buffers[i]);
 	}
 	*bytes = sum;
 	*pool = common_pool(&burst);
 	return count;
 }
 
-/* Gives received buffers back; `pool` as it was told with them. */
+/* Frees received buffers; `pool` is the one reported with them. */
 void flowatch_dpdk_release(struct rte_mempool *pool, struct rte_mbuf **buffers, unsigned int count)
 {
 	if (pool != NULL)
@@ -591,7 +597,7 @@ void flowatch_dpdk_free(struct rte_mbuf **buffers, unsigned int count)
 	rte_pktmbuf_free_bulk(buffers, count);
 }
 
-/* A moment of doing nothing, kind to the core's other thread. */
+/* Pauses a spinning thread, for the benefit of the sibling hyperthread. */
 void flowatch_dpdk_pause(void)
 {
 	rte_pause();
@@ -599,13 +605,14 @@ void flowatch_dpdk_pause(void)
 
 /* ---- sending ---- */
 
-/* Bytes that a buffer of a pool has for a frame. */
+/* Returns the bytes for a frame in a buffer of a pool. */
 unsigned int flowatch_dpdk_buffer_room(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 }
 
-/* Takes `count` buffers from a pool, all or none; where the bytes of each begin. Returns how many. */
+/* Allocates `count` buffers from a pool, all or none, and writes the start of the data of each. Returns
+ * how many were allocated. */
 unsigned int flowatch_dpdk_allocate(struct rte_mempool *pool, struct rte_mbuf **buffers,
 				    uint8_t **data, unsigned int count)
 {
@@ -616,9 +623,9 @@ unsigned int flowatch_dpdk_allocate(struct rte_mempool *pool, struct rte_mbuf **
 	return count;
 }
 
-/* Sends frames of the given lengths, each at most the room of its buffer; returns how many of the
- * first ones the device took. */
-unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, int rings_go,
+/* Sends frames of the given lengths, which must fit into their buffers; returns how many the device
+ * accepted, from the first on. */
+unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, int guarded,
 				struct rte_mbuf **buffers, const uint32_t *lengths,
 				unsigned int count)
 {
@@ -626,34 +633,34 @@ unsigned int flowatch_dpdk_send(uint16_t port, uint16_t queue, int rings_go,
 		buffers[i]->data_len = (uint16_t)lengths[i];
 		buffers[i]->pkt_len = lengths[i];
 	}
-	if (rings_go)
-		rings_shall_stay();
-	unsigned int taken = rte_eth_tx_burst(port, queue, buffers, (uint16_t)count);
-	if (rings_go)
-		rings_may_go();
-	return taken;
+	if (guarded)
+		lock_rings();
+	unsigned int accepted = rte_eth_tx_burst(port, queue, buffers, (uint16_t)count);
+	if (guarded)
+		unlock_rings();
+	return accepted;
 }
 
-/* Has the device give back buffers whose frames are gone; a device need not know how. */
-void flowatch_dpdk_tidy_queue(uint16_t port, uint16_t queue, int rings_go)
+/* Frees the buffers of frames that the device has sent; not supported by all devices. */
+void flowatch_dpdk_clean_up_queue(uint16_t port, uint16_t queue, int guarded)
 {
-	if (rings_go)
-		rings_shall_stay();
+	if (guarded)
+		lock_rings();
 	rte_eth_tx_done_cleanup(port, queue, 0);
-	if (rings_go)
-		rings_may_go();
+	if (guarded)
+		unlock_rings();
 }
 
-/* Buffers of a pool that somebody has. */
-unsigned int flowatch_dpdk_in_use(struct rte_mempool *pool)
+/* Returns the number of buffers of a pool in use. */
+unsigned int flowatch_dpdk_buffers_in_use(struct rte_mempool *pool)
 {
 	return rte_mempool_in_use_count(pool);
 }
 
-/* ---- rings made into a port ---- */
+/* ---- ports of rings ---- */
 
-/* A ring for one sender and one receiver that holds exactly `size` frames; NULL when there is no
- * room, and `error` says why. */
+/* Creates a ring of exactly `size` frames for one sender and one receiver; NULL on failure, with the
+ * error number in `error`. */
 struct rte_ring *flowatch_dpdk_make_ring(const char *name, unsigned int size, int *error)
 {
 	struct rte_ring *ring = rte_ring_create(name, size, SOCKET_ID_ANY,
@@ -672,25 +679,25 @@ unsigned int flowatch_dpdk_ring_count(const struct rte_ring *ring)
 	return rte_ring_count(ring);
 }
 
-/* A port whose receive queues are these rings; what it sends goes to the last. Its number, or a
- * negative error number. */
+/* Creates a port with these rings as receive queues; it sends to the last of them. Returns the port
+ * number or a negative error number. */
 int flowatch_dpdk_port_of_rings(const char *name, struct rte_ring **rings, unsigned int count)
 {
 	int port = rte_eth_from_rings(name, rings, count, rings + (count - 1), 1, SOCKET_ID_ANY);
 	return port < 0 ? -(rte_errno > 0 ? rte_errno : EINVAL) : port;
 }
 
-/* Puts copies of frames into buffers of `pool` and these into `ring`, as a device does with its
- * receive queue: what finds it full is missed, and what finds no buffer is counted apart. At most
- * 256 frames. Returns how many were delivered. */
+/* Copies frames into buffers of `pool` and enqueues these in `ring`, as a device does with its receive
+ * queue: frames beyond the free entries are missed, those without a buffer are counted in `no_buffer`.
+ * At most 256 frames. Returns how many were delivered. */
 unsigned int flowatch_dpdk_deliver(struct rte_ring *ring, struct rte_mempool *pool,
 				   unsigned int count, const uint8_t *const *data,
 				   const uint32_t *lengths, const uint32_t *hashes,
 				   unsigned int *no_buffer)
 {
 	struct rte_mbuf *buffers[256];
-	unsigned int room = rte_ring_free_count(ring);
-	unsigned int wanted = RTE_MIN(RTE_MIN(count, room), (unsigned int)RTE_DIM(buffers));
+	unsigned int free_entries = rte_ring_free_count(ring);
+	unsigned int wanted = RTE_MIN(RTE_MIN(count, free_entries), (unsigned int)RTE_DIM(buffers));
 	unsigned int got = wanted;
 	if (rte_pktmbuf_alloc_bulk(pool, buffers, wanted) != 0)
 		for (got = 0; got < wanted; got++)
@@ -705,6 +712,6 @@ unsigned int flowatch_dpdk_deliver(struct rte_ring *ring, struct rte_mempool *po
 		buffer->ol_flags = RTE_MBUF_F_RX_RSS_HASH;
 		memcpy(rte_pktmbuf_mtod(buffer, uint8_t *), data[i], lengths[i]);
 	}
-	/* Nobody else fills the ring, so that all of them fit. */
+	/* There is no other producer, so that all of them fit. */
 	return rte_ring_sp_enqueue_burst(ring, (void **)buffers, got, NULL);
 }

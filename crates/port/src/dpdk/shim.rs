@@ -1,60 +1,61 @@
-//! The functions of `shim.c`, as C declares them.
+//! Declarations of the functions of `shim.c`.
 
 use std::ffi::{c_char, c_int, c_uint};
 
-/// A buffer of a frame, of DPDK's making.
+/// DPDK's `rte_mbuf`, a frame buffer.
 #[repr(C)]
 pub(super) struct Mbuf {
     opaque: [u8; 0],
 }
 
-/// What the shim tells of a received frame: `struct flowatch_dpdk_frame`.
+/// A received frame: `struct flowatch_dpdk_frame` of `shim.c`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Told {
-    /// Its first bytes, and how many they are.
+pub(super) struct RxFrame {
+    /// The bytes of its first segment.
     pub(super) data: *const u8,
+    /// Length of its first segment.
     pub(super) captured: u32,
-    /// Length of all of it.
+    /// Length of the whole frame.
     pub(super) length: u32,
-    /// The device's hash, or 0.
+    /// RSS hash, or 0 for none.
     pub(super) hash: u32,
 }
 
-/// A pool of buffers.
+/// DPDK's `rte_mempool`.
 #[repr(C)]
 pub(super) struct Mempool {
     opaque: [u8; 0],
 }
 
-/// A ring of buffers.
+/// DPDK's `rte_ring`.
 #[repr(C)]
 pub(super) struct Ring {
     opaque: [u8; 0],
 }
 
-// SAFETY: each declaration repeats the one in `shim.c`, whose state is its log and what holds the rings
-// of a memif still, both behind locks, so that it may be called from any thread (the beginning and the
-// end of staying by one at a time); what each function asks of its arguments stands there.
+// SAFETY: each declaration repeats the one in `shim.c`, where the requirements on the arguments are
+// documented. The shim's state, its log and the ring guard, is protected by locks, so that any thread
+// may call it (guard_rings and unguard_rings: one thread at a time).
 unsafe extern "C" {
-    pub(super) fn flowatch_dpdk_take_log(to: *mut c_char, room: usize) -> usize;
+    pub(super) fn flowatch_dpdk_take_log(to: *mut c_char, size: usize) -> usize;
     pub(super) fn flowatch_dpdk_start(count: c_int, arguments: *mut *mut c_char) -> c_int;
     pub(super) fn flowatch_dpdk_end();
-    pub(super) fn flowatch_dpdk_begin_staying() -> c_int;
-    pub(super) fn flowatch_dpdk_end_staying() -> c_int;
+    pub(super) fn flowatch_dpdk_guard_rings() -> c_int;
+    pub(super) fn flowatch_dpdk_unguard_rings() -> c_int;
     pub(super) fn flowatch_dpdk_version() -> *const c_char;
-    pub(super) fn flowatch_dpdk_enter_thread() -> c_int;
-    pub(super) fn flowatch_dpdk_leave_thread();
+    pub(super) fn flowatch_dpdk_register_thread() -> c_int;
+    pub(super) fn flowatch_dpdk_unregister_thread();
 
     pub(super) fn flowatch_dpdk_probe(arguments: *const c_char) -> c_int;
-    pub(super) fn flowatch_dpdk_ports(device: *const c_char, ports: *mut u16, room: c_int)
+    pub(super) fn flowatch_dpdk_ports(device: *const c_char, ports: *mut u16, size: c_int)
     -> c_int;
     pub(super) fn flowatch_dpdk_is_port(port: u16) -> c_int;
     pub(super) fn flowatch_dpdk_describe(
         port: u16,
         driver: *mut c_char,
-        room: usize,
-        receive_queues_most: *mut u16,
+        size: usize,
+        max_receive_queues: *mut u16,
         rss_key_bytes: *mut u8,
         socket: *mut c_int,
     ) -> c_int;
@@ -62,7 +63,7 @@ unsafe extern "C" {
         port: u16,
         fields: c_int,
         any: *mut c_int,
-        ports_too: *mut c_int,
+        with_ports: *mut c_int,
     ) -> u64;
     pub(super) fn flowatch_dpdk_configure(
         port: u16,
@@ -96,22 +97,22 @@ unsafe extern "C" {
         error: *mut c_int,
     ) -> *mut Mempool;
     pub(super) fn flowatch_dpdk_free_pool(pool: *mut Mempool);
-    pub(super) fn flowatch_dpdk_cache_most() -> c_uint;
+    pub(super) fn flowatch_dpdk_cache_max() -> c_uint;
 
     pub(super) fn flowatch_dpdk_receive(
         port: u16,
         queue: u16,
-        rings_go: c_int,
-        most: c_uint,
+        guarded: c_int,
+        max: c_uint,
         buffers: *mut *mut Mbuf,
-        frames: *mut Told,
+        frames: *mut RxFrame,
         pool: *mut *mut Mempool,
     ) -> c_uint;
     pub(super) fn flowatch_dpdk_count(
         port: u16,
         queue: u16,
-        rings_go: c_int,
-        most: c_uint,
+        guarded: c_int,
+        max: c_uint,
         buffers: *mut *mut Mbuf,
         bytes: *mut u64,
         pool: *mut *mut Mempool,
@@ -130,13 +131,13 @@ unsafe extern "C" {
     pub(super) fn flowatch_dpdk_send(
         port: u16,
         queue: u16,
-        rings_go: c_int,
+        guarded: c_int,
         buffers: *mut *mut Mbuf,
         lengths: *const u32,
         count: c_uint,
     ) -> c_uint;
-    pub(super) fn flowatch_dpdk_tidy_queue(port: u16, queue: u16, rings_go: c_int);
-    pub(super) fn flowatch_dpdk_in_use(pool: *mut Mempool) -> c_uint;
+    pub(super) fn flowatch_dpdk_clean_up_queue(port: u16, queue: u16, guarded: c_int);
+    pub(super) fn flowatch_dpdk_buffers_in_use(pool: *mut Mempool) -> c_uint;
 
     pub(super) fn flowatch_dpdk_make_ring(
         name: *const c_char,

@@ -1,14 +1,15 @@
-//! A network card made of software: what is put on its wire is divided over receive queues as a card
-//! with receive-side scaling does it, and every frame that finds no place is counted.
+//! A software NIC: distributes the frames sent on its wire to receive queues as a NIC with RSS does,
+//! and counts every frame that it drops.
 //!
 //! ```text
-//! wire (a Transmit) ─► hash of the frame ─► redirection table (128) ─► queue: free descriptor? ─no─► missed
+//! wire (a Transmit) ─► RSS hash of the frame ─► indirection table ─► queue: free descriptor? ─no─►
+//! missed
 //!                                                                        └► free buffer? ─no─► no buffer
 //!                                                                             └► ring ─► port (a Port)
-//! for each queue: offered = received + missed + no buffer
+//! per queue: offered = received + missed + no buffer
 //! ```
-//! The queues are rings that DPDK makes into a port (`net_ring`), so that a receiver runs the code
-//! that it runs for a card. The wire waits for nobody: what is submitted is taken.
+//! The queues are rings of a DPDK port (`net_ring`), so that a receiver runs the same code as for a
+//! NIC. The wire does not wait: every submitted frame is accepted.
 
 use std::ffi::CString;
 use std::ptr::{self, NonNull};
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use wire::toeplitz::MICROSOFT_KEY;
 
-use super::device::{self, Device, Queues};
+use super::device::{self, Device, QueueConfig};
 use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::{Options, Pools};
@@ -29,28 +30,29 @@ use crate::frame::{BURST, PortError};
 use crate::slot_memory::SlotMemory;
 use crate::transmit::{Slot, Transmit};
 
-/// Entries of the redirection table.
-pub const REDIRECTIONS: usize = 128;
+/// Number of entries of the indirection table.
+pub const INDIRECTION_ENTRIES: usize = 128;
 
-/// The most queues.
+/// Maximum number of queues.
 pub const QUEUES_MAX: u16 = 16;
 
-/// How a software card is made. The defaults are one queue of the paper's best.
+/// Options of a software NIC. The defaults are one queue with the fastest settings of the FloWatcher
+/// paper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicOptions {
-    /// Receive queues, at most [`QUEUES_MAX`].
+    /// Number of receive queues, at most [`QUEUES_MAX`].
     pub queues: u16,
-    /// Frames that a queue holds.
+    /// Capacity of a queue in frames.
     pub descriptors: u16,
-    /// Who shares a pool of buffers.
+    /// Which queues share a buffer pool.
     pub pools: Pools,
-    /// Buffers of each pool; `None`: twice what its queues hold, and the caches.
+    /// Buffers of each pool; `None`: twice the descriptors of its queues, plus caches.
     pub pool_size: Option<u32>,
-    /// Frames that a receiver asks for at a time.
+    /// Frames that a receiver requests at a time.
     pub batch: usize,
-    /// How long a receiver polls an empty queue before it says that there is nothing.
-    pub patience: Duration,
-    /// The key of the hashes that will be given with the frames.
+    /// How long a receiver polls an empty queue before it returns `Idle`.
+    pub poll_timeout: Duration,
+    /// RSS key of the hashes that come with the frames.
     pub rss_key: Vec<u8>,
 }
 
@@ -63,28 +65,28 @@ impl Default for NicOptions {
             pools: options.pools,
             pool_size: None,
             batch: options.batch,
-            patience: options.patience,
+            poll_timeout: options.poll_timeout,
             rss_key: MICROSOFT_KEY.to_vec(),
         }
     }
 }
 
-/// What became of the frames of one queue.
+/// Counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Frames that the redirection table gave to the queue.
+    /// Frames that the indirection table assigned to the queue.
     pub offered: u64,
-    /// Frames that were put into it, and their bytes.
+    /// Frames stored in the queue.
     pub received: u64,
-    /// Bytes of these.
+    /// Bytes of the frames stored.
     pub received_bytes: u64,
-    /// Frames that found it full.
+    /// Frames dropped because the queue was full.
     pub missed: u64,
-    /// Frames for which there was no buffer.
+    /// Frames dropped because no buffer was free.
     pub no_buffer: u64,
 }
 
-/// The same, as the wire shows them to others.
+/// Counters of a queue, as the wire publishes them to the receiver.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct SharedCounts {
@@ -96,21 +98,21 @@ pub(super) struct SharedCounts {
 }
 
 impl SharedCounts {
-    /// Only the wire writes.
-    fn show(&self, counts: &QueueCounts) {
-        for (place, count) in [
+    /// Publishes the counters; only the wire calls it.
+    fn publish(&self, counts: &QueueCounts) {
+        for (counter, count) in [
             (&self.offered, counts.offered),
             (&self.received, counts.received),
             (&self.received_bytes, counts.received_bytes),
             (&self.missed, counts.missed),
             (&self.no_buffer, counts.no_buffer),
         ] {
-            place.store(count, Ordering::Relaxed);
+            counter.store(count, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn read(&self) -> QueueCounts {
-        let load = |place: &AtomicU64| place.load(Ordering::Relaxed);
+    pub(super) fn load(&self) -> QueueCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         QueueCounts {
             offered: load(&self.offered),
             received: load(&self.received),
@@ -121,7 +123,7 @@ impl SharedCounts {
     }
 }
 
-/// A ring that is a receive queue.
+/// The ring of a receive queue.
 #[derive(Debug)]
 pub(super) struct QueueRing {
     ring: NonNull<shim::Ring>,
@@ -129,8 +131,8 @@ pub(super) struct QueueRing {
     _eal: Eal,
 }
 
-// SAFETY: the ring is written by the wire and read by the queue's port, one thread each; its number
-// of frames may be asked by any.
+// SAFETY: only the wire writes to the ring and only the queue's port reads from it, one thread each;
+// any thread may query its number of frames.
 unsafe impl Send for QueueRing {}
 // SAFETY: as above.
 unsafe impl Sync for QueueRing {}
@@ -139,13 +141,15 @@ impl QueueRing {
     fn new(eal: &Eal, name: &str, size: u16) -> Result<Self, PortError> {
         let name = CString::new(name).unwrap_or_default();
         let mut error = 0;
-        // SAFETY: the EAL runs, the name is a string with its end, and is copied.
+        // SAFETY: the EAL runs; the name is NUL-terminated and copied.
         let ring = unsafe {
             shim::flowatch_dpdk_make_ring(name.as_ptr(), u32::from(size), &raw mut error)
         };
         let ring = NonNull::new(ring).ok_or_else(|| {
             let error = std::io::Error::from_raw_os_error(error);
-            PortError::Failed(format!("DPDK has no room for a ring of {size}: {error}"))
+            PortError::Failed(format!(
+                "DPDK has no memory for a ring of {size} frames: {error}"
+            ))
         })?;
         Ok(Self {
             ring,
@@ -154,9 +158,9 @@ impl QueueRing {
         })
     }
 
-    /// Frames in it.
+    /// Number of frames in the ring.
     pub(super) fn occupancy(&self) -> usize {
-        // SAFETY: the ring is there as long as `self`.
+        // SAFETY: the ring lives as long as `self`.
         let count = unsafe { shim::flowatch_dpdk_ring_count(self.ring.as_ptr()) };
         count as usize
     }
@@ -164,22 +168,22 @@ impl QueueRing {
 
 impl Drop for QueueRing {
     fn drop(&mut self) {
-        // SAFETY: wire and port hold the ring, so neither is left. Buffers that lie in it go with
-        // their pool.
+        // SAFETY: wire and port hold the ring, so neither is left. Buffers in it are freed with their
+        // pool.
         unsafe { shim::flowatch_dpdk_free_ring(self.ring.as_ptr()) };
     }
 }
 
-/// Makes a card: its wire, and a port for each of its queues.
+/// Creates a software NIC; returns its wire and a port for each of its queues.
 ///
 /// # Errors
-/// When DPDK has no room for it.
+/// If the options are invalid or DPDK has no memory for it.
 pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPort>), PortError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let queues = options.queues;
     if !(1..=QUEUES_MAX).contains(&queues) || options.descriptors == 0 {
         return Err(PortError::Failed(format!(
-            "a software card has 1 to {QUEUES_MAX} queues of at least one descriptor"
+            "a software NIC has 1 to {QUEUES_MAX} queues of at least one descriptor"
         )));
     }
     let name = format!("nic{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -191,8 +195,8 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
         .collect::<Result<_, _>>()?;
     let mut pointers: Vec<_> = rings.iter().map(|ring| ring.ring.as_ptr()).collect();
     let port_name = CString::new(name.as_str()).unwrap_or_default();
-    let mut open = device::control();
-    // SAFETY: the rings are there, as many as is said, and outlive the port.
+    let mut open = device::lock_open_ports();
+    // SAFETY: the array has the length given, and the rings outlive the port.
     let port = unsafe {
         shim::flowatch_dpdk_port_of_rings(
             port_name.as_ptr(),
@@ -202,7 +206,7 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
     };
     let Ok(port) = u16::try_from(port) else {
         return Err(PortError::Failed(format!(
-            "DPDK cannot make a port of rings: {}",
+            "DPDK cannot create a port from rings: {}",
             std::io::Error::from_raw_os_error(-port)
         )));
     };
@@ -214,26 +218,26 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
         receive_ring: options.descriptors,
         pools: options.pools,
         pool_size: options.pool_size,
-        patience: options.patience,
+        poll_timeout: options.poll_timeout,
         ..Options::default()
     };
-    let device = Device::of_rings(
+    let device = Device::from_rings(
         eal,
-        DeviceName::of_software(&name),
+        DeviceName::for_software_nic(&name),
         port,
         &receive,
-        Queues::to_receive(queues),
+        QueueConfig::receive_only(queues),
         &options.rss_key,
     )?;
     let ports = (0..queues)
         .zip(&rings)
-        .map(|(queue, ring)| DpdkPort::of_ring(&device, queue, &receive, Arc::clone(ring)))
+        .map(|(queue, ring)| DpdkPort::for_ring(&device, queue, &receive, Arc::clone(ring)))
         .collect();
     let wire = Wire {
         name: device.name.to_string(),
         memory: SlotMemory::new(),
-        redirections: std::array::from_fn(|entry| (entry % usize::from(queues)) as u8),
-        steered: vec![Steered::default(); usize::from(queues)],
+        indirection_table: std::array::from_fn(|entry| (entry % usize::from(queues)) as u8),
+        queue_batches: vec![QueueBatch::default(); usize::from(queues)],
         counts: vec![QueueCounts::default(); usize::from(queues)],
         rings,
         device,
@@ -242,33 +246,33 @@ pub fn software_nic(eal: &Eal, options: &NicOptions) -> Result<(Wire, Vec<DpdkPo
     Ok((wire, ports))
 }
 
-/// The side of a software card that frames come in from.
+/// The input of a software NIC: frames sent here arrive at its queues.
 pub struct Wire {
     name: String,
     memory: SlotMemory,
-    redirections: [u8; REDIRECTIONS],
-    /// For each queue, its frames of the burst at hand.
-    steered: Vec<Steered>,
+    indirection_table: [u8; INDIRECTION_ENTRIES],
+    /// The frames of the current burst for each queue.
+    queue_batches: Vec<QueueBatch>,
     counts: Vec<QueueCounts>,
     sent: (u64, u64),
-    /// Before the rings: the port reads them.
+    /// Declared before the rings, which its port reads.
     device: Arc<Device>,
     rings: Vec<Arc<QueueRing>>,
 }
 
-// SAFETY: the pointers in `steered` point into `memory`, which moves with them.
+// SAFETY: the pointers in `queue_batches` point into `memory`, which has the same owner.
 unsafe impl Send for Wire {}
 
-/// Frames of a burst that go to one queue.
+/// The frames of a burst for one queue.
 #[derive(Clone)]
-struct Steered {
+struct QueueBatch {
     count: usize,
     data: [*const u8; BURST],
     lengths: [u32; BURST],
     hashes: [u32; BURST],
 }
 
-impl Default for Steered {
+impl Default for QueueBatch {
     fn default() -> Self {
         Self {
             count: 0,
@@ -280,96 +284,99 @@ impl Default for Steered {
 }
 
 impl Wire {
-    /// Replaces the redirection table: the queue of each value of the hash's last seven bits.
+    /// Replaces the indirection table: the queue for each value of the hash's low seven bits.
     ///
     /// # Errors
-    /// When a queue is not there.
-    pub fn redirect(&mut self, queues: [u8; REDIRECTIONS]) -> Result<(), PortError> {
+    /// If a queue does not exist.
+    pub fn set_indirection_table(
+        &mut self,
+        queues: [u8; INDIRECTION_ENTRIES],
+    ) -> Result<(), PortError> {
         if let Some(queue) = queues
             .iter()
             .find(|queue| usize::from(**queue) >= self.rings.len())
         {
             return Err(PortError::Failed(format!(
-                "{}: there is no queue {queue} to redirect to",
+                "{}: no such queue in the indirection table: {queue}",
                 self.name
             )));
         }
-        self.redirections = queues;
+        self.indirection_table = queues;
         Ok(())
     }
 
-    /// What became of the frames of each queue.
+    /// Counters of each queue.
     #[must_use]
     pub fn counts(&self) -> &[QueueCounts] {
         &self.counts
     }
 
-    /// Divides the first `count` frames over the queues.
+    /// Distributes the first `count` frames to the queues.
     fn steer(&mut self, count: usize) {
-        for steered in &mut self.steered {
-            steered.count = 0;
+        for batch in &mut self.queue_batches {
+            batch.count = 0;
         }
         for index in 0..count {
             let (bytes, _, hash) = self.memory.frame(index);
-            let queue = self.redirections[hash as usize % REDIRECTIONS];
-            let steered = &mut self.steered[usize::from(queue)];
-            let place = steered.count;
-            steered.data[place] = bytes.as_ptr();
-            steered.lengths[place] = bytes.len() as u32;
-            steered.hashes[place] = hash;
-            steered.count = place + 1;
+            let queue = self.indirection_table[hash as usize % INDIRECTION_ENTRIES];
+            let batch = &mut self.queue_batches[usize::from(queue)];
+            let index_in_batch = batch.count;
+            batch.data[index_in_batch] = bytes.as_ptr();
+            batch.lengths[index_in_batch] = bytes.len() as u32;
+            batch.hashes[index_in_batch] = hash;
+            batch.count = index_in_batch + 1;
         }
     }
 
-    /// Hands its frames to a queue.
+    /// Delivers the frames of a queue's batch to its ring.
     fn deliver(&mut self, queue: usize) {
-        let (steered, ring) = (&self.steered[queue], &self.rings[queue]);
-        if steered.count == 0 {
+        let (batch, ring) = (&self.queue_batches[queue], &self.rings[queue]);
+        if batch.count == 0 {
             return;
         }
         let mut no_buffer = 0;
-        // SAFETY: the frames lie in the slots' memory, which nobody writes now, and are no longer
-        // than a buffer: `reserve` sees to it, and what the room of a slot is rounded up to is a part
-        // of a buffer's (the shim asserts it); only this wire fills the ring.
+        // SAFETY: the frames are in the slots' memory, which is not written now. They fit into a
+        // buffer: `reserve` checks the slot size, and slots are rounded up to cache lines, of which a
+        // buffer holds whole ones (asserted in the shim). Only this wire writes to the ring.
         let delivered = unsafe {
             shim::flowatch_dpdk_deliver(
                 ring.ring.as_ptr(),
                 self.device.pool(queue).as_ptr(),
-                steered.count as u32,
-                steered.data.as_ptr(),
-                steered.lengths.as_ptr(),
-                steered.hashes.as_ptr(),
+                batch.count as u32,
+                batch.data.as_ptr(),
+                batch.lengths.as_ptr(),
+                batch.hashes.as_ptr(),
                 &raw mut no_buffer,
             )
         } as usize;
-        let lengths = &steered.lengths[..delivered];
+        let lengths = &batch.lengths[..delivered];
         let counts = &mut self.counts[queue];
-        counts.offered += steered.count as u64;
+        counts.offered += batch.count as u64;
         counts.received += delivered as u64;
         counts.received_bytes += lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
         counts.no_buffer += u64::from(no_buffer);
-        counts.missed += (steered.count - delivered) as u64 - u64::from(no_buffer);
-        ring.counts.show(counts);
+        counts.missed += (batch.count - delivered) as u64 - u64::from(no_buffer);
+        ring.counts.publish(counts);
     }
 }
 
 impl Transmit for Wire {
-    fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        // SAFETY: a pool of frames.
-        let most = unsafe { shim::flowatch_dpdk_buffer_room(self.device.pool(0).as_ptr()) };
-        if room > most as usize {
+    fn reserve(&mut self, count: usize, slot_bytes: usize) -> Result<&mut [Slot<'_>], PortError> {
+        // SAFETY: the pool is a mempool of mbufs.
+        let max = unsafe { shim::flowatch_dpdk_buffer_room(self.device.pool(0).as_ptr()) };
+        if slot_bytes > max as usize {
             return Err(PortError::Failed(format!(
-                "{}: a frame of {room} bytes does not fit a buffer of {most}",
+                "{}: a frame of {slot_bytes} bytes does not fit into a buffer of {max} bytes",
                 self.name
             )));
         }
-        self.memory.lend(count, room)
+        self.memory.reserve(count, slot_bytes)
     }
 
-    /// Takes all of them: a wire does not wait.
+    /// Accepts all frames: the wire does not wait.
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        thread::enter();
-        let count = count.min(self.memory.lent());
+        thread::register();
+        let count = count.min(self.memory.reserved());
         self.steer(count);
         for queue in 0..self.rings.len() {
             self.deliver(queue);
@@ -377,7 +384,7 @@ impl Transmit for Wire {
         let bytes: usize = (0..count).map(|index| self.memory.length(index)).sum();
         self.sent.0 += count as u64;
         self.sent.1 += bytes as u64;
-        self.memory.take(count, count);
+        self.memory.commit(count, count);
         Ok(count)
     }
 

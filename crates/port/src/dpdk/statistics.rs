@@ -1,57 +1,59 @@
-//! What a device counts, over restarts of its counting.
+//! Counters of a device, accumulated over resets.
 
 use super::shim;
 
-/// Counts of a device, as [`shim`] gives them.
+/// Counters of a device, in the order of [`shim::flowatch_dpdk_statistics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Statistics {
-    /// Frames received, and their bytes.
+pub(super) struct DeviceStatistics {
+    /// Frames received.
     pub(super) received: u64,
+    /// Bytes received.
     pub(super) received_bytes: u64,
-    /// Frames that found the receive queue full.
+    /// Frames dropped because the receive queue was full.
     pub(super) missed: u64,
-    /// Frames received damaged.
+    /// Frames with receive errors.
     pub(super) errors: u64,
-    /// Frames for which there was no buffer.
+    /// Frames dropped because no buffer was free.
     pub(super) no_buffer: u64,
-    /// Frames sent, and their bytes.
+    /// Frames sent.
     pub(super) sent: u64,
+    /// Bytes sent.
     pub(super) sent_bytes: u64,
-    /// Frames that could not be sent.
+    /// Frames with transmit errors.
     pub(super) send_errors: u64,
 }
 
 const COUNTS: usize = 8;
 
-/// Adds up the counts of a device that may hide them (a memif shows 0 while it has no peer) or begin
-/// again (some do when they are restarted).
+/// Accumulates the counters of a device that may read 0 for some time (a memif without a peer) or be
+/// reset (some devices on restart).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counting {
+pub(super) struct CounterAccumulator {
     last: [u64; COUNTS],
-    sum: [u64; COUNTS],
+    total: [u64; COUNTS],
 }
 
-impl Counting {
-    /// From what the port has counted so far.
-    pub(super) fn begin(port: u16) -> Self {
+impl CounterAccumulator {
+    /// Starts at the port's current counters.
+    pub(super) fn new(port: u16) -> Self {
         Self {
-            last: read(port).unwrap_or_default(),
-            sum: [0; COUNTS],
+            last: read_counters(port).unwrap_or_default(),
+            total: [0; COUNTS],
         }
     }
 
-    /// The counts since the beginning.
-    pub(super) fn update(&mut self, port: u16) -> Statistics {
-        // Should the device not answer, the last answer stands.
-        if let Some(now) = read(port) {
+    /// Reads the port's counters and returns the totals since the start.
+    pub(super) fn update(&mut self, port: u16) -> DeviceStatistics {
+        // If the device returns an error, the last values stand.
+        if let Some(now) = read_counters(port) {
             self.add(now);
         }
-        self.sums()
+        self.totals()
     }
 
     fn add(&mut self, now: [u64; COUNTS]) {
-        for ((sum, last), now) in self.sum.iter_mut().zip(&mut self.last).zip(now) {
-            // Hidden; should it have begun again, its next count is less than the last.
+        for ((sum, last), now) in self.total.iter_mut().zip(&mut self.last).zip(now) {
+            // Counters not available. After a reset, a later value is less than the last.
             if now == 0 {
                 continue;
             }
@@ -60,7 +62,7 @@ impl Counting {
         }
     }
 
-    pub(super) fn sums(&self) -> Statistics {
+    pub(super) fn totals(&self) -> DeviceStatistics {
         let [
             received,
             received_bytes,
@@ -70,8 +72,8 @@ impl Counting {
             sent,
             sent_bytes,
             send_errors,
-        ] = self.sum;
-        Statistics {
+        ] = self.total;
+        DeviceStatistics {
             received,
             received_bytes,
             missed,
@@ -84,9 +86,9 @@ impl Counting {
     }
 }
 
-fn read(port: u16) -> Option<[u64; COUNTS]> {
+fn read_counters(port: u16) -> Option<[u64; COUNTS]> {
     let mut counts = [0; COUNTS];
-    // SAFETY: there is room for as many counts as the shim gives.
+    // SAFETY: the array has the number of counters that the shim writes.
     let result = unsafe { shim::flowatch_dpdk_statistics(port, counts.as_mut_ptr()) };
     (result == 0).then_some(counts)
 }
@@ -96,8 +98,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_hides_its_counts_or_begins_again_loses_none() {
-        let mut counting = Counting::default();
+    fn totals_survive_missing_and_reset_counters() {
+        let mut counting = CounterAccumulator::default();
         let at = |received, missed| {
             let mut counts = [0; COUNTS];
             (counts[0], counts[2]) = (received, missed);
@@ -106,7 +108,7 @@ mod tests {
         for counts in [at(10, 3), at(15, 3), at(0, 0), at(18, 0), at(20, 2)] {
             counting.add(counts);
         }
-        let sums = counting.sums();
+        let sums = counting.totals();
         assert_eq!((sums.received, sums.missed), (20, 5));
     }
 }

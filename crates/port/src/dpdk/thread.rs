@@ -1,28 +1,28 @@
-//! Threads that DPDK did not start, made known to it: only then do they have caches of the pools.
+//! Registers threads with DPDK, which did not start them: only registered threads have mempool caches.
 
 use super::shim;
 
-/// The calling thread's number among DPDK's, given back when the thread ends.
-struct Entered;
+/// Registration of the calling thread, until the thread ends.
+struct Registration;
 
 thread_local! {
-    static ENTERED: Option<Entered> = {
-        // SAFETY: any thread may ask, once the EAL runs, which who calls `enter` holds.
-        let entered = unsafe { shim::flowatch_dpdk_enter_thread() } != 0;
-        entered.then_some(Entered)
+    static REGISTRATION: Option<Registration> = {
+        // SAFETY: any thread may register while the EAL runs; callers of `register` hold the EAL.
+        let is_registered = unsafe { shim::flowatch_dpdk_register_thread() } != 0;
+        is_registered.then_some(Registration)
     };
 }
 
-impl Drop for Entered {
+impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: of the thread that entered; DPDK ignores threads of its own. The layer may have ended
-        // by now, but threads' numbers lie in the library's own memory, which stays.
-        unsafe { shim::flowatch_dpdk_leave_thread() };
+        // SAFETY: called on the registered thread; DPDK ignores this for threads of its own. The EAL
+        // may have ended already, but thread IDs are in the library's static memory.
+        unsafe { shim::flowatch_dpdk_unregister_thread() };
     }
 }
 
-/// Makes the calling thread known, if it is not. Where DPDK has no number left for it, it works
-/// without caches, more slowly.
-pub(super) fn enter() {
-    ENTERED.with(|_| {});
+/// Registers the calling thread, if it is not registered. If DPDK has no free thread ID, the thread
+/// works more slowly, without mempool caches.
+pub(super) fn register() {
+    REGISTRATION.with(|_| {});
 }

@@ -1,112 +1,111 @@
-//! One buffer that stays in the cache, filled by readings of large blocks.
+//! A buffer that stays in the cache, filled by reads of large blocks.
 //!
 //! ```text
-//! 0            landing                                   landing + BLOCK_BYTES
-//! |   room for a tail  |  each block is read to here              |
+//! 0          block_start                              block_start + BLOCK_BYTES
+//! |  space for a tail  |  each block is read to here              |
 //!               |tail..|block.....................................|
 //! ```
-//! Each block lands at the same place, so its lines are still in the cache, and what is left of the block
-//! before (an incomplete record) is moved right before it: the only bytes that are ever copied.
+//! Each block is read to the same address, whose lines are still in the cache. The incomplete record at
+//! the end of the previous block is moved directly before it; no other bytes are copied.
 
-use super::decompress::is_pause;
+use super::decompress::is_retryable;
 use std::io::{self, Read};
 
-/// Bytes asked for at a time. The measured best for one pass over a file in the page cache: large
-/// enough that the call does not matter, small enough to stay in a core's own cache.
+/// Bytes per read. The measured optimum for one pass over a file in the page cache: large enough that
+/// the system call does not matter, small enough for a core's L2 cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
-/// The longest tail that needs no other treatment.
+/// The longest tail that fits before `block_start`.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// Alignment of the place where blocks land: a page, since the kernel copies whole pages.
+/// Alignment of `block_start`: a page, since the kernel copies whole pages.
 const PAGE_BYTES: usize = 4096;
 
-/// What came of an attempt to get more bytes.
+/// Result of an attempt to read more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// There is more than before.
+    /// More bytes are available.
     More,
-    /// Nothing yet: a pipe is silent, or a signal came.
+    /// No bytes yet: the pipe is empty, or a signal interrupted the read.
     Idle,
-    /// The input has ended.
+    /// End of the input.
     End,
 }
 
-/// Bytes of `reader` that have been read and not yet consumed.
+/// Bytes that were read from `reader` and not consumed yet.
 pub(super) struct BlockBuffer<R> {
     reader: R,
     bytes: Vec<u8>,
-    /// Where blocks land.
-    landing: usize,
+    /// Where blocks are read to.
+    block_start: usize,
     start: usize,
     end: usize,
-    /// Bytes consumed, all told.
+    /// Total bytes consumed.
     consumed: u64,
-    /// Bytes still to be thrown away before anything else.
+    /// Bytes still to skip.
     skip: u64,
     ended: bool,
 }
 
 impl<R: Read> BlockBuffer<R> {
-    /// An empty buffer before `reader`.
+    /// Creates an empty buffer for `reader`.
     pub(super) fn new(reader: R) -> Self {
         let bytes = vec![0; TAIL_BYTES + PAGE_BYTES + BLOCK_BYTES];
         let misaligned = bytes.as_ptr().addr() % PAGE_BYTES;
-        let landing = TAIL_BYTES + (PAGE_BYTES - misaligned) % PAGE_BYTES;
+        let block_start = TAIL_BYTES + (PAGE_BYTES - misaligned) % PAGE_BYTES;
         Self {
             reader,
             bytes,
-            landing,
-            start: landing,
-            end: landing,
+            block_start,
+            start: block_start,
+            end: block_start,
             consumed: 0,
             skip: 0,
             ended: false,
         }
     }
 
-    /// The bytes that are there.
+    /// The bytes available.
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Takes `count` of the bytes, which stay where they are until the next [`BlockBuffer::fill`].
+    /// Consumes `count` bytes, which stay in place until the next [`BlockBuffer::fill`].
     pub(super) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.consumed += count as u64;
     }
 
-    /// Throws away the next `count` bytes, whether they are there yet or not.
+    /// Skips the next `count` bytes, available or not.
     pub(super) fn skip(&mut self, count: u64) {
-        let there = count.min((self.end - self.start) as u64);
-        self.start += there as usize;
-        self.consumed += there;
-        self.skip += count - there;
+        let available = count.min((self.end - self.start) as u64);
+        self.start += available as usize;
+        self.consumed += available;
+        self.skip += count - available;
     }
 
-    /// Bytes still to be skipped; [`BlockBuffer::fill`] has to be called until there are none.
-    pub(super) fn to_skip(&self) -> u64 {
+    /// Bytes still to skip: call [`BlockBuffer::fill`] until there are none.
+    pub(super) fn pending_skip(&self) -> u64 {
         self.skip
     }
 
-    /// Bytes consumed since the start.
+    /// Total bytes consumed.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// What is read from.
+    /// The underlying reader.
     pub(super) fn reader(&self) -> &R {
         &self.reader
     }
 
-    /// Reads once, so that there is more, up to `needed` bytes if so much has to be there together.
+    /// Reads once. `needed` is the number of contiguous bytes that the caller waits for.
     ///
-    /// The buffer grows only as bytes come, whatever `needed` claims: twice the bytes that are there at
-    /// the most.
+    /// The buffer grows only as bytes arrive, whatever `needed` claims: at most to twice its size.
     ///
     /// # Errors
-    /// What the reader fails with; what came before is there.
+    /// The error of the reader; bytes read before stay available.
     pub(super) fn fill(&mut self, needed: usize) -> io::Result<Filled> {
         if self.ended {
             return Ok(Filled::End);
@@ -124,7 +123,7 @@ impl<R: Read> BlockBuffer<R> {
                 self.skip(skip);
                 Ok(Filled::More)
             }
-            Err(error) if is_pause(&error) => Ok(Filled::Idle),
+            Err(error) if is_retryable(&error) => Ok(Filled::Idle),
             Err(error) => {
                 self.ended = true;
                 Err(error)
@@ -132,17 +131,17 @@ impl<R: Read> BlockBuffer<R> {
         }
     }
 
-    /// Makes room after `end`.
+    /// Makes room for a read after `end`.
     fn make_room(&mut self, needed: usize) {
-        let have = self.end - self.start;
-        let room = (self.landing + BLOCK_BYTES).saturating_sub(self.end);
-        if have == 0 {
-            (self.start, self.end) = (self.landing, self.landing);
-        } else if have <= self.landing && needed <= have + BLOCK_BYTES {
-            // Where a reader gives little at a time, moving the tail each time would cost more than
-            // the cache gains.
+        let available = self.end - self.start;
+        let room = (self.block_start + BLOCK_BYTES).saturating_sub(self.end);
+        if available == 0 {
+            (self.start, self.end) = (self.block_start, self.block_start);
+        } else if available <= self.block_start && needed <= available + BLOCK_BYTES {
+            // If the reader returns few bytes at a time, moving the tail each time would cost more than
+            // cached lines save.
             if room < BLOCK_BYTES / 4 {
-                self.move_to(self.landing - have);
+                self.move_to(self.block_start - available);
             }
         } else {
             if self.start > 0 && self.start + needed > self.bytes.len() {

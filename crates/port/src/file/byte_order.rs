@@ -1,7 +1,7 @@
-//! Integers in the byte order of the machine that wrote the file.
+//! Reads integers in the byte order of the file.
 //!
-//! The byte order is a constant parameter, so that a walk decides on it once a burst and not once a
-//! field. A field past the end of `bytes` reads as 0; callers have checked the length.
+//! The byte order is a const parameter, so that it is decided once per burst instead of once per field.
+//! A field past the end of `bytes` reads as 0; callers have checked the length.
 
 /// The 16-bit integer at `offset`.
 #[inline(always)]

@@ -2,29 +2,29 @@
 
 use super::block_buffer::{BlockBuffer, Filled};
 use super::decompress::{Compression, Decompressed};
-use super::fault::Fault;
-use super::missing_right::missing_right;
+use super::fault::FileFault;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
+use super::permission_hint::permission_hint;
 use super::source::{Input, Source};
 use super::unrecognised;
-use super::walk::{Next, Walked};
+use super::walk::{Next, WalkResult};
 use crate::frame::{Burst, Counters, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use std::io::{self, Read};
 use wire::LinkType;
 
-/// One capture: pcap or pcapng, plain or compressed, read once from its start to its end.
+/// A capture file: pcap or pcapng, compressed or not, read once from start to end.
 pub struct CaptureFile {
     name: String,
     buffer: BlockBuffer<Decompressed>,
     frames: FrameList,
-    /// Unknown until the first bytes have come.
+    /// Unknown until the first bytes are read.
     format: Option<Format>,
-    /// The burst at hand: the first `count` of `frames`.
+    /// Length of the current burst: the first `count` of `frames`.
     count: usize,
     link: LinkType,
-    /// What the last walk left to do.
+    /// What to do next, from the last walk.
     next: Next,
     ended: bool,
     counters: Counters,
@@ -35,40 +35,39 @@ enum Format {
     Pcapng(Pcapng),
 }
 
-/// What [`CaptureFile::advance`] came to: a [`Received`] that borrows nothing.
+/// Result of [`CaptureFile::advance`]: a [`Received`] without borrows.
 pub(super) enum Advanced {
-    /// There is a burst.
+    /// A burst is available.
     Burst,
-    /// There is nothing yet.
+    /// No bytes yet.
     Idle,
-    /// Something cannot be read.
+    /// A part of the file is unreadable.
     Fault(String),
-    /// The file has ended.
+    /// End of the file.
     End,
 }
 
 impl CaptureFile {
-    /// Opens `input`. A file's header is read and checked; standard input and named pipes are not
-    /// waited for: what is wrong with their first bytes is an error of the first
-    /// [`Port::receive`].
+    /// Opens `input`. The header of a regular file is read and validated. Standard input and named
+    /// pipes are not waited for: if their header is invalid, the first [`Port::receive`] fails.
     ///
     /// # Errors
-    /// One line that says what is wrong with the input and what to do about it:
-    /// [`PortError::Permission`] where it may not be read, else [`PortError::Failed`].
+    /// [`PortError::Permission`] if read permission is missing, else [`PortError::Failed`]; the message
+    /// says what to do.
     pub fn open(input: &Input) -> Result<Self, PortError> {
         let name = input.to_string();
-        let source = input.open().map_err(|error| cannot_open(input, &error))?;
+        let source = input.open().map_err(|error| open_error(input, &error))?;
         let wait = !source.is_pipe();
         let mut file = Self::new(name, source);
         if wait {
             while file.format.is_none() {
-                file.recognise()?;
+                file.detect_format()?;
             }
         }
         Ok(file)
     }
 
-    /// Reads from anything; messages call it `name`.
+    /// Reads from `reader`, which messages call `name`.
     #[must_use]
     pub fn from_reader(name: &str, reader: Box<dyn Read + Send>) -> Self {
         Self::new(name.to_owned(), Source::from_reader(reader))
@@ -92,7 +91,7 @@ impl CaptureFile {
         }
     }
 
-    /// Reads on until there is a burst or something to tell.
+    /// Reads until there is a burst or something to report.
     pub(super) fn advance(&mut self) -> Result<Advanced, PortError> {
         self.count = 0;
         loop {
@@ -100,7 +99,7 @@ impl CaptureFile {
                 return Ok(Advanced::End);
             }
             if self.format.is_none() {
-                match self.recognise() {
+                match self.detect_format() {
                     Ok(Filled::Idle) => return Ok(Advanced::Idle),
                     Ok(_) => continue,
                     Err(error) => {
@@ -127,14 +126,14 @@ impl CaptureFile {
                     self.next = Next::Walk;
                     continue;
                 }
-                Next::Complain(fault, bytes) => {
+                Next::Report(fault, bytes) => {
                     self.next = Next::Skip(bytes);
-                    return Ok(self.complain(&fault, "it was left out"));
+                    return Ok(self.report_fault(&fault, "skipped"));
                 }
-                Next::GiveUp(fault) => {
+                Next::Abort(fault) => {
                     self.ended = true;
                     return Ok(
-                        self.complain(&fault, "the rest cannot be found, the file is damaged")
+                        self.report_fault(&fault, "the file is damaged, the rest cannot be read")
                     );
                 }
             };
@@ -143,19 +142,19 @@ impl CaptureFile {
                 Ok(Filled::Idle) => return Ok(Advanced::Idle),
                 Ok(Filled::End) => {
                     self.ended = true;
-                    if self.is_cut() {
-                        return Ok(self.complain_cut(needed));
+                    if self.is_truncated() {
+                        return Ok(self.report_truncation(needed));
                     }
                 }
                 Err(error) => {
                     self.ended = true;
-                    return Ok(self.complain_reading(&error));
+                    return Ok(self.report_read_error(&error));
                 }
             }
         }
     }
 
-    /// The burst that [`CaptureFile::advance`] found.
+    /// Returns the burst of the last [`CaptureFile::advance`].
     pub(super) fn burst(&self) -> Burst<'_> {
         Burst {
             link: self.link,
@@ -163,15 +162,15 @@ impl CaptureFile {
         }
     }
 
-    /// Walks once over the bytes that are there.
+    /// Walks the available bytes once.
     fn walk(&mut self) {
-        // SAFETY: the frames are read through `burst` alone, of those that this walk has put there,
-        // as `count` says. `count` is set to 0 at the start of `advance`, which is the only place from
-        // where the buffer is filled: until then its bytes neither move nor change (`consume` and
-        // `skip` move offsets only), and whoever holds a burst borrows the port until then.
-        let frames = unsafe { self.frames.borrow() };
+        // SAFETY: only `burst` reads the frames, and only the `count` frames that this walk writes.
+        // `advance` resets `count` to 0 before it fills the buffer, and nothing else fills it: until
+        // then its bytes neither move nor change (`consume` and `skip` change offsets only), and a
+        // burst borrows the port.
+        let frames = unsafe { self.frames.slots() };
         let bytes = self.buffer.bytes();
-        let walked: Walked = match &mut self.format {
+        let walked: WalkResult = match &mut self.format {
             Some(Format::Pcap(pcap)) => pcap.walk(bytes, frames),
             Some(Format::Pcapng(pcapng)) => pcapng.walk(bytes, frames),
             None => return,
@@ -182,17 +181,17 @@ impl CaptureFile {
         self.next = walked.next;
         self.counters.frames += walked.frames as u64;
         self.counters.bytes += walked.wire_bytes;
-        self.counters.faults += walked.more_faults;
-        self.counters.snap_lengths += walked.snap_lengths;
+        self.counters.faults += walked.suppressed_faults;
+        self.counters.snaplen_errors += walked.snaplen_errors;
     }
 
-    /// Reads once, and finds out the format if there is enough for it.
-    fn recognise(&mut self) -> Result<Filled, PortError> {
+    /// Reads once, and detects the format if enough bytes are available.
+    fn detect_format(&mut self) -> Result<Filled, PortError> {
         const NEEDED: usize = pcap::FILE_HEADER_BYTES;
         let filled = self
             .buffer
             .fill(NEEDED)
-            .map_err(|error| self.cannot_begin(&error))?;
+            .map_err(|error| self.start_error(&error))?;
         let bytes = self.buffer.bytes();
         if filled == Filled::Idle || (filled == Filled::More && bytes.len() < NEEDED) {
             return Ok(filled);
@@ -200,121 +199,123 @@ impl CaptureFile {
         let failed = |what: String| Err(PortError::Failed(format!("{}: {what}", self.name)));
         if bytes.is_empty() {
             return failed(match self.compression() {
-                "" => "is empty; was the capture written to its end?".to_owned(),
-                kind => format!("is empty once unpacked ({kind})"),
+                "" => "the input is empty; was the capture completed?".to_owned(),
+                kind => format!("the input is empty after decompression ({kind})"),
             });
         }
-        if Pcapng::recognises(bytes) {
+        if Pcapng::matches(bytes) {
             if bytes.len() < pcapng::SECTION_START_BYTES {
-                return failed("ends in the middle of its header".to_owned());
+                return failed("the capture is truncated in its file header".to_owned());
             }
-            if let Err(fault) = Pcapng::check(bytes) {
-                return failed(format!("is a pcapng file that cannot be read: {fault}"));
+            if let Err(fault) = Pcapng::validate(bytes) {
+                return failed(format!("unreadable pcapng file: {fault}"));
             }
             self.format = Some(Format::Pcapng(Pcapng::default()));
-        } else if Pcap::recognises(bytes) {
+        } else if Pcap::matches(bytes) {
             let Some(header) = bytes.first_chunk() else {
-                return failed("ends in the middle of its header".to_owned());
+                return failed("the capture is truncated in its file header".to_owned());
             };
-            match Pcap::new(header, &mut self.counters.snap_lengths) {
+            match Pcap::new(header, &mut self.counters.snaplen_errors) {
                 Ok(pcap) => self.format = Some(Format::Pcap(pcap)),
                 Err(error) => {
-                    return failed(format!("is a pcap file that cannot be read: {error}"));
+                    return failed(format!("unreadable pcap file: {error}"));
                 }
             }
             self.buffer.consume(pcap::FILE_HEADER_BYTES);
         } else {
-            let unpacked = match self.compression() {
+            let decompressed = match self.compression() {
                 "" => String::new(),
-                kind => format!(" (once unpacked: {kind})"),
+                kind => format!(" (after {kind} decompression)"),
             };
-            let looks = unrecognised::describe(bytes);
-            return failed(format!("is not a pcap or pcapng file{unpacked}: {looks}"));
+            let description = unrecognised::describe(bytes);
+            return failed(format!(
+                "not a pcap or pcapng file{decompressed}: {description}"
+            ));
         }
         Ok(filled)
     }
 
-    /// Whether the input's end leaves something unfinished.
-    fn is_cut(&self) -> bool {
-        !self.buffer.bytes().is_empty() || self.buffer.to_skip() > 0
+    /// Whether the input ended inside a record.
+    fn is_truncated(&self) -> bool {
+        !self.buffer.bytes().is_empty() || self.buffer.pending_skip() > 0
     }
 
     fn compression(&self) -> &'static str {
         self.buffer.reader().compression().name()
     }
 
-    fn complain(&mut self, fault: &Fault, then: &str) -> Advanced {
-        let at = self.buffer.consumed();
-        self.tell(format_args!("{fault}, at byte {at}; {then}"))
+    fn report_fault(&mut self, fault: &FileFault, consequence: &str) -> Advanced {
+        let offset = self.buffer.consumed();
+        self.fault(format_args!("{fault} at byte {offset}; {consequence}"))
     }
 
-    fn complain_cut(&mut self, needed: usize) -> Advanced {
-        let what = match self.format {
+    fn report_truncation(&mut self, needed: usize) -> Advanced {
+        let unit = match self.format {
             Some(Format::Pcap(_)) => "a packet",
             _ => "a block",
         };
-        let skip = self.buffer.to_skip();
-        let have = self.buffer.bytes().len();
+        let skip = self.buffer.pending_skip();
+        let available = self.buffer.bytes().len();
         if skip > 0 {
-            return self.tell(format_args!(
-                "the file ends in the middle of {what}, {skip} bytes too early"
+            return self.fault(format_args!(
+                "the capture is truncated in {unit}, {skip} bytes are missing"
             ));
         }
-        self.tell(format_args!(
-            "the file ends in the middle of {what}, {have} of at least {needed} bytes are there"
+        self.fault(format_args!(
+            "the capture is truncated in {unit}, after {available} of at least {needed} bytes"
         ))
     }
 
-    fn complain_reading(&mut self, error: &io::Error) -> Advanced {
+    fn report_read_error(&mut self, error: &io::Error) -> Advanced {
         match self.compression() {
-            "" => self.tell(format_args!("the file cannot be read any further: {error}")),
+            "" => self.fault(format_args!("read error: {error}")),
             kind if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.tell(format_args!("the {kind} data end too early"))
+                self.fault(format_args!("the {kind} data are truncated"))
             }
-            kind => self.tell(format_args!("the {kind} data are damaged: {error}")),
+            kind => self.fault(format_args!("the {kind} data are corrupt: {error}")),
         }
     }
 
-    /// Counts a fault and says where it is.
-    fn tell(&mut self, what: std::fmt::Arguments<'_>) -> Advanced {
+    /// Counts a fault; the message says how many packets precede it.
+    fn fault(&mut self, message: std::fmt::Arguments<'_>) -> Advanced {
         self.counters.faults += 1;
         let frames = self.counters.frames;
-        Advanced::Fault(format!("{}: after {frames} packets {what}", self.name))
+        Advanced::Fault(format!("{}: after {frames} packets: {message}", self.name))
     }
 
-    fn cannot_begin(&self, error: &io::Error) -> PortError {
+    fn start_error(&self, error: &io::Error) -> PortError {
         let name = &self.name;
         match self.buffer.reader().compression() {
-            Compression::None => cannot_read(name, error),
+            Compression::None => read_error(name, error),
             kind => PortError::Failed(format!(
-                "{name}: the {} data are damaged from the start: {error}",
+                "{name}: the {} data are corrupt at the start: {error}",
                 kind.name()
             )),
         }
     }
 }
 
-/// Why an input could not be opened, and what to do.
-fn cannot_open(input: &Input, error: &io::Error) -> PortError {
+/// Returns the error for an input that could not be opened.
+fn open_error(input: &Input, error: &io::Error) -> PortError {
     match (input, error.kind()) {
         (Input::Path(path), io::ErrorKind::PermissionDenied) => {
-            PortError::Permission(format!("{input}: {}", missing_right(path)))
+            PortError::Permission(format!("{input}: {}", permission_hint(path)))
         }
-        _ => cannot_read(&input.to_string(), error),
+        _ => read_error(&input.to_string(), error),
     }
 }
 
-/// Why an input could not be read from its beginning.
-fn cannot_read(name: &str, error: &io::Error) -> PortError {
+/// Returns the error for an input whose first bytes could not be read.
+fn read_error(name: &str, error: &io::Error) -> PortError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            PortError::Permission(format!("{name}: no permission to read it"))
+            PortError::Permission(format!("{name}: no permission to read the file"))
         }
         io::ErrorKind::NotFound => {
             PortError::Failed(format!("{name}: no such file; check the path"))
         }
         io::ErrorKind::IsADirectory => {
-            PortError::Failed(format!("{name}: is a directory; name the files in it"))
+            PortError::Failed(format!("{name}: is a directory; specify the files in it"))
         }
         _ => PortError::Failed(format!("{name}: cannot be read: {error}")),
     }
@@ -331,7 +332,7 @@ impl Port for CaptureFile {
     }
 
     fn counters(&mut self) -> Counters {
-        let position = self.buffer.reader().source().map_or(0, Source::count);
+        let position = self.buffer.reader().source().map_or(0, Source::bytes_read);
         Counters {
             position,
             ..self.counters
@@ -352,13 +353,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_is_told_apart_and_ends_with_the_line_that_grants_it() {
+    fn permission_error_ends_with_the_command_that_grants_it() {
         let input = Input::Path("a.pcap".into());
-        let error = cannot_open(&input, &io::ErrorKind::PermissionDenied.into());
+        let error = open_error(&input, &io::ErrorKind::PermissionDenied.into());
         assert!(matches!(error, PortError::Permission(_)));
         assert_eq!(
             error.to_string(),
-            "a.pcap: no permission to read it; run as its owner, or: sudo chmod a+r 'a.pcap'"
+            "a.pcap: no permission to read the file; run as its owner, or: sudo chmod a+r 'a.pcap'"
         );
     }
 }

@@ -1,36 +1,36 @@
-//! Plain, gzip and zstd inputs, told apart by their first bytes.
+//! Decompresses gzip and zstd inputs, detected by their magic numbers.
 
 use super::gzip_stream::GzipStream;
 use super::source::Source;
 use super::zstd_stream::ZstdStream;
 use std::io::{self, BufReader, Cursor, Read};
 
-/// Compressed bytes read at a time.
+/// Compressed bytes per read.
 const COMPRESSED_BLOCK_BYTES: usize = 128 << 10;
 
-/// The first bytes of a gzip member (RFC 1952 section 2.3.1); the third is the only method there is.
+/// The first bytes of a gzip member (RFC 1952 section 2.3.1); the third is the only defined method.
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// The first bytes of a zstd frame (RFC 8878 section 3.1.1), little-endian 0xfd2fb528.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The bytes that tell.
+/// Bytes needed to detect the compression.
 const MAGIC_BYTES: usize = 4;
 
-/// A source from its first byte on, though some bytes have been looked at.
+/// A source with the bytes read for detection put back in front.
 type Rewound = io::Chain<Cursor<Vec<u8>>, Source>;
 
-/// How an input is compressed.
+/// Compression format of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// gzip, RFC 1952, of one or more members.
+    /// gzip, RFC 1952, one or more members.
     Gzip,
-    /// zstd, RFC 8878, of one or more frames.
+    /// zstd, RFC 8878, one or more frames.
     Zstd,
 }
 
 impl Compression {
-    /// How messages call it; empty for none.
+    /// Name in messages; empty if uncompressed.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::None => "",
@@ -40,16 +40,16 @@ impl Compression {
     }
 }
 
-/// An input whose compression is being undone.
+/// An input being decompressed.
 pub(super) enum Decompressed {
-    /// The first bytes have not all come yet; without a source only while the variant changes.
+    /// The magic number is not complete yet. `source` is `None` only while the variant is replaced.
     Undecided {
-        /// Those that have.
+        /// The bytes read so far.
         first: Vec<u8>,
-        /// Where the rest comes from.
+        /// The source of the rest.
         source: Option<Source>,
     },
-    /// Nothing to undo.
+    /// Uncompressed. Plain(Rewound),
     Plain(Rewound),
     /// gzip.
     Gzip(GzipStream<BufReader<Rewound>>),
@@ -58,7 +58,7 @@ pub(super) enum Decompressed {
 }
 
 impl Decompressed {
-    /// Reads nothing yet.
+    /// Creates a decompressor; reads nothing yet.
     pub(super) fn new(source: Source) -> Self {
         Self::Undecided {
             first: Vec::with_capacity(MAGIC_BYTES),
@@ -66,8 +66,8 @@ impl Decompressed {
         }
     }
 
-    /// Reads the bytes that tell how `source` is compressed, and goes on from there.
-    fn decide(first: &mut Vec<u8>, source: &mut Option<Source>) -> io::Result<Option<Self>> {
+    /// Reads the magic number and returns the decompressor for it; `None` if there is no source.
+    fn detect(first: &mut Vec<u8>, source: &mut Option<Source>) -> io::Result<Option<Self>> {
         let Some(reader) = source else {
             return Ok(None);
         };
@@ -94,7 +94,7 @@ impl Decompressed {
         }))
     }
 
-    /// How the input is compressed.
+    /// Compression of the input; `None` until detected.
     pub(super) fn compression(&self) -> Compression {
         match self {
             Self::Undecided { .. } | Self::Plain(_) => Compression::None,
@@ -103,7 +103,7 @@ impl Decompressed {
         }
     }
 
-    /// The source: what it has read is compressed where it is compressed.
+    /// The source, which counts compressed bytes if the input is compressed.
     pub(super) fn source(&self) -> Option<&Source> {
         let rewound = match self {
             Self::Undecided { source, .. } => return source.as_ref(),
@@ -118,7 +118,7 @@ impl Decompressed {
 impl Read for Decompressed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Self::Undecided { first, source } = self
-            && let Some(decided) = Self::decide(first, source)?
+            && let Some(decided) = Self::detect(first, source)?
         {
             *self = decided;
         }
@@ -131,8 +131,8 @@ impl Read for Decompressed {
     }
 }
 
-/// Whether reading failed only because there is nothing yet, or a signal came.
-pub(super) fn is_pause(error: &io::Error) -> bool {
+/// Whether a read failed only because no bytes are available yet or a signal interrupted it.
+pub(super) fn is_retryable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted

@@ -1,72 +1,72 @@
-//! What can be wrong in the middle of a capture file.
+//! Faults in the middle of a capture file.
 
 use super::limits::MAX_INTERFACES;
 
-/// Something that cannot be read. [`super::CaptureFile`] adds where it is.
+/// An unreadable part of a capture file. [`super::CaptureFile`] adds its position to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
-    /// A packet that claims more bytes than a packet of its link type can have.
-    #[error("a packet of {captured} captured bytes is not possible, the limit is {most}")]
-    AbsurdPacket {
-        /// What it claims.
+pub(super) enum FileFault {
+    /// A captured length greater than any packet of the link type.
+    #[error("invalid captured length of {captured} bytes (limit: {max})")]
+    CapturedLength {
+        /// Captured length in the header.
         captured: u32,
-        /// The most that is possible.
-        most: u32,
+        /// Limit of the link type.
+        max: u32,
     },
-    /// A pcapng block whose length cannot be.
-    #[error("a block of type {kind:#010x} cannot be {length} bytes long")]
+    /// A pcapng block with an invalid length.
+    #[error("block of type {kind:#010x} with an invalid length of {length} bytes")]
     BlockLength {
-        /// The block's type.
+        /// Block type.
         kind: u32,
-        /// What it claims.
+        /// Block length in the header.
         length: u32,
     },
-    /// A pcapng block whose two lengths differ.
+    /// A pcapng block whose two length fields differ.
     #[error(
-        "a block of type {kind:#010x} says {length} bytes at its start and {trailer} at its end"
+        "block of type {kind:#010x} whose length is {length} bytes at its start and {trailer} at its end"
     )]
-    BlockTrailer {
-        /// The block's type.
+    BlockLengthMismatch {
+        /// Block type.
         kind: u32,
-        /// The length at its start.
+        /// Length at its start.
         length: u32,
-        /// The length at its end.
+        /// Length at its end.
         trailer: u32,
     },
-    /// A pcapng packet whose captured bytes are more than its block holds.
-    #[error("a packet of {captured} captured bytes in a block with room for {room}")]
-    PacketPastBlock {
-        /// What it claims.
+    /// A pcapng packet with a captured length greater than its block.
+    #[error("captured length of {captured} bytes in a block that holds {capacity}")]
+    PacketExceedsBlock {
+        /// Captured length in the header.
         captured: u32,
-        /// What the block has.
-        room: u32,
+        /// Bytes of packet data in the block.
+        capacity: u32,
     },
-    /// A pcapng packet of an interface that no block has described.
-    #[error("a packet of interface {interface}, of {described} described so far")]
+    /// A pcapng packet of an undefined interface.
+    #[error("packet of undefined interface {interface} ({defined} defined so far)")]
     UnknownInterface {
-        /// The interface's number in its section.
+        /// Interface ID in the section.
         interface: u32,
-        /// Interfaces of the section.
-        described: u32,
+        /// Interfaces defined in the section.
+        defined: u32,
     },
-    /// A pcapng option that does not end within its block.
-    #[error("an option of an interface runs past the end of its block")]
-    OptionPastBlock,
-    /// A section header whose byte-order magic is neither of the two.
-    #[error("a section header with the byte-order magic {magic:#010x}")]
+    /// A pcapng interface option that extends past the end of its block.
+    #[error("interface option extends past the end of its block")]
+    OptionExceedsBlock,
+    /// A section header with an invalid byte-order magic.
+    #[error("section header with an invalid byte-order magic {magic:#010x}")]
     ByteOrderMagic {
-        /// What stands there, read as big-endian.
+        /// The magic, read as big-endian.
         magic: u32,
     },
-    /// A section of a pcapng version that nobody has defined yet.
-    #[error("a section of pcapng version {major}.{minor}, of which 1.x can be read")]
+    /// A section of an unsupported pcapng version.
+    #[error("unsupported pcapng version {major}.{minor} (supported: 1.x)")]
     Version {
         /// The major version.
         major: u16,
         /// The minor version.
         minor: u16,
     },
-    /// More interfaces in a section than flowatch keeps.
+    /// Too many interfaces in a section.
     #[error("more than {MAX_INTERFACES} interfaces in a section")]
     TooManyInterfaces,
 }

@@ -1,16 +1,17 @@
-//! gzip: members one after the other, with zeroes behind any of them, as tapes and disks leave them.
+//! gzip streams of one or more members, with zero padding after any of them, as written to tapes and
+//! disks.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
 
-/// What the members of `R` hold.
+/// Decompresses the members of `R`.
 pub(super) enum GzipStream<R> {
-    /// Within a member.
+    /// Inside a member.
     Member(Box<GzDecoder<R>>),
-    /// Between two, or behind the last.
-    Between(R),
-    /// Only while one changes into the other.
-    Changing,
+    /// Between two members or after the last.
+    BetweenMembers(R),
+    /// Placeholder while one variant is replaced by another.
+    Swapping,
 }
 
 impl<R: BufRead> GzipStream<R> {
@@ -18,12 +19,12 @@ impl<R: BufRead> GzipStream<R> {
         Self::Member(Box::new(GzDecoder::new(compressed)))
     }
 
-    /// Where the compressed bytes come from.
+    /// The source of the compressed bytes.
     pub(super) fn get_ref(&self) -> Option<&R> {
         match self {
             Self::Member(decoder) => Some(decoder.get_ref()),
-            Self::Between(compressed) => Some(compressed),
-            Self::Changing => None,
+            Self::BetweenMembers(compressed) => Some(compressed),
+            Self::Swapping => None,
         }
     }
 }
@@ -38,23 +39,23 @@ impl<R: BufRead> Read for GzipStream<R> {
                         return Ok(count);
                     }
                 }
-                Self::Between(compressed) => {
+                Self::BetweenMembers(compressed) => {
                     if skip_zeroes(compressed)? {
                         return Ok(0);
                     }
                 }
-                Self::Changing => return Ok(0),
+                Self::Swapping => return Ok(0),
             }
-            *self = match std::mem::replace(self, Self::Changing) {
-                Self::Member(decoder) => Self::Between(decoder.into_inner()),
-                Self::Between(compressed) => Self::new(compressed),
-                Self::Changing => Self::Changing,
+            *self = match std::mem::replace(self, Self::Swapping) {
+                Self::Member(decoder) => Self::BetweenMembers(decoder.into_inner()),
+                Self::BetweenMembers(compressed) => Self::new(compressed),
+                Self::Swapping => Self::Swapping,
             };
         }
     }
 }
 
-/// Passes zeroes over; whether there is nothing behind them.
+/// Skips zeroes; returns whether the input ends after them.
 fn skip_zeroes(compressed: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = compressed.fill_buf()?;

@@ -1,64 +1,63 @@
-//! What is absurd in a capture file, whatever its headers say.
+//! Plausibility limits of capture files, independent of their headers.
 
-use crate::frame::SnapLengths;
+use crate::frame::SnaplenErrors;
 
-/// Most captured bytes of a packet, of link types that carry network traffic.
+/// Maximum captured bytes of a packet on a network link type.
 ///
-/// libpcap's own limit is 262,144 (`MAXIMUM_SNAPLEN`); since Linux can hand over merged packets of
-/// 512 KiB (BIG TCP) there is room for twice these.
+/// libpcap's limit is 262,144 (`MAXIMUM_SNAPLEN`). Linux can deliver merged packets of 512 KiB (BIG
+/// TCP); this is twice that.
 const MAX_PACKET_BYTES: u32 = 1 << 20;
 
-/// Most captured bytes of a message of a bus. A D-Bus message may have 128 MiB (D-Bus
-/// Specification, "Maximum message length"); USB transfers and EBHSCR frames can be large too.
+/// Maximum captured bytes of a bus message. A D-Bus message may have 128 MiB (D-Bus Specification,
+/// "Maximum message length"); USB transfers and EBHSCR frames can be large, too.
 const MAX_MESSAGE_BYTES: u32 = 128 << 20;
 
-/// LINKTYPE_ values of such buses: USB (FreeBSD, Linux, Linux memory-mapped, USBPcap, Darwin), D-Bus,
+/// LINKTYPE_ values of buses: USB (FreeBSD, Linux, Linux memory-mapped, USBPcap, Darwin), D-Bus,
 /// EBHSCR.
-const BUSES: [u16; 7] = [186, 189, 220, 249, 266, 231, 279];
+const BUS_LINK_TYPES: [u16; 7] = [186, 189, 220, 249, 266, 231, 279];
 
-/// The most bytes that a packet has captured by the snap length that its header says, which is added
-/// to `odd` if no packet of any link type can be as long: it is taken for no limit then, and so is 0
-/// (pcapng, section 4.2; libpcap reads pcap so too). Not only damaged headers say such lengths: ns-3,
-/// which sets no limit, writes 2^32 - 1.
-pub(super) fn snap_length(said: u32, odd: &mut SnapLengths) -> u32 {
-    let is_absurd = said > MAX_MESSAGE_BYTES;
-    if is_absurd {
-        *odd += SnapLengths {
-            absurd: 1,
-            absurd_max: said,
+/// Returns the snaplen to use for a declared one. 0 means no limit (pcapng, section 4.2; libpcap reads
+/// pcap likewise). A snaplen greater than any packet of any link type is added to `errors` and treated
+/// as no limit. Not only damaged headers have one: ns-3, which sets no limit, writes 2^32 - 1.
+pub(super) fn effective_snaplen(declared: u32, errors: &mut SnaplenErrors) -> u32 {
+    let is_invalid = declared > MAX_MESSAGE_BYTES;
+    if is_invalid {
+        *errors += SnaplenErrors {
+            invalid: 1,
+            invalid_max: declared,
             exceeded: 0,
         };
     }
-    if is_absurd || said == 0 {
+    if is_invalid || declared == 0 {
         u32::MAX
     } else {
-        said
+        declared
     }
 }
 
-/// Bytes of a pcapng packet block besides its packet: its header, and options such as comments.
+/// Maximum bytes of a pcapng packet block besides the packet: header, and options such as comments.
 pub(super) const MAX_BLOCK_OVERHEAD_BYTES: u32 = 1 << 20;
 
-/// Most bytes of a pcapng section header or interface description.
+/// Maximum bytes of a pcapng section header or interface description.
 pub(super) const MAX_DESCRIPTION_BYTES: u32 = 16 << 20;
 
-/// Most interfaces of a pcapng section: 65,536 captures of 4 interfaces each, merged.
+/// Maximum interfaces of a pcapng section: 65,536 merged captures of 4 interfaces each.
 pub(super) const MAX_INTERFACES: usize = 1 << 18;
 
-/// The most bytes that a packet of this link type can have captured.
-pub(super) fn most_captured_bytes(linktype: u16) -> u32 {
-    if BUSES.contains(&linktype) {
+/// Maximum captured bytes of a packet of this link type.
+pub(super) fn max_captured_bytes(linktype: u16) -> u32 {
+    if BUS_LINK_TYPES.contains(&linktype) {
         MAX_MESSAGE_BYTES
     } else {
         MAX_PACKET_BYTES
     }
 }
 
-/// Bytes at the start of each packet that never were on the wire, although the file counts them as
-/// if they had been: a pseudo-header that the capturing program put there.
+/// Bytes of the pseudo-header that the capturing program prepended to each packet. The file counts them
+/// in the original length although they never were on the wire.
 ///
-/// Only where the packet after it is a packet of its own; Wireshark takes the same ones off before
-/// it counts bytes, which is what capinfos' "data size" says.
+/// Only link types with a complete packet after the pseudo-header: the same ones that Wireshark
+/// subtracts before it counts bytes (capinfos' "data size").
 pub(super) fn pseudo_header_bytes(linktype: u16) -> u32 {
     match linktype {
         // SunATM, MTP2 with pseudo-header, Bluetooth H4 with direction, Bluetooth Linux monitor.

@@ -1,15 +1,15 @@
-//! Reading capture files.
+//! Reads capture files: pcap and pcapng, uncompressed or compressed with gzip or zstd.
 //!
 //! ```text
 //! source ─► decompress ─► block_buffer ─► walk (pcap, pcapng) ─► frame_list ─► Burst
 //! bytes,    gzip, zstd    256 KiB that    no copy, no call,      256 frames,
-//! counted   or neither    stay in cache   no check twice         used again
+//! counted   or neither    stay in cache   no check twice         reused
 //! ```
-//! A frame is a slice of the block that the last reading brought: what is copied is the tail of a
-//! block whose last record is incomplete, once a block.
+//! A frame is a slice of the block read last. Only the incomplete record at the end of a block is
+//! copied, once per block.
 //!
-//! What is wrong in the middle of a file ([`Received::Fault`](crate::Received::Fault)) comes after
-//! the packets before it, and is the same however the bytes happen to arrive.
+//! A fault in the middle of a file ([`Received::Fault`](crate::Received::Fault)) is delivered after the
+//! packets before it, and does not depend on how the bytes arrive.
 
 mod block_buffer;
 mod byte_order;
@@ -18,21 +18,21 @@ mod decompress;
 mod fault;
 mod gzip_stream;
 mod limits;
-mod missing_right;
 mod pcap;
 mod pcapng;
+mod permission_hint;
 #[cfg(test)]
 mod sample;
 mod sequence;
 mod source;
 #[cfg(test)]
 mod tests;
-mod tick;
+mod timestamp;
 mod unrecognised;
 mod walk;
 mod zstd_stream;
 
 pub use capture_file::CaptureFile;
-pub use missing_right::missing_right;
+pub use permission_hint::permission_hint;
 pub use sequence::CaptureFiles;
 pub use source::Input;

@@ -1,38 +1,38 @@
-//! The pcapng format: sections of blocks, each block with its length at both ends
-//! (draft-ietf-opsawg-pcapng, sections 3 and 4).
+//! The pcapng format: sections of blocks, each with its length at both ends (draft-ietf-opsawg-pcapng,
+//! sections 3 and 4).
 //!
-//! Packets, sections and interfaces are read; every other block is thrown away unseen, however
-//! long it is.
+//! Packet, section header and interface description blocks are read; all others are skipped, whatever
+//! their length.
 
 use super::byte_order::{read_u16, read_u32, read_u64};
-use super::fault::Fault;
+use super::fault::FileFault;
 use super::limits::{
-    MAX_BLOCK_OVERHEAD_BYTES, MAX_DESCRIPTION_BYTES, MAX_INTERFACES, most_captured_bytes,
-    pseudo_header_bytes, snap_length,
+    MAX_BLOCK_OVERHEAD_BYTES, MAX_DESCRIPTION_BYTES, MAX_INTERFACES, effective_snaplen,
+    max_captured_bytes, pseudo_header_bytes,
 };
-use super::tick::{DEFAULT_RESOLUTION, Tick};
-use super::walk::{Next, PREFETCH_BYTES, Walked};
-use crate::frame::{Frame, SnapLengths};
+use super::timestamp::{DEFAULT_RESOLUTION, TimestampUnit};
+use super::walk::{Next, PREFETCH_DISTANCE, WalkResult};
+use crate::frame::{Frame, SnaplenErrors};
 use wire::LinkType;
 
-/// Bytes that tell whether a section can be read: up to its version.
+/// Bytes of a section header needed to validate it: up to the version.
 pub(super) const SECTION_START_BYTES: usize = 16;
 
-/// Bytes of a block's type and length before its body.
+/// Block type and length before the body.
 const BLOCK_HEADER_BYTES: usize = 8;
-/// Bytes of the length after its body.
+/// Length after the body.
 const TRAILER_BYTES: usize = 4;
-/// The shortest block.
+/// Length of the shortest block.
 const EMPTY_BLOCK_BYTES: u32 = 12;
 
-/// The same in both byte orders.
+/// Block type of a section header, the same in both byte orders.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const VERSION_MAJOR: u16 = 1;
 
 mod kind {
     pub(super) const INTERFACE: u32 = 1;
-    /// Obsolete; appendix A.
+    /// Obsolete packet block; appendix A.
     pub(super) const PACKET: u32 = 2;
     pub(super) const SIMPLE_PACKET: u32 = 3;
     pub(super) const ENHANCED_PACKET: u32 = 6;
@@ -47,7 +47,7 @@ mod section {
 
 mod interface {
     pub(super) const LINK_TYPE: usize = 8;
-    pub(super) const SNAP_LENGTH: usize = 12;
+    pub(super) const SNAPLEN: usize = 12;
     pub(super) const OPTIONS: usize = 16;
     pub(super) const SHORTEST: u32 = 20;
 }
@@ -71,64 +71,65 @@ mod option {
     pub(super) const TIME_OFFSET: u16 = 14;
 }
 
-/// What the blocks so far have said.
+/// State of a pcapng reader.
 #[derive(Debug, Default)]
 pub(super) struct Pcapng {
     big_endian: bool,
-    /// Of the section at hand.
+    /// Interfaces of the current section.
     interfaces: Vec<Interface>,
-    /// Of the last packet, for the packets that have none.
+    /// Timestamp of the last packet, for simple packet blocks, which have none.
     time_ns: i64,
-    /// Whether a fault has been told: what a hostile file could repeat for ever is told once.
-    complained: bool,
+    /// Whether a skippable fault has been reported: further ones, possibly millions in a crafted file,
+    /// are only counted.
+    fault_reported: bool,
 }
 
 /// An interface description.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
-    /// The number of `link`, quicker to compare.
+    /// LINKTYPE_ value of `link`, faster to compare.
     linktype: u16,
-    tick: Tick,
-    most_captured: u32,
+    tick: TimestampUnit,
+    max_captured: u32,
     pseudo_header: u32,
-    /// The most captured bytes by the description; how many of a simple packet nothing else says.
-    snap_length: u32,
+    /// Snaplen of the description; it determines the captured length of simple packet blocks.
+    snaplen: u32,
 }
 
-/// Where a packet block says what.
+/// The fields of a packet block.
 struct PacketBlock {
     interface: u32,
     /// Absent in a simple packet block.
     ticks: Option<u64>,
     captured: Option<u32>,
     original: u32,
-    /// Where its bytes start.
+    /// Offset of the packet's bytes.
     data: usize,
 }
 
-/// Why a block gives no packet.
-enum Obstacle {
-    Need(usize),
-    /// The block can be told apart, and left out.
-    Unusable(Fault),
-    Fatal(Fault),
+/// Why a block yields no packet.
+enum BlockError {
+    Incomplete(usize),
+    /// The length of the block is valid, so that it can be skipped.
+    Skippable(FileFault),
+    Fatal(FileFault),
 }
 
 impl Pcapng {
-    /// Whether `bytes` start as a pcapng file does.
-    pub(super) fn recognises(bytes: &[u8]) -> bool {
+    /// Whether `bytes` start like a pcapng file.
+    pub(super) fn matches(bytes: &[u8]) -> bool {
         bytes.starts_with(&SECTION_HEADER.to_be_bytes())
     }
 
-    /// Whether the section header at the start of `bytes`, of which at least
-    /// [`SECTION_START_BYTES`] are there, can be read.
-    pub(super) fn check(bytes: &[u8]) -> Result<(), Fault> {
+    /// Validates the section header at the start of `bytes`, which has at least [`SECTION_START_BYTES`]
+    /// bytes.
+    pub(super) fn validate(bytes: &[u8]) -> Result<(), FileFault> {
         section_start(bytes).map(|_| ())
     }
 
-    /// Puts the packets at the start of `bytes` into `frames`.
-    pub(super) fn walk<'a>(&mut self, bytes: &'a [u8], frames: &mut [Frame<'a>]) -> Walked {
+    /// Reads the packets at the start of `bytes` into `frames`.
+    pub(super) fn walk<'a>(&mut self, bytes: &'a [u8], frames: &mut [Frame<'a>]) -> WalkResult {
         if self.big_endian {
             self.walk_as::<true>(bytes, frames)
         } else {
@@ -140,28 +141,28 @@ impl Pcapng {
         &mut self,
         bytes: &'a [u8],
         frames: &mut [Frame<'a>],
-    ) -> Walked {
+    ) -> WalkResult {
         let mut rest = bytes;
-        let mut walked = Walked {
+        let mut walked = WalkResult {
             frames: 0,
             wire_bytes: 0,
             link: LinkType::Other(0),
             consumed: 0,
-            snap_lengths: SnapLengths::default(),
-            more_faults: 0,
+            snaplen_errors: SnaplenErrors::default(),
+            suppressed_faults: 0,
             next: Next::Walk,
         };
-        // What the frames so far have as their link type; none has this.
+        // Link type of the frames so far; the initial value matches none.
         let mut linktype = u32::MAX;
         while let Some(slot) = frames.get_mut(walked.frames) {
-            if let Some((frame, after, interface)) = self.plain_packet::<BIG>(rest)
+            if let Some((frame, after, interface)) = self.fast_packet::<BIG>(rest)
                 && u32::from(interface.linktype) == linktype
             {
-                hw::prefetch::ahead(after, PREFETCH_BYTES);
+                hw::prefetch::offset(after, PREFETCH_DISTANCE);
                 rest = after;
                 walked.wire_bytes += u64::from(frame.wire_length);
                 walked.frames += 1;
-                walked.snap_lengths.exceeded += u64::from(interface.is_exceeded(&frame));
+                walked.snaplen_errors.exceeded += u64::from(interface.exceeds_snaplen(&frame));
                 self.time_ns = frame.time_ns;
                 *slot = frame;
                 continue;
@@ -172,28 +173,28 @@ impl Pcapng {
             }
             let kind = read_u32::<BIG>(rest, 0);
             if kind == SECTION_HEADER {
-                // The byte order may be another from here on.
+                // The byte order may change here.
                 match self.start_section(rest) {
                     Ok(length) => rest = rest.get(length..).unwrap_or_default(),
-                    Err(obstacle) => walked.next = obstacle.next(0),
+                    Err(error) => walked.next = error.next(0),
                 }
                 break;
             }
             let length = read_u32::<BIG>(rest, 4);
             if length < EMPTY_BLOCK_BYTES || !length.is_multiple_of(4) {
-                walked.next = Next::GiveUp(Fault::BlockLength { kind, length });
+                walked.next = Next::Abort(FileFault::BlockLength { kind, length });
                 break;
             }
-            let found = match kind {
+            let result = match kind {
                 kind::ENHANCED_PACKET | kind::PACKET | kind::SIMPLE_PACKET => {
                     self.read_packet::<BIG>(kind, length, rest).map(Some)
                 }
                 kind::INTERFACE => self
-                    .add_interface::<BIG>(length, rest, &mut walked.snap_lengths)
+                    .add_interface::<BIG>(length, rest, &mut walked.snaplen_errors)
                     .map(|()| None),
                 _ => Ok(None),
             };
-            match found {
+            match result {
                 Ok(Some((frame, interface))) => {
                     let link = interface.link;
                     if walked.frames == 0 {
@@ -204,15 +205,17 @@ impl Pcapng {
                     }
                     walked.wire_bytes += u64::from(frame.wire_length);
                     walked.frames += 1;
-                    walked.snap_lengths.exceeded += u64::from(interface.is_exceeded(&frame));
+                    walked.snaplen_errors.exceeded += u64::from(interface.exceeds_snaplen(&frame));
                     self.time_ns = frame.time_ns;
                     *slot = frame;
                 }
                 Ok(None) => {}
-                Err(Obstacle::Unusable(_)) if self.complained => walked.more_faults += 1,
-                Err(obstacle) => {
-                    self.complained |= matches!(obstacle, Obstacle::Unusable(_));
-                    walked.next = obstacle.next(length);
+                Err(BlockError::Skippable(_)) if self.fault_reported => {
+                    walked.suppressed_faults += 1
+                }
+                Err(error) => {
+                    self.fault_reported |= matches!(error, BlockError::Skippable(_));
+                    walked.next = error.next(length);
                     break;
                 }
             }
@@ -221,17 +224,17 @@ impl Pcapng {
                 break;
             };
             rest = after;
-            hw::prefetch::ahead(rest, PREFETCH_BYTES);
+            hw::prefetch::offset(rest, PREFETCH_DISTANCE);
         }
         walked.consumed = bytes.len() - rest.len();
         walked
     }
 
-    /// The packet at the start of `rest` and what comes after it, if it is an enhanced packet block
-    /// that is all there and has nothing wrong with it: nearly every block is one. Of any other
-    /// [`Pcapng::read_packet`] says what it is.
+    /// Fast path: returns the packet at the start of `rest` and the bytes after it, if it is a complete
+    /// and valid enhanced packet block, as nearly every block is. [`Pcapng::read_packet`] handles all
+    /// others.
     #[inline(always)]
-    fn plain_packet<'a, const BIG: bool>(
+    fn fast_packet<'a, const BIG: bool>(
         &self,
         rest: &'a [u8],
     ) -> Option<(Frame<'a>, &'a [u8], &Interface)> {
@@ -240,9 +243,9 @@ impl Pcapng {
         let captured = read_u32::<BIG>(header, enhanced::CAPTURED);
         let interface = read_u32::<BIG>(header, enhanced::INTERFACE);
         let interface = self.interfaces.get(interface as usize)?;
-        // With both of these, no sum below can overflow.
+        // The limits on `captured` and `length` also prevent overflow below.
         if read_u32::<BIG>(header, 0) != kind::ENHANCED_PACKET
-            || captured > interface.most_captured
+            || captured > interface.max_captured
             || length > captured + MAX_BLOCK_OVERHEAD_BYTES
             || !length.is_multiple_of(4)
         {
@@ -266,11 +269,11 @@ impl Pcapng {
 
     /// Reads the section header at the start of `rest`, and returns its length.
     #[cold]
-    fn start_section(&mut self, rest: &[u8]) -> Result<usize, Obstacle> {
+    fn start_section(&mut self, rest: &[u8]) -> Result<usize, BlockError> {
         if rest.len() < SECTION_START_BYTES {
-            return Err(Obstacle::Need(SECTION_START_BYTES));
+            return Err(BlockError::Incomplete(SECTION_START_BYTES));
         }
-        let (big_endian, length) = section_start(rest).map_err(Obstacle::Fatal)?;
+        let (big_endian, length) = section_start(rest).map_err(BlockError::Fatal)?;
         if big_endian {
             whole_block::<true>(SECTION_HEADER, length, rest)?;
         } else {
@@ -287,54 +290,54 @@ impl Pcapng {
         &mut self,
         length: u32,
         rest: &[u8],
-        odd: &mut SnapLengths,
-    ) -> Result<(), Obstacle> {
+        errors: &mut SnaplenErrors,
+    ) -> Result<(), BlockError> {
         if !(interface::SHORTEST..=MAX_DESCRIPTION_BYTES).contains(&length) {
             let kind = kind::INTERFACE;
-            return Err(Obstacle::Fatal(Fault::BlockLength { kind, length }));
+            return Err(BlockError::Fatal(FileFault::BlockLength { kind, length }));
         }
         let block = whole_block::<BIG>(kind::INTERFACE, length, rest)?;
         if self.interfaces.len() >= MAX_INTERFACES {
-            return Err(Obstacle::Fatal(Fault::TooManyInterfaces));
+            return Err(BlockError::Fatal(FileFault::TooManyInterfaces));
         }
         let linktype = read_u16::<BIG>(block, interface::LINK_TYPE);
         let options = block.get(interface::OPTIONS..).unwrap_or_default();
-        let (tick, complete) = read_options::<BIG>(options);
-        let snap_length = snap_length(read_u32::<BIG>(block, interface::SNAP_LENGTH), odd);
+        let (tick, is_complete) = read_options::<BIG>(options);
+        let snaplen = effective_snaplen(read_u32::<BIG>(block, interface::SNAPLEN), errors);
         let link = LinkType::from_linktype(linktype);
         self.interfaces.push(Interface {
             link,
             linktype: link.linktype(),
             tick,
-            most_captured: most_captured_bytes(linktype),
+            max_captured: max_captured_bytes(linktype),
             pseudo_header: pseudo_header_bytes(linktype),
-            snap_length,
+            snaplen,
         });
-        if complete {
+        if is_complete {
             Ok(())
         } else {
-            Err(Obstacle::Unusable(Fault::OptionPastBlock))
+            Err(BlockError::Skippable(FileFault::OptionExceedsBlock))
         }
     }
 
-    /// Reads the packet block at the start of `rest`, whatever it is.
+    /// Reads the packet block of any kind at the start of `rest`.
     fn read_packet<'a, const BIG: bool>(
         &self,
         kind: u32,
         length: u32,
         rest: &'a [u8],
-    ) -> Result<(Frame<'a>, &Interface), Obstacle> {
+    ) -> Result<(Frame<'a>, &Interface), BlockError> {
         let shortest = match kind {
             kind::SIMPLE_PACKET => simple::DATA,
             _ => enhanced::DATA,
         };
         if (length as usize) < shortest + TRAILER_BYTES {
-            return Err(Obstacle::Fatal(Fault::BlockLength { kind, length }));
+            return Err(BlockError::Fatal(FileFault::BlockLength { kind, length }));
         }
         if rest.len() < shortest {
-            return Err(Obstacle::Need(shortest));
+            return Err(BlockError::Incomplete(shortest));
         }
-        let said = match kind {
+        let block = match kind {
             kind::SIMPLE_PACKET => PacketBlock {
                 interface: 0,
                 ticks: None,
@@ -345,7 +348,7 @@ impl Pcapng {
             _ => PacketBlock {
                 interface: match kind {
                     kind::ENHANCED_PACKET => read_u32::<BIG>(rest, enhanced::INTERFACE),
-                    // After it, 16 bits of drops; the rest is where it is in an enhanced one.
+                    // 16 bits, followed by a drop count; the other fields are as in an enhanced one.
                     _ => u32::from(read_u16::<BIG>(rest, enhanced::INTERFACE)),
                 },
                 ticks: Some(read_ticks::<BIG>(rest, enhanced::TICKS)),
@@ -354,65 +357,65 @@ impl Pcapng {
                 data: enhanced::DATA,
             },
         };
-        let Some(interface) = self.interfaces.get(said.interface as usize) else {
-            return Err(Obstacle::Unusable(Fault::UnknownInterface {
-                interface: said.interface,
-                described: self.interfaces.len() as u32,
+        let Some(interface) = self.interfaces.get(block.interface as usize) else {
+            return Err(BlockError::Skippable(FileFault::UnknownInterface {
+                interface: block.interface,
+                defined: self.interfaces.len() as u32,
             }));
         };
-        if length > interface.most_captured + MAX_BLOCK_OVERHEAD_BYTES {
-            return Err(Obstacle::Fatal(Fault::BlockLength { kind, length }));
+        if length > interface.max_captured + MAX_BLOCK_OVERHEAD_BYTES {
+            return Err(BlockError::Fatal(FileFault::BlockLength { kind, length }));
         }
         let body = whole_block::<BIG>(kind, length, rest)?
-            .get(said.data..)
+            .get(block.data..)
             .unwrap_or_default();
-        let captured = match said.captured {
+        let captured = match block.captured {
             Some(captured) => captured,
-            None => said.original.min(interface.snap_length),
+            None => block.original.min(interface.snaplen),
         };
         let Some(bytes) = body.get(..captured as usize) else {
-            return Err(Obstacle::Unusable(Fault::PacketPastBlock {
+            return Err(BlockError::Skippable(FileFault::PacketExceedsBlock {
                 captured,
-                room: body.len() as u32,
+                capacity: body.len() as u32,
             }));
         };
-        if captured > interface.most_captured {
-            return Err(Obstacle::Unusable(Fault::AbsurdPacket {
+        if captured > interface.max_captured {
+            return Err(BlockError::Skippable(FileFault::CapturedLength {
                 captured,
-                most: interface.most_captured,
+                max: interface.max_captured,
             }));
         }
-        let time_ns = match said.ticks {
+        let time_ns = match block.ticks {
             Some(ticks) => interface.tick.nanoseconds(ticks),
             None => self.time_ns,
         };
-        let wire_length = said.original.saturating_sub(interface.pseudo_header);
+        let wire_length = block.original.saturating_sub(interface.pseudo_header);
         let frame = Frame::new(bytes, time_ns, wire_length);
         Ok((frame, interface))
     }
 }
 
 impl Interface {
-    /// Whether a packet has more bytes than the description allows.
+    /// Whether a packet is longer than the snaplen of its interface.
     #[inline(always)]
-    fn is_exceeded(&self, frame: &Frame<'_>) -> bool {
-        frame.bytes.len() > self.snap_length as usize
+    fn exceeds_snaplen(&self, frame: &Frame<'_>) -> bool {
+        frame.bytes.len() > self.snaplen as usize
     }
 }
 
-impl Obstacle {
-    /// What the walk does about it; `length` is the block's.
+impl BlockError {
+    /// What the walk does next; `length` is that of the block.
     fn next(self, length: u32) -> Next {
         match self {
-            Self::Need(bytes) => Next::Need(bytes),
-            Self::Unusable(fault) => Next::Complain(fault, u64::from(length)),
-            Self::Fatal(fault) => Next::GiveUp(fault),
+            Self::Incomplete(bytes) => Next::Need(bytes),
+            Self::Skippable(fault) => Next::Report(fault, u64::from(length)),
+            Self::Fatal(fault) => Next::Abort(fault),
         }
     }
 }
 
-/// The byte order and the length of the section header at the start of `bytes`.
-fn section_start(bytes: &[u8]) -> Result<(bool, u32), Fault> {
+/// Returns whether the section is big-endian, and the length of its header, at the start of `bytes`.
+fn section_start(bytes: &[u8]) -> Result<(bool, u32), FileFault> {
     if read_u32::<false>(bytes, section::BYTE_ORDER) == BYTE_ORDER_MAGIC {
         section_length::<false>(bytes).map(|length| (false, length))
     } else {
@@ -420,37 +423,38 @@ fn section_start(bytes: &[u8]) -> Result<(bool, u32), Fault> {
     }
 }
 
-fn section_length<const BIG: bool>(bytes: &[u8]) -> Result<u32, Fault> {
+fn section_length<const BIG: bool>(bytes: &[u8]) -> Result<u32, FileFault> {
     let magic = read_u32::<BIG>(bytes, section::BYTE_ORDER);
     if magic != BYTE_ORDER_MAGIC {
-        return Err(Fault::ByteOrderMagic { magic });
+        return Err(FileFault::ByteOrderMagic { magic });
     }
-    // Minor versions add nothing that a reader must know (section 4.1).
+    // All minor versions are readable (section 4.1).
     let major = read_u16::<BIG>(bytes, section::VERSION_MAJOR);
     if major != VERSION_MAJOR {
         let minor = read_u16::<BIG>(bytes, section::VERSION_MINOR);
-        return Err(Fault::Version { major, minor });
+        return Err(FileFault::Version { major, minor });
     }
     let length = read_u32::<BIG>(bytes, 4);
     if !(section::SHORTEST..=MAX_DESCRIPTION_BYTES).contains(&length) || !length.is_multiple_of(4) {
         let kind = SECTION_HEADER;
-        return Err(Fault::BlockLength { kind, length });
+        return Err(FileFault::BlockLength { kind, length });
     }
     Ok(length)
 }
 
-/// The block of `length` bytes at the start of `rest`, without its trailer, which must agree.
+/// Returns the block of `length` bytes at the start of `rest` without its trailer, which must repeat
+/// the length.
 #[inline(always)]
-fn whole_block<const BIG: bool>(kind: u32, length: u32, rest: &[u8]) -> Result<&[u8], Obstacle> {
+fn whole_block<const BIG: bool>(kind: u32, length: u32, rest: &[u8]) -> Result<&[u8], BlockError> {
     let Some((block, trailer)) = rest
         .get(..length as usize)
         .and_then(<[u8]>::split_last_chunk::<TRAILER_BYTES>)
     else {
-        return Err(Obstacle::Need(length as usize));
+        return Err(BlockError::Incomplete(length as usize));
     };
     let trailer = read_u32::<BIG>(trailer, 0);
     if trailer != length {
-        return Err(Obstacle::Fatal(Fault::BlockTrailer {
+        return Err(BlockError::Fatal(FileFault::BlockLengthMismatch {
             kind,
             length,
             trailer,
@@ -459,18 +463,18 @@ fn whole_block<const BIG: bool>(kind: u32, length: u32, rest: &[u8]) -> Result<&
     Ok(block)
 }
 
-/// A time stamp: the upper 32 bits come first, in either byte order.
+/// Reads a timestamp: the upper 32 bits come first, in either byte order.
 #[inline(always)]
 fn read_ticks<const BIG: bool>(rest: &[u8], offset: usize) -> u64 {
     let both = read_u64::<BIG>(rest, offset);
     if BIG { both } else { both.rotate_left(32) }
 }
 
-/// The options of an interface that matter, and whether the list of them was sound.
-fn read_options<const BIG: bool>(mut options: &[u8]) -> (Tick, bool) {
+/// Reads the timestamp options of an interface; returns also whether the option list was valid.
+fn read_options<const BIG: bool>(mut options: &[u8]) -> (TimestampUnit, bool) {
     let mut resolution = DEFAULT_RESOLUTION;
     let mut offset_s = 0;
-    let mut sound = true;
+    let mut is_valid = true;
     while !options.is_empty() {
         let code = read_u16::<BIG>(options, 0);
         let length = usize::from(read_u16::<BIG>(options, 2));
@@ -478,7 +482,7 @@ fn read_options<const BIG: bool>(mut options: &[u8]) -> (Tick, bool) {
             break;
         }
         let Some(value) = options.get(4..4 + length) else {
-            sound = false;
+            is_valid = false;
             break;
         };
         match (code, value) {
@@ -493,7 +497,7 @@ fn read_options<const BIG: bool>(mut options: &[u8]) -> (Tick, bool) {
             .get(4 + length.next_multiple_of(4)..)
             .unwrap_or_default();
     }
-    (Tick::new(resolution, offset_s), sound)
+    (TimestampUnit::new(resolution, offset_s), is_valid)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Captures made by hand, and readers that give what tests want, for tests only.
+//! Builds capture files and reads them in chunks, for tests.
 
 use super::CaptureFile;
 use crate::frame::{Counters, Port, Received};
 use std::io::{self, Read};
 
-/// A packet as a test writes or reads it.
+/// A packet of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) link: u16,
@@ -13,7 +13,7 @@ pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Bytes in one of the two byte orders.
+/// Writes a capture file in one of the two byte orders.
 pub(super) struct Writer {
     big: bool,
     pub(super) bytes: Vec<u8>,
@@ -56,7 +56,7 @@ impl Writer {
         self
     }
 
-    /// A pcap file header.
+    /// Appends a pcap file header.
     pub(super) fn pcap_header(&mut self, magic: u32, minor: u16, network: u32) -> &mut Self {
         self.u32(magic)
             .u16(2)
@@ -67,7 +67,7 @@ impl Writer {
             .u32(network)
     }
 
-    /// A pcap record.
+    /// Appends a pcap record.
     pub(super) fn pcap_record(
         &mut self,
         seconds: u32,
@@ -82,7 +82,7 @@ impl Writer {
             .raw(bytes)
     }
 
-    /// A pcapng block around a body, which is padded.
+    /// Appends a pcapng block with a body, which is padded.
     pub(super) fn block(&mut self, kind: u32, body: &[u8]) -> &mut Self {
         let padded = body.len().next_multiple_of(4);
         let length = padded as u32 + 12;
@@ -93,14 +93,14 @@ impl Writer {
             .u32(length)
     }
 
-    /// A section header of unknown length.
+    /// Appends a header of a section of unspecified length.
     pub(super) fn section(&mut self) -> &mut Self {
         let mut body = Self::new(self.big);
         body.u32(0x1a2b_3c4d).u16(1).u16(0).u64(u64::MAX);
         self.block(0x0a0d_0d0a, &body.bytes)
     }
 
-    /// An interface description with options, each padded.
+    /// Appends an interface description with padded options.
     pub(super) fn interface(
         &mut self,
         link: u16,
@@ -122,7 +122,7 @@ impl Writer {
         self.block(1, &body.bytes)
     }
 
-    /// An enhanced packet block.
+    /// Appends an enhanced packet block.
     pub(super) fn enhanced(
         &mut self,
         interface: u32,
@@ -138,7 +138,7 @@ impl Writer {
         self.block(6, &body.bytes)
     }
 
-    /// A simple packet block.
+    /// Appends a simple packet block.
     pub(super) fn simple(&mut self, wire_length: u32, bytes: &[u8]) -> &mut Self {
         let mut body = Self::new(self.big);
         body.u32(wire_length).raw(bytes);
@@ -146,20 +146,20 @@ impl Writer {
     }
 }
 
-/// Everything that a port gives: packets and, in their place among them, faults.
+/// Everything that a port delivers.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Everything {
+pub(super) struct ReadResult {
     pub(super) packets: Vec<Packet>,
-    /// How many packets had come, and what was said.
+    /// Faults: number of packets before, and message.
     pub(super) faults: Vec<(usize, String)>,
-    /// Why it could not be opened, if so.
+    /// The error that ended the port.
     pub(super) error: Option<String>,
     pub(super) counters: Counters,
 }
 
 /// Reads `port` to its end.
-pub(super) fn drain(port: &mut dyn Port) -> Everything {
-    let mut all = Everything::default();
+pub(super) fn drain(port: &mut dyn Port) -> ReadResult {
+    let mut all = ReadResult::default();
     loop {
         match port.receive() {
             Ok(Received::Burst(burst)) => {
@@ -188,17 +188,17 @@ pub(super) fn drain(port: &mut dyn Port) -> Everything {
     all
 }
 
-/// Reads a capture that lies in memory.
-pub(super) fn read(bytes: &[u8]) -> Everything {
+/// Reads a capture in memory.
+pub(super) fn read(bytes: &[u8]) -> ReadResult {
     drain(&mut CaptureFile::from_reader(
         "x",
         Box::new(io::Cursor::new(bytes.to_vec())),
     ))
 }
 
-/// Reads a capture that comes in pieces of these sizes, in turn; size 0 is a pause.
-pub(super) fn read_in_pieces(bytes: &[u8], sizes: &[usize]) -> Everything {
-    let reader = Pieces {
+/// Reads a capture in chunks of these sizes, round-robin; size 0 is a pause.
+pub(super) fn read_in_chunks(bytes: &[u8], sizes: &[usize]) -> ReadResult {
+    let reader = ChunkReader {
         bytes: bytes.to_vec(),
         at: 0,
         sizes: sizes.to_vec(),
@@ -207,14 +207,14 @@ pub(super) fn read_in_pieces(bytes: &[u8], sizes: &[usize]) -> Everything {
     drain(&mut CaptureFile::from_reader("x", Box::new(reader)))
 }
 
-struct Pieces {
+struct ChunkReader {
     bytes: Vec<u8>,
     at: usize,
     sizes: Vec<usize>,
     turn: usize,
 }
 
-impl Read for Pieces {
+impl Read for ChunkReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.sizes[self.turn % self.sizes.len()];
         self.turn += 1;

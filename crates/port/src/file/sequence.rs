@@ -1,45 +1,45 @@
-//! Several captures in turn as one port.
+//! Several capture files as one port.
 
 use super::capture_file::{Advanced, CaptureFile};
 use super::source::Input;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
 use std::collections::VecDeque;
 
-/// Capture files read one after the other, in the order given.
+/// Reads capture files one after another, in the order given.
 ///
-/// A fault in the middle of a file ends that file, and the next one follows.
+/// A fault in the middle of a file ends that file; the next one follows.
 pub struct CaptureFiles {
     current: Option<CaptureFile>,
-    waiting: VecDeque<Input>,
-    /// Of the files before `current`.
-    done: Counters,
-    /// Of all the files, 0 if that of one is unknown.
+    pending: VecDeque<Input>,
+    /// Counters of the files before `current`.
+    finished: Counters,
+    /// Size of all files in bytes, 0 if any is unknown.
     size: u64,
     name: String,
 }
 
 impl CaptureFiles {
-    /// Opens each of `inputs` once, so that a wrong name among many is told before hours of reading
-    /// and not after; only the first stays open.
+    /// Opens each of `inputs` once, so that a wrong name among many is reported at the start and not
+    /// after hours of reading. Only the first stays open.
     ///
-    /// Threads that each want to read everything each open the same inputs.
+    /// Several threads that each read everything open the same inputs each.
     ///
     /// # Errors
-    /// Those of [`CaptureFile::open`], when there is no input, and when standard input is named twice.
+    /// The errors of [`CaptureFile::open`]; if there is no input; if standard input is given twice.
     pub fn open(inputs: &[Input]) -> Result<Self, PortError> {
         let standard = |input: &&Input| **input == Input::StandardInput;
         if inputs.iter().filter(standard).count() > 1 {
             return Err(PortError::Failed(
-                "standard input (-) is named more than once, and can be read only once".to_owned(),
+                "standard input (-) is given more than once but can be read only once".to_owned(),
             ));
         }
         let Some((first, others)) = inputs.split_first() else {
             return Err(PortError::Failed(
-                "no capture file is named; name one with -r".to_owned(),
+                "no capture file is given; use -r FILE".to_owned(),
             ));
         };
         for input in others {
-            // Opening a named pipe would wait for its writer, and take his first bytes.
+            // Opening a named pipe twice could lose its first bytes.
             if !input.is_pipe() {
                 CaptureFile::open(input)?;
             }
@@ -49,27 +49,27 @@ impl CaptureFiles {
         Ok(Self {
             name: current.name().to_owned(),
             current: Some(current),
-            waiting: others.iter().cloned().collect(),
-            done: Counters::default(),
+            pending: others.iter().cloned().collect(),
+            finished: Counters::default(),
             size: sizes.map_or(0, |sizes| sizes.iter().sum()),
         })
     }
 
-    /// Closes the file at hand.
-    fn close(&mut self) {
+    /// Closes the current file and adds its counters to `finished`.
+    fn close_current(&mut self) {
         if let Some(mut finished) = self.current.take() {
             let counters = finished.counters();
-            self.done.frames += counters.frames;
-            self.done.bytes += counters.bytes;
-            self.done.faults += counters.faults;
-            self.done.snap_lengths += counters.snap_lengths;
-            self.done.position += counters.position.max(counters.size);
+            self.finished.frames += counters.frames;
+            self.finished.bytes += counters.bytes;
+            self.finished.faults += counters.faults;
+            self.finished.snaplen_errors += counters.snaplen_errors;
+            self.finished.position += counters.position.max(counters.size);
         }
     }
 
-    /// Opens the next file; false when there is none.
+    /// Opens the next file; returns false if there is none.
     fn open_next(&mut self) -> Result<bool, PortError> {
-        let Some(input) = self.waiting.pop_front() else {
+        let Some(input) = self.pending.pop_front() else {
             return Ok(false);
         };
         let file = CaptureFile::open(&input)?;
@@ -87,7 +87,7 @@ impl Port for CaptureFiles {
                     Ok(true) => continue,
                     Ok(false) => return Ok(Received::End),
                     Err(error) => {
-                        self.done.faults += 1;
+                        self.finished.faults += 1;
                         return Ok(Received::Fault(error.to_string()));
                     }
                 }
@@ -96,9 +96,9 @@ impl Port for CaptureFiles {
                 Ok(Advanced::Burst) => break,
                 Ok(Advanced::Idle) => return Ok(Received::Idle),
                 Ok(Advanced::Fault(message)) => return Ok(Received::Fault(message)),
-                Ok(Advanced::End) => self.close(),
+                Ok(Advanced::End) => self.close_current(),
                 Err(error) => {
-                    self.done.faults += 1;
+                    self.finished.faults += 1;
                     return Ok(Received::Fault(error.to_string()));
                 }
             }
@@ -112,15 +112,15 @@ impl Port for CaptureFiles {
     fn counters(&mut self) -> Counters {
         let current = self.current.as_mut().map(Port::counters);
         let current = current.unwrap_or_default();
-        let mut snap_lengths = self.done.snap_lengths;
-        snap_lengths += current.snap_lengths;
+        let mut snaplen_errors = self.finished.snaplen_errors;
+        snaplen_errors += current.snaplen_errors;
         Counters {
-            frames: self.done.frames + current.frames,
-            bytes: self.done.bytes + current.bytes,
-            faults: self.done.faults + current.faults,
-            position: self.done.position + current.position,
+            frames: self.finished.frames + current.frames,
+            bytes: self.finished.bytes + current.bytes,
+            faults: self.finished.faults + current.faults,
+            position: self.finished.position + current.position,
             size: self.size,
-            snap_lengths,
+            snaplen_errors,
             ..Counters::default()
         }
     }
@@ -130,7 +130,7 @@ impl Port for CaptureFiles {
     }
 
     fn stop(&mut self) {
-        self.waiting.clear();
+        self.pending.clear();
         if let Some(file) = &mut self.current {
             file.stop();
         }

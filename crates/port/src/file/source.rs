@@ -1,4 +1,4 @@
-//! The bytes of an input as they lie on disk or come through a pipe, counted.
+//! Reads and counts the raw bytes of a file or a pipe.
 
 use std::fmt;
 use std::fs::File;
@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// How long a reading waits for a pipe before it says that there is nothing yet, so that whoever
-/// reads can look at his clock and at a wish to stop.
-const PIPE_PATIENCE_MS: libc::c_int = 100;
+/// How long a read waits for a pipe before it returns `WouldBlock`, so that the reader can check its
+/// timers and a request to stop.
+const PIPE_TIMEOUT_MS: libc::c_int = 100;
 
-/// What to read.
+/// An input to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A file, or a named pipe.
@@ -21,7 +21,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The input that `-r ARGUMENT` names: `-` is standard input.
+    /// Converts the argument of `-r`: `-` is standard input.
     #[must_use]
     pub fn from_argument(argument: &std::ffi::OsStr) -> Self {
         if argument == "-" {
@@ -31,7 +31,7 @@ impl Input {
         }
     }
 
-    /// Whether it can be opened again and gives the same bytes from the start.
+    /// Whether it is a regular file, which can be opened and read again.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
@@ -49,7 +49,7 @@ impl Input {
         }
     }
 
-    /// Its size in bytes on disk, where it has one.
+    /// Size in bytes of a regular file.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         match self {
@@ -61,10 +61,10 @@ impl Input {
         }
     }
 
-    /// Opens it.
+    /// Opens the input.
     pub(super) fn open(&self) -> io::Result<Source> {
         let file = match self {
-            // A named pipe is not waited for here, but as one that is silent: by whoever reads.
+            // Nonblocking, so that opening a named pipe does not wait for its writer; reading does.
             Self::Path(path) => File::options()
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK)
@@ -79,7 +79,7 @@ impl Input {
             size: size(&metadata),
             pipe: (!metadata.is_file()).then(|| file.as_raw_fd()),
             reader: Box::new(file),
-            count: 0,
+            bytes_read: 0,
         })
     }
 }
@@ -93,7 +93,8 @@ impl fmt::Display for Input {
     }
 }
 
-/// Standard input without the standard library's buffer: every byte has one way in.
+/// Standard input without the standard library's buffer, which would take bytes away from a later
+/// reader.
 fn standard_input() -> io::Result<File> {
     let descriptor: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(descriptor.into())
@@ -106,62 +107,62 @@ fn size(metadata: &std::fs::Metadata) -> Option<u64> {
 /// An open input.
 pub(super) struct Source {
     reader: Box<dyn Read + Send>,
-    /// What to poll before reading, where reading could wait for ever. It belongs to `reader`.
+    /// The descriptor to poll before a read that could block; owned by `reader`.
     pipe: Option<RawFd>,
     size: Option<u64>,
-    count: u64,
+    bytes_read: u64,
 }
 
 impl Source {
-    /// An input that is not a file.
+    /// Creates a source from any reader.
     pub(super) fn from_reader(reader: Box<dyn Read + Send>) -> Self {
         Self {
             reader,
             pipe: None,
             size: None,
-            count: 0,
+            bytes_read: 0,
         }
     }
 
     /// Bytes read so far.
-    pub(super) fn count(&self) -> u64 {
-        self.count
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
-    /// Whether it has to be waited for.
+    /// Whether a read may have to wait.
     pub(super) fn is_pipe(&self) -> bool {
         self.pipe.is_some()
     }
 
-    /// Bytes there are, where that is known.
+    /// Size in bytes, if known.
     pub(super) fn size(&self) -> Option<u64> {
         self.size
     }
 }
 
 impl Read for Source {
-    /// Reads; [`io::ErrorKind::WouldBlock`] from a pipe that stays silent.
+    /// Reads; fails with [`io::ErrorKind::WouldBlock`] if a pipe stays empty.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(pipe) = self.pipe
-            && !has_news(pipe)?
+            && !wait_readable(pipe)?
         {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let count = self.reader.read(buffer)?;
-        self.count += count as u64;
+        self.bytes_read += count as u64;
         Ok(count)
     }
 }
 
-/// Waits until the pipe has bytes, or has ended, or for [`PIPE_PATIENCE_MS`].
-fn has_news(pipe: RawFd) -> io::Result<bool> {
+/// Waits until the pipe has bytes or has ended, for [`PIPE_TIMEOUT_MS`] at most.
+fn wait_readable(pipe: RawFd) -> io::Result<bool> {
     let mut poll = libc::pollfd {
         fd: pipe,
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: the pointer is to one initialised `pollfd`, as the count says.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, PIPE_PATIENCE_MS) };
+    // SAFETY: the pointer refers to one initialized `pollfd`, and the count is 1.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, PIPE_TIMEOUT_MS) };
     match ready {
         0 => Ok(false),
         1.. => Ok(true),

@@ -1,6 +1,6 @@
-//! Whole inputs: compression, pieces, faults of opening, sequences, and what chance makes up.
+//! Whole inputs: compression, chunked reads, errors at opening, sequences, and random inputs.
 
-use super::sample::{Packet, Writer, drain, read, read_in_pieces};
+use super::sample::{Packet, Writer, drain, read, read_in_chunks};
 use super::{CaptureFile, CaptureFiles, Input};
 use crate::frame::PortError;
 use flate2::Compression;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// A directory of its own for a test, empty.
+/// Creates an empty directory for a test.
 fn directory(test: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("flowatch-port-{}-{test}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -18,7 +18,7 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// A pcap file of `packets` packets of changing lengths, the longest longer than a block.
+/// A pcap file of `packets` packets of varying lengths, the longest longer than a block.
 fn capture(packets: u32) -> Vec<u8> {
     let mut file = Writer::new(false);
     file.pcap_header(0xa1b2_c3d4, 4, 1);
@@ -48,7 +48,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_and_records_longer_than_blocks_give_every_packet_once() {
+fn records_longer_than_a_block_are_read_once() {
     let file = capture(3000);
     let all = read(&file);
     assert_eq!(all.packets.len(), 3000);
@@ -65,12 +65,12 @@ fn blocks_and_records_longer_than_blocks_give_every_packet_once() {
         &[1 << 20],
         &[200_000, 3],
     ] {
-        assert_eq!(read_in_pieces(&file, sizes), all, "{sizes:?}");
+        assert_eq!(read_in_chunks(&file, sizes), all, "{sizes:?}");
     }
 }
 
 #[test]
-fn compressed_files_are_told_by_their_bytes_and_may_have_several_members() {
+fn compression_is_detected_and_may_have_several_members() {
     let file = capture(1500);
     let all = read(&file);
     let (first, second) = file.split_at(100_001);
@@ -78,24 +78,24 @@ fn compressed_files_are_told_by_their_bytes_and_may_have_several_members() {
         assert_eq!(read(&pack(&file)), all);
         let members = [pack(first), pack(&[]), pack(second)].concat();
         assert_eq!(read(&members), all);
-        assert_eq!(read_in_pieces(&members, &[1, 0, 5000]), all);
+        assert_eq!(read_in_chunks(&members, &[1, 0, 5000]), all);
     }
 }
 
 #[test]
-fn zeroes_behind_the_members_of_gzip_are_no_damage() {
+fn zero_padding_after_gzip_members_is_ignored() {
     let file = capture(1500);
     let (first, second) = file.split_at(100_001);
     let zeroes = vec![0; 200_000];
     let padded = [&gzip(first)[..], &zeroes, &gzip(second), &zeroes[..512]].concat();
     assert_eq!(read(&padded), read(&file));
-    assert_eq!(read_in_pieces(&padded, &[1, 0, 5000]), read(&file));
+    assert_eq!(read_in_chunks(&padded, &[1, 0, 5000]), read(&file));
     let garbage = [&padded[..], b"what is this"].concat();
     assert_eq!(read(&garbage).counters.faults, 1);
 }
 
 #[test]
-fn a_compressed_file_that_is_cut_or_damaged_gives_what_came_before() {
+fn truncated_or_corrupt_compressed_file_delivers_the_packets_before() {
     let file = capture(1500);
     let whole = read(&file).packets;
     for (pack, kind) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
@@ -106,7 +106,7 @@ fn a_compressed_file_that_is_cut_or_damaged_gives_what_came_before() {
         let (after, message) = &cut.faults[0];
         assert_eq!(*after, cut.packets.len());
         assert!(
-            message.contains(&format!("the {kind} data end too early")),
+            message.contains(&format!("the {kind} data are truncated")),
             "{message}"
         );
 
@@ -118,43 +118,43 @@ fn a_compressed_file_that_is_cut_or_damaged_gives_what_came_before() {
     let all = read(&[gzip(&file), b"what is this".to_vec()].concat());
     assert_eq!(all.packets, whole);
     assert!(
-        all.faults[0].1.contains("gzip data are damaged"),
+        all.faults[0].1.contains("gzip data are corrupt"),
         "{:?}",
         all.faults
     );
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_in_one_line_that_names_it() {
+fn open_errors_are_one_line_with_the_path() {
     let directory = directory("open");
     let header = &capture(0)[..];
     let files: [(&str, &[u8], &str); 8] = [
-        ("empty.pcap", b"", "is empty"),
-        ("empty.gz", &gzip(b""), "is empty once unpacked (gzip)"),
+        ("empty.pcap", b"", "the input is empty"),
         (
-            "short.pcap",
-            &header[..23],
-            "ends in the middle of its header",
+            "empty.gz",
+            &gzip(b""),
+            "the input is empty after decompression (gzip)",
         ),
+        ("short.pcap", &header[..23], "truncated in its file header"),
         (
             "notes.txt",
             b"what to buy\n",
-            "is not a pcap or pcapng file: it looks like text: \"what to buy\"",
+            "not a pcap or pcapng file: it looks like text: \"what to buy\"",
         ),
         (
             "notes.zst",
             &zstd(b"what to buy\n"),
-            "(once unpacked: zstd): it looks like text",
+            "(after zstd decompression): it looks like text",
         ),
         ("bytes", &[1, 2, 3], "it starts with the bytes 01 02 03"),
         ("capture.xz", b"\xfd7zXZ\0\0", "it is compressed with xz"),
         (
             "broken.gz",
             &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff],
-            "gzip data are damaged",
+            "gzip data are corrupt",
         ),
     ];
-    for (name, bytes, says) in files {
+    for (name, bytes, part) in files {
         let path = directory.join(name);
         fs::write(&path, bytes).expect("a file");
         let input = Input::Path(path.clone());
@@ -166,29 +166,29 @@ fn what_cannot_be_opened_is_told_in_one_line_that_names_it() {
             "{message}"
         );
         assert!(
-            message.contains(says) && !message.contains('\n'),
+            message.contains(part) && !message.contains('\n'),
             "{message}"
         );
     }
-    for (path, says) in [
+    for (path, part) in [
         (directory.join("missing"), "no such file"),
         (directory.clone(), "is a directory"),
     ] {
         let error = CaptureFile::open(&Input::Path(path))
             .map(|_| ())
             .expect_err("not a file");
-        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
     }
 }
 
 #[test]
-fn a_file_without_packets_is_a_capture() {
+fn capture_without_packets_is_valid() {
     let all = read(&capture(0));
     assert_eq!((all.packets, all.faults, all.error), (vec![], vec![], None));
 }
 
 #[test]
-fn files_follow_one_another_and_a_fault_ends_only_its_file() {
+fn fault_ends_only_its_file_of_a_sequence() {
     let directory = directory("sequence");
     let file = capture(5);
     let write = |name: &str, bytes: &[u8]| {
@@ -230,7 +230,7 @@ fn files_follow_one_another_and_a_fault_ends_only_its_file() {
 }
 
 #[test]
-fn a_file_that_goes_away_before_its_turn_is_a_fault_and_the_next_follows() {
+fn file_removed_during_the_run_is_a_fault() {
     let directory = directory("gone");
     let paths = ["a", "b", "c"].map(|name| directory.join(name));
     for path in &paths {
@@ -238,14 +238,14 @@ fn a_file_that_goes_away_before_its_turn_is_a_fault_and_the_next_follows() {
     }
     let inputs = paths.clone().map(Input::Path);
     let mut port = CaptureFiles::open(&inputs).expect("captures");
-    fs::remove_file(&paths[1]).expect("it is there");
+    fs::remove_file(&paths[1]).expect("the file exists");
     let all = drain(&mut port);
     assert_eq!((all.packets.len(), all.counters.faults), (4, 1));
     assert_eq!(all.faults[0].0, 2);
 }
 
 #[test]
-fn a_named_pipe_is_read_as_it_is_written() {
+fn named_pipe_is_read_while_it_is_written() {
     let directory = directory("pipe");
     let path = directory.join("pipe");
     let status = std::process::Command::new("mkfifo").arg(&path).status();
@@ -266,11 +266,11 @@ fn a_named_pipe_is_read_as_it_is_written() {
     });
     let mut port = CaptureFiles::open(&[Input::Path(path)]).expect("a pipe");
     let all = drain(&mut port);
-    writer.join().expect("it has written");
+    writer.join().expect("the writer ends");
     assert_eq!(all.packets, read(&file).packets);
 }
 
-/// A pcap file of any packets.
+/// A pcap file of random packets.
 fn pcap_file() -> impl Strategy<Value = (Vec<u8>, Vec<Packet>)> {
     let packet = (
         any::<u32>(),
@@ -302,7 +302,7 @@ fn pcap_file() -> impl Strategy<Value = (Vec<u8>, Vec<Packet>)> {
     })
 }
 
-/// Blocks of any kind, most of them sound.
+/// Random pcapng blocks, most of them valid.
 fn pcapng_file() -> impl Strategy<Value = Vec<u8>> {
     let body = prop::collection::vec(any::<u8>(), 0..80);
     let block = (0u8..24, 0u32..4, any::<u64>(), any::<u32>(), body);
@@ -328,7 +328,7 @@ fn pcapng_file() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn sizes() -> impl Strategy<Value = Vec<usize>> {
-    // A size that is not 0 comes last, or nothing would ever come.
+    // The last size is not 0, so that the input ends.
     (prop::collection::vec(0usize..300, 0..8), 1usize..5000)
         .prop_map(|(sizes, last)| sizes.into_iter().chain([last]).collect())
 }
@@ -337,25 +337,25 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
-    fn what_was_written_is_read_in_whatever_pieces(
+    fn pcap_reads_do_not_depend_on_chunk_sizes(
         (file, expected) in pcap_file(),
         sizes in sizes(),
     ) {
         let all = read(&file);
         prop_assert_eq!(&all.packets, &expected);
         prop_assert!(all.faults.is_empty());
-        prop_assert_eq!(read_in_pieces(&file, &sizes), all);
+        prop_assert_eq!(read_in_chunks(&file, &sizes), all);
     }
 
     #[test]
-    fn blocks_give_the_same_in_whatever_pieces(file in pcapng_file(), sizes in sizes()) {
+    fn pcapng_reads_do_not_depend_on_chunk_sizes(file in pcapng_file(), sizes in sizes()) {
         let all = read(&file);
         prop_assert!(all.error.is_none());
-        prop_assert_eq!(read_in_pieces(&file, &sizes), all);
+        prop_assert_eq!(read_in_chunks(&file, &sizes), all);
     }
 
     #[test]
-    fn a_file_cut_anywhere_gives_its_first_packets(
+    fn truncated_pcap_delivers_its_first_packets(
         (file, expected) in pcap_file(),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_at_all_is_read_to_its_end(
+    fn random_bytes_are_read_to_the_end(
         start in prop::sample::select(vec![
             &b""[..], b"\xd4\xc3\xb2\xa1\x02\0\x04\0", b"\xa1\xb2\x3c\x4d\0\x02\0\x04",
             b"\x34\xcd\xb2\xa1\x02\0\x04\0", b"\n\r\r\n\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0",
@@ -377,24 +377,24 @@ proptest! {
     ) {
         let file = [start, &rest].concat();
         let all = read(&file);
-        let pieces = read_in_pieces(&file, &sizes);
+        let chunked = read_in_chunks(&file, &sizes);
         if matches!(file[..], [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]) {
-            // How much a decompressor delivers of what stands just before damage is its own affair.
-            let (short, long) = if pieces.packets.len() < all.packets.len() {
-                (&pieces.packets, &all.packets)
+            // How much a decompressor delivers before corrupt data depends on the chunks.
+            let (short, long) = if chunked.packets.len() < all.packets.len() {
+                (&chunked.packets, &all.packets)
             } else {
-                (&all.packets, &pieces.packets)
+                (&all.packets, &chunked.packets)
             };
             prop_assert!(long.starts_with(short));
         } else {
-            prop_assert_eq!(pieces, all);
+            prop_assert_eq!(chunked, all);
         }
     }
 }
 
-/// Blocks of zstd as they are (RFC 8878 section 3.1.1), then one of a kind that there is not.
+/// Raw zstd blocks (RFC 8878 section 3.1.1), then one of the reserved type.
 #[test]
-fn the_blocks_of_zstd_before_a_damaged_one_are_read() {
+fn zstd_blocks_before_a_corrupt_one_are_read() {
     const WINDOW_OF_A_MIB: u8 = 10 << 3;
     const RESERVED: u8 = 3 << 1;
     let file = capture(20);
@@ -407,5 +407,5 @@ fn the_blocks_of_zstd_before_a_damaged_one_are_read() {
     let found = read(&packed);
     assert_eq!(found.packets, read(&file).packets);
     assert_eq!(found.faults.len(), 1, "{:?}", found.faults);
-    assert_eq!(read_in_pieces(&packed, &[1, 0, 3000]), found);
+    assert_eq!(read_in_chunks(&packed, &[1, 0, 3000]), found);
 }

@@ -1,76 +1,76 @@
-//! What a file that is no capture looks like, so that the message helps.
+//! Describes files that are not captures, for the error message.
 
-/// A kind of file that is told by how it starts.
+/// A file type with a known magic number.
 struct Kind {
-    starts: &'static [u8],
-    /// Completes "it is ...".
-    what: &'static str,
+    magic: &'static [u8],
+    /// Completes "it is …".
+    description: &'static str,
 }
 
 const KINDS: &[Kind] = &[
     Kind {
-        starts: &[0xfd, b'7', b'z', b'X', b'Z'],
-        what: "compressed with xz; unpack it: xz -dk FILE",
+        magic: &[0xfd, b'7', b'z', b'X', b'Z'],
+        description: "compressed with xz; decompress it: xz -dk FILE",
     },
     Kind {
-        starts: b"BZh",
-        what: "compressed with bzip2; unpack it: bzip2 -dk FILE",
+        magic: b"BZh",
+        description: "compressed with bzip2; decompress it: bzip2 -dk FILE",
     },
     Kind {
-        starts: &[0x04, 0x22, 0x4d, 0x18],
-        what: "compressed with lz4; unpack it: lz4 -dk FILE",
+        magic: &[0x04, 0x22, 0x4d, 0x18],
+        description: "compressed with lz4; decompress it: lz4 -dk FILE",
     },
     Kind {
-        starts: &[0x1f, 0x9d],
-        what: "compressed with compress; unpack it: gzip -dk FILE",
+        magic: &[0x1f, 0x9d],
+        description: "compressed with compress; decompress it: gzip -dk FILE",
     },
     Kind {
-        starts: b"PK\x03\x04",
-        what: "a ZIP archive; unpack it: unzip FILE",
+        magic: b"PK\x03\x04",
+        description: "a ZIP archive; extract it: unzip FILE",
     },
     Kind {
-        starts: b"snoop\0\0\0",
-        what: "a snoop capture; convert it: editcap -F pcap FILE OUT.pcap",
+        magic: b"snoop\0\0\0",
+        description: "a snoop capture; convert it: editcap -F pcap FILE OUT.pcap",
     },
     Kind {
-        starts: b"GMBU",
-        what: "a Network Monitor capture; convert it: editcap -F pcap FILE OUT.pcap",
+        magic: b"GMBU",
+        description: "a Network Monitor capture; convert it: editcap -F pcap FILE OUT.pcap",
     },
     Kind {
-        starts: b"RTSS",
-        what: "a Network Monitor capture; convert it: editcap -F pcap FILE OUT.pcap",
+        magic: b"RTSS",
+        description: "a Network Monitor capture; convert it: editcap -F pcap FILE OUT.pcap",
     },
     Kind {
-        starts: b"TRSNIFF data",
-        what: "a Sniffer capture; convert it: editcap -F pcap FILE OUT.pcap",
+        magic: b"TRSNIFF data",
+        description: "a Sniffer capture; convert it: editcap -F pcap FILE OUT.pcap",
     },
     Kind {
-        starts: b"XCP\0",
-        what: "a NetXray capture; convert it: editcap -F pcap FILE OUT.pcap",
+        magic: b"XCP\0",
+        description: "a NetXray capture; convert it: editcap -F pcap FILE OUT.pcap",
     },
     Kind {
-        starts: b"PAR1",
-        what: "a Parquet file",
+        magic: b"PAR1",
+        description: "a Parquet file",
     },
     Kind {
-        starts: &[0x7f, b'E', b'L', b'F'],
-        what: "a program",
+        magic: &[0x7f, b'E', b'L', b'F'],
+        description: "an executable",
     },
 ];
 
-/// Bytes shown of a file that nothing is known about.
+/// Bytes of an unknown file to show.
 const SHOWN_BYTES: usize = 8;
-/// Bytes looked at to tell text.
+/// Bytes inspected to recognize text.
 const TEXT_BYTES: usize = 256;
-/// Characters of a text that are shown.
-const SHOWN_CHARACTERS: usize = 24;
+/// Characters of a text to show.
+const SHOWN_CHARS: usize = 24;
 
-/// Describes a file that starts with `bytes`, as the end of a sentence.
+/// Describes a file that starts with `bytes`, as a clause.
 pub(super) fn describe(bytes: &[u8]) -> String {
-    if let Some(kind) = KINDS.iter().find(|kind| bytes.starts_with(kind.starts)) {
-        return format!("it is {}", kind.what);
+    if let Some(kind) = KINDS.iter().find(|kind| bytes.starts_with(kind.magic)) {
+        return format!("it is {}", kind.description);
     }
-    if let Some(line) = text(bytes) {
+    if let Some(line) = first_text_line(bytes) {
         return format!("it looks like text: {line:?}");
     }
     let shown: Vec<String> = bytes
@@ -81,12 +81,12 @@ pub(super) fn describe(bytes: &[u8]) -> String {
     format!("it starts with the bytes {}", shown.join(" "))
 }
 
-/// The start of the first line, if `bytes` are text.
-fn text(bytes: &[u8]) -> Option<String> {
+/// Returns the beginning of the first line if `bytes` are text.
+fn first_text_line(bytes: &[u8]) -> Option<String> {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES)];
     let valid = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // A character may have been cut at the end.
+        // The last character may be truncated.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
         }
@@ -97,7 +97,7 @@ fn text(bytes: &[u8]) -> Option<String> {
         return None;
     }
     let line = valid.lines().next().unwrap_or_default();
-    Some(line.chars().take(SHOWN_CHARACTERS).collect())
+    Some(line.chars().take(SHOWN_CHARS).collect())
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_mistakes_are_named() {
+    fn describes_common_file_types() {
         assert_eq!(
             describe(b"{\"packets\": 1}\n"),
             "it looks like text: \"{\\\"packets\\\": 1}\""

@@ -1,44 +1,44 @@
-//! What a format's walk over the bytes at hand gives back.
+//! Result of walking the records of a block, common to all formats.
 
-use super::fault::Fault;
-use crate::frame::SnapLengths;
+use super::fault::FileFault;
+use crate::frame::SnaplenErrors;
 use wire::LinkType;
 
-/// How far ahead of the record at hand the walk asks for a cache line. Each record's place is known only
-/// from the one before it, so that without this each would be waited for in turn. From a block that
-/// has just been read this saves some 5 % of the walk; 256 to 4096 are alike.
-pub(super) const PREFETCH_BYTES: usize = 512;
+/// Prefetch distance in bytes ahead of the current record. The position of a record is known only from
+/// the one before it, so that without prefetching every record is a cache miss. Saves about 5 % of the
+/// walk over a block that was just read; 256 to 4096 bytes perform alike.
+pub(super) const PREFETCH_DISTANCE: usize = 512;
 
-/// What a walk did.
+/// Result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Walked {
-    /// Frames put into the list.
+pub(super) struct WalkResult {
+    /// Frames written to the list.
     pub(super) frames: usize,
     /// Their bytes on the wire.
     pub(super) wire_bytes: u64,
     /// Their link type.
     pub(super) link: LinkType,
-    /// Bytes that are done with.
+    /// Bytes consumed.
     pub(super) consumed: usize,
-    /// Headers and frames met whose snap lengths are not to be believed.
-    pub(super) snap_lengths: SnapLengths,
-    /// Faults that are only counted, since one like them has been told.
-    pub(super) more_faults: u64,
-    /// Why it ended.
+    /// Invalid and exceeded snaplens in these records.
+    pub(super) snaplen_errors: SnaplenErrors,
+    /// Faults that are counted and not reported, since one was reported already.
+    pub(super) suppressed_faults: u64,
+    /// What to do next.
     pub(super) next: Next,
 }
 
-/// How to go on after a walk.
+/// What to do after a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Walk again.
     Walk,
-    /// So many bytes together are needed first.
+    /// First read until this many contiguous bytes are available.
     Need(usize),
-    /// Throw away so many bytes first.
+    /// First skip this many bytes.
     Skip(u64),
-    /// Say what is wrong, throw away so many bytes, and walk again.
-    Complain(Fault, u64),
-    /// Say what is wrong; what comes after it cannot be found.
-    GiveUp(Fault),
+    /// Report the fault, skip this many bytes, and walk again.
+    Report(FileFault, u64),
+    /// Report the fault and end: the next record cannot be located.
+    Abort(FileFault),
 }

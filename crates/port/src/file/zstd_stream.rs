@@ -1,33 +1,35 @@
-//! zstd undone block by block: all that stands before a fault is delivered, in whatever pieces the
-//! input comes.
+//! Decompresses zstd block by block, so that all data before a fault is delivered, however the input is
+//! split.
 
 use std::io::{self, BufRead, Read};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe::DParameter;
 
-/// The base-2 logarithm of the largest window that is taken, zstd's own default: 128 MiB. The few
-/// bytes of a hostile header must not ask for more.
+/// Base-2 logarithm of the largest accepted window: 128 MiB, zstd's default. A crafted header must not
+/// cause larger allocations.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// Bytes of a block's header (RFC 8878 section 3.1.1.2), which the decoder asks for with the block before.
+/// Bytes of a block header (RFC 8878 section 3.1.1.2), which the decoder requests along with the
+/// previous block.
 const BLOCK_HEADER_BYTES: usize = 3;
 
-/// Bytes that begin any frame: its magic number, and the first that tells how long the header is.
+/// Bytes at the start of any frame: its magic number and the descriptor byte, which determines the
+/// header's length.
 const FRAME_START_BYTES: usize = 5;
 
-/// The frames of an input, one after the other.
+/// Decompresses consecutive frames.
 pub(super) struct ZstdStream<R> {
     source: R,
     decoder: Decoder<'static>,
-    /// Bytes that the decoder asks for; 0 between two frames.
+    /// Bytes that the decoder requests; 0 between two frames.
     wanted: usize,
-    /// Whether the decoder may have more than it could deliver.
-    may_hold: bool,
+    /// Whether the decoder may hold output that did not fit.
+    has_pending_output: bool,
 }
 
 impl<R: BufRead> ZstdStream<R> {
     /// # Errors
-    /// When there is no memory for a decoder.
+    /// If memory for a decoder is exhausted.
     pub(super) fn new(source: R) -> io::Result<Self> {
         let mut decoder = Decoder::new()?;
         decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
@@ -35,7 +37,7 @@ impl<R: BufRead> ZstdStream<R> {
             source,
             decoder,
             wanted: 0,
-            may_hold: false,
+            has_pending_output: false,
         })
     }
 
@@ -43,9 +45,9 @@ impl<R: BufRead> ZstdStream<R> {
         &self.source
     }
 
-    /// How much is given to the decoder at once: a block without the header of the next, whose fault
-    /// would keep the block from being delivered.
-    fn step(&self) -> usize {
+    /// Bytes to pass to the decoder next: a block without the header of the next one, since a fault in
+    /// that header would prevent the delivery of the block.
+    fn next_input_bytes(&self) -> usize {
         match self.wanted {
             0 => FRAME_START_BYTES,
             wanted if wanted > BLOCK_HEADER_BYTES => wanted - BLOCK_HEADER_BYTES,
@@ -60,8 +62,8 @@ impl<R: BufRead> Read for ZstdStream<R> {
             return Ok(0);
         }
         loop {
-            let step = self.step();
-            let input = if self.may_hold {
+            let max = self.next_input_bytes();
+            let input = if self.has_pending_output {
                 &[]
             } else {
                 let input = self.source.fill_buf()?;
@@ -71,17 +73,17 @@ impl<R: BufRead> Read for ZstdStream<R> {
                         _ => Err(io::ErrorKind::UnexpectedEof.into()),
                     };
                 }
-                &input[..input.len().min(step)]
+                &input[..input.len().min(max)]
             };
             let mut from = InBuffer::around(input);
             let mut to = OutBuffer::around(&mut *buffer);
             let result = self.decoder.run(&mut from, &mut to);
-            let (taken, given) = (from.pos(), to.pos());
-            self.source.consume(taken);
+            let (consumed, written) = (from.pos(), to.pos());
+            self.source.consume(consumed);
             self.wanted = result?;
-            self.may_hold = given == buffer.len();
-            if given > 0 {
-                return Ok(given);
+            self.has_pending_output = written == buffer.len();
+            if written > 0 {
+                return Ok(written);
             }
         }
     }

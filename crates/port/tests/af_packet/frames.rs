@@ -1,4 +1,4 @@
-//! What is handed over is what was on the wire.
+//! Frames are delivered as they were on the wire.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,14 +15,14 @@ fn now_ns() -> i64 {
 }
 
 #[test]
-fn each_frame_is_as_sent_in_order_and_of_its_time() {
+fn frames_are_unchanged_in_order_and_timestamped() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
-    assert_eq!(port.notice(), None);
+    assert_eq!(port.next_notice(), None);
     assert_eq!(port.link(), LinkType::Ethernet);
     assert_eq!(port.name(), "right");
     let sender = Sender::on("left");
-    // The shortest and the longest that Ethernet has without its check sequence, and all between.
+    // All lengths of Ethernet without the frame check sequence.
     let sent: Vec<_> = (0..10_000u32)
         .map(|number| udp(7, false, number, 60 + number as usize % 1455))
         .collect();
@@ -31,15 +31,15 @@ fn each_frame_is_as_sent_in_order_and_of_its_time() {
         sender.send(frame).unwrap();
     }
     let after = now_ns();
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), sent.len());
-    for (taken, sent) in taken.iter().zip(&sent) {
-        assert_eq!(&taken.bytes, sent);
-        assert_eq!(taken.wire_length as usize, sent.len());
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), sent.len());
+    for (captured, sent) in captured.iter().zip(&sent) {
+        assert_eq!(&captured.bytes, sent);
+        assert_eq!(captured.wire_length as usize, sent.len());
     }
-    assert!(taken.is_sorted_by_key(|frame| frame.time_ns));
-    assert!(taken.first().unwrap().time_ns >= before);
-    assert!(taken.last().unwrap().time_ns <= after);
+    assert!(captured.is_sorted_by_key(|frame| frame.time_ns));
+    assert!(captured.first().unwrap().time_ns >= before);
+    assert!(captured.last().unwrap().time_ns <= after);
     let counters = port.counters();
     assert_eq!(counters.frames, 10_000);
     let bytes: usize = sent.iter().map(Vec::len).sum();
@@ -47,16 +47,16 @@ fn each_frame_is_as_sent_in_order_and_of_its_time() {
     assert_eq!(counters.dropped, 0);
 }
 
-/// The kernel takes the outermost tag off before it shows a frame to a packet socket.
+/// The kernel strips the outermost tag before a packet socket receives the frame.
 #[test]
-fn vlan_tags_are_put_back() {
+fn vlan_tags_are_restored() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
     let sender = Sender::on("left");
     let plain = udp(1, false, 9, 90);
     let sent = [
         tagged(&plain, 0x8100, 0x0005),
-        // Priority 7, the drop eligible bit, the highest identifier.
+        // Priority 7, the drop eligible indicator, the highest VLAN ID.
         tagged(&plain, 0x8100, 0xfffe),
         tagged(&plain, 0x88a8, 0x0064),
         tagged(&tagged(&plain, 0x8100, 0x0005), 0x88a8, 0x2064),
@@ -66,22 +66,22 @@ fn vlan_tags_are_put_back() {
     for frame in &sent {
         sender.send(frame).unwrap();
     }
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), sent.len());
-    for (taken, sent) in taken.iter().zip(&sent) {
-        assert_eq!(&taken.bytes, sent);
-        assert_eq!(taken.wire_length as usize, sent.len());
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), sent.len());
+    for (captured, sent) in captured.iter().zip(&sent) {
+        assert_eq!(&captured.bytes, sent);
+        assert_eq!(captured.wire_length as usize, sent.len());
     }
     let bytes: usize = sent.iter().map(Vec::len).sum();
     assert_eq!(port.counters().bytes, bytes as u64);
 }
 
 #[test]
-fn a_snap_length_cuts_the_bytes_and_not_the_wire_length() {
-    for snap_bytes in [1, 11, 12, 13, 64, 1000] {
+fn snaplen_truncates_the_bytes_and_keeps_the_wire_length() {
+    for snaplen in [1, 11, 12, 13, 64, 1000] {
         network::enter_cable();
         let mut port = AfPacket::open(&Options {
-            snap_bytes: Some(snap_bytes),
+            snaplen: Some(snaplen),
             ..Options::new("right")
         })
         .unwrap();
@@ -91,18 +91,18 @@ fn a_snap_length_cuts_the_bytes_and_not_the_wire_length() {
         for frame in &sent {
             sender.send(frame).unwrap();
         }
-        let taken = finish(&mut port);
-        assert_eq!(taken.len(), 2);
-        for (taken, sent) in taken.iter().zip(&sent) {
-            let kept = sent.len().min(snap_bytes as usize);
-            assert_eq!(taken.bytes, sent[..kept], "{snap_bytes}");
-            assert_eq!(taken.wire_length as usize, sent.len());
+        let captured = finish(&mut port);
+        assert_eq!(captured.len(), 2);
+        for (captured, sent) in captured.iter().zip(&sent) {
+            let kept = sent.len().min(snaplen as usize);
+            assert_eq!(captured.bytes, sent[..kept], "{snaplen}");
+            assert_eq!(captured.wire_length as usize, sent.len());
         }
     }
 }
 
 #[test]
-fn a_frame_of_60000_bytes_is_whole() {
+fn frames_of_60000_bytes_are_whole() {
     network::enter_cable();
     network::ip("link set left mtu 65535");
     network::ip("link set right mtu 65535");
@@ -114,16 +114,16 @@ fn a_frame_of_60000_bytes_is_whole() {
     for frame in &sent {
         sender.send(frame).unwrap();
     }
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), sent.len());
-    for (taken, sent) in taken.iter().zip(&sent) {
-        assert!(&taken.bytes == sent);
-        assert_eq!(taken.wire_length as usize, sent.len());
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), sent.len());
+    for (captured, sent) in captured.iter().zip(&sent) {
+        assert!(&captured.bytes == sent);
+        assert_eq!(captured.wire_length as usize, sent.len());
     }
 }
 
 #[test]
-fn a_frame_longer_than_a_block_is_cut_and_counts_whole() {
+fn frame_longer_than_a_block_is_truncated_and_keeps_its_wire_length() {
     network::enter_cable();
     network::ip("link set left mtu 65535");
     network::ip("link set right mtu 65535");
@@ -137,21 +137,21 @@ fn a_frame_longer_than_a_block_is_cut_and_counts_whole() {
     let sent = udp(1, false, 9, 60_000);
     sender.send(&sent).unwrap();
     sender.send(&tagged(&sent, 0x8100, 5)).unwrap();
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), 2);
-    // A block of 16 KiB less its own header and the frame's.
-    assert!((16_000..16_384).contains(&taken[0].bytes.len()));
-    assert_eq!(taken[0].bytes, sent[..taken[0].bytes.len()]);
-    assert_eq!(taken[0].wire_length, 60_000);
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), 2);
+    // A block of 16 KiB without the headers of block and frame.
+    assert!((16_000..16_384).contains(&captured[0].bytes.len()));
+    assert_eq!(captured[0].bytes, sent[..captured[0].bytes.len()]);
+    assert_eq!(captured[0].wire_length, 60_000);
     assert_eq!(
-        taken[1].bytes,
-        tagged(&sent, 0x8100, 5)[..taken[1].bytes.len()]
+        captured[1].bytes,
+        tagged(&sent, 0x8100, 5)[..captured[1].bytes.len()]
     );
-    assert_eq!(taken[1].wire_length, 60_004);
+    assert_eq!(captured[1].wire_length, 60_004);
 }
 
 #[test]
-fn a_tunnel_device_gives_packets_without_link_layer() {
+fn tun_device_delivers_raw_ip_packets() {
     use std::io::Write;
 
     network::enter_new();
@@ -161,7 +161,7 @@ fn a_tunnel_device_gives_packets_without_link_layer() {
     assert_eq!(port.link(), LinkType::Raw);
     let packet = udp(1, false, 9, 100).split_off(14);
     tunnel.write_all(&packet).unwrap();
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), 1);
-    assert_eq!(taken[0].bytes, packet);
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), 1);
+    assert_eq!(captured[0].bytes, packet);
 }

@@ -1,4 +1,4 @@
-//! Directions, promiscuity, and interfaces that go down, come back, or vanish.
+//! Directions, promiscuous mode, and interfaces that go down, come back, or are removed.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use port::af_packet::Options;
 use port::{AfPacket, Port, PortError, Received, Transmit};
 
 use crate::network::{self, Sender, is_probe};
-use crate::traffic::{check_books, finish, take, take_to_end, udp};
+use crate::traffic::{check_books, finish, receive, receive_to_end, udp};
 
 #[test]
-fn both_directions_are_seen_unless_the_outgoing_is_left_out() {
+fn both_directions_are_captured_unless_outgoing_is_ignored() {
     network::enter_cable();
     let mut both = AfPacket::open(&Options::new("right")).unwrap();
     let mut received = AfPacket::open(&Options {
@@ -24,15 +24,15 @@ fn both_directions_are_seen_unless_the_outgoing_is_left_out() {
         Sender::on("right").send(&udp(1, true, number, 60)).unwrap();
     }
     assert_eq!(finish(&mut both).len(), 20);
-    let taken = finish(&mut received);
-    assert_eq!(taken.len(), 10);
-    for (number, frame) in (0..).zip(taken) {
+    let captured = finish(&mut received);
+    assert_eq!(captured.len(), 10);
+    for (number, frame) in (0..).zip(captured) {
         assert_eq!(frame.bytes, udp(1, false, number, 60));
     }
 }
 
 #[test]
-fn a_frame_on_the_loopback_device_is_seen_once() {
+fn loopback_frames_are_captured_once() {
     network::enter_new();
     network::ip("link set lo up");
     let mut port = AfPacket::open(&Options::new("lo")).unwrap();
@@ -44,9 +44,9 @@ fn a_frame_on_the_loopback_device_is_seen_once() {
             .send_to(&[number; 50], receiver.local_addr().unwrap())
             .unwrap();
     }
-    let taken = finish(&mut port);
-    assert_eq!(taken.len(), 100);
-    for (number, frame) in (0..).zip(taken) {
+    let captured = finish(&mut port);
+    assert_eq!(captured.len(), 100);
+    for (number, frame) in (0..).zip(captured) {
         // Ethernet 14, IPv4 20, UDP 8.
         assert_eq!(frame.wire_length, 92);
         assert_eq!(frame.bytes[42..], [number; 50]);
@@ -54,7 +54,7 @@ fn a_frame_on_the_loopback_device_is_seen_once() {
 }
 
 #[test]
-fn promiscuity_is_asked_for_on_request_and_ends_with_the_port() {
+fn promiscuous_mode_is_optional_and_ends_with_the_port() {
     fn promiscuity() -> String {
         let shown = network::ip("-d link show right");
         let mut words = shown.split_whitespace();
@@ -62,33 +62,33 @@ fn promiscuity_is_asked_for_on_request_and_ends_with_the_port() {
         words.next().unwrap().to_owned()
     }
     network::enter_cable();
-    let modest = AfPacket::open(&Options::new("right")).unwrap();
+    let normal = AfPacket::open(&Options::new("right")).unwrap();
     assert_eq!(promiscuity(), "0");
-    let curious = AfPacket::open(&Options {
+    let promiscuous = AfPacket::open(&Options {
         promiscuous: true,
         ..Options::new("right")
     })
     .unwrap();
     assert_eq!(promiscuity(), "1");
-    drop(curious);
+    drop(promiscuous);
     assert_eq!(promiscuity(), "0");
-    drop(modest);
+    drop(normal);
 }
 
 #[test]
-fn an_interface_that_goes_down_and_up_is_read_on_and_told_once() {
+fn capture_resumes_on_a_flapping_interface_which_is_reported_once() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
-    let mut told = Vec::new();
+    let mut faults = Vec::new();
     for round in 1..=3u32 {
         Sender::on("left").send(&udp(1, false, round, 60)).unwrap();
-        while take(&mut port, 1).last().unwrap().bytes != udp(1, false, round, 60) {}
+        while receive(&mut port, 1).last().unwrap().bytes != udp(1, false, round, 60) {}
         network::ip("link set right down");
         let deadline = Instant::now() + Duration::from_secs(10);
         while port.counters().faults < u64::from(round) {
             match port.receive().unwrap() {
                 Received::Idle => {}
-                Received::Fault(line) => told.push(line),
+                Received::Fault(line) => faults.push(line),
                 other => panic!("{other:?}"),
             }
             assert!(Instant::now() < deadline);
@@ -97,39 +97,39 @@ fn an_interface_that_goes_down_and_up_is_read_on_and_told_once() {
         network::await_carrier();
     }
     Sender::on("left").send(&udp(1, false, 9, 60)).unwrap();
-    let mut taken = finish(&mut port);
-    taken.retain(|frame| !is_probe(&frame.bytes));
-    assert_eq!(taken.len(), 1);
-    assert_eq!(port.details().downs, 3);
-    assert_eq!(told.len(), 1);
+    let mut captured = finish(&mut port);
+    captured.retain(|frame| !is_probe(&frame.bytes));
+    assert_eq!(captured.len(), 1);
+    assert_eq!(port.socket_counters().downs, 3);
+    assert_eq!(faults.len(), 1);
     assert!(
-        told[0].starts_with("right: the interface went down"),
-        "{told:?}"
+        faults[0].starts_with("right: the interface went down"),
+        "{faults:?}"
     );
-    assert_eq!(port.notice().unwrap(), "right: the interface is up");
-    assert_eq!(port.notice(), None);
+    assert_eq!(port.next_notice().unwrap(), "right: the interface is up");
+    assert_eq!(port.next_notice(), None);
 }
 
 #[test]
-fn an_interface_that_is_down_is_opened_with_a_warning() {
+fn interface_that_is_down_opens_with_a_notice() {
     network::enter_cable();
     network::ip("link set right down");
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
-    let notice = port.notice().unwrap();
+    let notice = port.next_notice().unwrap();
     assert!(notice.contains("ip link set right up"), "{notice}");
     assert!(matches!(port.receive().unwrap(), Received::Idle));
     network::ip("link set right up");
     network::await_carrier();
     Sender::on("left").send(&udp(1, false, 1, 60)).unwrap();
-    let mut taken = finish(&mut port);
-    taken.retain(|frame| !is_probe(&frame.bytes));
-    assert_eq!(taken.len(), 1);
-    assert_eq!(port.details().downs, 0);
-    assert_eq!(port.notice().unwrap(), "right: the interface is up");
+    let mut captured = finish(&mut port);
+    captured.retain(|frame| !is_probe(&frame.bytes));
+    assert_eq!(captured.len(), 1);
+    assert_eq!(port.socket_counters().downs, 0);
+    assert_eq!(port.next_notice().unwrap(), "right: the interface is up");
 }
 
 #[test]
-fn an_interface_that_is_removed_while_it_is_down_ends_the_port() {
+fn removing_an_interface_that_is_down_ends_the_port() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
     network::ip("link set right down");
@@ -137,7 +137,7 @@ fn an_interface_that_is_removed_while_it_is_down_ends_the_port() {
     network::ip("link del left");
     let deadline = Instant::now() + Duration::from_secs(10);
     let line = loop {
-        assert!(Instant::now() < deadline, "nobody told that it was removed");
+        assert!(Instant::now() < deadline, "its removal was not reported");
         match port.receive() {
             Err(PortError::Failed(line)) => break line,
             Ok(Received::Idle) => {}
@@ -151,7 +151,7 @@ fn an_interface_that_is_removed_while_it_is_down_ends_the_port() {
 }
 
 #[test]
-fn an_interface_that_is_removed_ends_the_port_after_its_last_frame() {
+fn removing_an_interface_ends_the_port_after_its_last_frame() {
     network::enter_cable();
     let mut port = AfPacket::open(&Options::new("right")).unwrap();
     let sender = Sender::on("left");
@@ -163,9 +163,9 @@ fn an_interface_that_is_removed_ends_the_port_after_its_last_frame() {
     let line = loop {
         match port.receive() {
             Ok(Received::Burst(burst)) => frames += burst.frames.len(),
-            // That it went down before it went away may be told or not.
+            // That it went down before its removal may be reported or not.
             Ok(Received::Idle | Received::Fault(_)) => {}
-            Ok(Received::End) => panic!("the fault is told before the end"),
+            Ok(Received::End) => panic!("ended without an error"),
             Err(PortError::Failed(line)) => break line,
             Err(error) => panic!("{error}"),
         }
@@ -176,51 +176,58 @@ fn an_interface_that_is_removed_ends_the_port_after_its_last_frame() {
     );
     assert_eq!(frames, 1_000);
     check_books(&mut port);
-    assert!(take_to_end(&mut port).unwrap().is_empty());
+    assert!(receive_to_end(&mut port).unwrap().is_empty());
 }
 
 #[test]
-fn a_sender_tells_that_its_link_has_no_carrier_and_has_one_again() {
+fn sender_reports_loss_and_return_of_the_carrier() {
     network::enter_cable();
     let mut sender = AfPacketSender::open("left").unwrap();
-    assert_eq!((sender.down_since(), sender.notice()), (None, None));
+    assert_eq!((sender.down_since(), sender.next_notice()), (None, None));
     network::ip("link set right down");
     let frame = udp(1, false, 1, 60);
     let mut send = || {
         let slots = sender.reserve(1, 60).unwrap();
         slots[0].bytes[..60].copy_from_slice(&frame);
         slots[0].length = 60;
-        let taken = sender.submit(1).unwrap();
+        let accepted = sender.submit(1).unwrap();
         sender.discard();
-        (taken, sender.down_since().is_some(), sender.notice())
+        (
+            accepted,
+            sender.down_since().is_some(),
+            sender.next_notice(),
+        )
     };
     let deadline = Instant::now() + Duration::from_secs(10);
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     loop {
-        let (taken, is_down, notice) = send();
-        told.extend(notice);
-        if taken == 0 && is_down {
+        let (accepted, is_down, notice) = send();
+        notices.extend(notice);
+        if accepted == 0 && is_down {
             break;
         }
         assert!(
             Instant::now() < deadline,
-            "nobody told that the link is down"
+            "the loss of the carrier was not reported"
         );
     }
     network::ip("link set right up");
     network::await_carrier();
     loop {
-        let (taken, is_down, notice) = send();
-        told.extend(notice);
-        if taken == 1 && !is_down {
+        let (accepted, is_down, notice) = send();
+        notices.extend(notice);
+        if accepted == 1 && !is_down {
             break;
         }
-        assert!(Instant::now() < deadline, "nobody told that the link is up");
+        assert!(
+            Instant::now() < deadline,
+            "the return of the carrier was not reported"
+        );
     }
     assert_eq!(
-        told,
+        notices,
         [
-            "left: the link went down; sending goes on when it is up again",
+            "left: the link went down; sending resumes when it is up again",
             "left: the link is up"
         ]
     );

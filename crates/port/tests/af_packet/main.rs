@@ -1,10 +1,10 @@
-//! Live capture over real interfaces: virtual cables in namespaces of their own. Needs root.
+//! Live capture on veth pairs, each test in its own network namespace. Needs root.
 #![cfg(target_os = "linux")]
 
-mod books;
+mod accounting;
+mod fanout;
 mod frames;
 mod interfaces;
 mod network;
-mod refusals;
-mod sharing;
+mod open_errors;
 mod traffic;

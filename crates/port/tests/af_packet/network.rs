@@ -1,5 +1,5 @@
-//! A network of its own for each test: a namespace that ends with the test's thread and the
-//! sockets opened in it, so that tests run side by side and leave nothing behind.
+//! A network namespace for each test, which ends with the test's thread and its sockets, so that tests
+//! run in parallel and leave nothing behind.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,24 +10,24 @@ use std::{fs, io, mem, ptr, thread};
 use port::af_packet::{Options, Wait};
 use port::{AfPacket, Port, Received};
 
-/// Moves this thread, and what it starts from now on, into a new network namespace that is silent:
-/// without IPv6, no interface sends anything by itself.
+/// Moves this thread, and threads it starts later, into a new network namespace. IPv6 is disabled, so
+/// that no interface sends packets on its own.
 pub(crate) fn enter_new() {
-    // SAFETY: no memory is involved; only this thread moves.
+    // SAFETY: takes no pointers and affects only this thread.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     assert!(
         result == 0,
-        "this test makes a network namespace and needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN, \
+        "this test creates a network namespace and needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN, \
          CAP_NET_RAW): run `sudo -E cargo test -p flowatch-port`: {}",
         io::Error::last_os_error()
     );
     for scope in ["all", "default"] {
-        // Absent where the kernel has no IPv6.
+        // Absent if the kernel has no IPv6.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
     }
 }
 
-/// A namespace with the two ends of a virtual cable, `left` and `right`, both up.
+/// Enters a namespace with a veth pair, `left` and `right`, both up.
 pub(crate) fn enter_cable() {
     enter_new();
     ip("link add left type veth peer name right");
@@ -36,15 +36,15 @@ pub(crate) fn enter_cable() {
     await_carrier();
 }
 
-/// Waits until the cable carries frames from `left` to `right`. The kernel gets a device ready for
-/// sending some time after its link has come up, and until then drops what it is given to send.
+/// Waits until the veth pair carries frames from `left` to `right`. The kernel activates a device for
+/// sending some time after its link has come up, and drops frames until then.
 ///
-/// The frames that find it out are of no protocol that the tests send: see [`is_probe`].
+/// The probe frames have a protocol that the tests do not use: see [`is_probe`].
 pub(crate) fn await_carrier() {
     let mut port = AfPacket::open(&Options {
         wait: Wait::Sleep(Duration::from_millis(1)),
         block_count: 2,
-        retire: Duration::from_millis(1),
+        block_timeout: Duration::from_millis(1),
         ignore_outgoing: true,
         ..Options::new("right")
     })
@@ -52,17 +52,14 @@ pub(crate) fn await_carrier() {
     let sender = Sender::on("left");
     let deadline = Instant::now() + Duration::from_secs(30);
     while !matches!(port.receive().unwrap(), Received::Burst(_)) {
-        assert!(
-            Instant::now() < deadline,
-            "no frame comes through the cable"
-        );
-        // While the other end is down this is an error, which passes.
+        assert!(Instant::now() < deadline, "no frame arrives");
+        // Fails while the other end is down.
         let _ = sender.send(&PROBE);
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// From nobody to nobody, of the first protocol number for local experiments (IEEE 802, 9.2.3).
+/// A frame with null addresses and the first EtherType for local experiments (IEEE 802, 9.2.3).
 const PROBE: [u8; 60] = {
     let mut frame = [0; 60];
     frame[12] = 0x88;
@@ -70,17 +67,17 @@ const PROBE: [u8; 60] = {
     frame
 };
 
-/// Whether this frame was sent to find out whether frames get through.
+/// Whether this is a frame of [`await_carrier`].
 pub(crate) fn is_probe(frame: &[u8]) -> bool {
     frame == PROBE
 }
 
-/// Runs `ip` with these arguments in the namespace of this thread; what it printed.
+/// Runs `ip` with these arguments in this thread's namespace and returns its output.
 pub(crate) fn ip(arguments: &str) -> String {
     run("ip", arguments)
 }
 
-/// Runs a program with these arguments, which must succeed; what it printed.
+/// Runs a program, which must succeed, and returns its output.
 pub(crate) fn run(program: &str, arguments: &str) -> String {
     let output = Command::new(program)
         .args(arguments.split_whitespace())
@@ -94,7 +91,7 @@ pub(crate) fn run(program: &str, arguments: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Sends frames on one interface, as they are.
+/// Sends raw frames on an interface.
 pub(crate) struct Sender {
     socket: OwnedFd,
 }
@@ -102,15 +99,15 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn on(interface: &str) -> Self {
         let name = CString::new(interface).unwrap();
-        // SAFETY: the name ends with a zero byte and outlives the call.
+        // SAFETY: the name is NUL-terminated and outlives the call.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         assert!(index != 0, "{interface}");
-        // SAFETY: no memory is involved.
+        // SAFETY: takes no pointers.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
         assert!(socket >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, without another owner.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        // SAFETY: a structure of numbers, for which zero is a value.
+        // SAFETY: a structure of integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = index.cast_signed();
@@ -126,7 +123,7 @@ impl Sender {
         Self { socket }
     }
 
-    /// Sends one frame, whole or not at all.
+    /// Sends one frame.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the frame has the length given and outlives the call.
         let sent = unsafe {
@@ -145,25 +142,25 @@ impl Sender {
     }
 }
 
-/// Takes the right to open packet sockets from this thread, as it is for an ordinary user.
-pub(crate) fn give_up_raw_sockets() {
-    /// linux/capability.h, `_LINUX_CAPABILITY_VERSION_3`, with a set of 64 bits in two halves.
+/// Drops all capabilities of this thread, so that it cannot open packet sockets.
+pub(crate) fn drop_capabilities() {
+    /// linux/capability.h, `_LINUX_CAPABILITY_VERSION_3`: sets of 64 bits in two halves.
     const VERSION: u32 = 0x2008_0522;
     let header = [VERSION, 0];
-    // Effective, permitted and inheritable, for the lower and the upper half.
+    // Effective, permitted and inheritable set, lower and upper half.
     let nothing = [[0u32; 3]; 2];
-    // SAFETY: header and sets have the shape that version 3 has and outlive the call, which
-    // changes this thread alone.
+    // SAFETY: header and sets have the layout of version 3 and outlive the call, which affects only
+    // this thread.
     let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), nothing.as_ptr()) };
     assert!(result == 0, "{}", io::Error::last_os_error());
 }
 
-/// A device whose packets a program writes and reads, without link-layer header: `tunnel`.
+/// Opens the TUN device `tunnel`, whose packets have no link-layer header.
 pub(crate) fn open_tunnel() -> fs::File {
     open_tunnel_with(0)
 }
 
-/// One more queue of such a device.
+/// Opens another queue of the TUN device `tunnel`.
 pub(crate) fn open_tunnel_queue() -> fs::File {
     open_tunnel_with(libc::IFF_MULTI_QUEUE)
 }
@@ -176,7 +173,7 @@ fn open_tunnel_with(flags: i32) -> fs::File {
         .write(true)
         .open("/dev/net/tun")
         .expect("this test needs /dev/net/tun");
-    // SAFETY: numbers and arrays of numbers, for which zero is a value.
+    // SAFETY: integers and arrays of integers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(b"tunnel") {
         *slot = *byte as libc::c_char;

@@ -1,19 +1,19 @@
-//! Frames to send, and what came of them.
+//! Frames to send, and helpers to receive them.
 
 use std::time::{Duration, Instant};
 
 use port::{AfPacket, Port, PortError, Received};
 
-/// A frame as it was handed over.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct CapturedFrame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) time_ns: i64,
     pub(crate) wire_length: u32,
 }
 
-/// An IPv4 UDP frame of `length` bytes (at least 46) of flow `flow` with the number `sequence` in
-/// its last four bytes; `back` swaps the endpoints.
+/// An IPv4 UDP frame of `length` bytes (at least 46) of flow number `flow`, with `sequence` in its last
+/// four bytes; `back` swaps the endpoints.
 pub(crate) fn udp(flow: u16, back: bool, sequence: u32, length: usize) -> Vec<u8> {
     let mut frame = vec![0; length];
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
@@ -36,18 +36,18 @@ pub(crate) fn udp(flow: u16, back: bool, sequence: u32, length: usize) -> Vec<u8
     frame
 }
 
-/// The number in the last four bytes.
+/// The sequence number in the last four bytes.
 pub(crate) fn sequence(frame: &[u8]) -> u32 {
     u32::from_be_bytes(*frame.last_chunk().unwrap())
 }
 
-/// The flow of a frame of [`udp`], whichever its direction.
+/// The flow number of a frame of [`udp`] in either direction.
 pub(crate) fn flow(frame: &[u8]) -> u16 {
     let port = |at| u16::from_be_bytes([frame[at], frame[at + 1]]);
     port(34).max(port(36)) - 1024
 }
 
-/// Puts a tag behind the addresses.
+/// Inserts a VLAN tag after the addresses.
 pub(crate) fn tagged(frame: &[u8], identifier: u16, control: u16) -> Vec<u8> {
     let mut tagged = frame[..12].to_vec();
     tagged.extend(identifier.to_be_bytes());
@@ -56,54 +56,54 @@ pub(crate) fn tagged(frame: &[u8], identifier: u16, control: u16) -> Vec<u8> {
     tagged
 }
 
-/// Stops the port and takes what it still has, to the end; then the books must balance.
-pub(crate) fn finish(port: &mut AfPacket) -> Vec<Taken> {
+/// Stops the port and returns its remaining frames; checks the packet accounting.
+pub(crate) fn finish(port: &mut AfPacket) -> Vec<CapturedFrame> {
     port.stop();
-    let taken = take_to_end(port).unwrap();
+    let captured = receive_to_end(port).unwrap();
     check_books(port);
-    taken
+    captured
 }
 
-/// Takes frames until the port ends.
-pub(crate) fn take_to_end(port: &mut AfPacket) -> Result<Vec<Taken>, PortError> {
-    let mut taken = Vec::new();
+/// Receives frames until the port ends.
+pub(crate) fn receive_to_end(port: &mut AfPacket) -> Result<Vec<CapturedFrame>, PortError> {
+    let mut captured = Vec::new();
     loop {
         match port.receive()? {
             Received::Burst(burst) => {
                 assert!((1..=port::frame::BURST).contains(&burst.frames.len()));
-                taken.extend(burst.frames.iter().map(|frame| Taken {
+                captured.extend(burst.frames.iter().map(|frame| CapturedFrame {
                     bytes: frame.bytes.to_vec(),
                     time_ns: frame.time_ns,
                     wire_length: frame.wire_length,
                 }));
             }
-            // Faults are counted; the tests that cause them look.
+            // Faults are counted; tests that cause them check the counter.
             Received::Idle | Received::Fault(_) => {}
-            Received::End => return Ok(taken),
+            Received::End => return Ok(captured),
         }
     }
 }
 
-/// Takes frames until there are `count`, which must be soon.
-pub(crate) fn take(port: &mut AfPacket, count: usize) -> Vec<Taken> {
-    let mut taken = Vec::new();
+/// Receives frames until there are at least `count`.
+pub(crate) fn receive(port: &mut AfPacket, count: usize) -> Vec<CapturedFrame> {
+    let mut captured = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while taken.len() < count {
-        assert!(Instant::now() < deadline, "{} of {count}", taken.len());
+    while captured.len() < count {
+        assert!(Instant::now() < deadline, "{} of {count}", captured.len());
         if let Received::Burst(burst) = port.receive().unwrap() {
-            taken.extend(burst.frames.iter().map(|frame| Taken {
+            captured.extend(burst.frames.iter().map(|frame| CapturedFrame {
                 bytes: frame.bytes.to_vec(),
                 time_ns: frame.time_ns,
                 wire_length: frame.wire_length,
             }));
         }
     }
-    taken
+    captured
 }
 
-/// What passed the filter was handed over or dropped, to the packet.
+/// Checks that every frame that passed the filter was delivered or dropped.
 pub(crate) fn check_books(port: &mut AfPacket) {
-    let details = port.details();
+    let details = port.socket_counters();
     let counters = port.counters();
     assert_eq!(details.missing, 0, "{details:?}");
     assert_eq!(counters.dropped, details.kernel_drops);

@@ -1,11 +1,11 @@
-//! The EAL that all tests share (there is one a process), and devices on it.
+//! The EAL, which all tests share (one per process), and helpers for devices.
 
 use std::sync::OnceLock;
 
 use port::dpdk::{DeviceName, Eal};
 use port::{Port, Received};
 
-/// The EAL; it ends with the process.
+/// The EAL, which ends with the process.
 pub(crate) fn eal() -> &'static Eal {
     static EAL: OnceLock<Eal> = OnceLock::new();
     EAL.get_or_init(|| {
@@ -14,12 +14,12 @@ pub(crate) fn eal() -> &'static Eal {
     })
 }
 
-/// A device's name.
+/// Parses a device name.
 pub(crate) fn name(text: &str) -> DeviceName {
     DeviceName::parse(text).unwrap()
 }
 
-/// A frame as a test keeps it.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) bytes: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Kept {
     pub(crate) hash: u32,
 }
 
-/// What one `receive` hands over; `None` at the end.
+/// Returns the frames of one `receive`; `None` at the end.
 #[track_caller]
 pub(crate) fn burst(port: &mut impl Port) -> Option<Vec<Kept>> {
     match port.receive().unwrap() {
@@ -48,7 +48,7 @@ pub(crate) fn burst(port: &mut impl Port) -> Option<Vec<Kept>> {
     }
 }
 
-/// Stops a port and gives what it still hands over.
+/// Stops a port and returns its remaining frames.
 #[track_caller]
 pub(crate) fn drain(port: &mut impl Port) -> Vec<Kept> {
     port.stop();

@@ -1,13 +1,13 @@
-//! Frames come as the device has them, and are counted.
+//! Frames are delivered unchanged and counted.
 
 use port::dpdk::{DpdkPort, DpdkSender, Options, SendOptions};
 use port::file::{CaptureFile, Input};
-use port::{Counted, Port, Received, Rss, Transmit};
+use port::{BurstCount, Port, Received, Rss, Transmit};
 
 use crate::devices::{Kept, burst, drain, eal, name};
 
 #[test]
-fn an_endless_device_is_read_in_batches_and_stops() {
+fn endless_device_is_read_in_batches_and_stops() {
     for batch in [1, 32, 256] {
         let options = Options {
             batch,
@@ -30,7 +30,7 @@ fn an_endless_device_is_read_in_batches_and_stops() {
                 last_ns = frame.time_ns;
             }
         }
-        // It never runs dry, and yet it ends.
+        // It always has more frames, and still the port ends.
         let rest = drain(&mut port).len() as u64;
         let counters = port.counters();
         assert_eq!(counters.frames, 100 * batch as u64 + rest);
@@ -41,7 +41,7 @@ fn an_endless_device_is_read_in_batches_and_stops() {
 }
 
 #[test]
-fn a_capture_comes_as_it_is_in_the_file() {
+fn net_pcap_delivers_the_frames_of_the_file() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/captures/example.pcap"
@@ -61,17 +61,17 @@ fn a_capture_comes_as_it_is_in_the_file() {
     }
     assert!(drain(&mut port).is_empty());
     for (found, expected) in found.iter().zip(&expected) {
-        // The device knows no wire length but what was captured, and puts long frames in several
-        // buffers, of which the first is handed over.
+        // The device reports the captured length as wire length, and splits long frames into segments,
+        // of which the first is delivered.
         assert_eq!(found.wire_length as usize, expected.bytes.len());
         let first = expected.bytes.len().min(2048);
         assert_eq!(found.bytes[..], expected.bytes[..first]);
     }
 }
 
-/// More frames than a burst holds: they come in bursts, all with the time at which they were read.
+/// A batch larger than a burst is delivered in bursts that all have the timestamp of the batch.
 #[test]
-fn a_large_batch_comes_in_bursts() {
+fn large_batch_is_delivered_in_bursts() {
     let options = Options {
         batch: 1000,
         ..Options::default()
@@ -90,9 +90,9 @@ fn a_large_batch_comes_in_bursts() {
     }
     assert!(times[..1000].iter().all(|&time_ns| time_ns == times[0]));
     assert!(times[1000] > times[0]);
-    // What is left of it is counted, then others are.
+    // The rest of the batch is counted first, then new frames.
     for (frames, expected) in [(488, 1512), (1000, 2512)] {
-        let Ok(Received::Burst(counted)) = port.count() else {
+        let Ok(Received::Burst(counted)) = port.receive_count() else {
             panic!("the device always has frames");
         };
         assert_eq!((counted.frames, counted.bytes), (frames, frames * 60));
@@ -105,16 +105,15 @@ fn a_large_batch_comes_in_bursts() {
     assert_eq!(counters.device.unwrap().frames, counters.frames);
 }
 
-/// Frames that are only counted, by turns with frames that are handed over; long ones lie in several
-/// buffers.
+/// Alternates counting and receiving; long frames have several segments.
 #[test]
-fn who_only_counts_counts_the_same() {
+fn counting_and_receiving_give_the_same_totals() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/captures/example.pcap"
     );
     let mut file = CaptureFile::open(&Input::Path(path.into())).unwrap();
-    let mut expected = Counted::default();
+    let mut expected = BurstCount::default();
     while let Some(frames) = burst(&mut file) {
         expected.frames += frames.len() as u64;
         expected.bytes += frames.iter().map(|it| it.bytes.len() as u64).sum::<u64>();
@@ -127,15 +126,15 @@ fn who_only_counts_counts_the_same() {
     let mut port = DpdkPort::open(eal(), &name(&device), &options)
         .unwrap()
         .remove(0);
-    let mut found = Counted::default();
+    let mut found = BurstCount::default();
     while found.frames < expected.frames {
         let received = if found.frames % 2 == 0 {
-            port.count().unwrap()
+            port.receive_count().unwrap()
         } else {
-            port.receive().unwrap().map(Counted::from)
+            port.receive().unwrap().map(BurstCount::from)
         };
         let Received::Burst(counted) = received else {
-            panic!("the device has not given all of its frames");
+            panic!("the device has more frames");
         };
         found.frames += counted.frames;
         found.bytes += counted.bytes;
@@ -147,11 +146,11 @@ fn who_only_counts_counts_the_same() {
         (found.frames, found.bytes)
     );
     port.stop();
-    while matches!(port.count().unwrap(), Received::Idle) {}
-    assert!(matches!(port.count().unwrap(), Received::End));
+    while matches!(port.receive_count().unwrap(), Received::Idle) {}
+    assert!(matches!(port.receive_count().unwrap(), Received::End));
 }
 
-/// Frames of growing length that tell their number.
+/// Writes numbered frames of varying length to slots.
 fn write(sender: &mut dyn Transmit, first: u32, count: usize) -> usize {
     let slots = sender.reserve(count, 100).unwrap();
     for (slot, number) in slots.iter_mut().zip(first..) {
@@ -167,7 +166,7 @@ fn number(frame: &Kept) -> u32 {
 }
 
 #[test]
-fn what_is_sent_into_a_ring_comes_out_of_it() {
+fn net_ring_delivers_sent_frames() {
     let (mut ports, mut senders) = DpdkSender::open_both(
         eal(),
         &name("net_ring7"),
@@ -178,13 +177,13 @@ fn what_is_sent_into_a_ring_comes_out_of_it() {
     let (port, sender) = (&mut ports[0], &mut senders[0]);
     assert_eq!(port.rss(), Some(Rss::NotOffered));
     let (mut sent, mut expected) = (0u32, 0u32);
-    // The ring holds 1024: what it does not take is left over, and comes first the next time.
+    // The ring holds 1024 frames: those not accepted come first the next time.
     for _ in 0..10 {
         loop {
             let written = write(sender, sent, 200);
-            let taken = sender.submit(written).unwrap();
-            sent += taken as u32;
-            if taken < written {
+            let accepted = sender.submit(written).unwrap();
+            sent += accepted as u32;
+            if accepted < written {
                 break;
             }
         }
@@ -210,7 +209,7 @@ fn what_is_sent_into_a_ring_comes_out_of_it() {
 }
 
 #[test]
-fn what_was_sent_is_there_when_its_sender_has_gone() {
+fn sent_frames_outlive_their_sender() {
     let (mut ports, mut senders) = DpdkSender::open_both(
         eal(),
         &name("net_ring8"),

@@ -1,4 +1,4 @@
-//! Two memory interfaces joined in one process: frames cross, and a peer that leaves is told of.
+//! Two connected memifs in one process: frames are transferred, and a disconnect is reported.
 
 use std::path::PathBuf;
 use std::thread;
@@ -9,7 +9,7 @@ use port::{Port, Received, Transmit};
 
 use crate::devices::{drain, eal, name};
 
-/// Longer than anything here takes on a busy machine.
+/// Time limit, far above what these tests take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn client(number: u32, socket: &str) -> DpdkSender {
@@ -17,18 +17,18 @@ fn client(number: u32, socket: &str) -> DpdkSender {
     let mut sender = DpdkSender::open(eal(), &name(&device), &SendOptions::default())
         .unwrap()
         .remove(0);
-    assert!(sender.await_link(LIMIT, || true).unwrap());
+    assert!(sender.wait_for_link(LIMIT, || true).unwrap());
     sender
 }
 
-/// Sends `count` frames, reading them on the other side; then the sender goes.
-fn cross(sender: &mut DpdkSender, port: &mut DpdkPort, count: u64) {
-    let begun = (port.counters().frames, sender.sent().0);
+/// Sends `count` frames and receives them on the other side.
+fn transfer(sender: &mut DpdkSender, port: &mut DpdkPort, count: u64) {
+    let start = (port.counters().frames, sender.sent().0);
     let deadline = Instant::now() + LIMIT;
-    let received = |port: &mut DpdkPort| port.counters().frames - begun.0;
+    let received = |port: &mut DpdkPort| port.counters().frames - start.0;
     while received(port) < count {
         assert!(Instant::now() < deadline, "{:?}", port.counters());
-        let left = count - (sender.sent().0 - begun.1);
+        let left = count - (sender.sent().0 - start.1);
         let slots = sender.reserve(left.min(256) as usize, 60).unwrap();
         for slot in &mut *slots {
             slot.bytes[..60].fill(7);
@@ -43,7 +43,7 @@ fn cross(sender: &mut DpdkSender, port: &mut DpdkPort, count: u64) {
     assert_eq!(received(port), count);
 }
 
-/// A directory for a socket, and the device that serves there.
+/// Creates a directory for a socket and a memif server on it.
 fn server(number: u32) -> (PathBuf, String, DpdkPort) {
     let directory =
         std::env::temp_dir().join(format!("flowatch-memif-{}-{number}", std::process::id()));
@@ -56,9 +56,9 @@ fn server(number: u32) -> (PathBuf, String, DpdkPort) {
     (directory, socket, port)
 }
 
-/// The driver takes the rings away while they are polled.
+/// The driver unmaps the rings while the port is polled.
 #[test]
-fn a_peer_may_leave_while_its_rings_are_read() {
+fn peer_may_disconnect_while_its_rings_are_read() {
     let (directory, socket, mut port) = server(10);
     let received = thread::scope(|scope| {
         let peers = scope.spawn(|| {
@@ -74,7 +74,7 @@ fn a_peer_may_leave_while_its_rings_are_read() {
         }
         port.counters().frames
     });
-    // A peer that leaves at once may take its frame along.
+    // The frame of a peer that disconnects at once may be lost.
     assert!(received <= 30, "{received}");
     drop(drain(&mut port));
     drop(port);
@@ -82,21 +82,21 @@ fn a_peer_may_leave_while_its_rings_are_read() {
 }
 
 #[test]
-fn a_peer_comes_goes_and_comes_again_and_nothing_is_forgotten() {
+fn peer_may_reconnect_and_counters_are_kept() {
     let (directory, socket, mut port) = server(0);
-    let notice = port.notice().unwrap();
+    let notice = port.next_notice().unwrap();
     assert!(notice.contains("the link is down"), "{notice}");
     for round in 1..=2 {
         let mut sender = client(round, &socket);
-        cross(&mut sender, &mut port, 10_000);
+        transfer(&mut sender, &mut port, 10_000);
         sender.flush().unwrap();
         drop(sender);
         let deadline = Instant::now() + LIMIT;
         while port.counters().faults < u64::from(round) {
-            assert!(Instant::now() < deadline, "nobody told that the peer left");
+            assert!(Instant::now() < deadline, "the disconnect was not reported");
             match port.receive().unwrap() {
                 Received::Fault(message) => {
-                    assert_eq!(round, 1, "said once");
+                    assert_eq!(round, 1, "reported once");
                     assert!(message.contains("went down"), "{message}");
                 }
                 Received::Idle => {}
@@ -107,7 +107,7 @@ fn a_peer_comes_goes_and_comes_again_and_nothing_is_forgotten() {
     assert!(drain(&mut port).is_empty());
     let counters = port.counters();
     assert_eq!((counters.frames, counters.bytes), (20_000, 1_200_000));
-    // The device forgot the first peer's frames when it left; the port did not.
+    // The device reset its counters when the first peer disconnected; the port kept them.
     assert_eq!(counters.device.unwrap().frames, 20_000);
     drop(port);
     std::fs::remove_dir_all(directory).unwrap();

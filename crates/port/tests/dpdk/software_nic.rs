@@ -1,15 +1,15 @@
-//! The software card: steered by hash, counted to the frame, whatever is full.
+//! The software NIC distributes frames by hash and accounts for every frame.
 
 use std::thread;
 
-use port::dpdk::software_nic::{NicOptions, REDIRECTIONS, Wire};
+use port::dpdk::software_nic::{INDIRECTION_ENTRIES, NicOptions, Wire};
 use port::dpdk::{DpdkPort, Pools, software_nic};
 use port::{Port, Rss, Transmit};
 use proptest::prelude::*;
 
 use crate::devices::{Kept, burst, drain, eal};
 
-/// Puts frames on the wire: the number of each in its bytes, `hash(number)` beside it.
+/// Sends frames on the wire, each with its number in its bytes and `hash(number)` as RSS hash.
 fn send(wire: &mut Wire, first: u32, count: u32, hash: impl Fn(u32) -> u32) {
     let mut number = first;
     while number < first + count {
@@ -36,7 +36,7 @@ fn scatter(number: u32) -> u32 {
     number.wrapping_mul(0x9e37_79b1).rotate_left(15).max(1)
 }
 
-/// Each queue's books, and that the ports' agree with them.
+/// Checks the packet accounting of each queue, and that the ports agree with it.
 fn check(wire: &Wire, ports: &mut [DpdkPort]) {
     for (counts, port) in wire.counts().iter().zip(ports) {
         assert_eq!(
@@ -53,7 +53,7 @@ fn check(wire: &Wire, ports: &mut [DpdkPort]) {
 }
 
 #[test]
-fn frames_go_where_their_hash_says_and_bear_it() {
+fn frames_are_distributed_by_their_hash_and_carry_it() {
     let options = NicOptions {
         queues: 4,
         ..NicOptions::default()
@@ -69,7 +69,7 @@ fn frames_go_where_their_hash_says_and_bear_it() {
         assert_eq!(frames.len(), waiting);
         for frame in &frames {
             assert_eq!(frame.hash, scatter(number(frame)));
-            assert_eq!(frame.hash as usize % REDIRECTIONS % 4, queue);
+            assert_eq!(frame.hash as usize % INDIRECTION_ENTRIES % 4, queue);
         }
         assert!(frames.is_sorted_by_key(number));
         seen += frames.len();
@@ -79,28 +79,32 @@ fn frames_go_where_their_hash_says_and_bear_it() {
 }
 
 #[test]
-fn the_redirection_table_can_be_replaced() {
+fn indirection_table_can_be_replaced() {
     let options = NicOptions {
         queues: 2,
         ..NicOptions::default()
     };
     let (mut wire, mut ports) = software_nic(eal(), &options).unwrap();
-    assert!(wire.redirect([2; REDIRECTIONS]).is_err());
-    wire.redirect([1; REDIRECTIONS]).unwrap();
+    assert!(
+        wire.set_indirection_table([2; INDIRECTION_ENTRIES])
+            .is_err()
+    );
+    wire.set_indirection_table([1; INDIRECTION_ENTRIES])
+        .unwrap();
     send(&mut wire, 0, 500, scatter);
     assert!(drain(&mut ports[0]).is_empty());
     assert_eq!(drain(&mut ports[1]).len(), 500);
 }
 
 #[test]
-fn a_full_queue_misses_and_only_that() {
+fn full_queue_drops_frames_and_others_do_not() {
     let options = NicOptions {
         queues: 2,
         descriptors: 512,
         ..NicOptions::default()
     };
     let (mut wire, mut ports) = software_nic(eal(), &options).unwrap();
-    // Even hashes to queue 0, of which 512 fit; the other has room for all.
+    // Even hashes go to queue 0, which holds 512 frames; the other queue holds all its frames.
     send(
         &mut wire,
         0,
@@ -109,7 +113,7 @@ fn a_full_queue_misses_and_only_that() {
             if number % 4 == 3 { 1 } else { 2 }
         },
     );
-    // What overflowed is what the port says that it holds.
+    // The queue overflowed at the capacity that the port reports.
     assert_eq!(ports[0].queue_size(), Some(512));
     let counts = wire.counts().to_vec();
     assert_eq!(
@@ -123,7 +127,7 @@ fn a_full_queue_misses_and_only_that() {
 }
 
 #[test]
-fn a_pool_that_is_shared_runs_out_for_all() {
+fn shared_pool_is_exhausted_for_all_queues() {
     let options = NicOptions {
         queues: 2,
         descriptors: 512,
@@ -132,7 +136,7 @@ fn a_pool_that_is_shared_runs_out_for_all() {
         ..NicOptions::default()
     };
     let (mut wire, mut ports) = software_nic(eal(), &options).unwrap();
-    // The receiver holds a burst and its cache keeps some: the rings could take more.
+    // The receiver holds a burst and its cache some buffers: the rings have space left.
     send(&mut wire, 0, 512, |_| 1);
     let held = burst(&mut ports[1]).unwrap().len();
     assert_eq!(held, 256);
@@ -148,7 +152,7 @@ fn a_pool_that_is_shared_runs_out_for_all() {
 }
 
 #[test]
-fn two_threads_lose_nothing_that_is_not_counted() {
+fn every_loss_between_two_threads_is_counted() {
     let options = NicOptions {
         descriptors: 64,
         ..NicOptions::default()
@@ -167,7 +171,7 @@ fn two_threads_lose_nothing_that_is_not_counted() {
         }
     });
     send(&mut wire, 0, 300_000, |_| 1);
-    // The last must arrive, so it is sent until it has.
+    // Send the end marker until it arrives.
     let mut sent = 300_000;
     while !receiver.is_finished() {
         send(&mut wire, sent, 1, |_| 7);
@@ -184,7 +188,7 @@ fn two_threads_lose_nothing_that_is_not_counted() {
 }
 
 #[test]
-fn a_card_without_queues_is_refused() {
+fn invalid_numbers_of_queues_are_rejected() {
     for queues in [0, 17] {
         let options = NicOptions {
             queues,
@@ -199,9 +203,9 @@ fn a_card_without_queues_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Sent and read in any order and amount, the books of every queue balance.
+    /// The counters of every queue balance after any sequence of sends and receives.
     #[test]
-    fn the_books_balance(
+    fn counters_balance(
         steps in proptest::collection::vec((0u32..700, 0usize..4), 1..30),
         queues in 1u16..4,
         shared: bool,

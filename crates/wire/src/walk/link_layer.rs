@@ -5,7 +5,7 @@ use crate::ethernet::Ethernet;
 use crate::linux_sll::{LinuxSll, LinuxSll2, Protocol};
 use crate::loopback::{self, Family, FamilyOrder};
 use crate::mpls::{self, Label, Payload};
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::pppoe::Pppoe;
 use crate::vlan::Vlan;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Walk {
-    pub(super) fn link_type<'a>(&mut self, link: LinkType, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn link_type<'a>(&mut self, link: LinkType, packet: PacketView<'a>) -> Step<'a> {
         match link {
             LinkType::Ethernet => self.ethernet(packet),
             LinkType::Raw => Some((Layer::Ip, packet)),
@@ -37,7 +37,7 @@ impl Walk {
         }
     }
 
-    fn loopback<'a>(&mut self, packet: Packet<'a>, order: FamilyOrder) -> Step<'a> {
+    fn loopback<'a>(&mut self, packet: PacketView<'a>, order: FamilyOrder) -> Step<'a> {
         match loopback::split(packet, order) {
             Ok((Family::Ipv4, rest)) => Some((Layer::Ipv4, rest)),
             Ok((Family::Ipv6, rest)) => Some((Layer::Ipv6, rest)),
@@ -47,7 +47,7 @@ impl Walk {
         }
     }
 
-    fn cooked<'a>(&mut self, split: Result<(Protocol, Packet<'a>), Cut>) -> Step<'a> {
+    fn cooked<'a>(&mut self, split: Result<(Protocol, PacketView<'a>), Cut>) -> Step<'a> {
         match split {
             Ok((Protocol::EtherType(ether_type), rest)) => {
                 Some((Layer::EtherType(ether_type), rest))
@@ -58,10 +58,10 @@ impl Walk {
         }
     }
 
-    pub(super) fn ethernet<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn ethernet<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match Ethernet::split(packet) {
             Ok((header, rest)) => {
-                // The tags of a frame around this one are not this one's.
+                // Tags of an outer frame are not this frame's.
                 self.vlan = [0; 2];
                 self.ether_type(header.ether_type(), rest)
             }
@@ -70,13 +70,13 @@ impl Walk {
         }
     }
 
-    /// What an EtherType announces, behind any number of VLAN tags.
+    /// Follows an EtherType, after any number of VLAN tags.
     ///
-    /// IP is called and not handed back as a step: that is the way of nearly all packets.
+    /// Calls IP directly instead of returning a step, since nearly all packets are IP.
     pub(super) fn ether_type<'a>(
         &mut self,
         mut ether_type: u16,
-        mut packet: Packet<'a>,
+        mut packet: PacketView<'a>,
     ) -> Step<'a> {
         while let ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::STACKED_VLAN =
             ether_type
@@ -108,13 +108,13 @@ impl Walk {
     }
 
     fn tag(&mut self, tag: Vlan<'_>) {
-        // Tags after the second are passed over: the key has room for two.
+        // The key has room for two tags; further ones are skipped.
         if let Some(free) = self.vlan.iter_mut().find(|tag| **tag == 0) {
             *free = FlowKey::VLAN_PRESENT | tag.identifier();
         }
     }
 
-    pub(super) fn llc<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn llc<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         if !llc::is_snap(&packet) {
             return match packet.skip(llc::LEAST_LENGTH) {
                 Err(Cut::Packet) => {
@@ -126,7 +126,7 @@ impl Walk {
         }
         match llc::Snap::split(packet) {
             Ok((snap, rest)) => match snap.ether_type() {
-                // A length here would be another LLC frame in this one, without end.
+                // A length here would nest LLC frames without end.
                 Some(ether_type) if ether_type >= ether_type::LEAST => {
                     Some((Layer::EtherType(ether_type), rest))
                 }
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn ppp<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn ppp<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match ppp::split_protocol(packet) {
             Ok((ppp::IPV4, rest)) => Some((Layer::Ipv4, rest)),
             Ok((ppp::IPV6, rest)) => Some((Layer::Ipv6, rest)),
@@ -150,7 +150,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn mpls<'a>(&mut self, mut packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn mpls<'a>(&mut self, mut packet: PacketView<'a>) -> Step<'a> {
         if self.decapsulate == Decapsulate::No {
             return self.end(NoFlow::Mpls);
         }
@@ -182,7 +182,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn pppoe<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn pppoe<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         if self.decapsulate == Decapsulate::No {
             return self.end(NoFlow::Pppoe);
         }
@@ -205,7 +205,7 @@ impl Walk {
             Ok((ppp::IPV4 | ppp::IPV6 | ppp::MPLS | ppp::MPLS_MULTICAST, _)) => {
                 self.open(Tunnel::Pppoe, Layer::Ppp, rest)
             }
-            // Link control, authentication and the like: talk about the session.
+            // Link control, authentication and the like carry no user packet.
             Ok(_) => self.end(NoFlow::Pppoe),
             Err(cut) => self.cut(cut, Malformed::PppTruncated),
         }

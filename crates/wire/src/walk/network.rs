@@ -4,7 +4,7 @@ use super::{Layer, MAX_EXTENSION_HEADERS, Step, Walk};
 use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
 use crate::ipv6_extension::Extension;
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::{FlowKey, Fragment, Malformed, ip_protocol};
 
 /// The most bytes that a reassembled IPv6 payload can have.
@@ -16,7 +16,7 @@ pub(super) struct Carried<'a> {
     /// Protocol number.
     pub(super) protocol: u8,
     /// The bytes.
-    pub(super) packet: Packet<'a>,
+    pub(super) packet: PacketView<'a>,
     /// Whether the IP header told their length: it does not in a jumbogram, nor where the sender's
     /// device was to cut the packet into segments.
     pub(super) has_length: bool,
@@ -24,7 +24,7 @@ pub(super) struct Carried<'a> {
 
 impl Walk {
     /// An IP packet of the version that its first bits tell.
-    pub(super) fn ip<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn ip<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match packet.first_nibble() {
             Some(4) => Some((Layer::Ipv4, packet)),
             Some(6) => Some((Layer::Ipv6, packet)),
@@ -34,7 +34,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn ipv4<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn ipv4<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         let (header, rest) = match Ipv4::split(packet) {
             Ok(split) => split,
             Err(cut) => return self.cut(cut, Malformed::Ipv4Truncated),
@@ -101,7 +101,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn ipv6<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn ipv6<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         let (header, rest) = match Ipv6::split(packet) {
             Ok(split) => split,
             Err(cut) => return self.cut(cut, Malformed::Ipv6Truncated),
@@ -148,7 +148,7 @@ impl Walk {
     fn extensions<'a>(
         &mut self,
         mut protocol: u8,
-        mut packet: Packet<'a>,
+        mut packet: PacketView<'a>,
         has_length: bool,
     ) -> Step<'a> {
         let mut walked = 0;

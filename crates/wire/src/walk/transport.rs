@@ -3,7 +3,7 @@
 use super::network::Carried;
 use super::{Layer, Step, Walk};
 use crate::icmp::Icmp;
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::sctp::Sctp;
 use crate::tcp::Tcp;
 use crate::udp::{self, Udp};
@@ -36,7 +36,7 @@ impl Walk {
     }
 
     /// Notes where a whole transport header is.
-    fn take_transport(&mut self, protocol: u8, packet: Packet<'_>) {
+    fn take_transport(&mut self, protocol: u8, packet: PacketView<'_>) {
         self.headers.outline.transport = self.place(packet);
         self.headers.outline.transport_protocol = protocol;
     }
@@ -48,14 +48,14 @@ impl Walk {
 
     /// A transport header that is not whole. Its ports count if they are there: they are the first
     /// thing in TCP, UDP and SCTP alike.
-    fn cut_transport(&mut self, packet: Packet<'_>, cut: Cut, fault: Malformed) {
+    fn cut_transport(&mut self, packet: PacketView<'_>, cut: Cut, fault: Malformed) {
         if let Ok((&[s0, s1, d0, d1], _)) = packet.split::<4>() {
             self.ports(u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
         }
         let _: Step<'_> = self.cut(cut, fault);
     }
 
-    fn tcp(&mut self, packet: Packet<'_>) {
+    fn tcp(&mut self, packet: PacketView<'_>) {
         let header = match Tcp::split(packet) {
             Ok((header, _)) => header,
             Err(cut) => {
@@ -68,7 +68,7 @@ impl Walk {
         self.ports(header.source_port(), header.destination_port());
         self.headers.tcp_flags = header.flags();
         self.take_transport(ip_protocol::TCP, packet);
-        // Options that the snap length cut off still tell where the payload begins, and how long it is.
+        // Options that the snaplen cut off still tell where the payload begins, and how long it is.
         let length = header.header_length().max(Tcp::LENGTH);
         self.headers.outline.payload += length as u32;
         self.headers.outline.payload_length = packet.length().saturating_sub(length) as u32;
@@ -79,8 +79,8 @@ impl Walk {
         }
     }
 
-    /// A header that the snap length cut is no payload, and tells its flags where they are there.
-    fn part_of_tcp(&mut self, packet: Packet<'_>) {
+    /// A header that the snaplen cut is no payload, and tells its flags where they are there.
+    fn part_of_tcp(&mut self, packet: PacketView<'_>) {
         let (length, flags) = Tcp::of_part(packet.bytes());
         self.headers.tcp_flags = flags;
         self.headers.outline.payload += length as u32;
@@ -132,7 +132,7 @@ impl Walk {
     }
 
     /// Looks into a tunnel, if that is wanted.
-    fn tunnel<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: Packet<'a>) -> Step<'a> {
+    fn tunnel<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: PacketView<'a>) -> Step<'a> {
         let is_whole = matches!(self.headers.fragment, Fragment::No | Fragment::Atomic);
         if self.decapsulate == Decapsulate::Innermost && is_whole {
             self.open(tunnel, layer, packet)

@@ -7,7 +7,7 @@ use super::{Layer, Step, Walk};
 use crate::geneve::Geneve;
 use crate::gre::Gre;
 use crate::gtp_u::{Fault, GtpU};
-use crate::packet::{Cut, Packet};
+use crate::packet_view::{Cut, PacketView};
 use crate::vxlan::{Next, Vxlan};
 use crate::{Malformed, erspan, ether_type, teredo};
 
@@ -15,7 +15,7 @@ use crate::{Malformed, erspan, ether_type, teredo};
 const WCCP_REDIRECT_LENGTH: usize = 4;
 
 impl Walk {
-    pub(super) fn gre<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn gre<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         let (header, rest) = match Gre::split(packet) {
             Ok(split) => split,
             Err(cut) => return self.cut(cut, Malformed::GreTruncated),
@@ -47,16 +47,16 @@ impl Walk {
         }
     }
 
-    fn mirrored<'a>(&mut self, rest: Result<Packet<'a>, Cut>) -> Step<'a> {
+    fn mirrored<'a>(&mut self, rest: Result<PacketView<'a>, Cut>) -> Step<'a> {
         match rest {
             Ok(rest) => Some((Layer::Ethernet, rest)),
             Err(cut) => self.cut(cut, Malformed::ErspanTruncated),
         }
     }
 
-    /// The payload of a tunnel that tells it by an EtherType. A number below the EtherTypes is none
-    /// here: no frame is in front of it whose length it could be.
-    fn carried<'a>(&mut self, protocol: u16, rest: Packet<'a>) -> Step<'a> {
+    /// Follows the EtherType in a tunnel header. A value below the EtherTypes is invalid here: there is
+    /// no frame whose length it could be.
+    fn carried<'a>(&mut self, protocol: u16, rest: PacketView<'a>) -> Step<'a> {
         match protocol {
             ether_type::TRANSPARENT_ETHERNET => Some((Layer::Ethernet, rest)),
             ether_type::LEAST.. => Some((Layer::EtherType(protocol), rest)),
@@ -64,7 +64,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn vxlan<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn vxlan<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match Vxlan::split(packet) {
             Ok((header, rest)) if header.is_valid() => Some((Layer::Ethernet, rest)),
             Ok(_) => None,
@@ -72,7 +72,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn vxlan_gpe<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn vxlan_gpe<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match Vxlan::split(packet) {
             Ok((header, rest)) if header.is_valid() => match header.next() {
                 Next::Ethernet => Some((Layer::Ethernet, rest)),
@@ -85,7 +85,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn geneve<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn geneve<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         let (header, rest) = match Geneve::split(packet) {
             Ok((header, rest)) if header.version() == 0 => (header, rest),
             Ok(_) => return None,
@@ -97,7 +97,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn gtp_u<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn gtp_u<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         let (header, rest) = match GtpU::split(packet) {
             Ok((header, rest)) if header.is_packet() => (header, rest),
             Ok(_) => return None,
@@ -112,7 +112,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn teredo<'a>(&mut self, packet: Packet<'a>) -> Step<'a> {
+    pub(super) fn teredo<'a>(&mut self, packet: PacketView<'a>) -> Step<'a> {
         match teredo::skip_indicators(packet) {
             Ok(rest) if rest.first_nibble() == Some(6) => Some((Layer::Ipv6, rest)),
             Ok(_) => None,

@@ -1,8 +1,9 @@
 //! What must hold between the ways of reading one frame, whatever is in it.
 
-use wire::plain::{Untagged, plain_ipv4_in_detail};
+use wire::fast::{Untagged, simple_ipv4_with_info};
 use wire::{
-    Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, Segment, Tunnel, dissect, plain_ipv4,
+    Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, PacketInfo, Tunnel, dissect,
+    simple_ipv4,
 };
 
 /// Reads `frame` in every way, and asserts what must hold between the answers.
@@ -32,7 +33,7 @@ pub(crate) fn check(link: LinkType, frame: &[u8], wire_length: u32) -> [Headers;
 /// What is read without a walk is what the walk has found.
 fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
     // What stands in a place before is another packet's.
-    let before = Segment {
+    let before = PacketInfo {
         timestamps: [1, 2],
         sack: [3, 4],
         vlan: [5, 6],
@@ -41,48 +42,48 @@ fn check_plain(frame: &[u8], wire_length: u32, walked: &Headers) {
         segment_size: 9,
         window_scale: 10,
         sack_blocks: 11,
-        seen: !0,
+        present: !0,
         tunnel: Tunnel::Gre,
-        ..Segment::default()
+        ..PacketInfo::default()
     };
     let mut segment = before;
     let untagged = Untagged::new(frame, wire_length);
-    let plain = plain_ipv4(frame, wire_length);
+    let plain = simple_ipv4(frame, wire_length);
     if let Some(plain) = plain {
-        assert_eq!((untagged.tag, untagged.plain_ipv4()), (0, Some(plain)));
+        assert_eq!((untagged.tag, untagged.simple_ipv4()), (0, Some(plain)));
     }
     let mut in_detail = before;
     let mut same = None;
-    let is_plain = plain_ipv4_in_detail(frame, wire_length, 0, &mut in_detail, |plain| {
+    let is_plain = simple_ipv4_with_info(frame, wire_length, 0, &mut in_detail, |plain| {
         same = Some(plain);
     });
     assert_eq!((same, is_plain), (plain, plain.is_some()));
     let expected = match plain {
-        Some(_) => Segment::of_headers(frame, walked),
+        Some(_) => PacketInfo::from_headers(frame, walked),
         None => before,
     };
     assert_eq!(in_detail, expected);
-    if let Some(plain) = untagged.plain_ipv4() {
+    if let Some(plain) = untagged.simple_ipv4() {
         assert_eq!(Some(plain.key), walked.key.compact());
         assert_eq!(plain.tcp_flags, walked.tcp_flags);
-        segment.read_plain(0, untagged.frame);
-    } else if let Some(plain) = untagged.plain_ipv6() {
+        segment.read_simple_ipv4(0, untagged.frame);
+    } else if let Some(plain) = untagged.simple_ipv6() {
         assert_eq!(plain.key, walked.key);
         assert_eq!(plain.tcp_flags, walked.tcp_flags);
-        segment.read_plain_ipv6(0, untagged.frame);
+        segment.read_simple_ipv6(0, untagged.frame);
     } else if let Some(portless) = untagged.portless_ipv4() {
         assert_eq!(Some(portless.key), walked.key.compact());
         assert_eq!((walked.tcp_flags, walked.icmp_type_code), (0, 0));
         let is_fragment = walked.fragment == Fragment::Later;
         assert_eq!(portless.is_fragment, is_fragment);
         assert!(is_fragment || walked.fragment == Fragment::No);
-        segment.read_portless(0, untagged.frame, is_fragment);
+        segment.read_portless_ipv4(0, untagged.frame, is_fragment);
     } else {
         return;
     }
     assert_eq!(walked.key.vlan, [untagged.tag, 0]);
     assert_eq!((walked.no_flow, walked.malformed), (None, None));
     assert!(!walked.truncated);
-    segment.put_tag_back(untagged.tag);
-    assert_eq!(segment, Segment::of_headers(frame, walked));
+    segment.restore_vlan_tag(untagged.tag);
+    assert_eq!(segment, PacketInfo::from_headers(frame, walked));
 }

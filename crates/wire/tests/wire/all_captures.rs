@@ -1,6 +1,6 @@
 //! Every capture of the shared traffic goes through every way of reading a frame.
 
-use wire::{Decapsulate, LinkType, NoFlow, dissect, plain_ipv4};
+use wire::{Decapsulate, LinkType, NoFlow, dissect, simple_ipv4};
 
 use crate::{agreement, captures};
 
@@ -74,7 +74,7 @@ fn most_tcp_and_udp_packets_of_the_mix_are_plain() {
     let mix = captures::read("mix-200k.pcap.zst");
     let plain = mix
         .iter()
-        .filter(|r| plain_ipv4(&r.bytes, r.wire_length).is_some())
+        .filter(|r| simple_ipv4(&r.bytes, r.wire_length).is_some())
         .count();
     println!("{plain} of {} records are plain", mix.len());
     assert!(plain > mix.len() * 4 / 5);

@@ -2,29 +2,30 @@
 
 use proptest::prelude::*;
 use wire::FlowKey;
-use wire::plain::{
-    Four, HEADERS, Instructions, Run, SWAPPED, Said, TOGETHER, plain_ipv4_of, plain_ipv4_run,
+use wire::fast::{
+    Avx512, FrameGroups, Frames4, GROUP, HEADERS, Parsed4, SWAPPED, simple_ipv4_groups,
+    simple_ipv4_masked,
 };
 
 type Header = ([u8; HEADERS], u32);
 
 struct Frames<'f> {
-    frames: &'f [[Header; TOGETHER]],
+    frames: &'f [[Header; GROUP]],
     said: Vec<(u128, u32)>,
 }
 
-impl<'f> Run<'f> for Frames<'f> {
-    fn group(&self, at: usize) -> Option<Four<'f>> {
-        self.frames.get(at).map(|frames| Four {
+impl<'f> FrameGroups<'f> for Frames<'f> {
+    fn group(&self, at: usize) -> Option<Frames4<'f>> {
+        self.frames.get(at).map(|frames| Frames4 {
             headers: frames.each_ref().map(|(headers, _)| headers),
             wire_lengths: frames.map(|(_, length)| length),
         })
     }
 
-    fn take(&mut self, at: usize, said: &Said) {
-        assert_eq!(self.said.len(), at * TOGETHER);
+    fn store(&mut self, at: usize, said: &Parsed4) {
+        assert_eq!(self.said.len(), at * GROUP);
         let each = said.keys.into_iter().zip(said.flags);
-        self.said.extend(each.take(said.plain));
+        self.said.extend(each.take(said.count));
     }
 }
 
@@ -98,9 +99,9 @@ fn header() -> impl Strategy<Value = Header> {
 }
 
 /// What the frames before the first that is not plain say, one after the other.
-fn one_by_one(frames: &[[Header; TOGETHER]], mask: u128, both: bool) -> Vec<(u128, u32)> {
+fn one_by_one(frames: &[[Header; GROUP]], mask: u128, both: bool) -> Vec<(u128, u32)> {
     let each = frames.iter().flatten().map_while(|(headers, length)| {
-        let plain = plain_ipv4_of(headers, *length, mask)?;
+        let plain = simple_ipv4_masked(headers, *length, mask)?;
         let (key, swapped) = if both {
             FlowKey::compact_in_order(plain.key)
         } else {
@@ -121,14 +122,14 @@ proptest! {
         frames in prop::collection::vec(prop::array::uniform4(header()), 0..6),
         mask in prop_oneof![Just(u128::MAX), any::<u128>()],
     ) {
-        let Some(instructions) = Instructions::detect() else {
+        let Some(instructions) = Avx512::detect() else {
             return Ok(());
         };
         let mut run = Frames { frames: &frames, said: Vec::new() };
-        plain_ipv4_run::<false>(instructions, mask, &mut run);
+        simple_ipv4_groups::<false>(instructions, mask, &mut run);
         prop_assert_eq!(&run.said, &one_by_one(&frames, mask, false));
         run.said.clear();
-        plain_ipv4_run::<true>(instructions, mask, &mut run);
+        simple_ipv4_groups::<true>(instructions, mask, &mut run);
         prop_assert_eq!(&run.said, &one_by_one(&frames, mask, true));
     }
 }

@@ -1,25 +1,25 @@
-//! The columns of TCP's flags.
+//! The columns of TCP flags.
 
-use super::{of, rare};
+use super::{cold_value, side_value};
 use crate::Analysis;
-use crate::column::{AnalysisValue, Table, about, number};
+use crate::column::{AnalysisValue, ColumnVisitor, metadata, number};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
 #[inline(always)]
-pub(super) fn flags(table: &mut impl Table) {
-    table.sides(
-        about!(
+pub(super) fn flags(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpSynTotalCount",
             Some(218),
             Number16,
             "packets",
             "syn_cnt",
-            "Packets with SYN, at most 65,535 counted (as for the rarer flags below)."
+            "Packets with SYN; at most 65,535, as for all flags except PSH and ACK."
         ),
-        |it, side| of(it, side, |it| number(it.syns)),
+        |it, side| side_value(it, side, |it| number(it.syns)),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpFinTotalCount",
             Some(219),
             Number16,
@@ -27,10 +27,10 @@ pub(super) fn flags(table: &mut impl Table) {
             "fin_cnt",
             "Packets with FIN."
         ),
-        |it, side| flags_of(it, side, FIN),
+        |it, side| flag_count(it, side, FIN),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpRstTotalCount",
             Some(220),
             Number16,
@@ -38,10 +38,10 @@ pub(super) fn flags(table: &mut impl Table) {
             "rst_cnt",
             "Packets with RST."
         ),
-        |it, side| flags_of(it, side, RST),
+        |it, side| flag_count(it, side, RST),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpPshTotalCount",
             Some(221),
             Number,
@@ -49,10 +49,10 @@ pub(super) fn flags(table: &mut impl Table) {
             "",
             "Packets with PSH."
         ),
-        |it, side| of(it, side, |it| number(it.pushes)),
+        |it, side| side_value(it, side, |it| number(it.pushes)),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpAckTotalCount",
             Some(222),
             Number,
@@ -60,14 +60,14 @@ pub(super) fn flags(table: &mut impl Table) {
             "ack_cnt",
             "Packets with ACK."
         ),
-        |it, side| of(it, side, |it| number(it.acks)),
+        |it, side| side_value(it, side, |it| number(it.acks)),
     );
 }
 
 #[inline(always)]
-pub(super) fn rare_flags(table: &mut impl Table) {
-    table.sides(
-        about!(
+pub(super) fn rare_flags(visitor: &mut impl ColumnVisitor) {
+    visitor.side_columns(
+        metadata!(
             "tcpUrgTotalCount",
             Some(223),
             Number16,
@@ -75,10 +75,10 @@ pub(super) fn rare_flags(table: &mut impl Table) {
             "",
             "Packets with URG."
         ),
-        |it, side| flags_of(it, side, URG),
+        |it, side| flag_count(it, side, URG),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpEceTotalCount",
             None,
             Number16,
@@ -86,10 +86,10 @@ pub(super) fn rare_flags(table: &mut impl Table) {
             "",
             "Packets with ECE (RFC 3168)."
         ),
-        |it, side| flags_of(it, side, ECE),
+        |it, side| flag_count(it, side, ECE),
     );
-    table.sides(
-        about!(
+    visitor.side_columns(
+        metadata!(
             "tcpCwrTotalCount",
             None,
             Number16,
@@ -97,11 +97,11 @@ pub(super) fn rare_flags(table: &mut impl Table) {
             "",
             "Packets with CWR (RFC 3168)."
         ),
-        |it, side| flags_of(it, side, CWR),
+        |it, side| flag_count(it, side, CWR),
     );
 }
 
 #[inline(always)]
-fn flags_of(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
-    rare(analysis, side, |it, rare| it.flag_count(flag, rare).into())
+fn flag_count(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
+    cold_value(analysis, side, |it, cold| it.flag_count(flag, cold).into())
 }

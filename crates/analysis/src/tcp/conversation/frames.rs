@@ -1,42 +1,42 @@
-//! Conversations as frames: many at a time, each on ports of its own.
+//! Conversations as frames. Each of several concurrent conversations has its own client port.
 
-use super::{Conversation, PAYLOAD, Random, Seen, Sending};
+use super::{Conversation, ObservedPacket, PAYLOAD, Random, SendReason};
 use std::collections::HashMap;
 
-/// Bytes of the frames' headers: Ethernet, IPv4 and TCP without options. The payload is cut off.
+/// Bytes of a frame's headers: Ethernet, IPv4 and TCP without options. The payload is cut off.
 const HEADERS: usize = 14 + 20 + 20;
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 9, 9];
 
-/// A frame with its time and its length on the wire.
-pub type Timed = (i64, u32, Vec<u8>);
+/// Time in nanoseconds, length on the wire, and captured bytes of a frame.
+pub type TimedFrame = (i64, u32, Vec<u8>);
 
-/// Frames of many conversations.
+/// The frames of many conversations.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
-    frames: Vec<Timed>,
+    frames: Vec<TimedFrame>,
     /// The first sequence number of each conversation.
     pub(super) starts: Vec<u32>,
-    /// By conversation and identification, the segment, and why it was sent.
-    pub(super) sent: HashMap<(usize, u16), (u32, Sending)>,
+    /// Number of the segment and reason for sending it, by conversation and IPv4 identification.
+    pub(super) sent: HashMap<(usize, u16), (u32, SendReason)>,
 }
 
 impl Frames {
-    /// The port of every server.
+    /// Port of all servers.
     pub const SERVER_PORT: u16 = 80;
-    /// The port of the client of conversation 0: that of the next has the next, and so on.
+    /// Client port of conversation 0. Conversation N has this plus N.
     const FIRST_PORT: u16 = 1024;
-    /// The most conversations.
-    pub const MOST: usize = (u16::MAX - Self::FIRST_PORT) as usize;
+    /// Maximum number of conversations.
+    pub const MAX: usize = (u16::MAX - Self::FIRST_PORT) as usize;
 
-    /// Adds a conversation, which must be [`identified`](Conversation::identified), `later_ns` after the
-    /// beginning.
+    /// Adds a conversation that starts after `delay_ns`. Its packets must
+    /// [have identifications](Conversation::has_identifications).
     ///
     /// # Panics
-    /// When there are [as many](Frames::MOST) already.
-    pub fn add(&mut self, conversation: &Conversation, later_ns: i64, random: &mut Random) {
+    /// If there are [`Frames::MAX`] conversations already.
+    pub fn add(&mut self, conversation: &Conversation, delay_ns: i64, random: &mut Random) {
         let number = self.starts.len();
-        assert!(number < Self::MOST, "a port for each client");
+        assert!(number < Self::MAX, "each conversation needs a client port");
         self.starts.push(conversation.start);
         for packet in conversation.run(random).0 {
             let segment = &packet.segment;
@@ -44,32 +44,33 @@ impl Frames {
                 let bytes = segment.sequence.wrapping_sub(conversation.start);
                 self.sent
                     .entry((number, segment.identification))
-                    .or_insert((bytes / PAYLOAD, packet.sending));
+                    .or_insert((bytes / PAYLOAD, packet.reason));
             }
             let length = HEADERS as u32 + segment.payload_length;
             self.frames
-                .push((packet.time_ns + later_ns, length, frame(number, &packet)));
+                .push((packet.time_ns + delay_ns, length, frame(number, &packet)));
         }
     }
 
-    /// Takes the frames out, in the order of their times. What they are stays known.
+    /// Removes and returns the frames, in the order of their times. A
+    /// [`ReferenceReader`](super::ReferenceReader) can still identify them.
     #[must_use]
-    pub fn take(&mut self) -> Vec<Timed> {
+    pub fn take(&mut self) -> Vec<TimedFrame> {
         let mut frames = std::mem::take(&mut self.frames);
         frames.sort_by_key(|(time_ns, ..)| *time_ns);
         frames
     }
 
-    /// Segments that their senders have sent again, so that they passed the probe.
+    /// Returns the number of retransmitted segments that passed the probe.
     #[must_use]
-    pub fn sent_again(&self) -> usize {
-        let again = |(_, sending): &&(u32, Sending)| {
-            matches!(sending, Sending::Timer | Sending::Duplicates)
+    pub fn retransmissions(&self) -> usize {
+        let is_retransmission = |(_, reason): &&(u32, SendReason)| {
+            matches!(reason, SendReason::Timer | SendReason::DuplicateAcks)
         };
-        self.sent.values().filter(again).count()
+        self.sent.values().filter(is_retransmission).count()
     }
 
-    /// The number of the conversation of a flow with these ports, in either order.
+    /// Returns the number of the conversation with these ports, in either order.
     #[must_use]
     pub const fn conversation(ports: [u16; 2]) -> usize {
         let client = if ports[0] == Self::SERVER_PORT {
@@ -81,8 +82,8 @@ impl Frames {
     }
 }
 
-/// The frame of a packet of conversation `number`.
-fn frame(number: usize, packet: &Seen) -> Vec<u8> {
+/// Returns the frame of a packet of conversation `number`.
+fn frame(number: usize, packet: &ObservedPacket) -> Vec<u8> {
     let segment = &packet.segment;
     let mut frame = vec![0; HEADERS];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);

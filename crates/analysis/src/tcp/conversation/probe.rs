@@ -1,158 +1,158 @@
-//! The probe in the middle of the path: what passes it, and what is true of that.
+//! The simulated probe in the middle of the path: the packets that pass it, and the truth about them.
 
-use super::{Conversation, PAYLOAD, Seen, Sending, Truth, headers};
+use super::{Conversation, ObservedPacket, PAYLOAD, SendReason, Truth, headers};
 use crate::tcp::Class;
 use std::collections::{HashMap, HashSet};
-use wire::Segment;
+use wire::PacketInfo;
 use wire::tcp::flag::ACK;
 
-/// A segment of data on its way past the probe.
+/// A data segment at the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Passing {
+pub(super) struct DataSegment {
     pub(super) number: u32,
     pub(super) identification: u16,
-    pub(super) sending: Sending,
+    pub(super) reason: SendReason,
     pub(super) is_copy: bool,
-    /// Whether it goes on to the receiver.
-    pub(super) goes_on: bool,
+    /// Whether it is delivered to the receiver.
+    pub(super) reaches_receiver: bool,
 }
 
-/// What the probe knows of a segment that has passed it.
+/// The last time that a segment passed the probe.
 #[derive(Clone, Copy, Debug)]
-struct Passed {
-    /// When it did last, but for copies.
+struct LastPass {
+    /// When it passed, copies excluded.
     time_ns: i64,
-    /// Whether an acknowledgement may be of another time that it was sent (Karn's rule).
-    is_repeated: bool,
+    /// Whether its acknowledgement may be for another transmission (Karn's algorithm).
+    is_ambiguous: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Probe {
-    pub(super) seen: Vec<Seen>,
+    pub(super) packets: Vec<ObservedPacket>,
     pub(super) truth: Truth,
-    passed: HashMap<u32, Passed>,
-    /// Delivered, and not seen when they were.
+    last_passes: HashMap<u32, LastPass>,
+    /// Segments that were delivered without being seen.
     missed: HashSet<u32>,
-    /// All segments that passed or were acknowledged are below this number.
+    /// One more than the highest segment that passed or was acknowledged.
     highest: u32,
-    /// All segments below this number have been acknowledged.
+    /// Segments below this one are acknowledged.
     acked: u32,
 }
 
 impl Probe {
-    /// Sees a packet that is not out of sequence.
-    pub(super) fn see(&mut self, time_ns: i64, side: usize, segment: Segment) {
-        self.seen.push(Seen {
+    /// Observes a packet that is not out of sequence.
+    pub(super) fn observe(&mut self, time_ns: i64, side: usize, segment: PacketInfo) {
+        self.packets.push(ObservedPacket {
             time_ns,
             side,
             segment,
-            sending: Sending::First,
+            reason: SendReason::First,
             class: None,
         });
     }
 
-    /// Does not see a segment.
+    /// Lets a segment pass without observing it.
     pub(super) fn miss(&mut self, number: u32) {
         self.missed.insert(number);
     }
 
-    /// Sees a segment of data.
-    pub(super) fn take(&mut self, time_ns: i64, segment: Passing, path: &Conversation) {
-        let Passing {
+    /// Observes a data segment.
+    pub(super) fn observe_data(&mut self, time_ns: i64, segment: DataSegment, path: &Conversation) {
+        let DataSegment {
             number,
             identification,
-            sending,
+            reason,
             ..
         } = segment;
-        let class = self.class(time_ns, segment);
+        let class = self.classify(time_ns, segment);
         self.highest = self.highest.max(number + 1);
         let sequence = path.start.wrapping_add(number * PAYLOAD);
-        let segment = Segment {
+        let segment = PacketInfo {
             payload_length: PAYLOAD,
             identification: path.identification(identification),
             ..headers(sequence, 100, ACK)
         };
-        self.seen.push(Seen {
+        self.packets.push(ObservedPacket {
             time_ns,
             side: 0,
             segment,
-            sending,
+            reason,
             class,
         });
     }
 
-    /// Counts a segment; its class, if it is out of sequence.
-    fn class(&mut self, time_ns: i64, segment: Passing) -> Option<Class> {
-        let Passing {
+    /// Counts a segment. Returns its class if it is out of sequence.
+    fn classify(&mut self, time_ns: i64, segment: DataSegment) -> Option<Class> {
+        let DataSegment {
             number,
-            sending,
+            reason,
             is_copy,
             ..
         } = segment;
-        let sent_again = class_when_sent_again(sending, number < self.acked);
-        if self.passed.contains_key(&number) {
+        let retransmit_class = retransmit_class(reason, number < self.acked);
+        if self.last_passes.contains_key(&number) {
             if is_copy {
                 return Some(Class::Duplicate);
             }
             self.truth.retransmitted += 1;
             self.truth.retransmitted_bytes += u64::from(PAYLOAD);
-            self.pass(number, time_ns, true);
-            return Some(sent_again.unwrap_or(Class::Unknown));
+            self.record_pass(number, time_ns, true);
+            return Some(retransmit_class.unwrap_or(Class::Unknown));
         }
         self.truth.unique_bytes += u64::from(PAYLOAD);
         if number >= self.highest {
-            self.pass(number, time_ns, false);
+            self.record_pass(number, time_ns, false);
             return None;
         }
         self.truth.out_of_order += 1;
-        self.pass(number, time_ns, sending != Sending::First);
-        Some(sent_again.unwrap_or(Class::Reordering))
+        self.record_pass(number, time_ns, reason != SendReason::First);
+        Some(retransmit_class.unwrap_or(Class::Reordering))
     }
 
-    fn pass(&mut self, number: u32, time_ns: i64, is_repeated: bool) {
-        let passed = Passed {
+    fn record_pass(&mut self, number: u32, time_ns: i64, is_ambiguous: bool) {
+        let pass = LastPass {
             time_ns,
-            is_repeated,
+            is_ambiguous,
         };
-        self.passed.insert(number, passed);
+        self.last_passes.insert(number, pass);
     }
 
-    /// Sees all segments below a number acknowledged, when the segment `cause` arrived.
+    /// Observes an acknowledgement of all segments below `below`, sent when segment `cause` arrived.
     pub(super) fn acknowledge(&mut self, time_ns: i64, below: u32, cause: u32) {
         if below <= self.acked {
             return;
         }
-        let is_clear = (self.acked..below).all(|number| {
-            let passed = self.passed.get(&number);
-            passed.is_none_or(|passed| !passed.is_repeated)
+        let is_unambiguous = (self.acked..below).all(|number| {
+            let pass = self.last_passes.get(&number);
+            pass.is_none_or(|pass| !pass.is_ambiguous)
         });
-        if let Some(passed) = self.passed.get(&cause)
-            && is_clear
+        if let Some(pass) = self.last_passes.get(&cause)
+            && is_unambiguous
             && cause + 1 == below
         {
-            self.truth.rtt_ns.push((time_ns - passed.time_ns) as u64);
+            self.truth.rtt_ns.push((time_ns - pass.time_ns) as u64);
         }
         self.acked = below;
         self.highest = self.highest.max(below);
     }
 
-    /// All packets in the order of their times, and what is true of them.
-    pub(super) fn finish(mut self) -> (Vec<Seen>, Truth) {
-        self.seen.sort_by_key(|packet| packet.time_ns);
+    /// Returns all packets in the order of their times, and the truth about them.
+    pub(super) fn finish(mut self) -> (Vec<ObservedPacket>, Truth) {
+        self.packets.sort_by_key(|packet| packet.time_ns);
         let missed = self.missed.iter();
-        let never_seen = missed.filter(|number| !self.passed.contains_key(number));
+        let never_seen = missed.filter(|number| !self.last_passes.contains_key(number));
         self.truth.missed_bytes = never_seen.count() as u64 * u64::from(PAYLOAD);
-        (self.seen, self.truth)
+        (self.packets, self.truth)
     }
 }
 
-/// The class of a segment that was sent again, and was or was not acknowledged by then.
-fn class_when_sent_again(sending: Sending, is_acknowledged: bool) -> Option<Class> {
-    match (sending, is_acknowledged) {
-        (Sending::Timer, false) => Some(Class::Timeout),
-        (Sending::Timer, true) => Some(Class::UnnecessaryTimeout),
-        (Sending::Duplicates, false) => Some(Class::FastRetransmit),
-        (Sending::Duplicates, true) => Some(Class::UnnecessaryFastRetransmit),
+/// Returns the class of a retransmission, `None` if the segment is not retransmitted.
+fn retransmit_class(reason: SendReason, is_acknowledged: bool) -> Option<Class> {
+    match (reason, is_acknowledged) {
+        (SendReason::Timer, false) => Some(Class::Timeout),
+        (SendReason::Timer, true) => Some(Class::UnnecessaryTimeout),
+        (SendReason::DuplicateAcks, false) => Some(Class::FastRetransmit),
+        (SendReason::DuplicateAcks, true) => Some(Class::UnnecessaryFastRetransmit),
         _ => None,
     }
 }

@@ -1,50 +1,49 @@
-//! A conversation event by event: a sender, a probe and a receiver, and what is on the way between
+//! Discrete-event simulation of a conversation between a sender and a receiver, with a probe between
 //! them.
 
-use super::probe::{Passing, Probe};
-use super::{Conversation, MS, PAYLOAD, Random, Seen, Sending, Truth, headers};
+use super::probe::{DataSegment, Probe};
+use super::{Conversation, MS, ObservedPacket, PAYLOAD, Random, SendReason, Truth, headers};
 use crate::tcp::Class;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
-use wire::Segment;
+use wire::PacketInfo;
 use wire::tcp::flag::{ACK, SYN};
 
-/// Time between keep-alives, and between probes of a closed window.
-const SILENCE_NS: i64 = 1000 * MS;
+/// Interval of keep-alives and of probes of a closed window.
+const PROBE_INTERVAL_NS: i64 = 1000 * MS;
 
-/// Duplicate acknowledgements that ask for a segment (RFC 5681 section 3.2).
-const DUPLICATES: u32 = 3;
+/// The number of duplicate ACKs that trigger a fast retransmit (RFC 5681 section 3.2).
+const DUPLICATE_ACK_THRESHOLD: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    SegmentAtProbe(Passing),
+    SegmentAtProbe(DataSegment),
     SegmentAtReceiver(u32),
-    /// An acknowledgement of all segments below a number, which the arrival of a segment caused;
-    /// whether it goes on to the sender.
+    /// An acknowledgement of all segments below `below`, sent when segment `cause` arrived.
     AckAtProbe {
         below: u32,
         cause: u32,
-        goes_on: bool,
+        reaches_sender: bool,
     },
     AckAtSender(u32),
-    /// The timer of a segment, as it was set when the segment was sent for this time.
+    /// The timer that was set when the segment was sent for the given time.
     Timer {
         number: u32,
-        turn: u32,
+        attempt: u32,
     },
 }
 
-/// What is to come, in the order of its times; of one time, in the order in which it was caused.
+/// Events ordered by time. Events of the same time are ordered by insertion.
 #[derive(Debug, Default)]
-struct Queue {
+struct EventQueue {
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
-    caused: u64,
+    pushed: u64,
 }
 
-impl Queue {
+impl EventQueue {
     fn push(&mut self, at_ns: i64, event: Event) {
-        self.caused += 1;
-        self.events.push(Reverse((at_ns, self.caused, event)));
+        self.pushed += 1;
+        self.events.push(Reverse((at_ns, self.pushed, event)));
     }
 
     fn pop(&mut self) -> Option<(i64, Event)> {
@@ -55,16 +54,16 @@ impl Queue {
 
 #[derive(Debug)]
 struct Sender {
-    /// Segments sent, and segments acknowledged.
+    /// Number of segments sent.
     sent: u32,
+    /// Number of segments acknowledged.
     acked: u32,
-    /// Acknowledgements since that acknowledge nothing new.
-    duplicates: u32,
-    /// Losses below this number are being repaired.
+    duplicate_acks: u32,
+    /// Fast recovery lasts until all segments below this one are acknowledged.
     recovery: u32,
     identification: u16,
-    /// How often each segment was sent: the last one's timer counts.
-    turns: HashMap<u32, u32>,
+    /// How often each segment was sent. Only the timer of the last transmission counts.
+    attempts: HashMap<u32, u32>,
 }
 
 impl Sender {
@@ -72,14 +71,14 @@ impl Sender {
         Self {
             sent: 0,
             acked: 0,
-            duplicates: 0,
+            duplicate_acks: 0,
             recovery: 0,
             identification: 1,
-            turns: HashMap::new(),
+            attempts: HashMap::new(),
         }
     }
 
-    /// The identification of the next packet: any but 0.
+    /// Returns the identification of the next packet. It is never 0.
     fn identification(&mut self) -> u16 {
         let identification = self.identification;
         self.identification = identification.wrapping_add(1).max(1);
@@ -90,17 +89,17 @@ impl Sender {
 #[derive(Debug, Default)]
 struct Receiver {
     received: BTreeSet<u32>,
-    /// All segments below this number are there.
+    /// All segments below this one were received.
     expected: u32,
 }
 
-/// A conversation that is under way.
+/// State of the simulation.
 #[derive(Debug)]
 pub(super) struct Simulation<'a> {
     path: &'a Conversation,
     random: &'a mut Random,
     now_ns: i64,
-    queue: Queue,
+    queue: EventQueue,
     sender: Sender,
     probe: Probe,
     receiver: Receiver,
@@ -112,15 +111,16 @@ impl<'a> Simulation<'a> {
             path,
             random,
             now_ns: 1_700_000_000_000 * MS,
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             sender: Sender::new(),
             probe: Probe::default(),
             receiver: Receiver::default(),
         }
     }
 
-    /// The packets at the probe in the order of their times, and what is true of them.
-    pub(super) fn run(mut self) -> (Vec<Seen>, Truth) {
+    /// Runs the simulation. Returns the packets that the probe observes, in the order of their times,
+    /// and the truth about them.
+    pub(super) fn run(mut self) -> (Vec<ObservedPacket>, Truth) {
         self.open();
         self.fill_window();
         while let Some((at_ns, event)) = self.queue.pop() {
@@ -131,95 +131,97 @@ impl<'a> Simulation<'a> {
                 Event::AckAtProbe {
                     below,
                     cause,
-                    goes_on,
-                } => self.ack_at_probe(at_ns, below, cause, goes_on),
+                    reaches_sender,
+                } => self.ack_at_probe(at_ns, below, cause, reaches_sender),
                 Event::AckAtSender(below) => self.ack_at_sender(below),
-                Event::Timer { number, turn } => self.timer(at_ns, number, turn),
+                Event::Timer { number, attempt } => self.timer(at_ns, number, attempt),
             }
             self.fill_window();
         }
-        self.end();
+        self.send_probes();
         self.probe.finish()
     }
 
-    /// Whether something happens that happens to `of` packets in a thousand.
-    fn chance(&mut self, of: u64) -> bool {
-        self.random.below(1000) < of
+    /// Returns true with the given probability, in thousandths.
+    fn happens(&mut self, per_thousand: u64) -> bool {
+        self.random.below(1000) < per_thousand
     }
 
-    /// The three packets that open the connection.
+    /// Opens the connection with a three-way handshake.
     fn open(&mut self) {
-        let (start, half) = (self.path.start, 2 * self.path.to_receiver_ns);
-        for (after, side, sequence, acknowledgement, tcp_flags) in [
+        let start = self.path.start;
+        let syn_ack_ns = 2 * self.path.to_receiver_ns;
+        let ack_ns = syn_ack_ns + 2 * self.path.to_probe_ns;
+        for (after_ns, side, sequence, acknowledgement, tcp_flags) in [
             (0, 0, start.wrapping_sub(1), 0, SYN),
-            (half, 1, 99, start, SYN | ACK),
-            (half + 2 * self.path.to_probe_ns, 0, start, 100, ACK),
+            (syn_ack_ns, 1, 99, start, SYN | ACK),
+            (ack_ns, 0, start, 100, ACK),
         ] {
             let segment = headers(sequence, acknowledgement, tcp_flags);
-            self.probe.see(self.now_ns + after, side, segment);
+            self.probe.observe(self.now_ns + after_ns, side, segment);
         }
-        self.now_ns += half + 2 * self.path.to_probe_ns + MS;
+        self.now_ns += ack_ns + MS;
     }
 
-    /// Sends what may be under way.
+    /// Sends as many segments as the window permits.
     fn fill_window(&mut self) {
         while self.sender.sent < self.path.segments
             && self.sender.sent < self.sender.acked + self.path.window
         {
-            self.send(self.sender.sent, Sending::First);
+            self.send(self.sender.sent, SendReason::First);
             self.sender.sent += 1;
             self.now_ns += MS / 2;
         }
     }
 
-    fn send(&mut self, number: u32, sending: Sending) {
+    fn send(&mut self, number: u32, reason: SendReason) {
         let faults = self.path.faults;
         let identification = self.sender.identification();
-        let late = sending == Sending::First && self.chance(faults.overtaken);
-        let delay_ns = self.path.to_probe_ns + if late { 3 * MS / 2 } else { 0 };
-        let lost = !late && self.chance(faults.lost_before);
-        let goes_on = !self.chance(faults.lost_behind);
-        if !lost {
-            let segment = Passing {
+        let is_reordered = reason == SendReason::First && self.happens(faults.reordered);
+        let delay_ns = self.path.to_probe_ns + if is_reordered { 3 * MS / 2 } else { 0 };
+        let is_lost = !is_reordered && self.happens(faults.lost_before);
+        let reaches_receiver = !self.happens(faults.lost_after);
+        if !is_lost {
+            let segment = DataSegment {
                 number,
                 identification,
-                sending,
+                reason,
                 is_copy: false,
-                goes_on,
+                reaches_receiver,
             };
             let at_ns = self.now_ns + delay_ns;
             self.queue.push(at_ns, Event::SegmentAtProbe(segment));
-            if self.chance(faults.copied) {
-                let copy = Passing {
+            if self.happens(faults.duplicated) {
+                let copy = DataSegment {
                     is_copy: true,
-                    goes_on: true,
+                    reaches_receiver: true,
                     ..segment
                 };
                 self.queue.push(at_ns + 20_000, Event::SegmentAtProbe(copy));
             }
         }
-        let turn = self.sender.turns.entry(number).or_default();
-        *turn += 1;
-        let turn = *turn;
-        let after_ns = self.path.timeout_ns << (turn - 1).min(4);
+        let attempt = self.sender.attempts.entry(number).or_default();
+        *attempt += 1;
+        let attempt = *attempt;
+        let after_ns = self.path.timeout_ns << (attempt - 1).min(4);
         self.queue
-            .push(self.now_ns + after_ns, Event::Timer { number, turn });
+            .push(self.now_ns + after_ns, Event::Timer { number, attempt });
     }
 
-    fn segment_at_probe(&mut self, at_ns: i64, segment: Passing) {
-        if segment.goes_on {
+    fn segment_at_probe(&mut self, at_ns: i64, segment: DataSegment) {
+        if segment.reaches_receiver {
             let arrives_ns = at_ns + self.path.to_receiver_ns;
             self.queue
                 .push(arrives_ns, Event::SegmentAtReceiver(segment.number));
         }
-        if segment.sending == Sending::First
+        if segment.reason == SendReason::First
             && !segment.is_copy
-            && segment.goes_on
-            && self.chance(self.path.faults.missed)
+            && segment.reaches_receiver
+            && self.happens(self.path.faults.missed)
         {
             self.probe.miss(segment.number);
         } else {
-            self.probe.take(at_ns, segment, self.path);
+            self.probe.observe_data(at_ns, segment, self.path);
         }
     }
 
@@ -230,100 +232,103 @@ impl<'a> Simulation<'a> {
             receiver.expected += 1;
         }
         let below = receiver.expected;
-        let goes_on = !self.chance(self.path.faults.acknowledgement_lost);
+        let reaches_sender = !self.happens(self.path.faults.acks_lost);
         self.queue.push(
             at_ns + self.path.to_receiver_ns,
             Event::AckAtProbe {
                 below,
                 cause: number,
-                goes_on,
+                reaches_sender,
             },
         );
     }
 
-    fn ack_at_probe(&mut self, at_ns: i64, below: u32, cause: u32, goes_on: bool) {
-        if goes_on {
-            let held = self.chance(self.path.faults.held);
-            let delay_ns = if held { self.path.timeout_ns } else { 0 };
+    fn ack_at_probe(&mut self, at_ns: i64, below: u32, cause: u32, reaches_sender: bool) {
+        if reaches_sender {
+            let is_delayed = self.happens(self.path.faults.acks_delayed);
+            let delay_ns = if is_delayed { self.path.timeout_ns } else { 0 };
             let arrives_ns = at_ns + self.path.to_probe_ns + delay_ns;
             self.queue.push(arrives_ns, Event::AckAtSender(below));
         }
         self.probe.acknowledge(at_ns, below, cause);
         let acknowledgement = self.path.start.wrapping_add(below * PAYLOAD);
-        self.probe.see(at_ns, 1, headers(100, acknowledgement, ACK));
+        self.probe
+            .observe(at_ns, 1, headers(100, acknowledgement, ACK));
     }
 
     fn ack_at_sender(&mut self, below: u32) {
         let sender = &mut self.sender;
         if below > sender.acked {
             sender.acked = below;
-            sender.duplicates = 0;
-            // Of several losses in a window, the next is repaired at once (RFC 6582).
+            sender.duplicate_acks = 0;
+            // A partial acknowledgement: the next loss of the window is repaired at once (RFC 6582).
             if below < sender.recovery {
-                self.send(below, Sending::Duplicates);
+                self.send(below, SendReason::DuplicateAcks);
             }
         } else if below == sender.acked && sender.sent > below {
-            sender.duplicates += 1;
-            if sender.duplicates == DUPLICATES && below >= sender.recovery {
+            sender.duplicate_acks += 1;
+            if sender.duplicate_acks == DUPLICATE_ACK_THRESHOLD && below >= sender.recovery {
                 sender.recovery = sender.sent;
-                self.send(below, Sending::Duplicates);
+                self.send(below, SendReason::DuplicateAcks);
             }
         }
     }
 
-    fn timer(&mut self, at_ns: i64, number: u32, turn: u32) {
+    fn timer(&mut self, at_ns: i64, number: u32, attempt: u32) {
         let sender = &mut self.sender;
-        if number < sender.acked || sender.turns.get(&number) != Some(&turn) {
+        if number < sender.acked || sender.attempts.get(&number) != Some(&attempt) {
             return;
         }
         if number == sender.acked {
-            sender.duplicates = 0;
+            sender.duplicate_acks = 0;
             sender.recovery = number;
-            self.send(number, Sending::Timer);
+            self.send(number, SendReason::Timer);
         } else {
-            // The timer runs for the oldest alone.
+            // The timer counts only for the oldest segment in flight.
             let at_ns = at_ns + self.path.timeout_ns;
-            self.queue.push(at_ns, Event::Timer { number, turn });
+            self.queue.push(at_ns, Event::Timer { number, attempt });
         }
     }
 
-    /// What follows when all is acknowledged: keep-alives, and probes of a closed window, the first of
-    /// which has a byte more.
-    fn end(&mut self) {
+    /// Sends keep-alives, and then probes of a closed window, after all segments are acknowledged. The
+    /// first window probe carries a new byte.
+    fn send_probes(&mut self) {
         let end = self.path.start.wrapping_add(self.path.segments * PAYLOAD);
         let mut at_ns = self.now_ns;
-        let keep_alives = (0..self.path.keep_alives).map(|turn| {
+        let keep_alives = (0..self.path.keep_alives).map(|index| {
             let before = end.wrapping_sub(1);
-            (Sending::KeepAlive, before, (turn + 1) % 2, 60_000, true)
+            (SendReason::KeepAlive, before, (index + 1) % 2, 60_000, true)
         });
-        let window_probes =
-            (0..self.path.window_probes).map(|turn| (Sending::WindowProbe, end, 1, 0, turn > 0));
-        for (sending, sequence, payload_length, window, again) in keep_alives.chain(window_probes) {
-            let closes = sending == Sending::WindowProbe && !again;
-            at_ns += SILENCE_NS;
-            let answer = Segment {
+        let window_probes = (0..self.path.window_probes)
+            .map(|index| (SendReason::WindowProbe, end, 1, 0, index > 0));
+        for (reason, sequence, payload_length, window, is_repeated) in
+            keep_alives.chain(window_probes)
+        {
+            let is_first_window_probe = reason == SendReason::WindowProbe && !is_repeated;
+            at_ns += PROBE_INTERVAL_NS;
+            let answer = PacketInfo {
                 window,
                 ..headers(100, end, ACK)
             };
             let identification = self.sender.identification();
-            let probe = Segment {
+            let probe = PacketInfo {
                 payload_length,
                 identification: self.path.identification(identification),
                 ..headers(sequence, 100, ACK)
             };
             let answered_ns = at_ns + 2 * self.path.to_receiver_ns;
-            if closes {
+            if is_first_window_probe {
                 self.probe.truth.unique_bytes += 1;
-                // The window is closed before it is probed.
-                self.probe.see(at_ns - SILENCE_NS / 2, 1, answer);
+                // The receiver closes its window before it is probed.
+                self.probe.observe(at_ns - PROBE_INTERVAL_NS / 2, 1, answer);
             }
-            self.probe.see(answered_ns, 1, answer);
-            self.probe.seen.push(Seen {
+            self.probe.observe(answered_ns, 1, answer);
+            self.probe.packets.push(ObservedPacket {
                 time_ns: at_ns,
                 side: 0,
                 segment: probe,
-                sending,
-                class: again.then_some(Class::FlowControl),
+                reason,
+                class: is_repeated.then_some(Class::FlowControl),
             });
         }
     }

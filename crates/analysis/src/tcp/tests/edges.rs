@@ -1,35 +1,35 @@
-//! Where a connection begins and ends for the probe: what is no data, or lies before all that was seen,
-//! is not missed.
+//! The beginning and the end of a connection at the probe: sequence numbers that are not data, and bytes
+//! before the first packet seen, are not missed.
 
 use super::*;
 
-/// State of a flow after these packets: side, milliseconds, and what it is.
-fn after(packets: &[(usize, i64, Segment)]) -> (Tcp, [Rare; 2]) {
-    let mut pool = RarePool::new(2).unwrap();
+/// Returns the state of a flow after these packets, given with side and time in milliseconds.
+fn after(packets: &[(usize, i64, PacketInfo)]) -> (Tcp, [TcpCold; 2]) {
+    let mut pool = TcpColdPool::new(2).unwrap();
     let mut tcp = Tcp::default();
     for (side, at_ms, segment) in packets {
         tcp.count(*side, at_ms * MS, segment, &mut pool);
     }
-    let rare = rare_of(&tcp, &pool);
-    (tcp, rare)
+    let cold = cold_of(&tcp, &pool);
+    (tcp, cold)
 }
 
-/// Bytes that each side missed.
-fn missed(tcp: &Tcp, rare: &[Rare; 2]) -> [u64; 2] {
-    [0, 1].map(|side| tcp.sides[side].missed_bytes(&rare[side]))
+/// Returns the missed bytes of each side.
+fn missed(tcp: &Tcp, cold: &[TcpCold; 2]) -> [u64; 2] {
+    [0, 1].map(|side| tcp.sides[side].missed_bytes(&cold[side]))
 }
 
-fn ack(sequence: u32, acknowledgement: u32, payload_length: u32) -> Segment {
+fn ack(sequence: u32, acknowledgement: u32, payload_length: u32) -> PacketInfo {
     segment(sequence, acknowledgement, ACK, payload_length, 1000)
 }
 
-fn fin(sequence: u32, acknowledgement: u32, payload_length: u32) -> Segment {
+fn fin(sequence: u32, acknowledgement: u32, payload_length: u32) -> PacketInfo {
     segment(sequence, acknowledgement, ACK | FIN, payload_length, 1000)
 }
 
 #[test]
-fn a_flow_that_begins_with_a_keep_alive_misses_no_byte() {
-    let (tcp, rare) = after(&[
+fn a_keep_alive_as_first_packet_leaves_no_missed_byte() {
+    let (tcp, cold) = after(&[
         (0, 0, ack(999, 5000, 0)),
         (1, 20, ack(5000, 1000, 0)),
         (0, 75_000, ack(999, 5000, 0)),
@@ -37,39 +37,39 @@ fn a_flow_that_begins_with_a_keep_alive_misses_no_byte() {
         (0, 75_100, ack(1000, 5000, 100)),
         (1, 75_120, ack(5000, 1100, 0)),
     ]);
-    assert_eq!((missed(&tcp, &rare), tcp.limits()), ([0, 0], 0));
-    assert_eq!(rare[0].anomalies.classes[Class::FlowControl as usize], 2);
+    assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0));
+    assert_eq!(cold[0].anomalies.classes[Class::FlowControl as usize], 2);
     assert_eq!(tcp.sides[0].rtt.count(), 1);
-    // A byte between others was one.
-    let (tcp, rare) = after(&[(0, 0, ack(900, 5000, 100)), (1, 20, ack(5000, 1001, 0))]);
-    assert_eq!(missed(&tcp, &rare), [1, 0]);
+    // A byte after data seen is missed.
+    let (tcp, cold) = after(&[(0, 0, ack(900, 5000, 100)), (1, 20, ack(5000, 1001, 0))]);
+    assert_eq!(missed(&tcp, &cold), [1, 0]);
 }
 
 #[test]
-fn a_fin_that_was_overtaken_leaves_no_byte_missing() {
+fn a_fin_out_of_order_leaves_no_missed_byte() {
     for length in [0, 100] {
-        let (tcp, rare) = after(&[
+        let (tcp, cold) = after(&[
             (0, 0, ack(1000, 5000, 100)),
             (1, 10, fin(5000, 1100, 0)),
             (0, 20, ack(1101 + length, 5001, 0)),
             (0, 21, fin(1100, 5000, length)),
             (1, 30, ack(5001, 1101 + length, 0)),
-            // It is sent again.
+            // A retransmission.
             (0, 40, fin(1100, 5000, length)),
         ]);
-        assert_eq!((missed(&tcp, &rare), tcp.limits()), ([0, 0], 0), "{length}");
+        assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0), "{length}");
     }
-    // One that never comes may have been a byte.
-    let (tcp, rare) = after(&[
+    // If the FIN never arrives, its sequence number may be a byte.
+    let (tcp, cold) = after(&[
         (0, 0, ack(1000, 5000, 100)),
         (0, 20, ack(1101, 5001, 0)),
         (1, 30, ack(5001, 1101, 0)),
     ]);
-    assert_eq!(missed(&tcp, &rare), [1, 0]);
+    assert_eq!(missed(&tcp, &cold), [1, 0]);
 }
 
 #[test]
-fn what_nobody_is_seen_to_answer_is_not_under_way() {
+fn bytes_in_flight_are_unknown_without_acknowledgements() {
     let mut packets = vec![(0, 0, segment(999, 0, SYN, 0, 1000))];
     packets.extend((0..5).map(|at| (0, 10 + i64::from(at), ack(1000 + at * 100, 5000, 100))));
     let (tcp, _) = after(&packets);
@@ -86,8 +86,8 @@ fn what_nobody_is_seen_to_answer_is_not_under_way() {
 }
 
 #[test]
-fn what_was_under_way_when_the_capture_began_is_not_missed() {
-    let (tcp, rare) = after(&[
+fn bytes_in_flight_when_the_capture_began_are_not_missed() {
+    let (tcp, cold) = after(&[
         (0, 0, ack(1000, 100_000, 0)),
         (0, 1, ack(1000, 101_000, 0)),
         (1, 2, ack(150_000, 1000, 1000)),
@@ -95,24 +95,24 @@ fn what_was_under_way_when_the_capture_began_is_not_missed() {
         (1, 4, ack(151_000, 1000, 1000)),
         (0, 5, ack(1000, 152_000, 0)),
     ]);
-    assert_eq!((missed(&tcp, &rare), tcp.limits()), ([0, 0], 0));
-    // Of a side that is never seen, all that is acknowledged is.
-    let (tcp, rare) = after(&[(0, 0, ack(1000, 100_000, 0)), (0, 1, ack(1000, 101_000, 0))]);
-    assert_eq!(missed(&tcp, &rare), [0, 1000]);
-    // And so is what is lost behind its first packet.
-    let (tcp, rare) = after(&[
+    assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0));
+    // All acknowledged bytes of a side that is never seen are missed.
+    let (tcp, cold) = after(&[(0, 0, ack(1000, 100_000, 0)), (0, 1, ack(1000, 101_000, 0))]);
+    assert_eq!(missed(&tcp, &cold), [0, 1000]);
+    // So are bytes lost after a side's first packet.
+    let (tcp, cold) = after(&[
         (0, 0, ack(1000, 100_000, 0)),
         (1, 2, ack(100_000, 1000, 0)),
         (1, 3, ack(100_500, 1000, 500)),
         (0, 4, ack(1000, 101_000, 0)),
     ]);
-    assert_eq!(missed(&tcp, &rare), [0, 500]);
+    assert_eq!(missed(&tcp, &cold), [0, 500]);
 }
 
 #[test]
-fn an_acknowledgement_of_a_connection_before_spoils_nothing() {
+fn an_acknowledgement_of_an_earlier_connection_is_ignored() {
     const STALE: u32 = 1000 + 500_000_000;
-    let (tcp, rare) = after(&[
+    let (tcp, cold) = after(&[
         (0, 0, segment(1000, 0, SYN, 0, 1000)),
         (1, 10, ack(77_777, STALE, 0)),
         (0, 20, segment(STALE, 0, RST, 0, 0)),
@@ -122,26 +122,26 @@ fn an_acknowledgement_of_a_connection_before_spoils_nothing() {
         (0, 1021, ack(1001, 5001, 100)),
         (1, 1031, ack(5001, 1101, 0)),
     ]);
-    assert_eq!((missed(&tcp, &rare), tcp.limits()), ([0, 0], 0));
-    assert_eq!(rare[0].anomalies.out_of_order, 0);
+    assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0));
+    assert_eq!(cold[0].anomalies.out_of_order, 0);
     assert_eq!(tcp.sides[0].rtt.count(), 1);
-    assert_eq!(tcp.connections(&rare), 1);
+    assert_eq!(tcp.connections(&cold), 1);
     assert_eq!(tcp.server_handshake_ns(), Some(10_000_000));
 }
 
 #[test]
-fn a_duplicate_is_reported_below_the_acknowledgement_and_within_the_second_block() {
-    let with = |sack, seen| Segment {
+fn the_first_sack_block_reports_a_duplicate_below_the_acknowledgement_or_within_the_second() {
+    let with = |sack, present| PacketInfo {
         sack,
         sack_blocks: 2,
-        seen,
+        present,
         ..ack(5000, 1000, 0)
     };
     let reported = |segment| {
-        let (_, rare) = after(&[(0, 0, ack(1000, 5000, 400)), (1, 10, segment)]);
-        rare[1].duplicates_reported
+        let (_, cold) = after(&[(0, 0, ack(1000, 5000, 400)), (1, 10, segment)]);
+        cold[1].duplicates_reported
     };
     assert_eq!(reported(with([900, 1000], 0)), 1);
     assert_eq!(reported(with([1200, 1300], 0)), 0);
-    assert_eq!(reported(with([1200, 1300], seen::SACK_WITHIN_SECOND)), 1);
+    assert_eq!(reported(with([1200, 1300], present::SACK_WITHIN_SECOND)), 1);
 }

@@ -2,9 +2,9 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn heads_are_read() {
+fn reads_heads() {
     let bytes = b"POST /a HTTP/1.1\r\nHOST: b.c\r\nUser-Agent: d\r\nContent-Length: 3\r\n\r\nxyz";
-    let Head::Whole(head) = request(bytes) else {
+    let Head::Complete(head) = parse_request(bytes) else {
         panic!("no head");
     };
     assert_eq!((head.method.name(), head.target), ("POST", &b"/a"[..]));
@@ -12,50 +12,53 @@ fn heads_are_read() {
     assert_eq!(head.user_agent, Some(&b"d"[..]));
     assert_eq!(head.body, Body::Length(3));
     assert_eq!(&bytes[head.length..], b"xyz");
-    assert_eq!(request(&bytes[..40]), Head::Partial);
-    let mut closed = Vec::new();
-    close_head(&bytes[..40], false, &mut closed);
-    assert!(matches!(request(&closed), Head::Whole(head) if head.host == Some(b"b.c")));
-    close_head(
+    assert_eq!(parse_request(&bytes[..40]), Head::Partial);
+    let mut terminated = Vec::new();
+    terminate_head(&bytes[..40], false, &mut terminated);
+    assert!(
+        matches!(parse_request(&terminated), Head::Complete(head) if head.host == Some(b"b.c"))
+    );
+    terminate_head(
         b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n",
         true,
-        &mut closed,
+        &mut terminated,
     );
-    assert!(matches!(request(&closed), Head::Whole(head) if head.target == b"/"));
-    close_head(b"GET", false, &mut closed);
-    assert_eq!(request(&closed), Head::Partial);
-    let Head::Whole(head) = request(b"GET http://h:1/x HTTP/1.0\r\n\r\n") else {
+    assert!(matches!(parse_request(&terminated), Head::Complete(head) if head.target == b"/"));
+    terminate_head(b"GET", false, &mut terminated);
+    assert_eq!(parse_request(&terminated), Head::Partial);
+    let Head::Complete(head) = parse_request(b"GET http://h:1/x HTTP/1.0\r\n\r\n") else {
         panic!("no head");
     };
     assert_eq!(head.host, Some(&b"h:1"[..]));
-    assert_eq!(request(b"GET /\r\n\r\n"), Head::Bad);
+    assert_eq!(parse_request(b"GET /\r\n\r\n"), Head::Invalid);
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let Head::Whole(head) = response(bytes) else {
+    let Head::Complete(head) = parse_response(bytes) else {
         panic!("no head");
     };
     assert_eq!((head.status, head.body), (200, Body::Unknown));
     assert_eq!(head.content_type, Some(&b"text/html"[..]));
-    let Head::Whole(head) = response(b"HTTP/1.1 304 X\r\nContent-Length: 9\r\n\r\n") else {
+    let Head::Complete(head) = parse_response(b"HTTP/1.1 304 X\r\nContent-Length: 9\r\n\r\n")
+    else {
         panic!("no head");
     };
     assert_eq!(head.body, Body::Length(0));
 }
 
 #[test]
-fn a_beginning_is_told() {
-    assert_eq!(begins(b"GET / "), Begins::Request);
-    assert_eq!(begins(b"HTTP/1.0 2"), Begins::Response);
-    assert_eq!(begins(b"HT"), Begins::Perhaps);
-    assert_eq!(begins(b"GETS"), Begins::No);
-    assert_eq!(begins(&[0x16, 3]), Begins::No);
+fn detects_start_of_message() {
+    assert_eq!(detect(b"GET / "), Detected::Request);
+    assert_eq!(detect(b"HTTP/1.0 2"), Detected::Response);
+    assert_eq!(detect(b"HT"), Detected::NeedMore);
+    assert_eq!(detect(b"GETS"), Detected::No);
+    assert_eq!(detect(&[0x16, 3]), Detected::No);
     for first in 0..=255 {
-        assert!(methods(first).len() <= 8, "{first}");
-        for Known { name: method, .. } in methods(first) {
+        assert!(known_methods(first).len() <= 8, "{first}");
+        for KnownMethod { name: method, .. } in known_methods(first) {
             let request = format!("{method} / HTTP/1.1\r\n\r\n");
-            assert_eq!(begins(method.as_bytes()), Begins::Perhaps);
-            assert_eq!(begins(request.as_bytes()), Begins::Request);
-            assert!(may_begin_known(method.as_bytes()));
-            let Head::Whole(head) = super::request(request.as_bytes()) else {
+            assert_eq!(detect(method.as_bytes()), Detected::NeedMore);
+            assert_eq!(detect(request.as_bytes()), Detected::Request);
+            assert!(may_start_known(method.as_bytes()));
+            let Head::Complete(head) = parse_request(request.as_bytes()) else {
                 panic!("{method}");
             };
             assert_eq!(head.method.name(), *method);
@@ -65,79 +68,84 @@ fn a_beginning_is_told() {
 }
 
 #[test]
-fn a_method_is_any_token() {
+fn accepts_any_token_as_method() {
     for method in ["BREW", "x-my.Method", "A"] {
         let bytes = format!("{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!(
-            begins_by_line(bytes.as_bytes()),
-            Begins::Request,
+            detect_by_line(bytes.as_bytes()),
+            Detected::Request,
             "{method}"
         );
-        assert_eq!(begins(bytes.as_bytes()), Begins::No, "{method}");
-        let Head::Whole(head) = request(bytes.as_bytes()) else {
+        assert_eq!(detect(bytes.as_bytes()), Detected::No, "{method}");
+        let Head::Complete(head) = parse_request(bytes.as_bytes()) else {
             panic!("{method}");
         };
         assert_eq!((head.method, head.method_name), (Method::OTHER, method));
         assert_eq!((head.method.name(), head.target), ("", &b"/x"[..]));
-        // By the whole of the first line alone.
+        // Only a complete request line is enough.
         let version = method.len() + " /x HTTP/1.".len();
         assert_eq!(
-            begins_by_line(&bytes.as_bytes()[..version]),
-            Begins::Request
+            detect_by_line(&bytes.as_bytes()[..version]),
+            Detected::Request
         );
-        assert_eq!(begins_by_line(&bytes.as_bytes()[..version - 1]), Begins::No);
+        assert_eq!(
+            detect_by_line(&bytes.as_bytes()[..version - 1]),
+            Detected::No
+        );
     }
     let long = "M".repeat(METHOD_MAX);
     let far = "a".repeat(TARGET_MAX);
-    for (line, begun) in [
-        (format!("{long} / HTTP/1.1\r\n\r\n"), Begins::Request),
-        (format!("{long}M / HTTP/1.1\r\n\r\n"), Begins::No),
-        (format!("BREW {far} HTTP/1.1\r\n\r\n"), Begins::Request),
-        (format!("BREW {far}a HTTP/1.1\r\n\r\n"), Begins::No),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Begins::No),
-        ("DESCRIBE rtsp://a/ RTSP/1.0\r\n\r\n".into(), Begins::No),
-        ("EHLO a\r\n".into(), Begins::No),
-        ("BREW  HTTP/1.1\r\n\r\n".into(), Begins::No),
-        (" / HTTP/1.1\r\n\r\n".into(), Begins::No),
-        ("1A / HTTP/1.1\r\n\r\n".into(), Begins::No),
+    for (line, expected) in [
+        (format!("{long} / HTTP/1.1\r\n\r\n"), Detected::Request),
+        (format!("{long}M / HTTP/1.1\r\n\r\n"), Detected::No),
+        (format!("BREW {far} HTTP/1.1\r\n\r\n"), Detected::Request),
+        (format!("BREW {far}a HTTP/1.1\r\n\r\n"), Detected::No),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Detected::No),
+        ("DESCRIBE rtsp://a/ RTSP/1.0\r\n\r\n".into(), Detected::No),
+        ("EHLO a\r\n".into(), Detected::No),
+        ("BREW  HTTP/1.1\r\n\r\n".into(), Detected::No),
+        (" / HTTP/1.1\r\n\r\n".into(), Detected::No),
+        ("1A / HTTP/1.1\r\n\r\n".into(), Detected::No),
     ] {
-        assert_eq!(begins_by_line(line.as_bytes()), begun, "{line}");
-        let is_head = matches!(request(line.as_bytes()), Head::Whole(_));
-        assert!(is_head || begun == Begins::No, "{line}");
+        assert_eq!(detect_by_line(line.as_bytes()), expected, "{line}");
+        let is_head = matches!(parse_request(line.as_bytes()), Head::Complete(_));
+        assert!(is_head || expected == Detected::No, "{line}");
     }
     let bytes = format!("{long}M / HTTP/1.1\r\n\r\n");
-    assert_eq!(request(bytes.as_bytes()), Head::Bad);
+    assert_eq!(parse_request(bytes.as_bytes()), Head::Invalid);
 }
 
 #[test]
-fn empty_lines_before_a_request_are_ignored() {
+fn ignores_empty_lines_before_a_request() {
     for lines in ["\r\n", "\r\n\r\n"] {
         for method in ["GET", "BREW"] {
             let bytes = format!("{lines}{method} /x HTTP/1.1\r\nHost: h\r\n\r\n");
-            assert_eq!(begins_by_line(bytes.as_bytes()), Begins::Request);
-            let Head::Whole(head) = request(bytes.as_bytes()) else {
+            assert_eq!(detect_by_line(bytes.as_bytes()), Detected::Request);
+            let Head::Complete(head) = parse_request(bytes.as_bytes()) else {
                 panic!("no head");
             };
             assert_eq!((head.method_name, head.length), (method, bytes.len()));
-            let mut closed = Vec::new();
-            close_head(bytes.as_bytes(), true, &mut closed);
-            assert!(matches!(request(&closed), Head::Whole(head) if head.target == b"/x"));
+            let mut terminated = Vec::new();
+            terminate_head(bytes.as_bytes(), true, &mut terminated);
+            assert!(
+                matches!(parse_request(&terminated), Head::Complete(head) if head.target == b"/x")
+            );
         }
-        assert_eq!(begins_by_line(lines.as_bytes()), Begins::No);
+        assert_eq!(detect_by_line(lines.as_bytes()), Detected::No);
         assert_eq!(
-            begins_by_line(format!("{lines}GE").as_bytes()),
-            Begins::Perhaps
+            detect_by_line(format!("{lines}GE").as_bytes()),
+            Detected::NeedMore
         );
         assert_eq!(
-            begins(format!("{lines}HTTP/1.1 200 OK").as_bytes()),
-            Begins::No
+            detect(format!("{lines}HTTP/1.1 200 OK").as_bytes()),
+            Detected::No
         );
     }
-    assert_eq!(begins_by_line(b"\r\n\r\n\r\nGET / HTTP/1.1"), Begins::No);
+    assert_eq!(detect_by_line(b"\r\n\r\n\r\nGET / HTTP/1.1"), Detected::No);
 }
 
 #[test]
-fn a_first_line_is_read_whatever_its_target_is() {
+fn reads_request_line_with_any_target() {
     for (line, method, target) in [
         (
             &b"GET /\xe9t\xe9 HTTP/1.1\r\n"[..],
@@ -148,16 +156,16 @@ fn a_first_line_is_read_whatever_its_target_is() {
         (b"POST / HTTP/1.1 HTTP/1.1 \r\nA: b", "POST", b"/ HTTP/1.1"),
         (b"brew /\xff HTTP/1.1\r\n", "brew", b"/\xff"),
     ] {
-        let head = request_line(line).unwrap();
+        let head = parse_request_line(line).unwrap();
         assert_eq!(
             (head.method_name, head.target, head.host),
             (method, target, None)
         );
         let feed = line.iter().rposition(|byte| *byte == b'\n').unwrap();
-        assert_eq!(request_line(&line[..feed]), None);
-        assert!(is_half_line(&line[..feed]));
+        assert_eq!(parse_request_line(&line[..feed]), None);
+        assert!(is_partial_line(&line[..feed]));
     }
-    let head = request_line(b"GET http://h:1/\xe9 HTTP/1.1\r\n").unwrap();
+    let head = parse_request_line(b"GET http://h:1/\xe9 HTTP/1.1\r\n").unwrap();
     assert_eq!(head.host, Some(&b"h:1"[..]));
     for line in [
         "GET /\r\n",
@@ -170,41 +178,41 @@ fn a_first_line_is_read_whatever_its_target_is() {
         "HTTP/1.1\r\n",
         "\r\n",
     ] {
-        assert_eq!(request_line(line.as_bytes()), None, "{line}");
+        assert_eq!(parse_request_line(line.as_bytes()), None, "{line}");
     }
-    assert!(!is_half_line(b"GET \0") && !is_half_line(&[b'a'; 9000]));
+    assert!(!is_partial_line(b"GET \0") && !is_partial_line(&[b'a'; 9000]));
 }
 
-/// Of payload that is no text, so little is looked at further.
+/// For most binary payloads the first check is enough.
 #[test]
-fn random_bytes_seldom_look_like_a_method() {
+fn random_bytes_rarely_look_like_a_method() {
     let mut state = 1_u64;
-    let looked_at = (0..100_000)
+    let candidates = (0..100_000)
         .filter(|_| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            may_begin(&state.to_be_bytes())
+            may_start(&state.to_be_bytes())
         })
         .count();
-    assert!(looked_at < 1000, "{looked_at}");
+    assert!(candidates < 1000, "{candidates}");
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in "(\r\n){0,3}[GETPOSHTTP/1. \r\n:a0]{0,80}") {
+    fn arbitrary_bytes_never_panic(bytes in "(\r\n){0,3}[GETPOSHTTP/1. \r\n:a0]{0,80}") {
         let bytes = bytes.as_bytes();
-        let _ = (request(bytes), response(bytes), request_line(bytes));
+        let _ = (parse_request(bytes), parse_response(bytes), parse_request_line(bytes));
         for cut in 1..=bytes.len() {
-            // What is passed over by its first bytes begins nothing.
-            prop_assert!(may_begin(&bytes[..cut]) || begins_by_line(bytes) == Begins::No);
-            let begun = matches!(begins(bytes), Begins::Request | Begins::Response);
-            prop_assert!(may_begin_known(&bytes[..cut]) || !begun);
+            // What the first bytes rule out starts no message.
+            prop_assert!(may_start(&bytes[..cut]) || detect_by_line(bytes) == Detected::No);
+            let is_message = matches!(detect(bytes), Detected::Request | Detected::Response);
+            prop_assert!(may_start_known(&bytes[..cut]) || !is_message);
         }
     }
 }
 
-/// A line of a head, most of them as they should be.
+/// A line of a head. Most are valid.
 fn line() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         prop::sample::select(vec![
@@ -230,9 +238,9 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever a head is, and wherever it is cut, what is read in one pass is what httparse reads.
+    /// Any head, truncated anywhere, is parsed as httparse parses it.
     #[test]
-    fn plain_heads_are_read_as_any(
+    fn fast_path_matches_httparse(
         first in prop_oneof![
             "(GET|POST|HEAD|BREW|VERSION-CONTROL) [!-~é]{0,12}[ /]?[a-z]{0,40} HTTP/1\\.[01]\r\n",
             "(\r\n)?(GET|PUT)[ -~\t]{0,20} HTTP/1\\.[0-9](\r\n|\n| \r\n)",
@@ -246,22 +254,25 @@ proptest! {
         let head = first + &lines.concat() + last + &body;
         for cut in 0..=head.len() {
             let bytes = &head.as_bytes()[..cut];
-            prop_assert_eq!(request(bytes), any_request(bytes));
-            prop_assert_eq!(response(bytes), any_response(bytes));
+            prop_assert_eq!(parse_request(bytes), any_request(bytes));
+            prop_assert_eq!(parse_response(bytes), any_response(bytes));
         }
     }
 }
 
 #[test]
-fn as_many_fields_are_read_in_one_pass_as_httparse_reads() {
+fn fast_path_reads_as_many_fields_as_httparse() {
     for fields in [0, 1, FIELDS_MAX - 1, FIELDS_MAX, FIELDS_MAX + 1] {
         let fields = "A: b\r\n".repeat(fields) + "\r\n";
-        let asked = format!("GET / HTTP/1.1\r\n{fields}");
-        assert_eq!(request(asked.as_bytes()), any_request(asked.as_bytes()));
-        let answered = format!("HTTP/1.1 200 OK\r\n{fields}");
+        let request_head = format!("GET / HTTP/1.1\r\n{fields}");
         assert_eq!(
-            response(answered.as_bytes()),
-            any_response(answered.as_bytes())
+            parse_request(request_head.as_bytes()),
+            any_request(request_head.as_bytes())
+        );
+        let response_head = format!("HTTP/1.1 200 OK\r\n{fields}");
+        assert_eq!(
+            parse_response(response_head.as_bytes()),
+            any_response(response_head.as_bytes())
         );
     }
 }

@@ -2,19 +2,19 @@
 
 use crate::message::reader::Reader;
 
-/// A piece of the handshake.
+/// A CRYPTO frame: part of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CryptoFrame<'a> {
-    /// Where it lies in the stream of handshake bytes.
+    /// Offset of its bytes in the stream of handshake bytes.
     pub offset: u64,
-    /// The bytes.
+    /// The bytes of the handshake.
     pub data: &'a [u8],
-    /// Where they begin in the payload.
-    pub at: usize,
+    /// Offset of these bytes in the payload of the packet.
+    pub payload_offset: usize,
 }
 
-/// The CRYPTO frames among the frames that an Initial packet may hold (RFC 9000 section 12.4); ends
-/// at the first that it may not.
+/// The CRYPTO frames in the payload of an Initial packet. Ends at the first frame that an Initial
+/// packet may not have (RFC 9000 section 12.4).
 pub fn crypto_frames(payload: &[u8]) -> impl Iterator<Item = CryptoFrame<'_>> {
     let mut reader = Reader::new(payload);
     std::iter::from_fn(move || {
@@ -24,34 +24,38 @@ pub fn crypto_frames(payload: &[u8]) -> impl Iterator<Item = CryptoFrame<'_>> {
                 0 => reader.skip_zeros(),
                 // PING.
                 1 => {}
-                kind @ (2 | 3) => acknowledgement(&mut reader, kind == 3)?,
+                kind @ (2 | 3) => skip_ack(&mut reader, kind == 3)?,
                 6 => {
-                    let offset = reader.variable()?;
-                    let length = usize::try_from(reader.variable()?).ok()?;
+                    let offset = reader.varint()?;
+                    let length = usize::try_from(reader.varint()?).ok()?;
                     let at = payload.len() - reader.rest().len();
                     let data = reader.take(length)?;
-                    return Some(CryptoFrame { offset, data, at });
+                    return Some(CryptoFrame {
+                        offset,
+                        data,
+                        payload_offset: at,
+                    });
                 }
-                // CONNECTION_CLOSE is the last that matters; anything else does not belong here.
+                // Nothing after CONNECTION_CLOSE matters. Other frames are not allowed.
                 _ => return None,
             }
         }
     })
 }
 
-/// Passes over an ACK frame (RFC 9000 section 19.3).
-fn acknowledgement(reader: &mut Reader<'_>, congestion: bool) -> Option<()> {
-    reader.variable()?;
-    reader.variable()?;
-    let ranges = reader.variable()?;
-    reader.variable()?;
+/// Skips an ACK frame (RFC 9000 section 19.3).
+fn skip_ack(reader: &mut Reader<'_>, congestion: bool) -> Option<()> {
+    reader.varint()?;
+    reader.varint()?;
+    let ranges = reader.varint()?;
+    reader.varint()?;
     for _ in 0..ranges {
-        reader.variable()?;
-        reader.variable()?;
+        reader.varint()?;
+        reader.varint()?;
     }
     if congestion {
         for _ in 0..3 {
-            reader.variable()?;
+            reader.varint()?;
         }
     }
     Some(())
@@ -62,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_in_any_order_between_others() {
+    fn finds_crypto_frames_among_others() {
         let payload = [
             0, 1, 2, 5, 0, 1, 2, 0, 1, 6, 2, 2, 7, 8, 0, 6, 0, 2, 5, 6, 0, 0, 0x30, 6, 0, 1, 9,
         ];
@@ -70,7 +74,9 @@ mod tests {
             .map(|frame| (frame.offset, frame.data.to_vec()))
             .collect();
         assert_eq!(frames, [(2, vec![7, 8]), (0, vec![5, 6])]);
-        assert!(crypto_frames(&payload).all(|it| payload[it.at..].starts_with(it.data)));
+        assert!(
+            crypto_frames(&payload).all(|it| payload[it.payload_offset..].starts_with(it.data))
+        );
         assert_eq!(crypto_frames(&[6, 0, 9, 1]).count(), 0);
         let endless = [2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
         assert_eq!(crypto_frames(&endless).count(), 0);

@@ -1,5 +1,5 @@
-//! Protection of Initial packets (RFC 9001 section 5): anyone who sees the client's first packet
-//! can derive their keys.
+//! Packet protection of Initial packets (RFC 9001 section 5). Their keys can be derived from the
+//! client's first packet alone.
 
 use super::secrets::Secrets;
 use super::version::Version;
@@ -8,10 +8,10 @@ use aes_gcm::aes::Aes128;
 use aes_gcm::aes::cipher::{Block, BlockCipherEncrypt};
 use aes_gcm::{Aes128Gcm, Nonce, Tag};
 
-/// Bytes of the tag behind a packet.
+/// Length of the AEAD tag at the end of a packet, in bytes.
 const TAG: usize = 16;
 
-/// Who sent a packet.
+/// The sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The client.
@@ -20,7 +20,7 @@ pub enum Sender {
     Server,
 }
 
-/// Keys of one side's Initial packets.
+/// The keys of the Initial packets of one side.
 pub struct InitialKeys {
     packet: Aes128Gcm,
     iv: [u8; 12],
@@ -34,8 +34,8 @@ impl core::fmt::Debug for InitialKeys {
 }
 
 impl InitialKeys {
-    /// Derives the keys of `sender` from the destination connection id of the client's first
-    /// Initial packet (RFC 9001 section 5.2).
+    /// Derives the keys of `sender` from the destination connection ID of the client's first Initial
+    /// packet (RFC 9001 section 5.2).
     #[must_use]
     pub fn new(version: &Version, destination_id: &[u8], sender: Sender) -> Self {
         let secrets = Secrets::new(version, destination_id, sender);
@@ -46,25 +46,26 @@ impl InitialKeys {
         }
     }
 
-    /// Takes the protection off a packet whose number begins at `number_at`. The packet is left in
-    /// `buffer`, and its payload begins there at what is returned; `None` where the packet is too
-    /// short, or is not authentic.
-    pub fn open(&self, packet: &[u8], number_at: usize, buffer: &mut Vec<u8>) -> Option<usize> {
-        // The sample is taken as if the number had four bytes (RFC 9001 section 5.4.2).
-        let sample: [u8; 16] = *packet.get(number_at + 4..)?.first_chunk()?;
+    /// Removes the protection of a packet whose packet number is at `number_offset`. Writes the
+    /// decrypted packet to `buffer` and returns the offset of its payload. `None` if the packet is too
+    /// short or not authentic.
+    pub fn open(&self, packet: &[u8], number_offset: usize, buffer: &mut Vec<u8>) -> Option<usize> {
+        // The sample starts four bytes after the start of the packet number, whatever its length
+        // (RFC 9001 section 5.4.2).
+        let sample: [u8; 16] = *packet.get(number_offset + 4..)?.first_chunk()?;
         let mut mask = Block::<Aes128>::from(sample);
         self.header.encrypt_block(&mut mask);
         let first = packet.first()? ^ (mask[0] & 0x0f);
         let number_length = usize::from(first & 3) + 1;
-        let body_at = number_at + number_length;
+        let body_at = number_offset + number_length;
         let tag_at = packet.len().checked_sub(TAG).filter(|&at| at >= body_at)?;
         buffer.clear();
         buffer.extend_from_slice(&packet[..tag_at]);
         buffer[0] = first;
         let mut nonce = self.iv;
         for index in 0..number_length {
-            buffer[number_at + index] ^= mask[1 + index];
-            nonce[12 - number_length + index] ^= buffer[number_at + index];
+            buffer[number_offset + index] ^= mask[1 + index];
+            nonce[12 - number_length + index] ^= buffer[number_offset + index];
         }
         let tag: [u8; TAG] = *packet[tag_at..].first_chunk()?;
         let (header, body) = buffer.split_at_mut(body_at);
@@ -78,7 +79,7 @@ impl InitialKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::quic::{Kind, crypto_frames, long_packet};
+    use crate::message::quic::{Kind, crypto_frames, read_long_packet};
     use crate::message::tls::{ServerHello, messages};
 
     fn bytes(hexadecimal: &str) -> Vec<u8> {
@@ -89,9 +90,9 @@ mod tests {
 
     const ID: &str = "8394c8f03e515708";
 
-    /// The server's Initial packets of RFC 9001 appendix A.3 and RFC 9369 appendix A.3.
+    /// The server's Initial packets in RFC 9001 appendix A.3 and RFC 9369 appendix A.3.
     #[test]
-    fn the_rfcs_packets_are_opened() {
+    fn decrypts_packets_of_the_rfcs() {
         for packet in [
             "cf000000010008f067a5502a4262b5004075c0d95a482cd0991cd25b0aac406a\
              5816b6394100f37a1c69797554780bb38cc5a99f5ede4cf73c3ec2493a1839b3\
@@ -105,14 +106,14 @@ mod tests {
              4bed8521e2e140",
         ] {
             let datagram = bytes(packet);
-            let (packet, rest) = long_packet(&datagram).unwrap();
+            let (packet, rest) = read_long_packet(&datagram).unwrap();
             assert_eq!((packet.kind, rest.len()), (Kind::Initial, 0));
             assert_eq!(packet.source_id, bytes("f067a5502a4262b5"));
             let version = Version::known(packet.version).unwrap();
             let keys = InitialKeys::new(version, &bytes(ID), Sender::Server);
             let mut buffer = Vec::new();
             let payload_at = keys
-                .open(packet.packet, packet.number_at, &mut buffer)
+                .open(packet.packet, packet.number_offset, &mut buffer)
                 .unwrap();
             let frame = crypto_frames(&buffer[payload_at..]).next().unwrap();
             let message = messages(frame.data).next().unwrap();
@@ -121,14 +122,14 @@ mod tests {
             let other = InitialKeys::new(version, &bytes(ID), Sender::Client);
             assert!(
                 other
-                    .open(packet.packet, packet.number_at, &mut buffer)
+                    .open(packet.packet, packet.number_offset, &mut buffer)
                     .is_none()
             );
         }
     }
 
     #[test]
-    fn no_packet_is_too_short() {
+    fn rejects_packets_of_any_short_length() {
         let version = Version::known(1).unwrap();
         let keys = InitialKeys::new(version, &[], Sender::Client);
         let mut buffer = Vec::new();

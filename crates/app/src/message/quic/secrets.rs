@@ -1,5 +1,5 @@
-//! What the keys of Initial packets are made of (RFC 9001 section 5.2): HKDF (RFC 5869) by SHA-256,
-//! which is most of what a connection costs.
+//! The secrets of Initial packets (RFC 9001 section 5.2), by HKDF (RFC 5869) with SHA-256. Deriving
+//! them is most of the cost of a connection.
 
 use super::initial::Sender;
 use super::version::Version;
@@ -7,7 +7,7 @@ use hkdf::Hkdf;
 use hw::sha256::{self, BEGIN, Block, State, compress};
 use sha2::Sha256;
 
-/// Key, initialization vector and key of header protection.
+/// Key, initialization vector and header protection key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Secrets {
     pub(super) key: [u8; 16],
@@ -16,7 +16,8 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Those of `sender`, by the destination connection id of the client's first Initial packet.
+    /// Derives the secrets of `sender` from the destination connection ID of the client's first Initial
+    /// packet.
     pub(super) fn new(version: &Version, destination_id: &[u8], sender: Sender) -> Self {
         if sha256::is_fast()
             && let Some(secrets) = Self::together(version, destination_id, sender)
@@ -168,7 +169,7 @@ mod tests {
 
     /// RFC 9001 appendix A.1 and RFC 9369 appendix A.1.
     #[test]
-    fn keys_are_the_rfcs() {
+    fn derives_the_keys_of_the_rfcs() {
         for (version, sender, key, iv, header) in [
             (
                 1,

@@ -1,4 +1,4 @@
-//! The versions of QUIC whose Initial packets can be read, and what sets them apart.
+//! The QUIC versions whose Initial packets can be read, and their differences.
 
 use super::Kind;
 use super::secrets::Hmac;
@@ -6,22 +6,22 @@ use hkdf::HkdfExtract;
 use sha2::Sha256;
 use std::sync::OnceLock;
 
-/// What a version is for whoever reads its Initial packets.
+/// The properties of a version that are needed to read its Initial packets.
 #[derive(Debug)]
 pub struct Version {
     /// Salt of the initial secret.
     pub salt: [u8; 20],
-    /// Labels of key, initialization vector and header protection, each ready for HKDF.
+    /// HKDF labels of key, initialization vector and header protection.
     pub labels: Labels,
-    /// The kind that each value of the type field stands for.
+    /// The kind of packet for each value of the type field.
     kinds: [Kind; 4],
-    /// HKDF-Extract under the salt, which is hashed once for all connections.
+    /// HKDF-Extract keyed with the salt. The salt is hashed only once, for all connections.
     extract: OnceLock<HkdfExtract<Sha256>>,
     /// The same where several hashes are made at once.
     hmac: OnceLock<Hmac>,
 }
 
-/// HKDF labels, without the prefix that TLS 1.3 gives all of them.
+/// HKDF labels, without the prefix that TLS 1.3 adds to all labels.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Labels {
     /// Key.
@@ -57,7 +57,7 @@ const fn first_generation(salt: [u8; 20]) -> Version {
     }
 }
 
-/// RFC 9001 section 5.2, and drafts 33 and 34.
+/// Version 1 (RFC 9001 section 5.2), and drafts 33 and 34.
 static V1: Version = first_generation([
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
@@ -99,7 +99,7 @@ static T051: Version = first_generation([
     0xda, 0x6e, 0x03, 0x3d,
 ]);
 
-/// RFC 9369 section 3.3.
+/// Version 2 (RFC 9369 section 3.3).
 static V2: Version = Version {
     salt: [
         0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d,
@@ -111,11 +111,11 @@ static V2: Version = Version {
     hmac: OnceLock::new(),
 };
 
-/// Version Negotiation has no keys; it only has to be known.
+/// Version Negotiation (version 0) has no keys, but must be a known version.
 static NEGOTIATION: Version = first_generation([0; 20]);
 
 impl Version {
-    /// The version of this number, if it is one of those that are met.
+    /// The version with this number, if it is known.
     #[inline]
     #[must_use]
     pub fn known(number: u32) -> Option<&'static Self> {
@@ -123,7 +123,7 @@ impl Version {
             0x0000_0001 | 0xff00_0021..=0xff00_0022 => &V1,
             0x6b33_43cf => &V2,
             0xff00_001d..=0xff00_0020 => &DRAFT_29,
-            // Facebook's mvfst took the salts of drafts 27 and 22.
+            // Facebook's mvfst uses the salts of drafts 27 and 22.
             0xff00_0017..=0xff00_001c | 0xface_b002 | 0xface_b00e => &DRAFT_23,
             0xff00_0016 | 0xface_b001 => &DRAFT_22,
             0x5130_3530 => &Q050,
@@ -134,7 +134,7 @@ impl Version {
         })
     }
 
-    /// HKDF-Extract under the salt, before it is given a connection id.
+    /// HKDF-Extract keyed with the salt, without input yet.
     pub(super) fn extract(&self) -> HkdfExtract<Sha256> {
         let extract = || HkdfExtract::new(Some(&self.salt));
         self.extract.get_or_init(extract).clone()
@@ -145,7 +145,7 @@ impl Version {
         self.hmac.get_or_init(|| Hmac::new(&self.salt))
     }
 
-    /// The kind of packet that the two bits of the type field say.
+    /// The kind of packet for the two bits of the type field.
     #[must_use]
     pub const fn kind(&self, bits: u8) -> Kind {
         self.kinds[(bits & 3) as usize]

@@ -4,18 +4,19 @@ use crate::message::reader::Reader;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Subject and issuer of a certificate, as RFC 4514 writes names but in the certificate's order.
+/// Subject and issuer of a certificate, written as in RFC 4514 but in the certificate's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateNames {
-    /// Whom it is for.
+    /// Subject.
     pub subject: String,
-    /// Who signed it.
+    /// Issuer.
     pub issuer: String,
 }
 
-/// The names in the first certificate of a Certificate message's body, which is the server's own.
+/// The names in the first certificate of a Certificate message, which is that of the server. `body` is
+/// the body of the message; the first certificate must be complete.
 ///
-/// Of the certificate no more is read than lies before them (RFC 5280 section 4.1).
+/// Nothing after the subject is parsed (RFC 5280 section 4.1).
 #[must_use]
 pub fn names(body: &[u8]) -> Option<CertificateNames> {
     let mut reader = Reader::new(body);
@@ -38,7 +39,7 @@ pub fn names(body: &[u8]) -> Option<CertificateNames> {
     })
 }
 
-/// Tags of DER (X.690), with the bits of class and form.
+/// DER tags (X.690), including the bits of class and form.
 mod tag {
     pub(super) const INTEGER: u8 = 0x02;
     pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
@@ -52,27 +53,28 @@ mod tag {
     pub(super) const BMP_STRING: u8 = 0x1e;
     pub(super) const SEQUENCE: u8 = 0x30;
     pub(super) const SET: u8 = 0x31;
-    /// \[0\] of a certificate.
+    /// \[0\] in a certificate.
     pub(super) const VERSION: u8 = 0xa0;
 }
 
-/// An element of DER.
+/// A DER element.
 #[derive(Clone, Copy)]
 struct Element<'a> {
     tag: u8,
     content: &'a [u8],
-    /// With tag and length.
-    whole: &'a [u8],
+    /// The element with tag and length.
+    encoded: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    /// The next element, if it has this tag.
+    /// Reads the next element, if it has this tag.
     fn read(reader: &mut Reader<'a>, tag: u8) -> Option<Self> {
-        Self::any(reader).filter(|element| element.tag == tag)
+        Self::read_any(reader).filter(|element| element.tag == tag)
     }
 
-    /// The next element; none with a tag or a length of many bytes, or of indefinite length.
-    fn any(reader: &mut Reader<'a>) -> Option<Self> {
+    /// Reads the next element. `None` if its tag has several bytes, or if its length is indefinite or
+    /// has more than three bytes.
+    fn read_any(reader: &mut Reader<'a>) -> Option<Self> {
         let start = reader.rest();
         let tag = reader.u8()?;
         let length = match reader.u8()? {
@@ -83,11 +85,11 @@ impl<'a> Element<'a> {
             _ => return None,
         };
         let content = reader.take(length)?;
-        let whole = &start[..start.len() - reader.rest().len()];
+        let encoded = &start[..start.len() - reader.rest().len()];
         Some(Self {
             tag,
             content,
-            whole,
+            encoded,
         })
     }
 
@@ -110,12 +112,12 @@ impl<'a> Element<'a> {
         Some(text)
     }
 
-    /// Appends the type and value of an attribute. What has no short name, or is no text, is written
-    /// in hexadecimal (RFC 4514 section 2.4).
+    /// Appends the type and value of an attribute. The value is in hexadecimal if it is no text or if
+    /// the type has no short name (RFC 4514 section 2.4).
     fn push_attribute(&self, text: &mut String) -> Option<()> {
         let mut attribute = Reader::new(self.content);
         let kind = Self::read(&mut attribute, tag::OBJECT_IDENTIFIER)?.content;
-        let value = Self::any(&mut attribute)?;
+        let value = Self::read_any(&mut attribute)?;
         let short = short_name(kind);
         match short {
             Some(name) => text.push_str(name),
@@ -126,7 +128,7 @@ impl<'a> Element<'a> {
             Some(value) => push_escaped(text, &value),
             None => {
                 text.push('#');
-                for byte in value.whole {
+                for byte in value.encoded {
                     write!(text, "{byte:02x}").ok()?;
                 }
             }
@@ -134,7 +136,7 @@ impl<'a> Element<'a> {
         Some(())
     }
 
-    /// The text of a string, if it is one.
+    /// The text of a string. `None` if the element is no valid string.
     fn text(&self) -> Option<Cow<'a, str>> {
         let utf_8 = hw::text::utf_8(self.content).map(Cow::Borrowed);
         match self.tag {
@@ -143,7 +145,7 @@ impl<'a> Element<'a> {
             | tag::PRINTABLE_STRING
             | tag::IA5_STRING
             | tag::VISIBLE_STRING => utf_8,
-            // In practice UTF-8 or Latin-1.
+            // In practice these are UTF-8 or Latin-1.
             tag::T61_STRING => {
                 let latin_1 = || self.content.iter().map(|&byte| char::from(byte)).collect();
                 Some(utf_8.unwrap_or_else(latin_1))
@@ -167,10 +169,10 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Appends a value with what RFC 4514 section 2.4 wants escaped, so that no value looks like more
-/// attributes than it is.
+/// Appends a value with the escapes of RFC 4514 section 2.4, so that a value cannot look like several
+/// attributes.
 fn push_escaped(text: &mut String, value: &str) {
-    // Most values have none of these, and are copied as they are.
+    // Most values need no escape and are copied as they are.
     let bytes = value.as_bytes();
     let is_edge = matches!(bytes, [b' ' | b'#', ..] | [.., b' ']);
     let is_escaped = |any, byte: &u8| any | ESCAPED[usize::from(*byte)];
@@ -189,7 +191,7 @@ fn push_escaped(text: &mut String, value: &str) {
     }
 }
 
-/// Of each byte whether it is escaped wherever it is.
+/// For each byte, whether it is escaped at any position.
 const ESCAPED: [bool; 256] = {
     let mut escaped = [false; 256];
     let mut at = 0;
@@ -200,7 +202,7 @@ const ESCAPED: [bool; 256] = {
     escaped
 };
 
-/// Appends an object identifier in numbers and dots (X.690 section 8.19).
+/// Appends an object identifier as numbers with dots (X.690 section 8.19). `None` if it is invalid.
 fn push_dotted(text: &mut String, object_identifier: &[u8]) -> Option<()> {
     let mut number: u64 = 0;
     let mut is_first = true;
@@ -227,8 +229,8 @@ fn push_dotted(text: &mut String, object_identifier: &[u8]) -> Option<()> {
         .then_some(())
 }
 
-/// The short name of an attribute's type: those of RFC 4514 section 3, and others by which they are
-/// known. docs/names.md lists them.
+/// The short name of an attribute type: those of RFC 4514 section 3, and other common ones.
+/// docs/names.md lists them.
 const fn short_name(object_identifier: &[u8]) -> Option<&'static str> {
     Some(match object_identifier {
         [0x55, 4, 3] => "CN",
@@ -295,12 +297,12 @@ mod tests {
     fn text(attributes: &[Vec<u8>]) -> Option<String> {
         let sets: Vec<u8> = attributes.iter().flat_map(|it| element(0x31, it)).collect();
         let name = element(0x30, &sets);
-        Element::any(&mut Reader::new(&name)).unwrap().name()
+        Element::read_any(&mut Reader::new(&name)).unwrap().name()
     }
 
-    /// The examples of RFC 4514 section 4, and what else may be in a name.
+    /// The examples of RFC 4514 section 4, and others.
     #[test]
-    fn no_value_looks_like_another_attribute() {
+    fn escapes_values_that_look_like_attributes() {
         let one = |identifier: &[u8], kind, value: &[u8]| {
             text(&[attribute(identifier, kind, value)]).unwrap()
         };
@@ -336,9 +338,10 @@ mod tests {
     }
 
     proptest! {
-        /// With nothing to escape, and but for the spaces that it has around separators.
+        /// For values without escapes, and ignoring the spaces that x509-parser writes around
+        /// separators.
         #[test]
-        fn names_are_as_x509_parser_writes_them(
+        fn writes_names_like_x509_parser(
             sets in prop::collection::vec(
                 prop::collection::vec((0usize..9, prop::sample::select(vec![0x0cu8, 0x13, 0x14, 0x16]), "[a-zé.*=]{0,70}"), 1..3),
                 0..6,
@@ -354,15 +357,15 @@ mod tests {
                     element(0x31, &attributes)
                 })
                 .collect();
-            let whole = element(0x30, &sets);
-            let read = Element::any(&mut Reader::new(&whole)).unwrap();
-            let (_, theirs) = X509Name::from_der(&whole).unwrap();
+            let encoded = element(0x30, &sets);
+            let read = Element::read_any(&mut Reader::new(&encoded)).unwrap();
+            let (_, theirs) = X509Name::from_der(&encoded).unwrap();
             let theirs = theirs.to_string().replace(", ", ",").replace(" + ", "+");
             prop_assert_eq!(read.name(), Some(theirs));
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = names(&bytes);
         }
     }

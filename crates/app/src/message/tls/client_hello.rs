@@ -21,7 +21,7 @@ pub mod extension {
     pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 }
 
-/// A ClientHello, as far as it is there.
+/// The available part of a ClientHello.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientHello<'a> {
     /// legacy_version.
@@ -31,13 +31,13 @@ pub struct ClientHello<'a> {
     /// cipher_suites, two bytes each.
     cipher_suites: &'a [u8],
     extensions: &'a [u8],
-    /// Whether it is all there.
-    pub whole: bool,
+    /// Whether it is complete.
+    pub is_complete: bool,
 }
 
 impl<'a> ClientHello<'a> {
-    /// Reads the body of a handshake message. What was cut off behind the extensions' beginning
-    /// leaves a hello that is not whole; what was cut before leaves none.
+    /// Reads the body of a handshake message. If it is truncated within the extensions, the hello is
+    /// incomplete; if it is truncated before them, the result is `None`.
     #[must_use]
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
@@ -49,8 +49,8 @@ impl<'a> ClientHello<'a> {
         let session_id = reader.vector8()?;
         let cipher_suites = reader.vector16()?;
         reader.vector8()?;
-        // Extensions may be missing (RFC 5246 section 7.4.1.2).
-        let (extensions, whole) = match reader.u16() {
+        // A hello may have no extensions (RFC 5246 section 7.4.1.2).
+        let (extensions, is_complete) = match reader.u16() {
             None => (&[][..], reader.is_empty()),
             Some(length) => {
                 let extensions = reader.take_up_to(usize::from(length));
@@ -62,24 +62,24 @@ impl<'a> ClientHello<'a> {
             session_id,
             cipher_suites,
             extensions,
-            whole,
+            is_complete,
         })
     }
 
-    /// Reads a handshake message, which may lack its end.
+    /// Reads a handshake message, which may be truncated.
     #[must_use]
-    pub fn of(message: &Message<'a>) -> Option<Self> {
+    pub fn from_message(message: &Message<'a>) -> Option<Self> {
         let mut hello = Self::read(message.body)?;
-        hello.whole &= message.whole;
+        hello.is_complete &= message.is_complete;
         Some(hello)
     }
 
-    /// Cipher suites in the client's order, GREASE and all.
+    /// Cipher suites in the client's order, including GREASE.
     pub fn cipher_suites(&self) -> impl Iterator<Item = u16> + use<'a> {
         numbers(self.cipher_suites)
     }
 
-    /// Types and contents of the extensions, in the client's order; the last one may be cut.
+    /// Types and contents of the extensions, in the client's order. The last one may be truncated.
     pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
         let mut reader = Reader::new(self.extensions);
         std::iter::from_fn(move || {
@@ -89,27 +89,27 @@ impl<'a> ClientHello<'a> {
         })
     }
 
-    /// The content of the first extension of a type, as far as it is there.
+    /// The available content of the first extension of a type.
     #[must_use]
     pub fn extension(&self, kind: u16) -> Option<&'a [u8]> {
         self.extensions()
             .find_map(|(found, content)| (found == kind).then_some(content))
     }
 
-    /// The content of the first extension of a type, unless its end was cut off with the hello's.
-    fn whole_extension(&self, kind: u16) -> Option<&'a [u8]> {
+    /// The content of the first extension of a type, unless it is truncated.
+    fn complete_extension(&self, kind: u16) -> Option<&'a [u8]> {
         let mut reader = Reader::new(self.extensions);
         loop {
             let found = reader.u16()?;
             let length = usize::from(reader.u16()?);
             let content = reader.take_up_to(length);
             if found == kind {
-                return (self.whole || content.len() == length).then_some(content);
+                return (self.is_complete || content.len() == length).then_some(content);
             }
         }
     }
 
-    /// The host name in server_name (RFC 6066 section 3), if it is there whole and not empty.
+    /// The host name in server_name (RFC 6066 section 3), if it is complete and not empty.
     #[must_use]
     pub fn server_name(&self) -> Option<&'a [u8]> {
         let mut reader = Reader::new(self.extension(extension::SERVER_NAME)?);
@@ -123,18 +123,18 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// The protocols that the client offers, in its order, GREASE left out; nothing where the list was
-    /// cut off.
+    /// The protocols that the client offers, in its order, without GREASE. Empty if the list is
+    /// truncated.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        protocols(self.whole_extension(extension::ALPN).unwrap_or_default())
+        protocols(self.complete_extension(extension::ALPN).unwrap_or_default())
             .filter(|protocol| !is_grease_protocol(protocol))
     }
 
-    /// The versions of supported_versions in the client's order, GREASE left out; nothing without
-    /// that extension, or where it was cut off.
+    /// The versions in supported_versions, in the client's order, without GREASE. Empty if that
+    /// extension is missing or truncated.
     pub fn supported_versions(&self) -> impl Iterator<Item = u16> + use<'a> {
         let content = self
-            .whole_extension(extension::SUPPORTED_VERSIONS)
+            .complete_extension(extension::SUPPORTED_VERSIONS)
             .and_then(|content| content.split_first())
             .map_or(&[][..], |(_, versions)| versions);
         numbers(content).filter(|&version| !is_grease(version))
@@ -146,26 +146,26 @@ impl<'a> ClientHello<'a> {
         numbers(content.and_then(|c| c.get(2..)).unwrap_or_default())
     }
 
-    /// The versions that the client offers, GREASE left out: those of supported_versions, or without
-    /// that extension legacy_version, which then is the highest one (RFC 8446 section 4.2.1). Nothing
-    /// where a hello that was cut off does not tell.
+    /// The versions that the client offers, without GREASE: those in supported_versions, or without
+    /// that extension legacy_version, which is then the highest version offered (RFC 8446 section
+    /// 4.2.1). Empty if the part of the hello that has them is missing.
     pub fn versions(&self) -> impl Iterator<Item = u16> + use<'a> {
         let extended = self.extension(extension::SUPPORTED_VERSIONS).is_some();
-        let legacy = (self.whole && !extended).then_some(self.legacy_version);
+        let legacy = (self.is_complete && !extended).then_some(self.legacy_version);
         self.supported_versions().chain(legacy)
     }
 
-    /// Whether Encrypted Client Hello, or a GREASE of it, is offered; `None` where it may be in what
-    /// was cut off.
+    /// Whether the client offers Encrypted Client Hello, or a GREASE of it. `None` if the missing part
+    /// of the hello may offer it.
     #[must_use]
     pub fn offers_ech(&self) -> Option<bool> {
         let offers = self.extension(extension::ENCRYPTED_CLIENT_HELLO).is_some();
-        (offers || self.whole).then_some(offers)
+        (offers || self.is_complete).then_some(offers)
     }
 
-    /// Whether a session is offered to be resumed: by a pre-shared key, by a ticket, or, where TLS
-    /// 1.3 is not offered (there a session id means nothing), by a session id. `None` where what was
-    /// cut off may offer it.
+    /// Whether the client offers to resume a session: by a pre-shared key, by a ticket, or by a session
+    /// ID. With TLS 1.3 a session ID has no meaning and does not count. `None` if the missing part of
+    /// the hello may offer it.
     #[must_use]
     pub fn offers_resumption(&self) -> Option<bool> {
         let ticket = self.extension(extension::SESSION_TICKET);
@@ -176,11 +176,11 @@ impl<'a> ClientHello<'a> {
         let offers = self.extension(extension::PRE_SHARED_KEY).is_some()
             || ticket.is_some_and(|ticket| !ticket.is_empty())
             || (!self.session_id.is_empty() && by_session_id());
-        (offers || self.whole).then_some(offers)
+        (offers || self.is_complete).then_some(offers)
     }
 }
 
-/// The names in a ProtocolNameList (RFC 7301 section 3.1).
+/// The protocol names in a ProtocolNameList (RFC 7301 section 3.1).
 pub(super) fn protocols(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader::new(extension.get(2..).unwrap_or_default());
     std::iter::from_fn(move || reader.vector8())
@@ -196,7 +196,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
 mod tests {
     use super::*;
 
-    /// A hello with a session id and these extensions.
+    /// A hello with a session ID and these extensions.
     fn hello(extensions: &[u8]) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([0; 32]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_not_taken_for_absent() {
+    fn missing_part_of_truncated_hello_is_unknown() {
         // ALPN, versions, ECH and a pre-shared key.
         let extensions =
             b"\0\x10\0\x05\0\x03\x02h2\0\x2b\0\x05\x04\x03\x04\x03\x03\xfe\x0d\0\0\0\x29\0\0";
@@ -219,36 +219,44 @@ mod tests {
         let before = body.len() - extensions.len();
         for cut in before..body.len() {
             let hello = ClientHello::read(&body[..cut]).unwrap();
-            let there = cut - before;
-            assert_eq!(hello.alpn().count(), usize::from(there >= 9), "{there}");
-            let expected: &[u16] = if there >= 18 { &[0x0304, 0x0303] } else { &[] };
-            assert_eq!(versions(&hello), expected, "{there}");
-            assert_eq!(hello.offers_ech(), (there >= 22).then_some(true));
+            let available = cut - before;
+            assert_eq!(
+                hello.alpn().count(),
+                usize::from(available >= 9),
+                "{available}"
+            );
+            let expected: &[u16] = if available >= 18 {
+                &[0x0304, 0x0303]
+            } else {
+                &[]
+            };
+            assert_eq!(versions(&hello), expected, "{available}");
+            assert_eq!(hello.offers_ech(), (available >= 22).then_some(true));
             assert_eq!(hello.offers_resumption(), None);
         }
-        let whole = ClientHello::read(&body).unwrap();
-        assert_eq!(whole.offers_resumption(), Some(true));
-        // Cut where a hello without extensions would end.
+        let complete = ClientHello::read(&body).unwrap();
+        assert_eq!(complete.offers_resumption(), Some(true));
+        // Truncated where a hello without extensions would end.
         let message = Message {
             kind: 1,
             body: &body[..before - 2],
-            whole: false,
+            is_complete: false,
             length: body.len() + 4,
         };
-        let cut = ClientHello::of(&message).unwrap();
+        let cut = ClientHello::from_message(&message).unwrap();
         assert_eq!(
-            (cut.whole, versions(&cut), cut.offers_ech()),
+            (cut.is_complete, versions(&cut), cut.offers_ech()),
             (false, vec![], None)
         );
     }
 
     #[test]
-    fn without_supported_versions_the_legacy_one_is_offered() {
+    fn legacy_version_is_offered_without_supported_versions() {
         let body = hello(&[]);
         let old = ClientHello::read(&body).unwrap();
         assert_eq!(versions(&old), [0x0303]);
         assert_eq!(old.offers_ech(), Some(false));
-        assert_eq!(old.offers_resumption(), Some(true), "by its session id");
+        assert_eq!(old.offers_resumption(), Some(true), "by its session ID");
         let body = hello(b"\0\x2b\0\x03\x02\x03\x04");
         let new = ClientHello::read(&body).unwrap();
         assert_eq!(versions(&new), [0x0304]);

@@ -1,12 +1,12 @@
-//! JA4, a fingerprint of a ClientHello that survives another order of its extensions (FoxIO, "JA4:
-//! TLS Client Fingerprinting", technical details of version 1).
+//! JA4, a fingerprint of a ClientHello that does not depend on the order of its extensions (FoxIO,
+//! "JA4: TLS Client Fingerprinting", technical details of version 1).
 
 use super::client_hello::{ClientHello, extension};
 use super::is_grease;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// What carries the ClientHello.
+/// The transport of a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TLS over TCP.
@@ -24,28 +24,29 @@ impl Transport {
     }
 }
 
-/// The fingerprint: 10 characters of what it offers, and two hashes of 12 hexadecimal digits each.
+/// A JA4 fingerprint: 10 characters that describe the hello, and two hashes of 12 hexadecimal digits
+/// each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ja4([u8; Ja4::LENGTH]);
 
 impl Ja4 {
-    /// Characters.
+    /// Number of characters.
     pub const LENGTH: usize = 36;
 
-    /// The fingerprint of a hello that is whole; `None` for one that is not.
+    /// Computes the fingerprint. `None` if the hello is incomplete.
     #[must_use]
     pub fn new(hello: &ClientHello<'_>, transport: Transport) -> Option<Self> {
-        Self::remembering(hello, transport, &mut Ja4Hashes::default())
+        Self::with_cache(hello, transport, &mut Ja4Cache::default())
     }
 
-    /// [`Ja4::new`] with hashes that were made before.
+    /// Like [`Ja4::new`], with a cache of hashes.
     #[must_use]
-    pub fn remembering(
+    pub fn with_cache(
         hello: &ClientHello<'_>,
         transport: Transport,
-        hashes: &mut Ja4Hashes,
+        hashes: &mut Ja4Cache,
     ) -> Option<Self> {
-        if !hello.whole {
+        if !hello.is_complete {
             return None;
         }
         let [mut ciphers, mut extensions, mut algorithms] = std::mem::take(&mut hashes.lists);
@@ -86,7 +87,7 @@ impl fmt::Debug for Ja4 {
     }
 }
 
-/// Fills a list with the numbers that are no GREASE.
+/// Fills a list with the numbers, without GREASE.
 fn fill(list: &mut Vec<u16>, numbers: impl Iterator<Item = u16>) {
     list.clear();
     list.extend(numbers.filter(|&number| !is_grease(number)));
@@ -109,8 +110,8 @@ fn two_digits(count: usize) -> [u8; 2] {
     [b'0' + count / 10, b'0' + count % 10]
 }
 
-/// First and last character of the first protocol, or of its hexadecimal digits where either is
-/// neither letter nor digit.
+/// First and last character of the first protocol. If one of them is no letter or digit, first and
+/// last of its hexadecimal digits.
 fn alpn_text(protocol: &[u8]) -> [u8; 2] {
     let (Some(&first), Some(&last)) = (protocol.first(), protocol.last()) else {
         return *b"00";
@@ -127,69 +128,71 @@ fn alpn_text(protocol: &[u8]) -> [u8; 2] {
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// How many hashes are remembered.
-const REMEMBERED: usize = 256;
+/// Number of cached hashes.
+const CACHE_ENTRIES: usize = 256;
 
-/// Hashes of a set: the one remembered first makes room.
+/// Ways of a set. The oldest hash of a full set is replaced.
 const WAYS: usize = 4;
 
-/// The most numbers whose hash is remembered.
+/// The longest lists, in numbers, whose hash is cached.
 const NUMBERS_MAX: usize = 128;
 
-/// Hashes and the lists that they are of: there are far fewer TLS libraries than connections, and
-/// each offers the same lists again and again.
+/// A cache from lists of numbers to their hash. There are far fewer TLS libraries than connections,
+/// and each sends the same lists again and again.
 #[derive(Debug, Default)]
-pub struct Ja4Hashes {
-    /// In sets by a digest of the lists; empty until the first hash.
-    places: Vec<Remembered>,
+pub struct Ja4Cache {
+    /// Sets of `WAYS` entries, selected by a digest of the lists. Empty before the first hash.
+    entries: Vec<CachedHash>,
+    /// A buffer for the text to hash, reused to save allocations.
     text: Vec<u8>,
-    /// What a hello lists, so that no memory is asked for each.
+    /// Buffers for the lists of a hello, reused to save allocations.
     lists: [Vec<u16>; 3],
 }
 
-/// Two lists, one behind the other, and their hash.
+/// Two lists and their hash.
 #[derive(Clone, Debug, Default)]
-struct Remembered {
+struct CachedHash {
+    /// The first list, followed by the second.
     numbers: Box<[u16]>,
-    /// Numbers of the first list.
-    first: usize,
+    /// Length of the first list.
+    first_count: usize,
     hash: [u8; 12],
 }
 
-impl Ja4Hashes {
-    /// The most memory that they take, in bytes.
+impl Ja4Cache {
+    /// Memory of a full cache, in bytes.
     pub const MEMORY_BYTES: usize =
-        REMEMBERED * (size_of::<Remembered>() + NUMBERS_MAX * size_of::<u16>());
+        CACHE_ENTRIES * (size_of::<CachedHash>() + NUMBERS_MAX * size_of::<u16>());
 
-    /// The first 12 hexadecimal digits of SHA-256 over the numbers in hexadecimal with commas
-    /// between, then, behind an underscore, `more`; zeroes where there are no numbers.
+    /// The first 12 hexadecimal digits of the SHA-256 of `numbers`, in hexadecimal and separated by
+    /// commas, followed by an underscore and `more` in the same form. Zeros if `numbers` is empty.
     fn hash(&mut self, numbers: &[u16], more: &[u16]) -> [u8; 12] {
         if numbers.is_empty() {
             return [b'0'; 12];
         }
-        if self.places.is_empty() {
-            self.places.resize_with(REMEMBERED, Remembered::default);
+        if self.entries.is_empty() {
+            self.entries.resize_with(CACHE_ENTRIES, CachedHash::default);
         }
-        let set = &mut self.places[set(numbers, more)..][..WAYS];
-        let is_of =
-            |it: &&Remembered| it.numbers.split_at_checked(it.first) == Some((numbers, more));
-        if let Some(remembered) = set.iter().find(is_of) {
-            return remembered.hash;
+        let set = &mut self.entries[set_start(numbers, more)..][..WAYS];
+        let has_lists =
+            |it: &&CachedHash| it.numbers.split_at_checked(it.first_count) == Some((numbers, more));
+        if let Some(cached) = set.iter().find(has_lists) {
+            return cached.hash;
         }
         self.text.clear();
-        append(&mut self.text, numbers);
+        push_hexadecimal(&mut self.text, numbers);
         if !more.is_empty() {
             let underscore = self.text.len();
-            append(&mut self.text, more);
+            push_hexadecimal(&mut self.text, more);
             self.text[underscore] = b'_';
         }
-        // Every number has a comma before it; the first one's is none of the text.
+        // Each number has a comma before it. The first comma is not part of the text.
         let hash = sha256(&self.text[1..]);
         if numbers.len() + more.len() <= NUMBERS_MAX {
             set.rotate_right(1);
-            set[0] = Remembered {
+            set[0] = CachedHash {
                 numbers: [numbers, more].concat().into(),
-                first: numbers.len(),
+                first_count: numbers.len(),
                 hash,
             };
         }
@@ -197,22 +200,22 @@ impl Ja4Hashes {
     }
 }
 
-/// Appends numbers in four hexadecimal digits, a comma before each.
-fn append(text: &mut Vec<u8>, numbers: &[u16]) {
+/// Appends a comma and four hexadecimal digits for each number.
+fn push_hexadecimal(text: &mut Vec<u8>, numbers: &[u16]) {
     for number in numbers {
         let digit = |shift: u32| DIGITS[usize::from(number >> shift & 15)];
         text.extend_from_slice(&[b',', digit(12), digit(8), digit(4), digit(0)]);
     }
 }
 
-/// The first place of the set in which the hash of two lists is remembered.
-fn set(numbers: &[u16], more: &[u16]) -> usize {
+/// Index of the first entry of the set for two lists.
+fn set_start(numbers: &[u16], more: &[u16]) -> usize {
     let digest = numbers.iter().chain(more).fold(0, |digest, &number| {
         (digest ^ u64::from(number))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
     });
-    (digest >> 32) as usize % (REMEMBERED / WAYS) * WAYS
+    (digest >> 32) as usize % (CACHE_ENTRIES / WAYS) * WAYS
 }
 
 fn sha256(text: &[u8]) -> [u8; 12] {
@@ -241,8 +244,8 @@ mod tests {
         }
     }
 
-    /// The body of a hello with these ciphers, extensions and algorithms, in this order, and this list
-    /// of protocols.
+    /// The body of a hello with these cipher suites, extensions and signature algorithms, in this
+    /// order, and this list of protocols.
     fn hello(ciphers: &str, extensions: &str, protocols: &[u8], algorithms: &str) -> Vec<u8> {
         let list = |list| {
             let mut bytes = Vec::new();
@@ -270,9 +273,9 @@ mod tests {
         body
     }
 
-    /// The example of the JA4 specification, in its technical details: Chrome's hello with GREASE.
+    /// The example in the technical details of the JA4 specification: Chrome's hello with GREASE.
     #[test]
-    fn the_specifications_example() {
+    fn matches_the_example_of_the_specification() {
         let body = hello(
             "3a3a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
             "1a1a,001b,0000,0033,0010,4469,0017,002d,000d,0005,0023,0012,002b,ff01,000b,000a,0015,2a2a",
@@ -294,9 +297,9 @@ mod tests {
             "q13d1516h2_8daaf6152771_e5627efa2ab1"
         );
         let ja4 = Ja4::new(&hello, Transport::Quic).unwrap();
-        let mut hashes = Ja4Hashes::default();
+        let mut hashes = Ja4Cache::default();
         for _ in 0..2 {
-            let again = Ja4::remembering(&hello, Transport::Quic, &mut hashes);
+            let again = Ja4::with_cache(&hello, Transport::Quic, &mut hashes);
             assert_eq!(again, Some(ja4));
         }
         let cut = ClientHello::read(&body[..body.len() - 1]).unwrap();
@@ -304,10 +307,11 @@ mod tests {
         assert_eq!(Ja4::new(&cut, Transport::Tcp), None);
     }
 
-    /// GREASE is ignored wherever it is, as the specification says: among the algorithms, as in FoxIO's
-    /// capture sigalg-grease of Chromium (Python's answer to it), and before the protocols.
+    /// The specification ignores GREASE everywhere: among the signature algorithms, as in FoxIO's
+    /// capture sigalg-grease of Chromium (with the result of FoxIO's Python code), and before the
+    /// protocols.
     #[test]
-    fn grease_is_ignored_wherever_it_is() {
+    fn ignores_grease_everywhere() {
         let of = |protocols: &[u8], algorithms: &str| {
             let body = hello(
                 "4a4a,1301,1302,1303,c02b,c02f,c02c,c030,cca9,cca8,c013,c014,009c,009d,002f,0035",
@@ -330,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_without_anything() {
+    fn fingerprints_an_empty_hello() {
         let mut body = vec![3, 1];
         body.extend([0; 33]);
         body.extend([0, 0, 1, 0]);
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_that_are_no_text_show_their_digits() {
+    fn writes_non_alphanumeric_protocols_in_hexadecimal() {
         assert_eq!(&alpn_text(b"h2"), b"h2");
         assert_eq!(&alpn_text(b"h"), b"hh");
         assert_eq!(&alpn_text(&[0xab]), b"ab");

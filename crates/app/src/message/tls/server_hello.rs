@@ -3,26 +3,26 @@
 use super::client_hello::{extension, protocols};
 use crate::message::reader::Reader;
 
-/// The random of a ServerHello that is a HelloRetryRequest (RFC 8446 section 4.1.3).
+/// The random value that marks a ServerHello as a HelloRetryRequest (RFC 8446 section 4.1.3).
 const RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// What a server chose.
+/// A ServerHello: what the server chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerHello<'a> {
-    /// The version chosen.
+    /// Chosen version.
     pub version: u16,
     /// legacy_session_id_echo.
     pub session_id: &'a [u8],
-    /// The cipher suite chosen.
+    /// Chosen cipher suite.
     pub cipher_suite: u16,
-    /// The protocol chosen, where it is not encrypted.
+    /// Chosen protocol, if it is not encrypted.
     pub alpn: Option<&'a [u8]>,
-    /// Whether a pre-shared key was chosen.
+    /// Whether the server chose a pre-shared key.
     pub pre_shared_key: bool,
-    /// Whether it asks for another ClientHello.
+    /// Whether it is a HelloRetryRequest, which requests another ClientHello.
     pub is_retry: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> ServerHello<'a> {
         let random = reader.take(32)?;
         let mut hello = Self {
             version,
-            // Drafts of TLS 1.3 before 22 left session id and compression out.
+            // Drafts of TLS 1.3 before 22 have no session ID and compression method.
             session_id: if version >> 8 == 0x7f {
                 &[]
             } else {

@@ -1,17 +1,17 @@
-//! Crypto-PAn against what the original implementation gives for its own sample, and against what
-//! it promises.
+//! Crypto-PAn against the sample trace of the original implementation, and against its defining
+//! property.
 
 use super::*;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
-/// The key of the sample that comes with the original implementation.
+/// The key of the sample in the original implementation.
 const SAMPLE_KEY: [u8; KEY_BYTES] = [
     21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121,
     121, 101, 39, 98, 87, 76, 45, 42, 132, 34, 2,
 ];
 
-/// The addresses of that sample, and what stands for them.
+/// The addresses of that sample and their replacements.
 const SAMPLE: &str = "
 128.11.68.132 135.242.180.132
 129.118.74.4 134.136.186.123
@@ -86,7 +86,7 @@ const SAMPLE: &str = "
 10.185.25.118 117.161.29.118
 ";
 
-/// What other implementations of the same function give for IPv6 with the sample's key.
+/// IPv6 results of other implementations with the same key.
 const SAMPLE_V6: &str = "
 ::1 78ff:f001:9fc0:20df:8380:b1f1:704:ed
 ::2 78ff:f001:9fc0:20df:8380:b1f1:704:ef
@@ -98,31 +98,39 @@ const SAMPLE_V6: &str = "
 fn pairs<T: core::str::FromStr<Err: core::fmt::Debug>>(text: &str) -> Vec<(T, T)> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     lines
-        .map(|(theirs, ours)| (theirs.parse().unwrap(), ours.parse().unwrap()))
+        .map(|(original, replacement)| (original.parse().unwrap(), replacement.parse().unwrap()))
         .collect()
 }
 
 #[test]
-fn the_sample_of_the_original() {
+fn matches_the_sample_of_the_original() {
     let cipher = CryptoPan::new(&SAMPLE_KEY);
     let sample = pairs::<Ipv4Addr>(SAMPLE);
     assert_eq!(sample.len(), 71);
-    for (theirs, ours) in sample {
-        assert_eq!(Ipv4Addr::from(cipher.ipv4(theirs.into())), ours, "{theirs}");
+    for (original, replacement) in sample {
+        assert_eq!(
+            Ipv4Addr::from(cipher.ipv4(original.into())),
+            replacement,
+            "{original}"
+        );
     }
     let sample = pairs::<Ipv6Addr>(SAMPLE_V6);
     assert_eq!(sample.len(), 5);
-    for (theirs, ours) in sample {
-        assert_eq!(Ipv6Addr::from(cipher.ipv6(theirs.into())), ours, "{theirs}");
+    for (original, replacement) in sample {
+        assert_eq!(
+            Ipv6Addr::from(cipher.ipv6(original.into())),
+            replacement,
+            "{original}"
+        );
     }
 }
 
 #[test]
-fn a_key_as_bytes_or_as_digits() {
+fn reads_keys_as_bytes_and_as_digits() {
     let digits: String = SAMPLE_KEY
         .iter()
         .enumerate()
-        .map(|(place, byte)| format!("{byte:02X}{}", if place == 15 { "\n" } else { "" }))
+        .map(|(position, byte)| format!("{byte:02X}{}", if position == 15 { "\n" } else { "" }))
         .collect();
     for contents in [SAMPLE_KEY.to_vec(), format!("{digits}\n").into_bytes()] {
         let cipher = CryptoPan::from_file_contents(&contents).unwrap();
@@ -136,10 +144,10 @@ fn a_key_as_bytes_or_as_digits() {
 }
 
 proptest! {
-    /// The length of the common prefix of any two addresses is that of what stands for them; so
-    /// no two are replaced by one.
+    /// Two addresses and their replacements share a prefix of the same length; so the mapping is
+    /// one-to-one.
     #[test]
-    fn prefixes_are_kept(key: [u8; KEY_BYTES], first: u128, difference: u128, length in 0_u32..=128) {
+    fn preserves_prefixes(key: [u8; KEY_BYTES], first: u128, difference: u128, length in 0_u32..=128) {
         let cipher = CryptoPan::new(&key);
         let second = first ^ difference.checked_shr(length).unwrap_or_default();
         let common = (first ^ second).leading_zeros();
@@ -151,7 +159,7 @@ proptest! {
 
     /// The first 32 bits of both families are flipped alike.
     #[test]
-    fn an_ipv4_address_is_the_head_of_an_ipv6_address(key: [u8; KEY_BYTES], address: u32) {
+    fn ipv4_equals_the_first_32_bits_of_ipv6(key: [u8; KEY_BYTES], address: u32) {
         let cipher = CryptoPan::new(&key);
         let wide = cipher.ipv6(u128::from(address) << 96);
         prop_assert_eq!((wide >> 96) as u32, cipher.ipv4(address));

@@ -1,4 +1,4 @@
-//! Every spelling of an address is found, against plain statements of them, and nothing else.
+//! Every spelling of an address is found, compared with straightforward parsers; nothing else is.
 
 use super::super::tests::check;
 use super::*;
@@ -11,7 +11,7 @@ fn truncated() -> Anonymiser {
 }
 
 #[test]
-fn addresses_are_replaced_however_they_are_spelled() {
+fn anonymises_addresses_in_every_spelling() {
     check(
         |text| truncated().target(text),
         &[
@@ -47,7 +47,7 @@ fn addresses_are_replaced_however_they_are_spelled() {
 }
 
 #[test]
-fn names_that_are_no_addresses_stay() {
+fn keeps_names_without_addresses() {
     let names = [
         "example.com",
         "",
@@ -78,7 +78,7 @@ fn names_that_are_no_addresses_stay() {
         "http:///",
     ];
     for name in names {
-        // Five octets hold an address of four.
+        // Five octets contain an address of four.
         let expected = if name == "1.2.3.4.5" {
             "1.0.3.4.0"
         } else {
@@ -89,9 +89,9 @@ fn names_that_are_no_addresses_stay() {
 }
 
 #[test]
-fn addresses_that_a_limit_cut_are_replaced() {
+fn anonymises_truncated_addresses() {
     check(
-        |text| truncated().listed(text),
+        |text| truncated().list_item(text),
         &[
             ("10.0.0.8", "10.0.0.0"),
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1::"),
@@ -104,9 +104,9 @@ fn addresses_that_a_limit_cut_are_replaced() {
     );
 }
 
-/// In the place of a host as in the query of DNS, whatever stands behind it.
+/// As a host and as a DNS query, whatever follows the name.
 #[test]
-fn a_reverse_name_with_a_slash_is_whole() {
+fn reverse_name_may_contain_a_slash() {
     let names = [
         ("64/27.0.0.10.in-addr.arpa", "0/27.0.0.10.in-addr.arpa"),
         ("64/26.1.0.10.IN-ADDR.ARPA.", "0/26.1.0.10.IN-ADDR.ARPA."),
@@ -121,9 +121,13 @@ fn a_reverse_name_with_a_slash_is_whole() {
     check(|text| truncated().target(text), &names);
     let mut cipher = Anonymiser::crypto_pan(&[7; 32]);
     for (name, _) in names {
-        let ours = cipher.name(name);
-        assert!(ours.as_deref().is_some_and(|ours| ours != name));
-        assert_eq!(cipher.target(name), ours);
+        let replacement = cipher.name(name);
+        assert!(
+            replacement
+                .as_deref()
+                .is_some_and(|replacement| replacement != name)
+        );
+        assert_eq!(cipher.target(name), replacement);
     }
     check(
         |text| truncated().target(text),
@@ -132,7 +136,7 @@ fn a_reverse_name_with_a_slash_is_whole() {
                 "u@64/27.0.0.10.in-addr.arpa:80/64/27",
                 "u@0/27.0.0.10.in-addr.arpa:80/64/27",
             ),
-            // A path, behind a host that is a whole address.
+            // A path after a host that is a whole address.
             (
                 "10.0.0.80/27.0.0.10.in-addr.arpa",
                 "10.0.0.0/27.0.0.10.in-addr.arpa",
@@ -151,7 +155,7 @@ fn a_reverse_name_with_a_slash_is_whole() {
 }
 
 #[test]
-fn the_host_of_a_target_is_replaced_and_its_path_left() {
+fn anonymises_the_host_of_a_target_but_not_its_path() {
     check(
         |text| truncated().target(text),
         &[
@@ -180,8 +184,7 @@ fn the_host_of_a_target_is_replaced_and_its_path_left() {
     );
 }
 
-/// The steps of the WHATWG's host parser for IPv4, as they are written there, but that an octal
-/// number with other digits is decimal.
+/// The IPv4 steps of the WHATWG host parser, except that an invalid octal number is decimal.
 fn plainly(host: &str) -> Option<Ipv4Addr> {
     let mut parts: Vec<&str> = host.split('.').collect();
     if parts.len() > 1 && parts.last() == Some(&"") {
@@ -214,8 +217,8 @@ fn plainly(host: &str) -> Option<Ipv4Addr> {
         return None;
     }
     let mut address = last;
-    for (place, number) in numbers.iter().enumerate() {
-        address += number * 256_u128.pow(3 - place as u32);
+    for (position, number) in numbers.iter().enumerate() {
+        address += number * 256_u128.pow(3 - position as u32);
     }
     Some((address as u32).into())
 }
@@ -232,11 +235,11 @@ fn spelled(number: u32, radix: u8, zeros: usize) -> String {
 
 proptest! {
     #[test]
-    fn spellings_are_read_as_the_standard_says(host in "[0-9a-fxX.+]{0,14}|(0x|0X|0)?[0-9]{1,11}(\\.(0x|0)?[0-9a]{0,4}){0,4}\\.?") {
+    fn ipv4_parser_matches_the_standard(host in "[0-9a-fxX.+]{0,14}|(0x|0X|0)?[0-9]{1,11}(\\.(0x|0)?[0-9a]{0,4}){0,4}\\.?") {
         prop_assert_eq!(ipv4(&host), plainly(&host));
     }
 
-    /// The system's resolver takes all of them, without asking anybody.
+    /// The system resolver accepts all spellings without sending a query.
     #[test]
     fn every_spelling_of_an_address_is_found(
         address: u32,
@@ -246,8 +249,8 @@ proptest! {
     ) {
         let mut texts = Vec::new();
         let mut rest = u64::from(address) << 32;
-        for (&(radix, zeros), place) in spellings.iter().zip(1..=parts) {
-            let bits = if place < parts { 8 } else { 40 - 8 * parts };
+        for (&(radix, zeros), position) in spellings.iter().zip(1..=parts) {
+            let bits = if position < parts { 8 } else { 40 - 8 * parts };
             texts.push(spelled((rest >> (64 - bits)) as u32, radix, zeros));
             rest <<= bits;
         }
@@ -258,16 +261,16 @@ proptest! {
             host.push('.');
         }
         prop_assert_eq!(ipv4(&host), Some(address.into()));
-        let ours = Anonymiser::open("truncate=32/128").unwrap().target(&format!("http://{host}:1/2"));
-        prop_assert_eq!(ours, Some(format!("http://{}:1/2", Ipv4Addr::from(address))));
+        let replacement = Anonymiser::open("truncate=32/128").unwrap().target(&format!("http://{host}:1/2"));
+        prop_assert_eq!(replacement, Some(format!("http://{}:1/2", Ipv4Addr::from(address))));
     }
 
     #[test]
-    fn no_text_is_too_odd(text in "\\PC{0,40}|[\\[\\]@:%./\\\\0-9a-f-]{0,40}") {
+    fn accepts_arbitrary_text(text in "\\PC{0,40}|[\\[\\]@:%./\\\\0-9a-f-]{0,40}") {
         let mut anonymiser = truncated();
         let once = anonymiser.target(&text);
         let names = anonymiser.distinguished_name(&text);
-        prop_assert!(once.is_none_or(|ours| !ours.is_empty()));
-        prop_assert!(names.is_none_or(|ours| ours.contains('=')));
+        prop_assert!(once.is_none_or(|replacement| !replacement.is_empty()));
+        prop_assert!(names.is_none_or(|replacement| replacement.contains('=')));
     }
 }

@@ -1,5 +1,5 @@
-//! Addresses in labels, by truncation where what is expected can be read off, by Crypto-PAn where it
-//! follows from the addresses.
+//! Addresses in labels: with truncation, where the expected value is obvious; with Crypto-PAn,
+//! where it follows from the address.
 
 use super::super::tests::check;
 use super::*;
@@ -19,15 +19,15 @@ fn reversed(address: u32) -> String {
     Ipv4Addr::from(address.swap_bytes()).to_string()
 }
 
-/// Nibbles of the address, the last first.
+/// The nibbles of an address in reverse order.
 fn nibbles(address: u128) -> Vec<String> {
     (0..32)
-        .map(|place| format!("{:x}", address >> (4 * place) & 15))
+        .map(|position| format!("{:x}", address >> (4 * position) & 15))
         .collect()
 }
 
 #[test]
-fn reverse_names_are_replaced_with_labels_in_front_and_between() {
+fn anonymises_reverse_names_with_extra_labels() {
     check(
         |name| truncated("12/20").name(name),
         &[
@@ -68,14 +68,14 @@ fn reverse_names_are_replaced_with_labels_in_front_and_between() {
 }
 
 #[test]
-fn ranges_stand_for_ranges() {
+fn anonymises_ranges() {
     check(
         |name| truncated("32/128").name(name),
         &[
             ("64-27.0.0.10.in-addr.arpa", "64-27.0.0.10.in-addr.arpa"),
             ("0/25.0.0.10.in-addr.arpa", "0/25.0.0.10.in-addr.arpa"),
             ("0-31.0.0.10.in-addr.arpa", "0-31.0.0.10.in-addr.arpa"),
-            // No prefix has these ends, nor this length.
+            // No prefix has these ends or this length.
             ("10-20.0.0.10.in-addr.arpa", "0-31.0.0.10.in-addr.arpa"),
             ("95-64.0.0.10.in-addr.arpa", "95-64.0.0.10.in-addr.arpa"),
             ("77/33.0.0.10.in-addr.arpa", "127/0.0.0.10.in-addr.arpa"),
@@ -98,25 +98,28 @@ fn ranges_stand_for_ranges() {
 }
 
 #[test]
-fn whole_addresses_in_front_of_other_names_are_replaced() {
+fn anonymises_whole_addresses_before_other_names() {
     let mut crypto_pan = crypto_pan();
-    let ours = reversed(crypto_pan.ipv4(0x0a00_0050));
+    let replacement = reversed(crypto_pan.ipv4(0x0a00_0050));
     for (name, expected) in [
         (
             "80.0.0.10.zen.spamhaus.org",
-            format!("{ours}.zen.spamhaus.org"),
+            format!("{replacement}.zen.spamhaus.org"),
         ),
-        ("www.80.0.0.10.example.", format!("www.{ours}.example.")),
-        ("7.80.0.0.10.example", format!("7.{ours}.example")),
+        (
+            "www.80.0.0.10.example.",
+            format!("www.{replacement}.example."),
+        ),
+        ("7.80.0.0.10.example", format!("7.{replacement}.example")),
         (
             "80.0.0.10.of.80.0.0.10.in-addr.arpa",
-            format!("{ours}.of.{ours}.in-addr.arpa"),
+            format!("{replacement}.of.{replacement}.in-addr.arpa"),
         ),
-        ("x.80.0.0.10", format!("x.{ours}")),
+        ("x.80.0.0.10", format!("x.{replacement}")),
     ] {
         assert_eq!(crypto_pan.name(name), Some(expected));
     }
-    // Which end comes first, nobody knows.
+    // The order of the octets is unknown.
     check(
         |name| truncated("24/124").name(name),
         &[
@@ -131,9 +134,9 @@ fn whole_addresses_in_front_of_other_names_are_replaced() {
 }
 
 proptest! {
-    /// A name of a network is what stands for each of its addresses, cut off.
+    /// The replacement of a network's name is a prefix of the replacement of each of its addresses.
     #[test]
-    fn names_of_networks_are_prefixes_of_names_of_addresses(address: u32, wide: u128, octets in 1_usize..5, digits in 1_usize..33) {
+    fn network_names_are_prefixes_of_address_names(address: u32, wide: u128, octets in 1_usize..5, digits in 1_usize..33) {
         let mut crypto_pan = crypto_pan();
         let last = |text: &str, labels: usize| {
             let mut all: Vec<&str> = text.split('.').collect();
@@ -141,38 +144,38 @@ proptest! {
             all.join(".")
         };
         let name = format!("{}.in-addr.arpa", last(&reversed(address), octets));
-        let ours = reversed(crypto_pan.ipv4(address));
-        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{}.in-addr.arpa", last(&ours, octets))));
+        let replacement = reversed(crypto_pan.ipv4(address));
+        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{}.in-addr.arpa", last(&replacement, octets))));
 
         let text = |address: u128| nibbles(address).join(".");
         let name = format!("{}.ip6.arpa", last(&text(wide), digits));
-        let ours = text(Ipv6Addr::from(crypto_pan.ipv6(wide)).into());
-        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{}.ip6.arpa", last(&ours, digits))));
+        let replacement = text(Ipv6Addr::from(crypto_pan.ipv6(wide)).into());
+        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{}.ip6.arpa", last(&replacement, digits))));
         let name = format!("{}.zen.spamhaus.org", text(wide));
-        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{ours}.zen.spamhaus.org")));
+        prop_assert_eq!(crypto_pan.name(&name), Some(format!("{replacement}.zen.spamhaus.org")));
     }
 
-    /// What stands for a range holds what stands for each of its addresses.
+    /// The replacement of a range contains the replacement of each of its addresses.
     #[test]
-    fn ranges_hold_their_addresses(address: u32, length in 24_u8..33) {
+    fn ranges_contain_their_addresses(address: u32, length in 24_u8..33) {
         let mut crypto_pan = crypto_pan();
         let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
         let last = |address: u32| address as u8;
         let [a, b, c, d] = address.to_be_bytes();
-        let ours = crypto_pan.ipv4(address);
-        let [e, f, g, h] = ours.to_be_bytes();
+        let replacement = crypto_pan.ipv4(address);
+        let [e, f, g, h] = replacement.to_be_bytes();
         let (first, end) = (last(address & mask), last(address | !mask));
         let by_length = format!("{d}.{first}/{length}.{c}.{b}.{a}.in-addr.arpa");
-        let expected = format!("{h}.{}/{length}.{g}.{f}.{e}.in-addr.arpa", last(ours & mask));
+        let expected = format!("{h}.{}/{length}.{g}.{f}.{e}.in-addr.arpa", last(replacement & mask));
         prop_assert_eq!(crypto_pan.name(&by_length), Some(expected));
         let by_ends = format!("{d}.{first}-{end}.{c}.{b}.{a}.in-addr.arpa");
-        let (first, end) = (last(ours & mask), last(ours | !mask));
+        let (first, end) = (last(replacement & mask), last(replacement | !mask));
         let expected = format!("{h}.{first}-{end}.{g}.{f}.{e}.in-addr.arpa");
         prop_assert_eq!(crypto_pan.name(&by_ends), Some(expected));
     }
 
     #[test]
-    fn nibbles_are_reversed_as_their_text_is(number: u128) {
+    fn reverses_nibbles(number: u128) {
         let text: String = format!("{number:032x}").chars().rev().collect();
         prop_assert_eq!(format!("{:032x}", nibbles_reversed(number)), text);
     }

@@ -1,4 +1,4 @@
-//! No part of a text that reads as an address is left, whatever stands around it.
+//! No address is left in a text, whatever surrounds it.
 
 use super::super::tests::check;
 use super::*;
@@ -9,7 +9,7 @@ fn truncated() -> Anonymiser {
 }
 
 #[test]
-fn addresses_in_texts_that_are_no_names_are_replaced() {
+fn anonymises_addresses_in_arbitrary_text() {
     let texts = [
         ("10.0.0.80,10.0.0.80", "10.0.0.0,10.0.0.0"),
         ("10.0.0.80 ", "10.0.0.0 "),
@@ -28,7 +28,7 @@ fn addresses_in_texts_that_are_no_names_are_replaced() {
         ("10.0.0.80%20", "10.0.0.0%20"),
         ("x%2010.0.0.80", "x%2010.0.0.0"),
         ("caf\u{e9} 10.0.0.80\u{a0}", "caf\u{e9} 10.0.0.0\u{a0}"),
-        // As labels of DNS-SD have them, whose escapes stay.
+        // DNS-SD labels; their escapes are kept.
         (
             "Camera\\032\\(10\\.0\\.0\\.80\\)._http._tcp.local",
             "Camera\\032\\(10\\.0\\.0\\.0\\)._http._tcp.local",
@@ -43,19 +43,19 @@ fn addresses_in_texts_that_are_no_names_are_replaced() {
             "0.0.0.10.in-addr.arpa,0.0.0.10.in-addr.arpa ",
         ),
         ("10\\.7.8.80\\.example", "0\\.7.8.0\\.example"),
-        // Nothing tells in which direction they are to be read.
+        // The order of the octets is unknown.
         ("host10.7.8.80-a.example", "host0.7.8.0-a.example"),
         ("x-1.10.7.8.80-a", "x-1.0.7.8.0-a"),
         ("80.7.8.10.of-10.7.8.80-a", "0.7.8.0.of-0.7.8.0-a"),
     ];
     check(|text| truncated().name(text), &texts);
-    check(|text| truncated().only_host(text), &texts);
+    check(|text| truncated().host_field(text), &texts);
 }
 
 #[test]
-fn what_stands_around_a_host_is_part_of_no_path() {
+fn text_around_a_host_is_not_a_path() {
     check(
-        |text| truncated().only_host(text),
+        |text| truncated().host_field(text),
         &[
             ("10.0.0.80/10.0.0.80", "10.0.0.0/10.0.0.0"),
             ("10.0.0.80://x/", "10.0.0.0://x/"),
@@ -84,7 +84,7 @@ fn what_stands_around_a_host_is_part_of_no_path() {
 }
 
 #[test]
-fn common_names_are_taken_whole() {
+fn anonymises_whole_common_names() {
     check(
         |names| truncated().distinguished_name(names),
         &[
@@ -100,7 +100,7 @@ fn common_names_are_taken_whole() {
 }
 
 #[test]
-fn numbers_among_words_stay() {
+fn keeps_numbers_among_words() {
     for name in [
         "Printer\\032\\(2\\)._ipp._tcp.local",
         "Printer 2.1 (5)",
@@ -118,33 +118,33 @@ fn numbers_among_words_stay() {
 }
 
 proptest! {
-    /// What delimits it may be anything that cannot belong to it.
+    /// An address is delimited by any character that cannot belong to it.
     #[test]
     fn no_address_is_left(
         address: u32,
         wide: u128,
         before in "(\\PC{0,20}[^0-9a-fA-F:.%\\\\])?",
-        behind in "([^0-9a-fA-F:.%\\\\@]\\PC{0,20})?",
+        after in "([^0-9a-fA-F:.%\\\\@]\\PC{0,20})?",
         between in "[ ,;()|=@\\[\\]<>\u{e9}]{1,3}",
     ) {
-        // None that the texts around it may have by chance.
+        // Addresses that the surrounding text cannot contain by chance.
         let (v4, v6) = (Ipv4Addr::from(address | 0x6464_6464), Ipv6Addr::from(wide | 1 << 127));
         let mut cipher = Anonymiser::crypto_pan(&[7; 32]);
-        let (ours4, ours6) = (cipher.address(v4.into()), cipher.address(v6.into()));
-        prop_assume!(IpAddr::V4(v4) != ours4);
-        let text = format!("{before}{v4}{between}{v6}{between}{v4}{behind}");
-        for ours in [cipher.name(&text), cipher.only_host(&text)] {
-            let ours = ours.unwrap_or_default();
-            prop_assert!(ours.contains(&format!("{ours4}{between}{ours6}{between}{ours4}")), "{} of {}", ours, text);
-            prop_assert!(!ours.contains(&v6.to_string()), "{} of {}", ours, text);
+        let (replacement4, replacement6) = (cipher.address(v4.into()), cipher.address(v6.into()));
+        prop_assume!(IpAddr::V4(v4) != replacement4);
+        let text = format!("{before}{v4}{between}{v6}{between}{v4}{after}");
+        for replacement in [cipher.name(&text), cipher.host_field(&text)] {
+            let replacement = replacement.unwrap_or_default();
+            prop_assert!(replacement.contains(&format!("{replacement4}{between}{replacement6}{between}{replacement4}")), "{} of {}", replacement, text);
+            prop_assert!(!replacement.contains(&v6.to_string()), "{} of {}", replacement, text);
         }
     }
 
     #[test]
-    fn no_text_is_too_odd(text in "\\PC{0,40}|[\\[\\]@:%./\\\\0-9a-f, -]{0,60}") {
+    fn accepts_arbitrary_text(text in "\\PC{0,40}|[\\[\\]@:%./\\\\0-9a-f, -]{0,60}") {
         let mut anonymiser = truncated();
-        for ours in [anonymiser.name(&text), anonymiser.only_host(&text), anonymiser.parts(&text)] {
-            prop_assert!(ours.is_none_or(|ours| !ours.is_empty()));
+        for replacement in [anonymiser.name(&text), anonymiser.host_field(&text), anonymiser.replace_embedded(&text)] {
+            prop_assert!(replacement.is_none_or(|replacement| !replacement.is_empty()));
         }
     }
 }

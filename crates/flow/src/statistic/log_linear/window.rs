@@ -1,15 +1,16 @@
-//! A histogram taken out of its line, for what happens rarely: to fit the window to the values, to
-//! widen or halve counters, to merge.
+//! A histogram unpacked from its line for rare operations: fitting the window to the values, widening
+//! or halving counters, merging.
 
 use super::histogram::{
-    Ends, FIRST_MAX, HALVINGS_MAX, HEADER, Header, NARROW, NUMBER, State, WIDE, first_counter,
-    set_first_counter,
+    FIRST_COUNTER_MAX, HALVINGS_MAX, HEADER_BYTES, Header, NARROW_COUNTERS, OBSERVATIONS_OFFSET,
+    State, TailShares, WIDE_COUNTERS, first_counter, set_first_counter,
 };
 
-/// At this shift a bin is four octaves, and all codes fit any window.
+/// At this shift, a bin spans four octaves, and all codes fit any window.
 const SHIFT_MAX: u32 = 12;
 
-/// A share of the window that stays free above the largest value when it is fitted: extremes grow.
+/// A fitted window leaves 1/`HEADROOM` of its bins free above the largest value, because the maximum
+/// tends to grow.
 const HEADROOM: u32 = 8;
 
 /// A histogram with counters that cannot overflow.
@@ -17,45 +18,45 @@ const HEADROOM: u32 = 8;
 pub(super) struct Window {
     pub(super) smallest: u32,
     pub(super) largest: u32,
-    /// Bin of the first counter, which also holds all that lies below.
+    /// Bin of the first counter, which also counts all values below it.
     pub(super) base: u32,
     pub(super) shift: u32,
-    /// Counters in use: [`NARROW`] of 8 bits or [`WIDE`] of 16.
-    pub(super) limit: usize,
-    /// How many times counts were halved: a count stands for 2^halvings observations.
+    /// Counters in use: [`NARROW_COUNTERS`] of 8 bits or [`WIDE_COUNTERS`] of 16 bits.
+    pub(super) counters: usize,
+    /// Number of times that the counts were halved. A count stands for 2^halvings observations.
     pub(super) halvings: u32,
-    /// Whether every count is true and in its place.
-    pub(super) sound: bool,
-    pub(super) counts: [u32; NARROW],
+    /// Whether every observation is counted in its true bin.
+    pub(super) exact: bool,
+    pub(super) counts: [u32; NARROW_COUNTERS],
 }
 
-/// The codes that a line keeps, in the order in which they came, and how many they are.
-pub(super) fn kept_codes(line: &State) -> ([u16; WIDE], usize) {
-    let (pairs, _) = line.0[HEADER..NUMBER].as_chunks::<2>();
-    let mut codes = [0; WIDE];
+/// Returns the codes stored in a line, in order of arrival, and their number.
+pub(super) fn kept_codes(line: &State) -> ([u16; WIDE_COUNTERS], usize) {
+    let (pairs, _) = line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].as_chunks::<2>();
+    let mut codes = [0; WIDE_COUNTERS];
     for (code, pair) in codes.iter_mut().zip(pairs) {
         *code = u16::from_le_bytes(*pair);
     }
-    (codes, Header::load(line).kept().unwrap_or(0))
+    (codes, Header::load(line).kept_codes().unwrap_or(0))
 }
 
 impl Window {
-    /// The histogram in `line`; codes that are kept there are counted in a window that fits them.
-    pub(super) fn load(line: &State, ends: &Ends) -> Self {
+    /// Unpacks the histogram in `line`. Stored codes are counted in a window that fits them.
+    pub(super) fn load(line: &State, tails: &TailShares) -> Self {
         let header = Header::load(line);
-        if header.kept().is_some() {
+        if header.kept_codes().is_some() {
             let (mut codes, kept) = kept_codes(line);
-            return Self::from_codes(&mut codes[..kept], ends);
+            return Self::from_codes(&mut codes[..kept], tails);
         }
-        let mut counts = [0; NARROW];
+        let mut counts = [0; NARROW_COUNTERS];
         if header.is_wide() {
-            let (pairs, _) = line.0[HEADER..NUMBER].as_chunks::<2>();
+            let (pairs, _) = line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].as_chunks::<2>();
             for (count, pair) in counts.iter_mut().zip(pairs) {
                 *count = u32::from(u16::from_le_bytes(*pair));
             }
             counts[0] = first_counter(line);
         } else {
-            for (count, &byte) in counts.iter_mut().zip(&line.0[HEADER..]) {
+            for (count, &byte) in counts.iter_mut().zip(&line.0[HEADER_BYTES..]) {
                 *count = u32::from(byte);
             }
         }
@@ -64,43 +65,48 @@ impl Window {
             largest: u32::from(header.end - 1),
             base: u32::from(header.base),
             shift: u32::from(header.shift).min(SHIFT_MAX),
-            limit: if header.is_wide() { WIDE } else { NARROW },
+            counters: if header.is_wide() {
+                WIDE_COUNTERS
+            } else {
+                NARROW_COUNTERS
+            },
             halvings: header.halvings(),
-            sound: header.is_sound(),
+            exact: header.is_exact(),
             counts,
         }
     }
 
-    /// Counts codes, of which there must be at least one.
-    fn from_codes(codes: &mut [u16], ends: &Ends) -> Self {
+    /// Counts codes in a window that fits them. There must be at least one.
+    fn from_codes(codes: &mut [u16], tails: &TailShares) -> Self {
         let (smallest, largest) = extremes(codes);
-        let mut window = Self::within(smallest, largest).around(codes, ends);
+        let mut window = Self::empty(smallest, largest).fitted_to(codes, tails);
         for &code in &*codes {
-            window.counts[window.bin_of(u32::from(code))] += 1;
+            window.counts[window.counter_of(u32::from(code))] += 1;
         }
         window
     }
 
-    /// Counts the codes that `line` keeps, as many as it can, in narrow counters, and one more if window
-    /// and counters can stay as they are for it; whether they can.
-    pub(super) fn count_kept(line: &mut State, code: u16, ends: &Ends) -> bool {
+    /// Replaces the full set of codes stored in `line` by narrow counters, and counts `code` too if the
+    /// window fits it. Returns whether it did.
+    pub(super) fn count_kept_codes(line: &mut State, code: u16, tails: &TailShares) -> bool {
         let (mut codes, _) = kept_codes(line);
         let (smallest, largest) = extremes(&codes);
         if smallest == largest {
-            Self::alike(smallest, NARROW, WIDE as u32).store(line);
+            Self::of_one_code(smallest, NARROW_COUNTERS, WIDE_COUNTERS as u32).store(line);
             return false;
         }
-        let lower = lower_of(&mut codes, ends);
-        let fitted = Fit {
+        let lower = lowest_separate_code(&mut codes, tails);
+        let fitted = FitLimits {
             shift: 0,
             base: 0,
             smallest: u32::from(smallest),
         };
-        let (shift, base) = fitted.within(NARROW, u32::from(lower), u32::from(largest));
-        let mut counters = counters_of(&codes, shift, base);
+        let (shift, base) =
+            fitted.finest_window(NARROW_COUNTERS, u32::from(lower), u32::from(largest));
+        let mut counters = count_codes(&codes, shift, base);
         let bin = u32::from(code) >> shift;
         let first = u32::from(counters[0]);
-        let stays = bin >= base || !ends.are_heavy(first, WIDE as u32);
+        let stays = bin >= base || !tails.low_is_heavy(first, WIDE_COUNTERS as u32);
         let counter = counters.get_mut(bin.saturating_sub(base) as usize);
         let counted = stays
             && counter.is_some_and(|count| {
@@ -112,54 +118,54 @@ impl Window {
             (low, high) = (low.min(code), high.max(code));
         }
         Header::narrow(low, high, base, shift).store(line);
-        line.0[HEADER..NUMBER].copy_from_slice(&counters);
+        line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].copy_from_slice(&counters);
         counted
     }
 
-    /// So many of one code and no other, as the gaps of flows in turn. Quick, because many such flows
-    /// come here in step.
-    pub(super) fn alike(code: u16, limit: usize, count: u32) -> Self {
-        let mut window = Self::within(code, code);
-        window.limit = limit;
-        (window.shift, window.base) = window.fit(limit, window.smallest, window.largest);
-        window.counts[window.bin_of(window.smallest)] = count;
+    /// Returns a histogram of `count` observations with the same code. A shortcut for the gaps of flows
+    /// that send in turn: many such flows reach this point at the same time.
+    pub(super) fn of_one_code(code: u16, counters: usize, count: u32) -> Self {
+        let mut window = Self::empty(code, code);
+        window.counters = counters;
+        (window.shift, window.base) = window.fit(counters, window.smallest, window.largest);
+        window.counts[window.counter_of(window.smallest)] = count;
         window
     }
 
-    /// Nothing so far, and the finest bins.
+    /// Returns a window without counts, with the finest bins.
     #[inline(always)]
-    fn within(smallest: u16, largest: u16) -> Self {
+    fn empty(smallest: u16, largest: u16) -> Self {
         Self {
             smallest: u32::from(smallest),
             largest: u32::from(largest),
             base: 0,
             shift: 0,
-            limit: NARROW,
+            counters: NARROW_COUNTERS,
             halvings: 0,
-            sound: true,
-            counts: [0; NARROW],
+            exact: true,
+            counts: [0; NARROW_COUNTERS],
         }
     }
 
-    /// The window that fits these codes, at least one, between its extremes; they are not counted.
+    /// Fits the window to these codes without counting them. There must be at least one.
     #[inline(always)]
-    fn around(mut self, codes: &mut [u16], ends: &Ends) -> Self {
-        let lower = lower_of(codes, ends);
-        (self.shift, self.base) = self.fit(NARROW, u32::from(lower), self.largest);
+    fn fitted_to(mut self, codes: &mut [u16], tails: &TailShares) -> Self {
+        let lower = lowest_separate_code(codes, tails);
+        (self.shift, self.base) = self.fit(NARROW_COUNTERS, u32::from(lower), self.largest);
         self
     }
 
-    /// Puts the histogram back.
+    /// Packs the histogram into `line`.
     pub(super) fn store(&self, line: &mut State) {
-        Header::of(self).store(line);
-        if self.limit == WIDE {
-            let (pairs, _) = line.0[HEADER..NUMBER].as_chunks_mut::<2>();
+        Header::of_window(self).store(line);
+        if self.counters == WIDE_COUNTERS {
+            let (pairs, _) = line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].as_chunks_mut::<2>();
             for (pair, &count) in pairs.iter_mut().zip(&self.counts) {
                 *pair = (count as u16).to_le_bytes();
             }
             set_first_counter(line, self.counts[0]);
         } else {
-            for (byte, &count) in line.0[HEADER..].iter_mut().zip(&self.counts) {
+            for (byte, &count) in line.0[HEADER_BYTES..].iter_mut().zip(&self.counts) {
                 *byte = count as u8;
             }
         }
@@ -169,167 +175,174 @@ impl Window {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// The counter of a code: the first for all that lies below the window, the last for all above.
-    fn bin_of(&self, code: u32) -> usize {
-        ((code >> self.shift).saturating_sub(self.base) as usize).min(self.limit - 1)
+    /// Returns the index of the counter of a code: the first for codes below the window, the last for
+    /// codes above it.
+    fn counter_of(&self, code: u32) -> usize {
+        ((code >> self.shift).saturating_sub(self.base) as usize).min(self.counters - 1)
     }
 
-    /// Takes in a code.
-    pub(super) fn add(&mut self, code: u16, ends: &Ends) {
+    /// Adds a code.
+    pub(super) fn add(&mut self, code: u16, tails: &TailShares) {
         let code = u32::from(code);
         let total = self.total() as u32;
         let bin = code >> self.shift;
         if bin < self.base {
-            if ends.are_heavy(self.counts[0], total) {
+            if tails.low_is_heavy(self.counts[0], total) {
                 self.move_down(code);
             }
-        } else if (bin - self.base) as usize >= self.limit
-            && f64::from(self.counts[self.limit - 1] + 1) > ends.above * f64::from(total + 1)
+        } else if (bin - self.base) as usize >= self.counters
+            && f64::from(self.counts[self.counters - 1] + 1) > tails.high * f64::from(total + 1)
         {
-            let lower = self.lower(ends);
-            let (shift, base) = self.fit(self.limit, lower, code);
-            self.rebin(shift, base, self.limit);
+            let lower = self.lowest_separate_code(tails);
+            let (shift, base) = self.fit(self.counters, lower, code);
+            self.rebin(shift, base, self.counters);
         }
         self.smallest = self.smallest.min(code);
         self.largest = self.largest.max(code);
-        self.counts[self.bin_of(code)] += 1;
-        self.make_counters_fit(ends);
+        self.counts[self.counter_of(code)] += 1;
+        self.limit_counters(tails);
     }
 
-    /// The lowest code that must not be lumped with those below.
-    fn lower(&self, ends: &Ends) -> u32 {
-        let may_be_below = (ends.below * self.total() as f64) as u64;
+    /// Returns the lowest code that must not be lumped with those below it.
+    fn lowest_separate_code(&self, tails: &TailShares) -> u32 {
+        let may_be_below = (tails.low * self.total() as f64) as u64;
         let mut sum = 0;
-        for (place, &count) in self.counts[..self.limit].iter().enumerate() {
+        for (index, &count) in self.counts[..self.counters].iter().enumerate() {
             sum += u64::from(count);
             if sum > may_be_below {
-                return (self.base + place as u32) << self.shift;
+                return (self.base + index as u32) << self.shift;
             }
         }
         self.largest
     }
 
-    /// Shift and base of the finest window of `limit` bins for what is between `lower` and `upper`.
-    fn fit(&self, limit: usize, lower: u32, upper: u32) -> (u32, u32) {
-        let fit = Fit {
+    /// Returns the shift and the base of the finest window of `counters` bins for codes from `lower` to
+    /// `upper`.
+    fn fit(&self, counters: usize, lower: u32, upper: u32) -> (u32, u32) {
+        let limits = FitLimits {
             shift: self.shift,
             base: self.base,
             smallest: self.smallest,
         };
-        fit.within(limit, lower, upper)
+        limits.finest_window(counters, lower, upper)
     }
 
-    /// Counts again in other bins, at least as wide.
-    fn rebin(&mut self, shift: u32, base: u32, limit: usize) {
+    /// Moves the counts to a window with bins of the same width or wider.
+    fn rebin(&mut self, shift: u32, base: u32, counters: usize) {
         let lump = if self.is_lumped_above() {
-            std::mem::take(&mut self.counts[self.limit - 1])
+            std::mem::take(&mut self.counts[self.counters - 1])
         } else {
             0
         };
-        let last = (self.base + self.limit as u32 - 1) << self.shift;
-        let counts = std::mem::replace(&mut self.counts, [0; NARROW]);
+        let last = (self.base + self.counters as u32 - 1) << self.shift;
+        let counts = std::mem::replace(&mut self.counts, [0; NARROW_COUNTERS]);
         let (old_base, coarser) = (self.base, shift - self.shift);
-        (self.shift, self.base, self.limit) = (shift, base, limit);
+        (self.shift, self.base, self.counters) = (shift, base, counters);
         for (bin, count) in (old_base..).zip(counts).filter(|(_, count)| *count > 0) {
-            let place = ((bin >> coarser).saturating_sub(base) as usize).min(limit - 1);
-            self.counts[place] += count;
+            let index = ((bin >> coarser).saturating_sub(base) as usize).min(counters - 1);
+            self.counts[index] += count;
         }
-        self.spread(lump, self.bin_of(last), self.bin_of(self.largest));
+        self.spread_evenly(lump, self.counter_of(last), self.counter_of(self.largest));
     }
 
-    /// Counts what was lumped together where nothing is known but the bins between which it lies: as
-    /// much in each.
-    fn spread(&mut self, lump: u32, from: usize, to: usize) {
+    /// Spreads lumped observations evenly over the bins in which they may be.
+    fn spread_evenly(&mut self, lump: u32, from: usize, to: usize) {
         if lump == 0 {
             return;
         }
         let bins = (to - from + 1) as u64;
-        for (place, count) in (0..bins).zip(&mut self.counts[from..=to]) {
-            let up_to = |place: u64| u64::from(lump) * place / bins;
-            *count += (up_to(place + 1) - up_to(place)) as u32;
+        for (index, count) in (0..bins).zip(&mut self.counts[from..=to]) {
+            let up_to = |index: u64| u64::from(lump) * index / bins;
+            *count += (up_to(index + 1) - up_to(index)) as u32;
         }
-        self.sound &= bins == 1;
+        self.exact &= bins == 1;
     }
 
-    /// Makes room below, because too much lies there to be lumped.
+    /// Moves the window down towards `code`, because too many values are below it.
     fn move_down(&mut self, code: u32) {
         let lumped = self.is_lumped_below();
         let free = |window: &Self| {
-            let used = window.counts[..window.limit]
+            let used = window.counts[..window.counters]
                 .iter()
                 .rposition(|&count| count > 0);
-            (window.limit - 1 - used.unwrap_or(0)) as u32
+            (window.counters - 1 - used.unwrap_or(0)) as u32
         };
-        if free(self) < (self.limit / 8) as u32 && self.shift < SHIFT_MAX {
-            self.rebin(self.shift + 1, self.base >> 1, self.limit);
+        if free(self) < (self.counters / 8) as u32 && self.shift < SHIFT_MAX {
+            self.rebin(self.shift + 1, self.base >> 1, self.counters);
         }
         let needed = self.base.saturating_sub(code >> self.shift);
         let down = needed.min(free(self));
         self.base -= down;
         let down = down as usize;
-        self.counts[..self.limit].rotate_right(down);
+        self.counts[..self.counters].rotate_right(down);
         if lumped {
             let lump = std::mem::take(&mut self.counts[down]);
-            self.spread(lump, 0, down);
+            self.spread_evenly(lump, 0, down);
         }
     }
 
-    /// Widens narrow counters that are full, and halves wide ones.
-    fn make_counters_fit(&mut self, ends: &Ends) {
-        if self.limit == NARROW && self.counts.iter().any(|&count| count > u32::from(u8::MAX)) {
-            let (lower, upper) = (self.lower(ends), self.upper(ends));
-            let (shift, base) = self.fit(WIDE, lower, upper);
-            self.rebin(shift, base, WIDE);
+    /// Widens narrow counters that overflow, and halves wide ones.
+    fn limit_counters(&mut self, tails: &TailShares) {
+        if self.counters == NARROW_COUNTERS
+            && self.counts.iter().any(|&count| count > u32::from(u8::MAX))
+        {
+            let (lower, upper) = (
+                self.lowest_separate_code(tails),
+                self.highest_separate_code(tails),
+            );
+            let (shift, base) = self.fit(WIDE_COUNTERS, lower, upper);
+            self.rebin(shift, base, WIDE_COUNTERS);
         }
-        let too_high = |counts: &[u32; NARROW]| {
-            counts[0] > FIRST_MAX || counts[1..].iter().any(|&count| count > u32::from(u16::MAX))
+        let too_high = |counts: &[u32; NARROW_COUNTERS]| {
+            counts[0] > FIRST_COUNTER_MAX
+                || counts[1..].iter().any(|&count| count > u32::from(u16::MAX))
         };
-        while self.limit == WIDE && too_high(&self.counts) {
+        while self.counters == WIDE_COUNTERS && too_high(&self.counts) {
             self.halve();
         }
     }
 
-    /// Halves all counts. What one loses in rounding the next one is given, so that no rank moves by
-    /// more than a half.
+    /// Halves all counts. The rounding error of each count is carried to the next one, so that no rank
+    /// moves by more than one half.
     fn halve(&mut self) {
-        let mut carried = 0;
+        let mut carry = 0;
         for count in &mut self.counts {
-            let sum = *count + carried;
-            carried = sum & 1;
+            let sum = *count + carry;
+            carry = sum & 1;
             *count = sum >> 1;
         }
         self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
-        self.sound = false;
+        self.exact = false;
     }
 
-    /// The highest code that must not be lumped with those above.
-    fn upper(&self, ends: &Ends) -> u32 {
-        let may_be_above = (ends.above * self.total() as f64) as u64;
+    /// Returns the highest code that must not be lumped with those above it.
+    fn highest_separate_code(&self, tails: &TailShares) -> u32 {
+        let may_be_above = (tails.high * self.total() as f64) as u64;
         let mut sum = 0;
-        for (place, &count) in self.counts[..self.limit].iter().enumerate().rev() {
+        for (index, &count) in self.counts[..self.counters].iter().enumerate().rev() {
             sum += u64::from(count);
             if sum > may_be_above {
-                return (((self.base + place as u32 + 1) << self.shift) - 1).min(self.largest);
+                return (((self.base + index as u32 + 1) << self.shift) - 1).min(self.largest);
             }
         }
         self.largest
     }
 
-    /// Whether values below the window are counted in its first bin.
+    /// Returns whether the first bin counts values below the window.
     pub(super) fn is_lumped_below(&self) -> bool {
         self.smallest >> self.shift < self.base
     }
 
-    /// Whether values above the window are counted in its last bin.
+    /// Returns whether the last bin counts values above the window.
     pub(super) fn is_lumped_above(&self) -> bool {
-        self.largest >> self.shift >= self.base + self.limit as u32
+        self.largest >> self.shift >= self.base + self.counters as u32
     }
 
-    /// Takes in another histogram.
-    pub(super) fn merge(&mut self, other: &Self, ends: &Ends) {
+    /// Merges another histogram into this one.
+    pub(super) fn merge(&mut self, other: &Self, tails: &TailShares) {
         let shift = self.shift.max(other.shift);
         let smallest = self.smallest.min(other.smallest);
-        // The first bin must hold all that either side has in a first bin with values below.
+        // If a side lumps values into its first bin, the merged first bin must cover that bin.
         let floor = [&*self, other]
             .into_iter()
             .filter(|side| side.is_lumped_below())
@@ -340,52 +353,58 @@ impl Window {
             largest: self.largest.max(other.largest),
             base: floor,
             shift,
-            limit: self.limit.min(other.limit),
+            counters: self.counters.min(other.counters),
             halvings: self.halvings.max(other.halvings),
-            sound: self.sound && other.sound,
-            counts: [0; NARROW],
+            exact: self.exact && other.exact,
+            counts: [0; NARROW_COUNTERS],
         };
-        let lower = self.lower(ends).min(other.lower(ends));
-        let upper = self.upper(ends).max(other.upper(ends));
-        (merged.shift, merged.base) = merged.fit(merged.limit, lower, upper);
+        let lower = self
+            .lowest_separate_code(tails)
+            .min(other.lowest_separate_code(tails));
+        let upper = self
+            .highest_separate_code(tails)
+            .max(other.highest_separate_code(tails));
+        (merged.shift, merged.base) = merged.fit(merged.counters, lower, upper);
         for side in [&*self, other] {
             let mut side = side.clone();
             while side.halvings < merged.halvings {
                 side.halve();
             }
-            side.rebin(merged.shift, merged.base, merged.limit);
-            merged.sound &= side.sound;
+            side.rebin(merged.shift, merged.base, merged.counters);
+            merged.exact &= side.exact;
             for (sum, count) in merged.counts.iter_mut().zip(side.counts) {
                 *sum += count;
             }
         }
-        merged.make_counters_fit(ends);
+        merged.limit_counters(tails);
         *self = merged;
     }
 }
 
-/// What a window that is fitted must not fall behind.
-struct Fit {
+/// The current window, below which a fitted window must not reach.
+struct FitLimits {
     shift: u32,
     base: u32,
     smallest: u32,
 }
 
-impl Fit {
-    /// Shift and base of the finest window of `limit` bins in which `lower` and `upper` lie, the
-    /// former not in the first bin unless nothing is below. It never reaches below the window that
-    /// there is: what was lumped there cannot be told apart again.
-    fn within(&self, limit: usize, lower: u32, upper: u32) -> (u32, u32) {
-        let limit = limit as u32;
-        // As many bins as the window has cannot hold more codes than these, whatever its base.
-        let bins = (upper.saturating_sub(lower) / limit).checked_ilog2();
-        let mut shift = bins.unwrap_or(0).clamp(self.shift, SHIFT_MAX);
+impl FitLimits {
+    /// Returns the shift and the base of the finest window of `counters` bins that contains `lower` and
+    /// `upper`.
+    ///
+    /// `lower` is not in the first bin unless there are no smaller codes. The window never reaches
+    /// below the current one, because values lumped there cannot be separated again.
+    fn finest_window(&self, counters: usize, lower: u32, upper: u32) -> (u32, u32) {
+        let counters = counters as u32;
+        // With a smaller shift, the bins could not span the codes, whatever the base.
+        let shift_min = (upper.saturating_sub(lower) / counters).checked_ilog2();
+        let mut shift = shift_min.unwrap_or(0).clamp(self.shift, SHIFT_MAX);
         loop {
             let floor = (self.base >> (shift - self.shift)).max(self.smallest >> shift);
             let lowest = (lower >> shift).saturating_sub(1).max(floor);
             let highest = upper >> shift;
-            if highest < lowest + limit || shift == SHIFT_MAX {
-                let with_headroom = (highest + 1 + limit / HEADROOM).saturating_sub(limit);
+            if highest < lowest + counters || shift == SHIFT_MAX {
+                let with_headroom = (highest + 1 + counters / HEADROOM).saturating_sub(counters);
                 return (shift, with_headroom.clamp(floor.min(lowest), lowest));
             }
             shift += 1;
@@ -393,50 +412,51 @@ impl Fit {
     }
 }
 
-/// Codes as a core compares them: several at once, all of a line's in four steps.
-const PADDED: usize = 32;
+/// The codes of a line, padded to a multiple of the eight that a vector instruction compares.
+const PADDED_CODES: usize = 32;
 
-/// From here on are places that are no counter's: as many as there are codes.
-const NOWHERE: u16 = 64;
+/// The first of the indices that are no counter's. There is one for each code.
+const DISCARD_INDEX: u16 = 64;
 
-/// How many codes are in each bin of a window: the first has all below, the last all above.
+/// Returns the number of codes in each bin of a window. The first bin includes all codes below the
+/// window, the last all above.
 #[inline(always)]
-fn counters_of(codes: &[u16; WIDE], shift: u32, base: u32) -> [u8; NARROW] {
-    const LAST: u16 = NARROW as u16 - 1;
-    // Zeroes are in the first bin of any window.
-    let mut bins = [0; PADDED];
-    bins[..WIDE].copy_from_slice(codes);
+fn count_codes(codes: &[u16; WIDE_COUNTERS], shift: u32, base: u32) -> [u8; NARROW_COUNTERS] {
+    const LAST: u16 = NARROW_COUNTERS as u16 - 1;
+    // The padding zeroes fall into the first bin of any window.
+    let mut bins = [0; PADDED_CODES];
+    bins[..WIDE_COUNTERS].copy_from_slice(codes);
     let mut first = 0;
-    // Most are below the window of a high percentile. To add to one counter again and again takes a
-    // core the time in which it adds to six others, so these are counted here, and add to a place
-    // each where nobody looks.
-    for (bin, nowhere) in bins.iter_mut().zip(NOWHERE..) {
-        let place = (*bin >> shift).saturating_sub(base as u16);
-        // The least of it and the last, in what any x86-64 has for eight at once.
-        let place = place - place.saturating_sub(LAST);
-        first += u16::from(place == 0);
-        *bin = if place == 0 { nowhere } else { place };
+    // Most codes are below the window of a high percentile. Repeated increments of one counter wait for
+    // each other: one takes the time of six increments of different counters. So codes in the first bin
+    // are counted here, and each increments a discarded counter of its own below.
+    for (bin, discard) in bins.iter_mut().zip(DISCARD_INDEX..) {
+        let index = (*bin >> shift).saturating_sub(base as u16);
+        // min(index, LAST), in instructions that every x86-64 CPU has for eight values at once.
+        let index = index - index.saturating_sub(LAST);
+        first += u16::from(index == 0);
+        *bin = if index == 0 { discard } else { index };
     }
-    let mut counters = [0; 2 * NOWHERE as usize];
-    for place in &bins[..WIDE] {
-        counters[usize::from(place % (2 * NOWHERE))] += 1;
+    let mut counters = [0; 2 * DISCARD_INDEX as usize];
+    for index in &bins[..WIDE_COUNTERS] {
+        counters[usize::from(index % (2 * DISCARD_INDEX))] += 1;
     }
-    counters[0] = first as u8 - (PADDED - WIDE) as u8;
-    let mut all = [0; NARROW];
-    all.copy_from_slice(&counters[..NARROW]);
+    counters[0] = first as u8 - (PADDED_CODES - WIDE_COUNTERS) as u8;
+    let mut all = [0; NARROW_COUNTERS];
+    all.copy_from_slice(&counters[..NARROW_COUNTERS]);
     all
 }
 
-/// The lowest of codes that must not be lumped with those below.
+/// Returns the lowest of the codes that must not be lumped with those below it.
 #[inline(always)]
-fn lower_of(codes: &mut [u16], ends: &Ends) -> u16 {
-    let may_be_below = ((ends.below * codes.len() as f64) as usize).min(codes.len() - 1);
+fn lowest_separate_code(codes: &mut [u16], tails: &TailShares) -> u16 {
+    let may_be_below = ((tails.low * codes.len() as f64) as usize).min(codes.len() - 1);
     nth_smallest(codes, may_be_below)
 }
 
-/// The smallest and the largest of codes.
+/// Returns the smallest and the largest code.
 fn extremes(codes: &[u16]) -> (u16, u16) {
-    // Signed, eight of them are compared at once by any x86-64.
+    // As signed integers, because every x86-64 CPU compares eight of those at once.
     const SIGN: u16 = 1 << 15;
     let (smallest, largest) = codes
         .iter()
@@ -450,9 +470,9 @@ fn extremes(codes: &[u16]) -> (u16, u16) {
     )
 }
 
-/// The `n`-th smallest of codes, counted from 0.
+/// Returns the `n`-th smallest code, counted from 0.
 fn nth_smallest(codes: &mut [u16], n: usize) -> u16 {
-    // Of a high percentile's 26 codes there are one or two above it.
+    // For a high percentile, only one or two of the 26 codes are above it.
     match codes.len() - 1 - n {
         above @ 0..2 => largest::<2>(codes)[above],
         above @ 2..4 => largest::<4>(codes)[above],
@@ -460,19 +480,19 @@ fn nth_smallest(codes: &mut [u16], n: usize) -> u16 {
     }
 }
 
-/// The largest codes, in falling order.
+/// Returns the `N` largest codes in descending order.
 fn largest<const N: usize>(codes: &[u16]) -> [u16; N] {
     let mut largest = [0; N];
     for &code in codes {
         let mut code = code;
-        for place in &mut largest {
-            (*place, code) = ((*place).max(code), (*place).min(code));
+        for index in &mut largest {
+            (*index, code) = ((*index).max(code), (*index).min(code));
         }
     }
     largest
 }
 
-/// The code of the smallest value in a bin, and of the largest.
+/// Returns the smallest and the largest code of a bin.
 pub(super) fn codes_of_bin(bin: u32, shift: u32) -> (u32, u32) {
     (bin << shift, ((bin + 1) << shift) - 1)
 }
@@ -483,36 +503,36 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The largest code there is.
-    const MOST: u16 = 63 << 10;
+    /// The largest code.
+    const CODE_MAX: u16 = 63 << 10;
 
-    /// Codes near each other, far apart, or in a few heaps.
+    /// Codes close together, far apart, or in a few clusters.
     fn codes() -> impl Strategy<Value = Vec<u16>> {
-        (0..MOST, 3u32..16, 1u16..200).prop_flat_map(|(start, near, heap)| {
+        (0..CODE_MAX, 3u32..16, 1u16..200).prop_flat_map(|(start, shift, cluster)| {
             let code = any::<u16>().prop_map(move |drawn| {
-                let far = (drawn >> near) / heap * heap;
-                start.saturating_add(far).min(MOST)
+                let far = (drawn >> shift) / cluster * cluster;
+                start.saturating_add(far).min(CODE_MAX)
             });
-            prop::collection::vec(code, WIDE + 1)
+            prop::collection::vec(code, WIDE_COUNTERS + 1)
         })
     }
 
     proptest! {
-        /// Counted one by one in a window out of its line, and the last added there.
+        /// Compares with a window that counts the codes one by one, and then the last.
         #[test]
-        fn kept_codes_are_counted_as_one_by_one(
+        fn stored_codes_are_counted_as_if_one_by_one(
             codes in codes(), (low, high) in (0.01f64..1.0, 0.01f64..1.0)
         ) {
-            let ends = Ends::around(low.min(high), low.max(high));
+            let tails = TailShares::for_quantiles(low.min(high), low.max(high));
             let mut line = State::default();
-            for &code in &codes[..WIDE] {
-                add_code(&mut line, code, &ends);
+            for &code in &codes[..WIDE_COUNTERS] {
+                add_code(&mut line, code, &tails);
             }
-            prop_assert_eq!(Header::load(&line).kept(), Some(WIDE));
+            prop_assert_eq!(Header::load(&line).kept_codes(), Some(WIDE_COUNTERS));
             let mut expected = State::default();
-            Window::load(&line, &ends).store(&mut expected);
-            add_code(&mut expected, codes[WIDE], &ends);
-            add_code(&mut line, codes[WIDE], &ends);
+            Window::load(&line, &tails).store(&mut expected);
+            add_code(&mut expected, codes[WIDE_COUNTERS], &tails);
+            add_code(&mut line, codes[WIDE_COUNTERS], &tails);
             prop_assert_eq!(line.0, expected.0);
         }
     }

@@ -1,29 +1,29 @@
-//! Counting the packets of a staged batch in their flows, step by step.
+//! Counts the packets of a batch in their flows, one prefetch step at a time.
 
-use super::{Bucket, LANES, SENT_ON};
+use super::{BucketTable, LANES, OVERFLOW_LANE};
 use crate::batch::{BURST, Batch, Packet};
-use crate::ended::opening;
+use crate::ended::flow_start;
 use crate::entry::FlowEntry;
-use crate::expiry::{Expiry, Watch};
+use crate::expiry::{Expiry, QuickCheck};
 use crate::record::EndReason;
-use crate::table::staged::{self, Kept};
+use crate::table::prefetcher::{self, FlowArrays};
 use crate::table::{NO_VALUE, Observed, Step, count, open, silence_ns};
 use hw::prefetch::{self, CacheLevel};
 use hw::tags;
 use std::ops::Range;
 use wire::FlowKey;
 
-/// Where a packet's flow is.
-enum Place {
-    /// In this slot.
-    Held(u32),
-    /// Nowhere so far; it gets this slot.
-    Free(u32),
-    /// Nowhere, and another one has to leave this slot first, for a reason.
-    Taken(u32, EndReason),
+/// The result of looking up a packet's flow.
+enum Lookup {
+    /// The flow is in this slot.
+    Found(u32),
+    /// The flow is new and gets this free slot.
+    New(u32),
+    /// The flow is new, and the flow in this slot must end first, for this reason.
+    Evict(u32, EndReason),
 }
 
-impl Bucket {
+impl BucketTable {
     pub(super) fn run<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
@@ -31,23 +31,23 @@ impl Bucket {
         expiry: &Expiry,
         observed: &mut Observed,
     ) -> Step {
-        // A loop for each, in which the level is a constant.
-        let step = match self.staged.level() {
-            level @ CacheLevel::First => {
-                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
-            }
-            level @ CacheLevel::Second => {
-                self.run_at::<NUMBERS, GAPS, INTER_ARRIVAL>(level, batch, packets, expiry, observed)
-            }
+        // One loop per level, in which the level is a constant.
+        let step = match self.prefetcher.level() {
+            level @ CacheLevel::L1 => self.run_with_prefetch::<NUMBERS, GAPS, INTER_ARRIVAL>(
+                level, batch, packets, expiry, observed,
+            ),
+            level @ CacheLevel::L2 => self.run_with_prefetch::<NUMBERS, GAPS, INTER_ARRIVAL>(
+                level, batch, packets, expiry, observed,
+            ),
         };
-        if !self.begun.is_empty() {
-            self.write_openings(batch.packets());
+        if !self.opened.is_empty() {
+            self.write_starts(batch.packets());
         }
         step
     }
 
     #[inline(always)]
-    fn run_at<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn run_with_prefetch<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         level: CacheLevel,
         batch: &Batch,
@@ -57,15 +57,15 @@ impl Bucket {
     ) -> Step {
         let mut start = packets.start;
         while start < packets.end {
-            let end = packets.end.min(start + staged::step(level));
-            self.staged.approach(
+            let end = packets.end.min(start + prefetcher::step_packets(level));
+            self.prefetcher.prefetch_step(
                 level,
                 start,
                 batch,
-                &Kept {
-                    lines: &self.tags,
+                &FlowArrays {
+                    tags: &self.tags,
                     entries: &self.entries,
-                    openings: &self.openings,
+                    starts: &self.starts,
                     wide: &self.wide,
                 },
             );
@@ -92,52 +92,51 @@ impl Bucket {
         let (earliest, latest) = (packets.get(start), packets.last());
         let [earliest_ms, latest_ms] =
             [earliest, latest].map(|packet| packet.map_or(0, |packet| packet.clock_ms));
-        let watch = expiry.watch(earliest_ms, latest_ms);
-        observed.slots[start..end].copy_from_slice(self.staged.slots(start..end));
+        let quick_check = expiry.quick_check(earliest_ms, latest_ms);
+        observed.slots[start..end].copy_from_slice(self.prefetcher.slots(start..end));
         let mut at = start;
         loop {
-            at += self.count_likely::<NUMBERS, GAPS, INTER_ARRIVAL>(
+            at += self.count_fast::<NUMBERS, GAPS, INTER_ARRIVAL>(
                 &keys[at..],
                 &packets[at..],
                 at,
-                watch,
+                quick_check,
                 observed,
             );
             if at >= end {
                 return Step::Done;
             }
-            let mut begun = 0;
-            if self.staged.many_begin() {
+            let mut opened = 0;
+            if self.prefetcher.many_new_flows() {
                 let (keys, packets) = (&keys[at..], &packets[at..]);
-                begun =
-                    self.begin_likely::<GAPS, INTER_ARRIVAL>(keys, packets, at, expiry, observed);
+                opened = self.open_fast::<GAPS, INTER_ARRIVAL>(keys, packets, at, expiry, observed);
             }
-            at += begun;
+            at += opened;
             if at >= end {
                 return Step::Done;
             }
-            // Where one flow begins, others often do; so it is with keys that are wide.
-            let mut stays = begun == 0;
+            // New flows often come in a row, and so do wide keys: stay in the slow loop for them.
+            let mut stays = opened == 0;
             while stays {
                 if at >= end {
                     return Step::Done;
                 }
                 let (key, packet) = (keys[at], &packets[at]);
-                let slot = match self.place(batch, at, expiry) {
-                    Place::Held(slot) => slot,
-                    Place::Free(slot) => {
+                let slot = match self.look_up(batch, at, expiry) {
+                    Lookup::Found(slot) => slot,
+                    Lookup::New(slot) => {
                         self.wide.set(slot, batch, packet);
-                        self.begun.push((at as u16, slot));
+                        self.opened.push((at as u16, slot));
                         let entry = &mut self.entries[slot as usize];
                         open(entry, key, packet, at, slot, expiry, observed);
-                        self.staged.note_begun(1);
+                        self.prefetcher.add_new_flows(1);
                         at += 1;
                         continue;
                     }
-                    Place::Taken(slot, reason) => return Step::Ended { at, slot, reason },
+                    Lookup::Evict(slot, reason) => return Step::Ended { at, slot, reason },
                 };
                 let entry = &mut self.entries[slot as usize];
-                if let Some(reason) = expiry.ended_before_by(watch, entry, packet) {
+                if let Some(reason) = expiry.ended_before_with(quick_check, entry, packet) {
                     return Step::Ended { at, slot, reason };
                 }
                 count::<NUMBERS, GAPS, INTER_ARRIVAL>(entry, packet, at, slot, observed);
@@ -147,59 +146,64 @@ impl Bucket {
         }
     }
 
-    /// Writes the openings of flows that began among others: asked for together, since who writes to a
-    /// line that is not near keeps everything behind it from being written.
+    /// Writes the starts of the flows that the slow loop opened.
+    ///
+    /// They are prefetched together first: a store to a line that is not in the cache blocks all later
+    /// stores, because stores retire in order.
     #[inline(never)]
-    fn write_openings(&mut self, packets: &[Packet]) {
-        let openings = &mut self.openings[..];
-        for &(_, slot) in &self.begun {
-            prefetch::read(openings, slot as usize);
+    fn write_starts(&mut self, packets: &[Packet]) {
+        let starts = &mut self.starts[..];
+        for &(_, slot) in &self.opened {
+            prefetch::read(starts, slot as usize);
         }
-        for (at, slot) in self.begun.drain(..) {
+        for (at, slot) in self.opened.drain(..) {
             let packet = &packets[usize::from(at)];
-            openings[slot as usize] = opening(packet, packet.direction);
+            starts[slot as usize] = flow_start(packet, packet.direction);
         }
     }
 
-    /// Where packet `at` is to be counted.
+    /// Looks up the flow of packet `at`, and claims a slot if the flow is new.
     #[inline(always)]
-    fn place(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Place {
+    fn look_up(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Lookup {
         let (key, packet) = (batch.keys()[at], &batch.packets()[at]);
-        let (home, tag) = (self.staged.bucket(at), self.staged.tag(at));
-        let likely = self.staged.slot(at);
-        if self.holds(likely, key, batch, packet) {
-            return Place::Held(likely);
+        let (home, tag) = (self.prefetcher.bucket(at), self.prefetcher.tag(at));
+        let likely = self.prefetcher.slot(at);
+        if self.slot_matches(likely, key, batch, packet) {
+            return Lookup::Found(likely);
         }
-        if let Some(slot) = self.fresh_slot(home, tag, likely) {
-            return Place::Free(slot);
+        if let Some(slot) = self.claim_home_slot(home, tag, likely) {
+            return Lookup::New(slot);
         }
         if let Some(slot) = self.find(batch, at) {
-            return Place::Held(slot);
+            return Lookup::Found(slot);
         }
         match self.allocate(home, tag, packet.clock_ms, expiry) {
-            Ok(slot) => Place::Free(slot),
-            Err((slot, reason)) => Place::Taken(slot, reason),
+            Ok(slot) => Lookup::New(slot),
+            Err((slot, reason)) => Lookup::Evict(slot, reason),
         }
     }
 
-    /// Counts packets, those of the batch from `at` on, as long as they are such as nearly all: each in
-    /// the slot where its flow most likely is, with its whole key, not ended, and little past since its
-    /// last one; how many. What a loop over them needs stays in the processor's registers.
+    /// The fast path: counts the packets from `at` on as long as they are ordinary, and returns how
+    /// many.
+    ///
+    /// For an ordinary packet, the flow is in the likely slot, its key is compact, it has not ended,
+    /// and the packet number's upper bits have not changed. Nearly all packets are ordinary, and this
+    /// loop keeps its variables in registers.
     #[inline(always)]
-    fn count_likely<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn count_fast<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         keys: &[u128],
         packets: &[Packet],
         at: usize,
-        watch: Watch,
+        quick_check: QuickCheck,
         observed: &mut Observed,
     ) -> usize {
         let mut entries = self.entries.view();
         let slots = &observed.slots[at..];
         let gaps = &mut observed.gaps[at..];
         let inter_arrival_ns = &mut observed.inter_arrival_ns[at..];
-        let places = slots.len().min(gaps.len()).min(inter_arrival_ns.len());
-        let count = keys.len().min(packets.len()).min(places);
+        let outputs = slots.len().min(gaps.len()).min(inter_arrival_ns.len());
+        let count = keys.len().min(packets.len()).min(outputs);
         for at in 0..count {
             let (key, packet) = (keys[at], &packets[at]);
             let Some(entry) = entries.get_mut(slots[at] as usize) else {
@@ -207,31 +211,33 @@ impl Bucket {
             };
             if entry.key() != key
                 || key & FlowKey::WIDE_MARK != 0
-                || watch.may_have_ended(entry, packet)
+                || quick_check.may_have_ended(entry, packet)
             {
                 return at;
             }
             if NUMBERS {
-                let Some(passed) = entry.passed(packet) else {
+                let Some(delta) = entry.number_delta(packet) else {
                     return at;
                 };
                 if GAPS {
-                    gaps[at] = u64::from(passed.get() - 1);
+                    gaps[at] = u64::from(delta.get() - 1);
                 }
             }
             if INTER_ARRIVAL {
                 inter_arrival_ns[at] = silence_ns(entry, packet);
             }
-            entry.count_near::<NUMBERS>(packet);
+            entry.count_low_number::<NUMBERS>(packet);
         }
         count
     }
 
-    /// Begins flows with packets, those of the batch from `at` on, as long as each certainly begins one,
-    /// in the slot where that most likely is, and there is room; how many. (A call: both loops together
-    /// would need more registers than there are.)
+    /// The fast path for floods: opens a flow for each packet from `at` on as long as the packet
+    /// certainly belongs to a new flow, its likely slot is free, and the table is not full. Returns
+    /// how many.
+    ///
+    /// Not inlined: both fast loops together need more registers than there are.
     #[inline(never)]
-    fn begin_likely<const GAPS: bool, const INTER_ARRIVAL: bool>(
+    fn open_fast<const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         keys: &[u128],
         packets: &[Packet],
@@ -240,25 +246,25 @@ impl Bucket {
         observed: &mut Observed,
     ) -> usize {
         let room = self.flows_max.saturating_sub(self.flows);
-        let places = at..at + keys.len().min(packets.len()).min(room);
-        let (homes, tags) = self.staged.homes(places.clone());
-        let slots = &observed.slots[places];
-        let staged = keys.iter().zip(packets).zip(slots).zip(homes).zip(tags);
+        let range = at..at + keys.len().min(packets.len()).min(room);
+        let (homes, tags) = self.prefetcher.homes(range.clone());
+        let slots = &observed.slots[range];
+        let new_flows = keys.iter().zip(packets).zip(slots).zip(homes).zip(tags);
         let (lines, mut entries) = (&mut self.tags[..], self.entries.view());
-        let openings = &mut self.openings[..];
+        let starts = &mut self.starts[..];
         let mut count = 0;
-        for ((((&key, packet), &slot), &home), &tag) in staged {
-            let (Some(line), Some(entry), Some(first)) = (
+        for ((((&key, packet), &slot), &home), &tag) in new_flows {
+            let (Some(line), Some(entry), Some(start)) = (
                 lines.get_mut(home as usize),
                 entries.get_mut(slot as usize),
-                openings.get_mut(slot as usize),
+                starts.get_mut(slot as usize),
             ) else {
                 break;
             };
             let lane = slot % LANES;
             if line.0[lane as usize] != 0
-                || lane == SENT_ON as u32
-                || line.0[SENT_ON] != 0
+                || lane == OVERFLOW_LANE as u32
+                || line.0[OVERFLOW_LANE] != 0
                 || key & FlowKey::WIDE_MARK != 0
                 || tags::matches(line, tag) != 0
             {
@@ -266,7 +272,7 @@ impl Bucket {
             }
             line.0[lane as usize] = tag;
             entry.open(key, packet, expiry.active_tick(packet.clock_ms));
-            *first = opening(packet, packet.direction);
+            *start = flow_start(packet, packet.direction);
             if GAPS {
                 observed.gaps[at + count] = NO_VALUE;
             }
@@ -276,7 +282,7 @@ impl Bucket {
             count += 1;
         }
         self.flows += count;
-        self.staged.note_begun(count);
+        self.prefetcher.add_new_flows(count);
         observed.opened.extend((at..at + count).map(|at| at as u16));
         count
     }

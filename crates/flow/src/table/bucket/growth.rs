@@ -1,18 +1,18 @@
-//! Growth by linear hashing: one bucket is split after the other, and those of its flows move whose hash
-//! says so.
+//! Growth by linear hashing: buckets are split in order, and the flows of a bucket whose hashes map to
+//! the new bucket move there.
 
-use super::{Bucket, LANES, Lanes, PROBES, SENT_ON};
+use super::{BucketTable, LANES, Lanes, OVERFLOW_LANE, PROBES_MAX};
 use crate::entry::FlowEntry;
 use hw::tags::{self, TAGS};
 
-/// Mean flows in a bucket above which the table grows. A bucket whose turn to be split has not come
-/// holds up to twice as many.
-const GROW_ABOVE: usize = 11;
+/// The mean number of flows per bucket above which the table grows. A bucket that is not split yet in
+/// this round holds up to twice as many.
+const GROW_FLOWS_PER_BUCKET: usize = 11;
 
-/// The most buckets that are split before a burst; a burst of nothing but new flows needs 24.
-const SPLITS: usize = 32;
+/// The maximum number of splits before a burst. A burst of only new flows needs 24.
+const SPLITS_PER_BATCH_MAX: usize = 32;
 
-/// Flows that a split looks at.
+/// Buffers for the flows of a bucket that is split.
 #[derive(Default)]
 pub(super) struct Scratch {
     slots: Vec<u32>,
@@ -21,28 +21,29 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Leaves only the flows whose hashes are `wanted`.
-    fn keep(&mut self, wanted: impl Fn(u64) -> bool) {
+    /// Retains only the flows whose hashes satisfy `predicate`.
+    fn retain(&mut self, predicate: impl Fn(u64) -> bool) {
         let mut kept = 0;
         for at in 0..self.hashes.len().min(self.slots.len()) {
             let (slot, hash) = (self.slots[at], self.hashes[at]);
             self.slots[kept] = slot;
             self.hashes[kept] = hash;
-            kept += usize::from(wanted(hash));
+            kept += usize::from(predicate(hash));
         }
         self.slots.truncate(kept);
         self.hashes.truncate(kept);
     }
 }
 
-impl Bucket {
-    /// Splits buckets as long as flows are crowded, a few at most.
+impl BucketTable {
+    /// Splits a few buckets while the table is crowded.
     ///
     /// # Errors
     /// See [`Table::grow`](crate::table::Table::grow).
     pub(super) fn split_crowded(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
-        for _ in 0..SPLITS {
-            if self.buckets == self.buckets_max || self.flows <= self.buckets as usize * GROW_ABOVE
+        for _ in 0..SPLITS_PER_BATCH_MAX {
+            if self.buckets == self.buckets_max
+                || self.flows <= self.buckets as usize * GROW_FLOWS_PER_BUCKET
             {
                 break;
             }
@@ -52,29 +53,29 @@ impl Bucket {
         Ok(())
     }
 
-    /// Splits the bucket whose turn it is: of its flows, those whose hash says so move to a new one.
+    /// Splits the next bucket: the flows whose hashes map to the new bucket move there.
     ///
     /// # Errors
-    /// A flow that would have to move and finds no room: it must be taken out first. (So many flows
-    /// of one bucket need hashes that collide by intent.)
+    /// The slot of a flow that would have to move but finds no room: it must be removed first. Only
+    /// hashes that collide by intent put that many flows into one bucket.
     fn split(&mut self, moved: &mut dyn FnMut(u32, u32)) -> Result<(), u32> {
         let (new, grown) = (self.buckets, self.buckets + 1);
         let old = new - (1 << new.ilog2());
         let mut scratch = std::mem::take(&mut self.scratch);
-        self.flows_near(old, &mut scratch);
-        scratch.keep(|hash| tags::bucket_of(hash, grown) == new);
+        self.collect_flows(old, &mut scratch);
+        scratch.retain(|hash| tags::bucket_of(hash, grown) == new);
         let result = match scratch.slots.first() {
-            Some(&slot) if !self.has_room_near(new, scratch.slots.len()) => Err(slot),
+            Some(&slot) if !self.has_room_for(new, scratch.slots.len()) => Err(slot),
             _ => {
                 self.buckets = grown;
                 for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {
-                    // There is room for all of them.
-                    let Some(to) = self.take_lane(new, tags::tag_of(hash)) else {
+                    // Always succeeds: there is room for all of them.
+                    let Some(to) = self.claim_lane(new, tags::tag_of(hash)) else {
                         continue;
                     };
-                    self.call_back(old, from / LANES);
+                    self.dec_overflow(old, from / LANES);
                     self.entries[to as usize] = self.entries[from as usize];
-                    self.openings[to as usize] = self.openings[from as usize];
+                    self.starts[to as usize] = self.starts[from as usize];
                     self.free_lane(from);
                     self.wide.relocate(from, to, &self.entries[to as usize]);
                     moved(from, to);
@@ -86,14 +87,14 @@ impl Bucket {
         result
     }
 
-    /// The flows of `bucket` and of those that took what it sent on, and their hashes.
-    fn flows_near(&self, mut bucket: u32, found: &mut Scratch) {
+    /// Collects the flows of `bucket` and of the buckets that took its overflow, with their hashes.
+    fn collect_flows(&self, mut bucket: u32, found: &mut Scratch) {
         found.slots.clear();
         found.keys.clear();
-        for _ in 0..PROBES {
-            let slots = Lanes(self.taken(bucket)).map(|lane| bucket * LANES + lane);
+        for _ in 0..PROBES_MAX {
+            let slots = Lanes(self.taken_lanes(bucket)).map(|lane| bucket * LANES + lane);
             found.slots.extend(slots);
-            if self.tags[bucket as usize].0[SENT_ON] == 0 {
+            if self.tags[bucket as usize].0[OVERFLOW_LANE] == 0 {
                 break;
             }
             bucket = self.next(bucket);
@@ -106,11 +107,11 @@ impl Bucket {
         self.hash.hash_burst(&found.keys, &mut found.hashes);
     }
 
-    /// Whether so many flows of `bucket` find room.
-    fn has_room_near(&self, mut bucket: u32, flows: usize) -> bool {
+    /// Returns whether `flows` more flows with this home bucket fit.
+    fn has_room_for(&self, mut bucket: u32, flows: usize) -> bool {
         let mut room = 0;
-        for _ in 0..PROBES {
-            room += TAGS - self.taken(bucket).count_ones() as usize;
+        for _ in 0..PROBES_MAX {
+            room += TAGS - self.taken_lanes(bucket).count_ones() as usize;
             if room >= flows {
                 return true;
             }
@@ -119,7 +120,7 @@ impl Bucket {
         false
     }
 
-    /// Asks for the flows of the bucket that will be split next.
+    /// Prefetches the flows of the bucket that is split next.
     fn prefetch_split(&self) {
         let next = self.buckets - (1 << self.buckets.ilog2());
         self.prefetch_occupied(next);

@@ -1,13 +1,14 @@
-//! The bucket table against a map of entries, packet by packet: what nearly all packets need is counted
-//! in a loop of its own, and must be what the other one would count.
+//! Compares the bucket table with a map of entries, packet by packet: its fast path must count what its
+//! slow path would.
 
 use super::*;
 use std::time::Duration;
 
-/// A flow by its number, and a packet of it.
+/// The number of a flow, and one of its packets.
 type Arrival = (u32, Packet);
 
-/// Packets of few flows mostly, whose numbers and clocks mostly go on by little, but leap, fall and wrap.
+/// Packets, mostly of few flows. Their numbers and clocks mostly increase slightly, but also leap, fall
+/// and wrap.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let first_number = prop_oneof![
         Just((1u64 << 32) - 200),
@@ -52,14 +53,13 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
         })
 }
 
-/// What is told of a packet: inter-arrival time and gap, where they are wanted, and whether it began a
-/// flow.
-type Told = (Option<u64>, Option<u64>, bool);
+/// The results for a packet: inter-arrival time and gap, if selected, and whether it opened a flow.
+type PacketResult = (Option<u64>, Option<u64>, bool);
 
-/// A flow that has ended, its entry, and why.
-type Ended = (FlowKey, [u64; 8], EndReason);
+/// The key, entry and end reason of an ended flow.
+type EndedFlow = (FlowKey, [u64; 8], EndReason);
 
-/// A map that does what the table should.
+/// A map that does what the table must do.
 #[derive(Default)]
 struct Reference(HashMap<FlowKey, Entry>);
 
@@ -67,11 +67,11 @@ impl Reference {
     fn count(
         &mut self,
         batch: &Batch,
-        wanted: Wanted,
+        outputs: Outputs,
         expiry: &Expiry,
-        ended: &mut Vec<Ended>,
-    ) -> Vec<Told> {
-        let told = batch.packets().iter().enumerate().map(|(at, packet)| {
+        ended: &mut Vec<EndedFlow>,
+    ) -> Vec<PacketResult> {
+        let results = batch.packets().iter().enumerate().map(|(at, packet)| {
             let key = batch.flow_key(at);
             if let Some(entry) = self.0.get(&key)
                 && let Some(reason) = expiry.ended_before(entry, packet)
@@ -84,37 +84,37 @@ impl Reference {
                 let tick = expiry.active_tick(packet.clock_ms);
                 entry.open(batch.keys()[at], packet, tick);
                 self.0.insert(key, entry);
-                let none = |wanted: bool| wanted.then_some(NO_VALUE);
-                return (none(wanted.inter_arrival), none(wanted.gaps), true);
+                let none = |selected: bool| selected.then_some(NO_VALUE);
+                return (none(outputs.inter_arrival), none(outputs.gaps), true);
             };
             let silence_ns = packet.time_ns.saturating_sub(entry.last_ns()).max(0);
-            let passed = packet.number.wrapping_sub(entry.last_number());
-            let gap = passed.wrapping_sub(1) % (1 << 48);
-            if wanted.numbers {
+            let delta = packet.number.wrapping_sub(entry.last_number());
+            let gap = delta.wrapping_sub(1) % (1 << 48);
+            if outputs.numbers {
                 entry.count::<true>(packet);
             } else {
                 entry.count::<false>(packet);
             }
             let silence_ns = silence_ns.cast_unsigned();
-            let inter_arrival = wanted.inter_arrival.then_some(silence_ns);
-            (inter_arrival, wanted.gaps.then_some(gap), false)
+            let inter_arrival = outputs.inter_arrival.then_some(silence_ns);
+            (inter_arrival, outputs.gaps.then_some(gap), false)
         });
-        told.collect()
+        results.collect()
     }
 }
 
 /// Counts a batch in pieces, as a meter does.
 fn count(
-    table: &mut Bucket,
+    table: &mut BucketTable,
     batch: &Batch,
     piece: usize,
-    wanted: Wanted,
+    outputs: Outputs,
     expiry: &Expiry,
-    ended: &mut Vec<Ended>,
-) -> Vec<Told> {
-    let (mut told, mut observed, mut start) = (Vec::new(), Observed::default(), 0);
+    ended: &mut Vec<EndedFlow>,
+) -> Vec<PacketResult> {
+    let (mut results, mut observed, mut start) = (Vec::new(), Observed::default(), 0);
     while table.grow(&mut |_, _| {}).is_err() {}
-    table.stage(batch);
+    table.prefetch_batch(batch);
     while start < batch.len() {
         let end = batch.len().min(start + piece);
         let step = table.update(batch, start..end, expiry, &mut observed);
@@ -122,13 +122,13 @@ fn count(
             Step::Done => end,
             Step::Ended { at, .. } => at,
         };
-        told.extend((start..end).map(|at| {
+        results.extend((start..end).map(|at| {
             let slot = observed.slots[at];
             assert_eq!(table.key(slot, table.entry(slot)), batch.flow_key(at));
-            let inter_arrival = wanted
+            let inter_arrival = outputs
                 .inter_arrival
                 .then_some(observed.inter_arrival_ns[at]);
-            let gap = wanted.gaps.then_some(observed.gaps[at]);
+            let gap = outputs.gaps.then_some(observed.gaps[at]);
             (inter_arrival, gap, observed.opened.contains(&(at as u16)))
         }));
         observed.opened.clear();
@@ -139,13 +139,13 @@ fn count(
             table.remove(&[slot]);
         }
     }
-    told
+    results
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn every_packet_is_counted_as_in_an_entry_alone(
+    fn the_table_counts_every_packet_like_a_map_of_entries(
         arrivals in arrivals(),
         numbers: bool, gaps: bool, inter_arrival: bool,
         sizes in prop::collection::vec(1usize..=BURST, 1..20),
@@ -155,24 +155,24 @@ proptest! {
     ) {
         let [idle, active, tcp_close] = [idle, active, tcp_close].map(|ms| ms.map(Duration::from_millis));
         let expiry = Expiry::new(&Timeouts { idle, active, tcp_close }, connections, both_directions);
-        let wanted = Wanted { numbers: numbers || gaps, gaps, inter_arrival };
-        let mut table = bucket(4096, FlowHash::new(HashKind::Keyed, SEED), wanted);
+        let outputs = Outputs { numbers: numbers || gaps, gaps, inter_arrival };
+        let mut table = bucket(4096, FlowHash::new(HashKind::Keyed, SEED), outputs);
         let mut reference = Reference::default();
         let mut rest = &arrivals[..];
         for &size in sizes.iter().cycle() {
             let (now, later) = rest.split_at(size.min(rest.len()));
             rest = later;
             let batch = batch_of(now.iter().copied());
-            let (mut ended, mut ended_there) = (Vec::new(), Vec::new());
-            let told = count(&mut table, &batch, piece, wanted, &expiry, &mut ended);
-            prop_assert_eq!(told, reference.count(&batch, wanted, &expiry, &mut ended_there));
-            prop_assert_eq!(ended, ended_there);
+            let (mut ended, mut expected_ended) = (Vec::new(), Vec::new());
+            let results = count(&mut table, &batch, piece, outputs, &expiry, &mut ended);
+            prop_assert_eq!(results, reference.count(&batch, outputs, &expiry, &mut expected_ended));
+            prop_assert_eq!(ended, expected_ended);
             if rest.is_empty() {
                 break;
             }
         }
         let mut slots = Vec::new();
-        table.occupied(0, table.slots(), &mut slots);
+        table.find_occupied(0, table.slots(), &mut slots);
         let held = slots.iter().map(|&slot| (table.key(slot, table.entry(slot)), *table.entry(slot)));
         prop_assert_eq!(held.collect::<HashMap<_, _>>(), reference.0);
     }

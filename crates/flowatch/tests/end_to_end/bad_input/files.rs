@@ -1,4 +1,4 @@
-//! What cannot be read: files that are no captures, cut ones, damaged ones.
+//! Unreadable input: files that are not captures, truncated files, damaged files.
 
 use super::{assert_fails, file};
 use crate::captures;
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Packets and bytes of the example, as capinfos 4.0 counts them.
+/// Packets and bytes of the example, according to capinfos 4.0.
 const EXAMPLE: (u64, u64) = (548, 128_478);
 
-/// Reads a file that is bad from the start.
+/// Asserts that a file is rejected from the start.
 #[track_caller]
 fn assert_refused(path: &Path, words: &[&str]) {
     let name = path.display().to_string();
@@ -30,35 +30,38 @@ fn assert_refused(path: &Path, words: &[&str]) {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn rejects_files_that_are_not_captures() {
     let directory = tempfile::tempdir().unwrap();
-    assert_refused(directory.path(), &["is a directory; name the files in it"]);
+    assert_refused(
+        directory.path(),
+        &["is a directory; specify the files in it"],
+    );
     assert_refused(
         &directory.path().join("none.pcap"),
         &["no such file; check the path"],
     );
     let (_directory, path) = file("empty.pcap", b"");
-    assert_refused(&path, &["is empty; was the capture written to its end?"]);
+    assert_refused(&path, &["the input is empty; was the capture completed?"]);
     let (_directory, path) = file("notes.txt", b"hello world\n");
     assert_refused(
         &path,
-        &["is not a pcap or pcapng file", "text: \"hello world\""],
+        &["not a pcap or pcapng file", "text: \"hello world\""],
     );
     let (_directory, path) = file("short.pcap", &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0]);
-    assert_refused(&path, &["ends in the middle of its header"]);
+    assert_refused(&path, &["truncated in its file header"]);
     let (_directory, path) = file("packed.pcap.xz", b"\xfd7zXZ\0rest");
     assert_refused(&path, &["compressed with xz", "xz -dk"]);
     let (_directory, path) = file("noise.pcap.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03noise");
-    assert_refused(&path, &["gzip data are damaged"]);
+    assert_refused(&path, &["gzip data are corrupt"]);
     let (_directory, path) = file(
         "nothing.pcap.zst",
         b"\x28\xb5\x2f\xfd\x24\0\x01\0\0\x99\xe9\xd8\x51",
     );
-    assert_refused(&path, &["is empty once unpacked (zstd)"]);
+    assert_refused(&path, &["the input is empty after decompression (zstd)"]);
 }
 
 #[test]
-fn a_wrong_name_among_many_is_told_before_anything_is_read_or_written() {
+fn missing_file_is_reported_before_anything_is_read_or_written() {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
     let mut command = watch(&format!("--summary json -o csv:{} -r", output.display()));
@@ -72,10 +75,10 @@ fn a_wrong_name_among_many_is_told_before_anything_is_read_or_written() {
 }
 
 #[test]
-fn what_was_read_before_a_cut_is_reported_and_the_next_file_still_read() {
+fn truncated_file_is_reported_and_the_next_file_read() {
     let example = fs::read(captures::example()).unwrap();
     let whole = captures::read(&example);
-    // In the middle of the 101st packet: of its bytes, of its header.
+    // The file ends in the 101st packet: in its bytes, or in its header.
     let bytes: usize = whole[..100]
         .iter()
         .map(|frame| 16 + frame.bytes.len())
@@ -114,19 +117,19 @@ fn what_was_read_before_a_cut_is_reported_and_the_next_file_still_read() {
 }
 
 #[test]
-fn records_of_what_was_read_before_a_cut_are_written() {
+fn truncated_file_gives_the_records_before_the_end() {
     let example = fs::read(captures::example()).unwrap();
     let (_directory, cut) = file("cut.pcap", &example[..example.len() - 1]);
     let outcome = run(watch("-q --summary none -o json -r").arg(&cut));
     assert_fails(&outcome, 2, &["after 547 packets"]);
     let rows = records::json(&outcome.stdout);
     let packets: u64 = rows.iter().map(|row| records::number(row, "packets")).sum();
-    // All 548 packets but 8 without a flow, and the last one.
+    // All 548 packets except 8 without a flow and the last one.
     assert_eq!(packets, 539);
 }
 
 #[test]
-fn damaged_compression_is_a_fault_where_it_is() {
+fn damaged_compression_is_a_read_error() {
     let packed = Command::new("gzip")
         .arg("-c")
         .arg(captures::example())
@@ -134,14 +137,14 @@ fn damaged_compression_is_a_fault_where_it_is() {
     let packed = packed.expect("this test needs gzip").stdout;
     let (_directory, cut) = file("cut.pcap.gz", &packed[..packed.len() / 2]);
     let outcome = run(watch("-q --summary json -r").arg(&cut));
-    assert_fails(&outcome, 2, &["cut.pcap.gz", "the gzip data end too early"]);
+    assert_fails(&outcome, 2, &["cut.pcap.gz", "the gzip data are truncated"]);
     let packets = Summary::balanced(&outcome).number("/packets");
     assert!((100..500).contains(&packets), "{packets}");
 }
 
-/// In the middle of a file, where a length says how far it is to the next packet.
+/// In the middle of a file, a wrong length hides where the next packet starts.
 #[test]
-fn a_packet_of_absurd_length_ends_its_file_and_those_before_are_reported() {
+fn packet_of_invalid_length_ends_its_file() {
     let example = fs::read(captures::example()).unwrap();
     let whole = captures::read(&example);
     let middle: usize = whole[..300]
@@ -159,10 +162,8 @@ fn a_packet_of_absurd_length_ends_its_file_and_those_before_are_reported() {
             2,
             &[
                 "absurd.pcap: after 300 packets",
-                &format!(
-                    "a packet of {length} captured bytes is not possible, the limit is 1048576"
-                ),
-                "the rest cannot be found",
+                &format!("invalid captured length of {length} bytes (limit: 1048576)"),
+                "the rest cannot be read",
             ],
         );
         let summary = Summary::balanced(&outcome);
@@ -171,18 +172,18 @@ fn a_packet_of_absurd_length_ends_its_file_and_those_before_are_reported() {
     }
 }
 
-/// All of the file is there to be read: what its header says is told and counted, and nothing refused
-/// for it. (Programs that set no limit write such lengths.)
+/// A file with an invalid snaplen is read completely, and the snaplen reported and counted. (Programs
+/// without a limit write such values.)
 #[test]
-fn a_snap_length_that_is_not_to_be_believed_is_told_and_the_file_read() {
-    const WHOLE: &str = "they are taken for no limit, packets are read by their own lengths";
+fn invalid_snaplen_is_reported_and_the_file_read() {
+    const WHOLE: &str = "they are ignored, and packets are read with their own lengths";
     let mut example = fs::read(captures::example()).unwrap();
     let packets = captures::read(&example);
-    let longer = |than: usize| {
+    let longer = |limit: usize| {
         let lengths = packets.iter().map(|frame| frame.bytes.len());
-        lengths.filter(|length| *length > than).count() as u64
+        lengths.filter(|length| *length > limit).count() as u64
     };
-    for (length, absurd, exceeded) in [
+    for (length, invalid, exceeded) in [
         (0, 0, 0),
         (100, 0, longer(100)),
         (1 << 30, 1, 0),
@@ -192,7 +193,7 @@ fn a_snap_length_that_is_not_to_be_believed_is_told_and_the_file_read() {
         let (_directory, path) = file("snap.pcap", &example);
         for flags in ["", "--queues 2", "--model pipeline", "--buffer 16MiB"] {
             let outcome = run(watch(&format!("-q --summary json {flags} -r")).arg(&path));
-            match (absurd, exceeded) {
+            match (invalid, exceeded) {
                 (0, 0) => assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), "")),
                 (0, _) => assert_fails(
                     &outcome,
@@ -210,31 +211,25 @@ fn a_snap_length_that_is_not_to_be_believed_is_told_and_the_file_read() {
                 (summary.number("/packets"), summary.number("/bytes")),
                 EXAMPLE
             );
-            assert_eq!(summary.number("/snap_lengths/absurd"), absurd, "{flags}");
-            assert_eq!(
-                summary.number("/snap_lengths/exceeded"),
-                exceeded,
-                "{flags}"
-            );
+            assert_eq!(summary.number("/snaplens/invalid"), invalid, "{flags}");
+            assert_eq!(summary.number("/snaplens/exceeded"), exceeded, "{flags}");
         }
     }
 }
 
 #[test]
-fn the_summary_for_a_person_has_snap_lengths_that_are_not_to_be_believed() {
+fn text_summary_counts_invalid_snaplens() {
     let mut example = fs::read(captures::example()).unwrap();
     example[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
     let (_directory, path) = file("snap.pcap", &example);
     let outcome = run(watch("-r").arg(&path));
     let text = String::from_utf8_lossy(&outcome.stdout);
-    let line = text
-        .lines()
-        .find(|line| line.contains("snap lengths that cannot be"));
+    let line = text.lines().find(|line| line.contains("invalid snaplens"));
     assert!(line.is_some_and(|line| line.ends_with(" 1")), "{text}");
 }
 
 #[test]
-fn a_link_type_that_is_not_read_is_named_once_and_its_packets_counted() {
+fn unsupported_link_type_is_reported_once_and_counted() {
     let frames = captures::read(&fs::read(captures::example()).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("user.pcap");

@@ -1,4 +1,4 @@
-//! Flags that contradict each other or cannot be understood, filters and names of interfaces.
+//! Invalid and contradictory flags, filters and interface names.
 
 use super::{assert_fails, file};
 use crate::captures;
@@ -6,9 +6,9 @@ use crate::command::{run, watch};
 use std::fs;
 use std::process::Command;
 
-/// A cooked capture tells which way its packets went.
+/// A cooked capture records the direction of its packets.
 #[test]
-fn directions_are_asked_of_captures_that_tell_them() {
+fn direction_filters_work_on_cooked_captures() {
     let frames = captures::read(&fs::read(captures::example()).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cooked.pcap");
@@ -22,7 +22,7 @@ fn directions_are_asked_of_captures_that_tell_them() {
 }
 
 #[test]
-fn a_bad_filter_and_an_unknown_interface_are_named() {
+fn rejects_bad_filters_and_unknown_interfaces() {
     let bad = run(watch("--summary none -r")
         .arg(captures::example())
         .args(["tcp", "prt", "80"]));
@@ -32,7 +32,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
         &["filter 'tcp prt 80'", "syntax error", "pcap-filter(7)"],
     );
     let bad = run(&mut watch("--summary none -i nosuch0"));
-    assert_fails(&bad, 2, &["nosuch0: no such interface; there are: ", "lo"]);
+    assert_fails(&bad, 2, &["nosuch0: no such interface; available: ", "lo"]);
     let bad = run(&mut watch("--summary none -i any"));
     assert_fails(&bad, 2, &["any: name the interfaces, each with its own -i"]);
     for command in ["watch", "gen"] {
@@ -42,7 +42,7 @@ fn a_bad_filter_and_an_unknown_interface_are_named() {
 }
 
 #[test]
-fn flags_that_contradict_each_other_are_told_apart() {
+fn rejects_contradictory_flags_with_a_reason() {
     const CASES: [(&str, &[&str]); 41] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
@@ -69,7 +69,7 @@ fn flags_that_contradict_each_other_are_told_apart() {
             &["--promiscuous is for interfaces"],
         ),
         ("-i lo -i lo", &["-i lo is given twice"]),
-        ("-i lo@0 --queues 2", &["lo@0 is one queue"]),
+        ("-i lo@0 --queues 2", &["lo@0 names one queue"]),
         ("-i lo@9", &["lo has one receive queue, number 0"]),
         (
             "-i lo --max-flows 60000000 --queues 250",
@@ -87,19 +87,16 @@ fn flags_that_contradict_each_other_are_told_apart() {
             "-r EXAMPLE -o xml",
             &["unknown format `xml`", "csv:flows.csv"],
         ),
-        ("-r EXAMPLE -o csv:", &["no target behind `csv:`"]),
+        ("-r EXAMPLE -o csv:", &["no target after `csv:`"]),
         ("-r EXAMPLE -o json -o csv", &["-o csv", "named twice"]),
         (
             "-r EXAMPLE --table tree",
             &["unknown table 'tree'", "bucket"],
         ),
-        (
-            "-r EXAMPLE --hash md5",
-            &["no hash is called `md5`", "keyed"],
-        ),
+        ("-r EXAMPLE --hash md5", &["unknown hash `md5`", "keyed"]),
         (
             "-r EXAMPLE --statistics mode",
-            &["no statistic is called `mode`", "moments"],
+            &["unknown statistic `mode`", "moments"],
         ),
         (
             "-r EXAMPLE --statistics full --flow 5tuple",
@@ -128,11 +125,11 @@ fn flags_that_contradict_each_other_are_told_apart() {
         ),
         (
             "-r EXAMPLE --flow bidirectional -o tstat:/tmp/ts,bz2",
-            &["tstat has no option `bz2`", "gz and zst"],
+            &["tstat has no option `bz2`", "gz or zst"],
         ),
         (
             "-r EXAMPLE inbound",
-            &["inbound is not known of packets of", "example.pcap"],
+            &["inbound is not known for packets of", "example.pcap"],
         ),
         (
             "-r EXAMPLE tcp and not outbound",
@@ -141,13 +138,16 @@ fn flags_that_contradict_each_other_are_told_apart() {
         ("-r EXAMPLE ifindex 3", &["ifindex is not known"]),
         (
             "-i lo udp and inbound",
-            &["inbound is known to the kernel alone", "tcpdump -i"],
+            &["inbound is known to the kernel only", "tcpdump -i"],
         ),
         (
             "-r EXAMPLE EXAMPLE EXAMPLE",
-            &["is a file, and no filter", "its own -r", "-r /"],
+            &["is a file, not a filter", "its own -r", "-r /"],
         ),
-        ("EXAMPLE", &["nothing to watch: read the file", "with -r /"]),
+        (
+            "EXAMPLE",
+            &["nothing to watch: to read the file", "use -r /"],
+        ),
         (
             "-r EXAMPLE --flow src --community-id",
             &["--community-id", "5-tuple"],
@@ -162,11 +162,11 @@ fn flags_that_contradict_each_other_are_told_apart() {
         ),
         (
             "-r EXAMPLE --flow bidirectional -o tstat:/dev/null",
-            &["/dev/null: a file is where a directory should be"],
+            &["/dev/null: a file exists where a directory is needed"],
         ),
         (
             "-r EXAMPLE -o rrd:/dev/null",
-            &["/dev/null: a file is where a directory should be"],
+            &["/dev/null: a file exists where a directory is needed"],
         ),
         (
             "-r EXAMPLE --statistics full --applications /nowhere",
@@ -183,7 +183,7 @@ fn flags_that_contradict_each_other_are_told_apart() {
 }
 
 #[test]
-fn flags_that_cannot_be_understood_are_bad_usage() {
+fn rejects_invalid_flag_values() {
     const CASES: [(&str, &str); 17] = [
         (
             "--flow six",
@@ -191,18 +191,18 @@ fn flags_that_cannot_be_understood_are_bad_usage() {
         ),
         ("--whole-flows --idle-timeout 3s", "cannot be used with"),
         ("-q -v", "cannot be used with"),
-        ("--idle-timeout 3", "give a time as 15s"),
+        ("--idle-timeout 3", "write a time such as 15s"),
         ("--idle-timeout 0s", "at least 1ms"),
         ("--active-timeout 11days", "at most "),
         ("--max-flows 0", "at least 1"),
         ("-c 0", "at least 1"),
-        ("--duration 0s", "a time above 0"),
-        ("--rotate 1ns", "1s or 1kB is the least"),
-        ("--rotate 1B", "1s or 1kB is the least"),
+        ("--duration 0s", "must be above 0"),
+        ("--rotate 1ns", "the minimum is 1s or 1kB"),
+        ("--rotate 1B", "the minimum is 1s or 1kB"),
         ("--queues 0", "1..=256"),
         ("--monitors 999", "1..=256"),
         ("--cores 3-1", "is not a range of cores"),
-        ("--garbage 10s,0,1", "at least one part"),
+        ("--garbage 10s,0,1", "the parts at least 1"),
         ("--model other", "run-to-completion, pipeline, cooperative"),
         ("--no-such-flag", "--no-such-flag"),
     ];
@@ -219,7 +219,7 @@ fn flags_that_cannot_be_understood_are_bad_usage() {
 }
 
 #[test]
-fn an_earlier_result_outlives_bad_usage() {
+fn bad_usage_keeps_an_existing_output() {
     let (_directory, path) = file("flows.csv", b"earlier\n");
     let mut command = watch("-q --summary none --cores 99 -r");
     command

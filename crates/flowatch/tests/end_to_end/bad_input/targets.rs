@@ -1,4 +1,4 @@
-//! What cannot be written: missing rights, full disks, targets that are something else.
+//! Outputs that cannot be written: missing permissions, full disks, targets of the wrong type.
 
 use super::{as_nobody, assert_fails, file};
 use crate::captures;
@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 #[test]
-fn an_output_in_a_place_without_rights_is_refused() {
+fn output_without_write_permission_exits_with_77() {
     let (directory, mut command) = as_nobody("--summary none -r -");
     command
         .arg("-o")
@@ -21,9 +21,9 @@ fn an_output_in_a_place_without_rights_is_refused() {
     );
 }
 
-/// A read-only file system has no owner who may write.
+/// Not even the owner can write to a read-only file system.
 #[test]
-fn a_read_only_file_system_is_no_missing_right() {
+fn read_only_file_system_is_not_a_missing_permission() {
     let line = format!(
         "mount -t tmpfs -o ro none /mnt && exec {} watch --summary none -o csv:/mnt/x.csv -r {}",
         env!("CARGO_BIN_EXE_flowatch"),
@@ -35,13 +35,13 @@ fn a_read_only_file_system_is_no_missing_right() {
 }
 
 #[test]
-fn an_output_that_cannot_be_made_is_told_before_anything_is_read() {
+fn invalid_output_is_reported_before_anything_is_read() {
     for (target, words) in [
         (
             "csv:/nowhere/flows.csv",
-            "no such directory; create the directory",
+            "no such directory; create the parent directory first",
         ),
-        ("csv:/", "is a directory; name a file in it"),
+        ("csv:/", "is a directory; specify a file in it"),
     ] {
         let outcome = run(watch("--summary none -o")
             .arg(target)
@@ -52,8 +52,8 @@ fn an_output_that_cannot_be_made_is_told_before_anything_is_read() {
 }
 
 #[test]
-fn a_full_disk_loses_records_and_counts_them() {
-    let busy = captures::busy();
+fn full_disk_counts_lost_records() {
+    let large = captures::large();
     for flags in [
         "-o json:/dev/full",
         "-o csv:/dev/full",
@@ -63,8 +63,8 @@ fn a_full_disk_loses_records_and_counts_them() {
         for (capture, flows) in [
             (captures::example(), 195..250),
             (
-                busy.path.clone(),
-                busy.flows as u64..busy.flows as u64 * 9 / 8,
+                large.path.clone(),
+                large.flows as u64..large.flows as u64 * 9 / 8,
             ),
         ] {
             let mut command = watch(&format!("-q --summary json {flags} -r"));
@@ -72,7 +72,7 @@ fn a_full_disk_loses_records_and_counts_them() {
             assert_fails(
                 &outcome,
                 2,
-                &["/dev/full: no space left on the device; make room"],
+                &["/dev/full: no space left on the device; free some space"],
             );
             let summary = Summary::balanced(&outcome);
             let records = summary.number("/flows");
@@ -85,7 +85,7 @@ fn a_full_disk_loses_records_and_counts_them() {
 }
 
 #[test]
-fn a_full_standard_output_is_a_full_disk() {
+fn full_standard_output_is_an_error() {
     let outcome = run_into_full(&mut watch("-q --summary json -o csv -r"));
     assert_eq!(outcome.0, Some(2));
     assert!(
@@ -96,7 +96,7 @@ fn a_full_standard_output_is_a_full_disk() {
 }
 
 #[test]
-fn what_cannot_be_said_is_a_failure() {
+fn failing_to_print_is_an_error() {
     let example = captures::example();
     let example = example.to_str().unwrap();
     for arguments in [
@@ -121,7 +121,7 @@ fn what_cannot_be_said_is_a_failure() {
     }
 }
 
-/// Runs over the example with standard output on a full device.
+/// Reads the example with standard output on a full device.
 fn run_into_full(command: &mut Command) -> (Option<i32>, String) {
     into_full(command.arg(captures::example()))
 }
@@ -139,7 +139,7 @@ fn into_full(command: &mut Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_capture_is_not_overwritten_by_its_own_records() {
+fn refuses_to_overwrite_the_input_capture() {
     let example = fs::read(captures::example()).unwrap();
     let (_directory, path) = file("precious.pcap", &example);
     let mut command = watch("-q --summary none -r");

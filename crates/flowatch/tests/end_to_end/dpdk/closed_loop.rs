@@ -1,4 +1,4 @@
-//! Clients and a server, each behind a device.
+//! Clients and a server, each on a device of its own.
 
 use super::{NO_HUGE, generate, huge_pages};
 use crate::command::{Running, run};
@@ -7,19 +7,19 @@ use crate::records;
 use crate::summary::Summary;
 use std::fs;
 
-/// Clients in one process, the server that answers them in another, both through DPDK's packet driver.
+/// Clients in one process and the server in another, both through DPDK's af_packet driver.
 #[test]
-fn a_closed_loop_between_two_devices_completes_every_connection() {
+fn closed_loop_between_two_devices_completes_every_connection() {
     let cable = Cable::new();
     let echo = generate(&format!(
         "--echo -i dpdk:net_af_packet0,iface=right,framecnt=4096 --interval 20ms --summary json {NO_HUGE}"
     ));
-    let mut echoing = Running::start(&mut cable.receiver.within(&echo));
-    echoing.await_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let mut echoing = Running::start(&mut cable.receiver.command_inside(&echo));
+    echoing.wait_for_line(|line| line.starts_with(|first: char| first.is_ascii_digit()));
     let clients = generate(&format!(
         "--clients 20 -c 300 -i dpdk:net_af_packet0,iface=left,framecnt=4096 --summary json {NO_HUGE}"
     ));
-    let clients = run(&mut cable.sender.within(&clients));
+    let clients = run(&mut cable.sender.command_inside(&clients));
     assert_eq!(clients.code, Some(0), "{clients:?}");
     let clients = Summary::parse(&clients.stdout).unwrap();
     let counts = ["started", "completed", "failed", "wrong_bytes"]
@@ -34,9 +34,9 @@ fn a_closed_loop_between_two_devices_completes_every_connection() {
     assert_eq!(served.number("/echoed_bytes"), 300 * 512);
 }
 
-/// The same over a memif, where the server ends by count, and the clients see it off: the one that
-/// stayed would poll while its peer leaves.
-fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
+/// Clients and a server over a memif. The server ends by count and the clients wait for it to close:
+/// a server that stayed would poll the rings while its peer closes.
+fn assert_memif_connections_accounted_for(eal: &str) {
     let directory = tempfile::tempdir().unwrap();
     let device = format!(
         "socket={},socket-abstract=no",
@@ -47,8 +47,8 @@ fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
         "--echo -c 500 -i dpdk:net_memif0,role=server,{device} --interval 20ms --summary json {eal}"
     ));
     let mut echoing = Running::start(&mut echo);
-    // Then it listens: a memif's client connects once.
-    echoing.await_line(|line| line.contains("it is waited for"));
+    // The server must be listening: the client end of a memif connects only once.
+    echoing.wait_for_line(|line| line.contains("waiting up to"));
     let clients = run(&mut generate(&format!(
         "--clients 20 -c 500 -i dpdk:net_memif0,role=client,{device} --summary json --truth {} {eal}",
         truth.display()
@@ -74,10 +74,10 @@ fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
     );
     assert_eq!(client("echoed_bytes"), 500 * 512);
     assert_eq!(server("echoed_bytes"), 500 * 512);
-    // A memif loses nothing: each segment arrived; what answers a repetition may be for nobody.
+    // A memif loses nothing, so every segment arrived. Answers to retransmissions may be unread.
     assert_eq!(server("segments_received"), client("segments_sent"));
-    let astray = server("segments_sent") - client("segments_received");
-    assert!(astray <= client("repeated"), "{astray}");
+    let unread = server("segments_sent") - client("segments_received");
+    assert!(unread <= client("repeated"), "{unread}");
     assert_eq!(["dropped", "missed"].map(client), [0, 0]);
     assert_eq!(["dropped", "missed"].map(server), [0, 0]);
     let each = records::csv(&fs::read(truth).unwrap());
@@ -90,9 +90,9 @@ fn every_connection_over_a_memif_is_accounted_for(eal: &str) {
 }
 
 #[test]
-fn a_closed_loop_over_a_memif_completes_every_connection() {
-    every_connection_over_a_memif_is_accounted_for(NO_HUGE);
+fn closed_loop_over_memif_completes_every_connection() {
+    assert_memif_connections_accounted_for(NO_HUGE);
     if huge_pages() {
-        every_connection_over_a_memif_is_accounted_for("-- -m 64");
+        assert_memif_connections_accounted_for("-- -m 64");
     }
 }

@@ -1,4 +1,4 @@
-//! What one device gives: records, books, and a line where it cannot be opened.
+//! A single device: its records, its books, and its open errors.
 
 use super::{NO_HUGE, huge_pages};
 use crate::captures;
@@ -12,11 +12,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Frames with a length up to this fit one buffer, of which all is seen.
+/// Frames up to this length fit into one buffer, and are seen completely.
 const BUFFER: usize = 2048;
 
-/// The records of a run, without what depends on when it was.
-fn timeless(outcome: Outcome) -> BTreeMap<String, u32> {
+/// Returns the records of a run without the columns that depend on time.
+fn without_times(outcome: Outcome) -> BTreeMap<String, u32> {
     let mut flows = BTreeMap::new();
     for mut row in records::csv(&outcome.quiet_success()) {
         row.retain(|name, _| {
@@ -30,7 +30,7 @@ fn timeless(outcome: Outcome) -> BTreeMap<String, u32> {
     flows
 }
 
-/// The shipped capture without the frames that a device would put into several buffers.
+/// Writes the example capture without the frames that need several buffers.
 fn capture(directory: &Path) -> (std::path::PathBuf, u64) {
     let frames = captures::read(&fs::read(captures::example()).unwrap());
     let whole = |frame: &captures::Frame| {
@@ -43,7 +43,7 @@ fn capture(directory: &Path) -> (std::path::PathBuf, u64) {
 }
 
 #[test]
-fn a_capture_behind_a_device_gives_the_records_of_the_file() {
+fn capture_read_through_a_device_gives_the_same_records() {
     let directory = tempfile::tempdir().unwrap();
     let (path, packets) = capture(directory.path());
     let memory = if huge_pages() {
@@ -64,19 +64,19 @@ fn a_capture_behind_a_device_gives_the_records_of_the_file() {
                 .arg("-r")
                 .arg(&path),
         );
-        let expected = timeless(expected);
+        let expected = without_times(expected);
         for eal in memory {
-            // The device itself never ends.
+            // The device replays the capture endlessly.
             let device = format!("-i dpdk:net_pcap0,rx_pcap={} -c {packets}", path.display());
             let live = format!("{device} -q --summary none --whole-flows -o csv {flags} {eal}");
-            assert_eq!(timeless(run(&mut watch(&live))), expected, "{live}");
+            assert_eq!(without_times(run(&mut watch(&live))), expected, "{live}");
         }
     }
 }
 
-/// Packets alone, of a device that is asked for more at a time than are wanted.
+/// The device returns more packets per batch than are wanted.
 #[test]
-fn a_count_of_packets_is_exact_whatever_the_batch() {
+fn packet_count_is_exact_for_any_batch_size() {
     for (count, queues) in [
         (1, 1),
         (300, 1),
@@ -101,7 +101,7 @@ fn a_count_of_packets_is_exact_whatever_the_batch() {
 }
 
 #[test]
-fn several_devices_and_queues_balance() {
+fn books_of_several_devices_and_queues_balance() {
     let command = format!(
         "-i dpdk:net_null0,size=60 -i dpdk:net_null1,size=1514 --queues 2 --pools shared --batch 64 \
          --level packet --duration 200ms -q --summary json {}",
@@ -124,10 +124,10 @@ fn several_devices_and_queues_balance() {
     );
     for queue in 0..4 {
         assert!(summary.number(&format!("/per_queue/{queue}/received")) > 0);
-        // It is offered and set up, and yet no packet has a hash.
+        // The driver accepts the configuration, but sets no hash on packets.
         assert_eq!(summary.at(&format!("/per_queue/{queue}/rss")), "configured");
     }
-    // The device's count, which stands with its first queue, is read when the last has ended.
+    // The device's count is in the report of its first queue, and read when the last queue has ended.
     for first in [0, 2] {
         let read =
             [first, first + 1].map(|queue| summary.number(&format!("/per_queue/{queue}/received")));
@@ -136,9 +136,9 @@ fn several_devices_and_queues_balance() {
     }
 }
 
-/// What a filter leaves out has been delivered all the same, and the log is there for who asks.
+/// Filtered packets were delivered too; with `-v` the DPDK log is printed.
 #[test]
-fn a_device_stands_against_all_that_was_read_from_it() {
+fn device_count_includes_filtered_packets() {
     let directory = tempfile::tempdir().unwrap();
     let (path, packets) = capture(directory.path());
     let command = watch(&format!(
@@ -146,8 +146,8 @@ fn a_device_stands_against_all_that_was_read_from_it() {
         path.display()
     ));
     let mut running = Running::start(&mut { command });
-    running.await_line(|line| line.contains("EAL: "));
-    running.await_packets(1);
+    running.wait_for_line(|line| line.contains("EAL: "));
+    running.wait_for_packets(1);
     thread::sleep(Duration::from_millis(200));
     running.signal("INT");
     let outcome = running.finish();
@@ -155,9 +155,9 @@ fn a_device_stands_against_all_that_was_read_from_it() {
     let text = String::from_utf8(outcome.stdout).unwrap();
     let line = text
         .lines()
-        .find(|line| line.contains("the device's own count"));
+        .find(|line| line.contains("according to the device"));
     let expected = format!(
-        "  dpdk:net_pcap0: {packets} packets delivered by the device's own count, {packets} read from it, of which"
+        "  dpdk:net_pcap0: {packets} packets delivered according to the device, {packets} read from it, "
     );
     assert!(
         line.is_some_and(|line| line.starts_with(&expected)),
@@ -166,9 +166,9 @@ fn a_device_stands_against_all_that_was_read_from_it() {
 }
 
 #[test]
-fn a_kernel_interface_through_the_packet_driver() {
+fn af_packet_driver_receives_every_frame() {
     let frames = captures::read(&fs::read(captures::example()).unwrap());
-    // The driver has the kernel put fragments together: frames without any.
+    // The driver lets the kernel reassemble fragments, so the frames must not be fragments.
     let is_fragment = |bytes: &[u8]| {
         bytes[12..14] == [0x08, 0x00] && (u16::from_be_bytes([bytes[20], bytes[21]]) & 0x3fff) != 0
     };
@@ -182,57 +182,63 @@ fn a_kernel_interface_through_the_packet_driver() {
     let capture = directory.path().join("replayed.pcap");
     captures::write(&capture, captures::ETHERNET, &frames);
     let cable = Cable::new();
-    // The driver does not say what it loses: its ring has room for all of them.
+    // The driver does not count losses, so its ring has room for all frames.
     let command = watch(&format!(
         "-i dpdk:net_af_packet0,iface=right,framecnt=4096 --interval 20ms --summary json {NO_HUGE}"
     ));
-    let mut running = Running::start(&mut cable.receiver.within(&command));
-    running.await_packets(0);
+    let mut running = Running::start(&mut cable.receiver.command_inside(&command));
+    running.wait_for_packets(0);
     let sent = cable.replay(&capture, 1);
     assert_eq!(sent, frames.len() as u64);
-    running.await_packets(sent);
+    running.wait_for_packets(sent);
     running.signal("INT");
     let summary = Summary::balanced(&running.finish());
     assert_eq!(summary.number("/books/received"), sent);
 }
 
 #[test]
-fn what_cannot_be_opened_is_said_in_one_line() {
+fn open_errors_are_one_line() {
     let cases = [
         ("-i dpdk:net_nothing0", "no driver has this name"),
         ("-i dpdk:fe:1f.7", "no such card"),
-        ("-i dpdk:", "needs a device"),
+        ("-i dpdk:", "missing device"),
         ("-i dpdk:net_null0 -i dpdk:net_null0,size=9", "given twice"),
-        ("-i dpdk:net_null0 --pool-size 64", "hold 4096 alone"),
+        (
+            "-i dpdk:net_null0 --pool-size 64",
+            "must exceed the 4096 descriptors",
+        ),
         // The driver returns EPERM for each.
         (
             "-i dpdk:net_null0,foo=bar",
             "its arguments (they are 'foo=bar')",
         ),
         ("-i dpdk:net_memif0,role=boss", "role=server or role=client"),
-        ("-i dpdk:net_af_packet0", "it needs an interface"),
+        ("-i dpdk:net_af_packet0", "missing argument: an interface"),
         (
             "-i dpdk:net_af_packet0,iface=nosuch",
-            "there is no interface nosuch",
+            "no such interface: nosuch",
         ),
         (
             "-i dpdk:net_af_xdp0,iface=nosuch",
-            "there is no interface nosuch",
+            "no such interface: nosuch",
         ),
         (
             "-i dpdk:net_pcap0,rx_pcap=/nonexistent",
             "/nonexistent: No such file",
         ),
-        ("-i dpdk:net_pcap0", "it needs a capture"),
+        ("-i dpdk:net_pcap0", "missing argument: a capture file"),
         ("-i dpdk:lo", "-i lo, or through DPDK"),
-        ("-i dpdk:net_null0@1", "a device has no @"),
-        // No table is made for any of them.
-        ("-i dpdk:net_ring0 --queues 64", "16 receive queues at most"),
+        (
+            "-i dpdk:net_null0@1",
+            "a single queue (@) cannot be selected",
+        ),
+        // These fail before the tables are allocated.
+        ("-i dpdk:net_ring0 --queues 64", "at most 16 receive queues"),
         (
             "-i dpdk:net_memif0,role=server --queues 2",
             "use --queues 1",
         ),
-        ("-i lo --batch 3", "--batch is for devices of DPDK"),
+        ("-i lo --batch 3", "--batch is for DPDK devices"),
         (
             "-i dpdk:net_null0 --batch 257 --buffer 16MiB",
             "--batch of more than 256 with --buffer",
@@ -241,7 +247,7 @@ fn what_cannot_be_opened_is_said_in_one_line() {
             "-i dpdk:net_null0 --ring-memory 8",
             "--ring-memory is for the kernel's interfaces",
         ),
-        ("-i lo --pools shared", "--pools is for devices of DPDK"),
+        ("-i lo --pools shared", "--pools is for DPDK devices"),
     ];
     for (flags, part) in cases {
         let eal = if flags.contains("dpdk:") { NO_HUGE } else { "" };
@@ -260,14 +266,14 @@ fn what_cannot_be_opened_is_said_in_one_line() {
             "--huge-dir /nonexistent",
             "--huge-dir /nonexistent: no hugetlbfs",
         ),
-        ("--proc-type secondary", "leave it out"),
-        ("--proc-type=auto", "leave it out"),
-        ("tcp", "a filter stands before the --"),
-        ("--no-huge -m 96 tcp", "a filter stands before the --"),
+        ("--proc-type secondary", "remove this option"),
+        ("--proc-type=auto", "remove this option"),
+        ("tcp", "a filter goes before the --"),
+        ("--no-huge -m 96 tcp", "a filter goes before the --"),
     ] {
         refused(&format!("-i dpdk:net_null0 -- {eal}"), part);
     }
-    refused("-i lo -- udp", "a filter stands before it");
+    refused("-i lo -- udp", "a filter goes before the --");
 }
 
 #[track_caller]

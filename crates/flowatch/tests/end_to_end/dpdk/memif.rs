@@ -1,4 +1,4 @@
-//! Two processes and a memif between them: what is sent, who leaves first, who waits.
+//! Two processes connected by a memif: records, and which end closes first or waits.
 
 use super::{NO_HUGE, exchange, generate, huge_pages};
 use crate::command::{Running, run, watch};
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The records are the ground truth.
-fn truth_is_received(count: u64, watching_flags: &str, sending_flags: &str, eal: &str) {
+/// Asserts that the receiver's records equal the sender's ground truth.
+fn assert_records_match_truth(count: u64, watching_flags: &str, sending_flags: &str, eal: &str) {
     let watching_flags = format!("--whole-flows {watching_flags}");
     let exchanged = exchange(count, &watching_flags, sending_flags, eal)
         .unwrap_or_else(|outcome| panic!("{outcome:?}"));
@@ -20,15 +20,15 @@ fn truth_is_received(count: u64, watching_flags: &str, sending_flags: &str, eal:
 }
 
 #[test]
-fn what_our_generator_sends_over_a_memif_is_what_is_recorded() {
-    truth_is_received(
+fn records_over_a_memif_equal_the_truth() {
+    assert_records_match_truth(
         100_000,
         "--flow 5tuple",
         "--flows 1000 --zipf 1 --when-full retry",
         NO_HUGE,
     );
     if huge_pages() {
-        truth_is_received(
+        assert_records_match_truth(
             60_000,
             "--model pipeline --ring 1_000_000",
             "--flows 5000 --uniform --size imix --when-full retry",
@@ -37,17 +37,17 @@ fn what_our_generator_sends_over_a_memif_is_what_is_recorded() {
     }
 }
 
-/// The one that stays behind says that its link is down, and ends though its count is not reached.
+/// The sender reports that its link is down, and ends before its count is reached.
 #[test]
-fn a_sender_whose_receiver_leaves_ends_and_says_so() {
+fn sender_whose_receiver_exits_reports_it_and_ends() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("memif");
     let device = format!("socket={},socket-abstract=no", socket.display());
     let mut watching = Running::start(&mut watch(&format!(
         "-i dpdk:net_memif0,role=server,{device} -c 500 --summary json {NO_HUGE}"
     )));
-    watching.await_line(|line| line.contains("the link is down"));
-    // Slowly: frames that are sent in the moment in which the rings go may end the program.
+    watching.wait_for_line(|line| line.contains("the link is down"));
+    // Send slowly: a frame sent while the rings are being freed may crash the program.
     let sent = run(&mut generate(&format!(
         "-i dpdk:net_memif0,role=client,{device} --rate 1Kpps -c 100000 --summary json {NO_HUGE}"
     )));
@@ -57,27 +57,28 @@ fn a_sender_whose_receiver_leaves_ends_and_says_so() {
     let count = summary.number("/sent");
     assert!((500..50_000).contains(&count), "{sent:?}");
     assert_eq!(summary.at("/link_lost"), true);
-    let said: Vec<_> = sent.stderr.lines().collect();
-    let [down, lost] = said[..] else {
+    let messages: Vec<_> = sent.stderr.lines().collect();
+    let [down, lost] = messages[..] else {
         panic!("{sent:?}");
     };
     assert!(down.contains("the link went down"), "{down}");
     assert!(
-        lost.contains("no link for 5 s") && lost.ends_with("of 100,000 packets were sent"),
+        lost.contains("the link was down for 5 s")
+            && lost.ends_with("of 100,000 packets were sent"),
         "{lost}"
     );
 }
 
-/// What its receiver has not read when it leaves is lost.
+/// Frames that the receiver has not read when the sender closes are lost.
 #[test]
-fn a_sender_stays_for_a_while_where_its_receiver_does() {
+fn sender_waits_for_its_receiver_to_close() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("memif");
     let device = format!("socket={},socket-abstract=no", socket.display());
     let mut watching = Running::start(&mut watch(&format!(
         "-i dpdk:net_memif0,role=server,{device} --summary json {NO_HUGE}"
     )));
-    watching.await_line(|line| line.contains("the link is down"));
+    watching.wait_for_line(|line| line.contains("the link is down"));
     let begun = Instant::now();
     let sent = run(&mut generate(&format!(
         "-i dpdk:net_memif0,role=client,{device} -c 10 --summary json {NO_HUGE}"
@@ -90,16 +91,16 @@ fn a_sender_stays_for_a_while_where_its_receiver_does() {
     Summary::balanced(&outcome);
 }
 
-/// A memif's server that waits for its peer says so, and ends in order: no socket file stays.
+/// The server end of a memif reports that it waits for its peer, and removes its socket when stopped.
 #[test]
-fn a_sender_that_waits_for_its_peer_can_be_stopped() {
+fn sender_waiting_for_its_peer_can_be_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("memif");
     let mut sending = Running::start(&mut generate(&format!(
         "-i dpdk:net_memif0,role=server,socket={},socket-abstract=no -c 100 --summary json {NO_HUGE}",
         socket.display()
     )));
-    sending.await_line(|line| line.contains("it is waited for, 10 s at most"));
+    sending.wait_for_line(|line| line.contains("waiting up to 10 s for it"));
     assert!(socket.exists());
     sending.signal("TERM");
     let outcome = sending.finish();
@@ -112,7 +113,8 @@ fn a_sender_that_waits_for_its_peer_can_be_stopped() {
     assert!(!socket.exists());
 }
 
-/// `dpdk-testpmd` as the sending end of a memif, until its standard input ends; it sends what fits.
+/// Returns `dpdk-testpmd` as the sending end of a memif. It sends as fast as it can until its standard
+/// input closes.
 fn testpmd(socket: &Path) -> Command {
     let device = format!(
         "--vdev=net_memif0,role=client,socket={},socket-abstract=no",
@@ -143,7 +145,7 @@ fn testpmd(socket: &Path) -> Command {
 }
 
 #[test]
-fn what_another_program_sends_over_a_memif_is_counted() {
+fn counts_what_testpmd_sends_over_a_memif() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("memif");
     let line = format!(
@@ -151,12 +153,12 @@ fn what_another_program_sends_over_a_memif_is_counted() {
         socket.display()
     );
     let mut watching = Running::start(&mut watch(&line));
-    watching.await_line(|line| line.contains("the link is down"));
-    watching.await_packets(0);
+    watching.wait_for_line(|line| line.contains("the link is down"));
+    watching.wait_for_packets(0);
     let mut sender = testpmd(&socket)
         .spawn()
         .expect("this test needs dpdk-testpmd (./setup --dpdk)");
-    // It ends by count while the peer still sends: see `truth_is_received`.
+    // It ends by count while the peer still sends: see `exchange`.
     let outcome = watching.finish();
     drop(sender.stdin.take());
     sender.wait_with_output().unwrap();

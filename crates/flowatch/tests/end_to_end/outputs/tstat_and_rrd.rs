@@ -1,4 +1,4 @@
-//! Tstat's logs and round-robin series.
+//! Tstat logs and round-robin databases.
 
 use super::{example, output};
 use crate::command::run;
@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 #[test]
-fn tstats_logs_have_every_flow_of_tcp_and_udp() {
+fn tstat_logs_contain_every_tcp_and_udp_flow() {
     let directory = tempfile::tempdir().unwrap();
     let logs = directory.path().join("logs");
     let json = directory.path().join("flows.json");
@@ -20,18 +20,18 @@ fn tstats_logs_have_every_flow_of_tcp_and_udp() {
     let outcome = run(&mut example(&flags));
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     let rows = records::json(&fs::read(&json).unwrap());
-    let of = |protocol: u64| {
-        let is = move |row: &&Row| number(row, "protocolIdentifier") == protocol;
-        rows.iter().filter(is).collect::<Vec<_>>()
+    let rows_of = |protocol: u64| {
+        let matches = move |row: &&Row| number(row, "protocolIdentifier") == protocol;
+        rows.iter().filter(matches).collect::<Vec<_>>()
     };
-    let place = fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
-    let name = place.file_name().unwrap().to_str().unwrap().to_owned();
+    let path = fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
+    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     assert!(
         name.starts_with("2013_02_26_22_0") && name.ends_with(".out"),
         "{name}"
     );
     let table = |log: &str| -> Vec<HashMap<String, String>> {
-        let text = fs::read_to_string(place.join(log)).unwrap();
+        let text = fs::read_to_string(path.join(log)).unwrap();
         let mut lines = text.lines();
         let header = lines.next().unwrap();
         let names: Vec<&str> = header
@@ -53,7 +53,10 @@ fn tstats_logs_have_every_flow_of_tcp_and_udp() {
     };
     let tcp = [table("log_tcp_complete"), table("log_tcp_nocomplete")].concat();
     let udp = table("log_udp_complete");
-    assert_eq!((tcp.len(), udp.len()), (of(6).len(), of(17).len()));
+    assert_eq!(
+        (tcp.len(), udp.len()),
+        (rows_of(6).len(), rows_of(17).len())
+    );
     assert!(!tcp.is_empty() && !udp.is_empty());
     let sum = |rows: &[HashMap<String, String>], column: &str| -> u64 {
         rows.iter()
@@ -63,14 +66,14 @@ fn tstats_logs_have_every_flow_of_tcp_and_udp() {
     let total =
         |rows: &[&Row], column: &str| -> u64 { rows.iter().map(|row| number(row, column)).sum() };
     for (log, protocol) in [(&tcp, 6), (&udp, 17)] {
-        let rows = of(protocol);
+        let rows = rows_of(protocol);
         assert_eq!(sum(log, "c_pkts_all"), total(&rows, "packetDeltaCount"));
         assert_eq!(
             sum(log, "s_pkts_all"),
             total(&rows, "reversePacketDeltaCount")
         );
     }
-    // Every byte of payload is unique or was sent before.
+    // Every payload byte is unique or a retransmission.
     for row in &tcp {
         for side in ["c", "s"] {
             let at = |column: &str| row[&format!("{side}_{column}")].parse::<u64>().unwrap();
@@ -82,9 +85,10 @@ fn tstats_logs_have_every_flow_of_tcp_and_udp() {
 
 const STEP_S: i64 = 10;
 
-/// Every interval of the series against the records of the same run, spread over it here anew.
+/// Compares every interval of the series with the records of the same run, distributed over the
+/// intervals here.
 #[test]
-fn rrdtool_reads_the_series_and_they_are_those_of_the_records() {
+fn rrdtool_reads_series_that_match_the_records() {
     let directory = tempfile::tempdir().unwrap();
     let series = directory.path().join("series");
     let json = directory.path().join("flows.json");
@@ -152,7 +156,7 @@ fn rrdtool_reads_the_series_and_they_are_those_of_the_records() {
         let Some((time, values)) = line.split_once(": ") else {
             continue;
         };
-        // A row's time is the end of its interval.
+        // The time of a row is the end of its interval.
         let slot = time.trim().parse::<i64>().unwrap() / STEP_S - 1;
         let values: Vec<f64> = values
             .split_whitespace()
@@ -181,7 +185,7 @@ fn rrdtool_reads_the_series_and_they_are_those_of_the_records() {
     }
     assert_eq!(flows, rows.len());
 
-    // rrdtool updates the file as one of its own.
+    // rrdtool can update the file.
     let update = format!("{}:1:2:3:4", (last + 2) * STEP_S);
     let updated = Command::new("rrdtool")
         .arg("update")

@@ -5,11 +5,11 @@ use crate::experiments::Context;
 use crate::outcome::{Cell, Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::trial::TrialError;
-use analysis::tcp::conversation::{Faults as Behind, Frames, Judges, Random, Reading};
+use analysis::tcp::conversation::{Faults as Behind, Frames, Classifier, Random, ReferenceReader};
 use analysis::tcp::{CLASSES, Class};
-use port::{Faults, Faulty, MemoryPort};
+use port::{Impairments, Impaired, MemoryPort};
 use std::collections::HashMap;
-use wire::{Decapsulate, LinkType, Segment, dissect};
+use wire::{Decapsulate, LinkType, PacketInfo, dissect};
 
 /// Classes as they are (rows) and as they were judged, the last of either: in sequence.
 type Confusion = [[u64; CLASSES + 1]; CLASSES + 1];
@@ -20,26 +20,26 @@ fn mixtures() -> [Behind; 4] {
     [
         Behind {
             lost_before: 10,
-            lost_behind: 20,
-            copied: 5,
+            lost_after: 20,
+            duplicated: 5,
             ..none
         },
         Behind {
-            overtaken: 20,
+            reordered: 20,
             ..none
         },
         Behind {
-            acknowledgement_lost: 300,
-            held: 10,
+            acks_lost: 300,
+            acks_delayed: 10,
             ..none
         },
         Behind {
             lost_before: 10,
-            lost_behind: 10,
-            copied: 10,
-            overtaken: 10,
-            acknowledgement_lost: 20,
-            held: 3,
+            lost_after: 10,
+            duplicated: 10,
+            reordered: 10,
+            acks_lost: 20,
+            acks_delayed: 3,
             missed: 0,
         },
     ]
@@ -56,14 +56,14 @@ struct Judged {
 
 /// How each packet of mixed conversations is judged, behind a port that injects faults besides.
 fn judge(context: &mut Context<'_>, conversations: usize) -> Result<Judged, TrialError> {
-    let faults = Faults {
+    let faults = Impairments {
         seed: context.seed(),
-        lost: 1000,
-        copied: 2000,
-        overtaken: 2000,
-        overtaken_by: OVERTAKEN_BY,
-        delayed: 1000,
-        delay: DELAY,
+        loss_ppm: 1000,
+        duplicate_ppm: 2000,
+        reorder_ppm: 2000,
+        reorder_distance_max: OVERTAKEN_BY,
+        delay_ppm: 1000,
+        delay_max: DELAY,
     };
     let mut frames = Frames::default();
     let mut random = Random::new(context.seed().wrapping_mul(1000).wrapping_add(77));
@@ -71,11 +71,11 @@ fn judge(context: &mut Context<'_>, conversations: usize) -> Result<Judged, Tria
         converse(&mut frames, conversations / 4, behind, true, &mut random);
     }
     let memory = MemoryPort::new(LinkType::Ethernet, frames.take());
-    let mut judges = Judges::new(conversations)?;
-    let mut reading = Reading::new(&frames);
+    let mut judges = Classifier::new(conversations)?;
+    let mut reading = ReferenceReader::new(&frames);
     let (mut confusion, mut packets) = (Confusion::default(), 0);
     let mut classes: HashMap<(usize, usize), [u32; CLASSES]> = HashMap::new();
-    each_frame(&mut Faulty::new(memory.clone(), faults), |frame| {
+    each_frame(&mut Impaired::new(memory.clone(), faults), |frame| {
         let packet = reading.read(frame.time_ns, frame.bytes);
         let headers = dissect(
             LinkType::Ethernet,
@@ -83,9 +83,9 @@ fn judge(context: &mut Context<'_>, conversations: usize) -> Result<Judged, Tria
             frame.wire_length,
             Decapsulate::No,
         );
-        let segment = Segment::of_headers(frame.bytes, &headers);
+        let segment = PacketInfo::from_headers(frame.bytes, &headers);
         let (number, side) = (packet.conversation, packet.side);
-        let judged = judges.judge(number, side, frame.time_ns, &segment);
+        let judged = judges.classify(number, side, frame.time_ns, &segment);
         let index = |class: Option<Class>| class.map_or(CLASSES, |class| class as usize);
         confusion[index(packet.class)][index(judged)] += 1;
         if let Some(class) = judged {
@@ -95,11 +95,11 @@ fn judge(context: &mut Context<'_>, conversations: usize) -> Result<Judged, Tria
         packets += 1;
     })?;
     let mut alike = 0;
-    let mut port = Faulty::new(memory, faults);
+    let mut port = Impaired::new(memory, faults);
     let counted = analyse(&mut port, conversations, |record, analysis| {
         let (number, client) = place_of(record);
         let of = |side| classes.get(&(number, side)).copied().unwrap_or_default();
-        let told = |side: usize| analysis.rare[side ^ client].anomalies.classes;
+        let told = |side: usize| analysis.cold[side ^ client].anomalies.classes;
         alike += usize::from([0, 1].map(of) == [0, 1].map(told));
     })?;
     tally(context, counted);

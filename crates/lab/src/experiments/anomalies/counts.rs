@@ -7,10 +7,10 @@ use crate::plot::{Axis, Figure, Kind as PlotKind, Point, Series};
 use crate::trial::TrialError;
 use analysis::Analysis;
 use analysis::tcp::conversation::{
-    Faults as Behind, Frames, PAYLOAD, Random, Reading, TruthAtProbe,
+    Faults as Behind, Frames, PAYLOAD, Random, ReferenceReader, TruthAtProbe,
 };
 use analysis::{AnalysisColumn, AnalysisValue, COLUMNS};
-use port::{Fault, Faults, Faulty, MemoryPort};
+use port::{Impairment, Impairments, Impaired, MemoryPort};
 use wire::LinkType;
 
 /// Rates of faults: one in a thousand frames, and so on.
@@ -24,7 +24,7 @@ struct Kind {
     counted_as: &'static str,
     count: fn(&Counts) -> u64,
     /// In front of the probe and behind it, so many frames in a thousand.
-    faults: fn(u32) -> (Faults, Behind),
+    faults: fn(u32) -> (Impairments, Behind),
 }
 
 const KINDS: [Kind; 5] = [
@@ -33,9 +33,9 @@ const KINDS: [Kind; 5] = [
         counted_as: "segments missed",
         count: |counts| counts.missed_bytes / u64::from(PAYLOAD),
         faults: |rate| {
-            let faults = Faults {
-                lost: rate * 1000,
-                ..Faults::default()
+            let faults = Impairments {
+                loss_ppm: rate * 1000,
+                ..Impairments::default()
             };
             (faults, Behind::default())
         },
@@ -45,9 +45,9 @@ const KINDS: [Kind; 5] = [
         counted_as: "duplicates",
         count: |counts| counts.copies,
         faults: |rate| {
-            let faults = Faults {
-                copied: rate * 1000,
-                ..Faults::default()
+            let faults = Impairments {
+                duplicate_ppm: rate * 1000,
+                ..Impairments::default()
             };
             (faults, Behind::default())
         },
@@ -57,10 +57,10 @@ const KINDS: [Kind; 5] = [
         counted_as: "segments out of order",
         count: |counts| counts.out_of_order,
         faults: |rate| {
-            let faults = Faults {
-                overtaken: rate * 1000,
-                overtaken_by: OVERTAKEN_BY,
-                ..Faults::default()
+            let faults = Impairments {
+                reorder_ppm: rate * 1000,
+                reorder_distance_max: OVERTAKEN_BY,
+                ..Impairments::default()
             };
             (faults, Behind::default())
         },
@@ -70,10 +70,10 @@ const KINDS: [Kind; 5] = [
         counted_as: "segments out of order",
         count: |counts| counts.out_of_order,
         faults: |rate| {
-            let faults = Faults {
-                delayed: rate * 1000,
-                delay: DELAY,
-                ..Faults::default()
+            let faults = Impairments {
+                delay_ppm: rate * 1000,
+                delay_max: DELAY,
+                ..Impairments::default()
             };
             (faults, Behind::default())
         },
@@ -84,10 +84,10 @@ const KINDS: [Kind; 5] = [
         count: |counts| counts.retransmitted,
         faults: |rate| {
             let behind = Behind {
-                lost_behind: u64::from(rate),
+                lost_after: u64::from(rate),
                 ..Behind::default()
             };
-            (Faults::default(), behind)
+            (Impairments::default(), behind)
         },
     },
 ];
@@ -193,21 +193,21 @@ fn count(
     let seed = kind.name.bytes().fold(context.seed(), |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
-    let faults = Faults { seed, ..faults };
+    let faults = Impairments { seed, ..faults };
     let mut frames = Frames::default();
     let mut random = Random::new(seed.wrapping_mul(1000).wrapping_add(u64::from(rate)));
     converse(&mut frames, conversations, behind, false, &mut random);
     let memory = MemoryPort::new(LinkType::Ethernet, frames.take());
-    let (mut sending, mut sent) = (Reading::new(&frames), Vec::new());
+    let (mut sending, mut sent) = (ReferenceReader::new(&frames), Vec::new());
     each_frame(&mut memory.clone(), |frame| {
         sent.push(sending.read(frame.time_ns, frame.bytes).is_data);
     })?;
-    let mut reading = Reading::new(&frames);
-    each_frame(&mut Faulty::new(memory.clone(), faults), |frame| {
+    let mut reading = ReferenceReader::new(&frames);
+    each_frame(&mut Impaired::new(memory.clone(), faults), |frame| {
         reading.read(frame.time_ns, frame.bytes);
     })?;
-    let truths = reading.end();
-    let mut port = Faulty::new(memory, faults);
+    let truths = reading.finish();
+    let mut port = Impaired::new(memory, faults);
     let log = port.log();
     let columns = Columns::new()?;
     let (mut truth, mut told) = (Counts::default(), Counts::default());
@@ -227,13 +227,13 @@ fn count(
     for of_one in truths.values() {
         truth.add(&Counts::of_truth(of_one));
     }
-    let hits_data = |(number, _): &&(u64, Fault)| {
+    let hits_data = |(number, _): &&(u64, Impairment)| {
         let is_data = sent.get(usize::try_from(*number).unwrap_or(usize::MAX));
         is_data.copied().unwrap_or_default()
     };
-    let mut injected = log.faults().iter().filter(hits_data).count() as u64;
-    if behind.lost_behind > 0 {
-        injected = frames.sent_again() as u64;
+    let mut injected = log.entries().iter().filter(hits_data).count() as u64;
+    if behind.lost_after > 0 {
+        injected = frames.retransmissions() as u64;
     }
     tally(context, counted);
     Ok(Run {

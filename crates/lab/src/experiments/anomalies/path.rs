@@ -4,10 +4,10 @@ use crate::experiments::Context;
 use crate::trial::TrialError;
 use analysis::tcp::conversation::{Conversation, Faults as Behind, Frames, MS, Random};
 use analysis::{Analysis, Level};
-use engine::intake::Intake;
+use engine::parser::PacketParser;
 use flow::statistic::Selection;
 use flow::{
-    Batch, FlowDefinition, InFrames, Meter, MeterOptions, Record, RecordBatch, RecordSink, Timeouts,
+    Batch, FlowDefinition, FramePayloads, Meter, MeterOptions, Record, RecordBatch, RecordSink, Timeouts,
 };
 use port::{Frame, Port, Received};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn converse(
             to_receiver_ns,
             timeout_ns: 2 * (to_probe_ns + to_receiver_ns) + 250 * MS,
             start: random.below(1 << 32) as u32,
-            identified: true,
+            has_identifications: true,
             keep_alives: probes,
             window_probes: 2 * probes,
             faults: behind,
@@ -86,15 +86,15 @@ pub(super) fn analyse(
         },
         ..MeterOptions::default()
     };
-    let mut intake = Intake::new(&options, Decapsulate::No);
+    let mut intake = PacketParser::new(&options, Decapsulate::No);
     let mut meter = Meter::new(&options)?;
     let (mut batch, mut sink) = (Batch::default(), Each(each));
     loop {
         match port.receive().map_err(TrialError::missing)? {
             Received::Burst(burst) => {
                 batch.clear();
-                intake.read(&burst, &mut batch);
-                meter.process_with(&batch, &InFrames(burst.frames), &mut sink);
+                intake.parse(&burst, &mut batch);
+                meter.process_with(&batch, &FramePayloads(burst.frames), &mut sink);
             }
             Received::Idle => {}
             Received::Fault(message) => return Err(TrialError::Missing(message)),

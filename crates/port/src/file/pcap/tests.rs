@@ -1,6 +1,6 @@
-//! What a pcap file says, in all its forms.
+//! pcap files in all variants.
 
-use crate::SnapLengths;
+use crate::SnaplenErrors;
 use crate::file::sample::{Packet, Writer, read};
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -17,7 +17,7 @@ fn packet(link: u16, time_ns: i64, wire_length: u32, bytes: &[u8]) -> Packet {
 }
 
 #[test]
-fn both_byte_orders_and_both_resolutions_say_the_same() {
+fn byte_orders_and_resolutions_give_the_same_packets() {
     for big in [false, true] {
         for (magic, unit) in [(MICROSECONDS, 1000), (NANOSECONDS, 1)] {
             let mut file = Writer::new(big);
@@ -42,12 +42,12 @@ fn both_byte_orders_and_both_resolutions_say_the_same() {
 }
 
 #[test]
-fn the_modified_format_has_longer_record_headers() {
+fn modified_format_has_longer_record_headers() {
     for big in [false, true] {
         let mut file = Writer::new(big);
         file.pcap_header(MODIFIED, 4, 1);
         for number in 0..3u8 {
-            // The captured length comes before the interface, protocol, type and padding.
+            // Interface, protocol, type and padding follow the lengths.
             file.u32(7)
                 .u32(1)
                 .u32(2)
@@ -69,7 +69,7 @@ fn the_modified_format_has_longer_record_headers() {
 }
 
 #[test]
-fn files_of_the_old_versions_have_the_lengths_the_other_way_round() {
+fn old_versions_have_the_original_length_first() {
     for (minor, first, second) in [(2u16, 60u32, 2u32), (3, 60, 2), (3, 2, 60)] {
         let mut file = Writer::new(false);
         file.pcap_header(MICROSECONDS, minor, 1);
@@ -82,8 +82,8 @@ fn files_of_the_old_versions_have_the_lengths_the_other_way_round() {
 }
 
 #[test]
-fn more_captured_than_there_was_is_counted_as_it_was_on_the_wire() {
-    // As capinfos does: tcpdump/aoe-oobr-1.pcap has 34 bytes captured of 32.
+fn wire_length_below_the_captured_length_is_kept() {
+    // As capinfos counts: tcpdump/aoe-oobr-1.pcap has 34 captured bytes of 32.
     let mut file = Writer::new(false);
     file.pcap_header(MICROSECONDS, 4, 1)
         .pcap_record(0, 0, 1, &[1, 2, 3]);
@@ -91,7 +91,7 @@ fn more_captured_than_there_was_is_counted_as_it_was_on_the_wire() {
 }
 
 #[test]
-fn a_fraction_of_more_than_a_second_is_added_as_it_is() {
+fn fraction_above_one_second_is_added() {
     let mut file = Writer::new(false);
     file.pcap_header(NANOSECONDS, 4, 1)
         .pcap_record(1, u32::MAX, 1, &[1]);
@@ -99,7 +99,7 @@ fn a_fraction_of_more_than_a_second_is_added_as_it_is() {
 }
 
 #[test]
-fn the_length_of_a_check_sequence_is_not_part_of_the_link_type() {
+fn fcs_length_is_not_part_of_the_link_type() {
     for (network, link) in [(0x4400_0001, 1u16), (0x3000_0084, 132), (0x0101_0001, 1)] {
         let mut file = Writer::new(false);
         file.pcap_header(MICROSECONDS, 4, network)
@@ -109,7 +109,7 @@ fn the_length_of_a_check_sequence_is_not_part_of_the_link_type() {
 }
 
 #[test]
-fn a_pseudo_header_that_never_was_on_the_wire_has_no_wire_length() {
+fn pseudo_header_is_not_part_of_the_wire_length() {
     // SunATM: capinfos counts 262140 of the 262144 bytes of tcpdump/atm-heapoverflow.pcap.
     let mut file = Writer::new(false);
     file.pcap_header(MICROSECONDS, 4, 123)
@@ -118,7 +118,7 @@ fn a_pseudo_header_that_never_was_on_the_wire_has_no_wire_length() {
 }
 
 #[test]
-fn the_snap_length_of_the_header_refuses_nothing() {
+fn packets_longer_than_the_snaplen_are_read_and_counted() {
     let mut file = Writer::new(false);
     file.u32(MICROSECONDS)
         .u16(2)
@@ -137,40 +137,44 @@ fn the_snap_length_of_the_header_refuses_nothing() {
         .collect();
     assert_eq!(lengths, [600_000, 3]);
     assert_eq!(all.faults, []);
-    let odd = SnapLengths {
+    let expected = SnaplenErrors {
         exceeded: 2,
-        ..SnapLengths::default()
+        ..SnaplenErrors::default()
     };
-    assert_eq!(all.counters.snap_lengths, odd);
+    assert_eq!(all.counters.snaplen_errors, expected);
 }
 
 #[test]
-fn a_snap_length_that_no_packet_can_have_is_counted() {
-    let snap_lengths = |snap: u32| {
+fn invalid_snaplens_are_counted() {
+    let snaplen_errors = |snaplen: u32| {
         let mut file = Writer::new(true);
         file.pcap_header(MICROSECONDS, 4, 1)
             .pcap_record(1, 0, 3, &[1, 2, 3]);
-        file.bytes[16..20].copy_from_slice(&snap.to_be_bytes());
+        file.bytes[16..20].copy_from_slice(&snaplen.to_be_bytes());
         let all = read(&file.bytes);
         assert_eq!((all.packets.len(), all.faults.len()), (1, 0));
-        all.counters.snap_lengths
+        all.counters.snaplen_errors
     };
-    // None; what other programs write where they set no limit; the longest message of a D-Bus.
-    for snap in [0, 3, 65_535, 16 << 20, 128 << 20] {
-        assert_eq!(snap_lengths(snap), SnapLengths::default(), "{snap}");
+    // No limit, small and usual values, and the longest D-Bus message.
+    for snaplen in [0, 3, 65_535, 16 << 20, 128 << 20] {
+        assert_eq!(
+            snaplen_errors(snaplen),
+            SnaplenErrors::default(),
+            "{snaplen}"
+        );
     }
-    for snap in [(128 << 20) + 1, i32::MAX as u32, u32::MAX] {
-        let odd = SnapLengths {
-            absurd: 1,
-            absurd_max: snap,
+    for snaplen in [(128 << 20) + 1, i32::MAX as u32, u32::MAX] {
+        let expected = SnaplenErrors {
+            invalid: 1,
+            invalid_max: snaplen,
             exceeded: 0,
         };
-        assert_eq!(snap_lengths(snap), odd);
+        assert_eq!(snaplen_errors(snaplen), expected);
     }
 }
 
 #[test]
-fn a_d_bus_message_may_be_longer_than_a_packet() {
+fn bus_messages_may_be_longer_than_packets() {
     for (network, packets) in [(1, 0), (231, 1)] {
         let mut file = Writer::new(false);
         file.pcap_header(MICROSECONDS, 4, network)
@@ -182,7 +186,7 @@ fn a_d_bus_message_may_be_longer_than_a_packet() {
 }
 
 #[test]
-fn what_is_wrong_comes_after_the_packets_before_it() {
+fn faults_follow_the_packets_before_them() {
     let mut whole = Writer::new(false);
     whole.pcap_header(MICROSECONDS, 4, 1);
     for second in 0..300 {
@@ -196,7 +200,7 @@ fn what_is_wrong_comes_after_the_packets_before_it() {
         all.faults,
         [(
             299,
-            "x: after 299 packets the file ends in the middle of a packet, 75 of at least 76 bytes are there"
+            "x: after 299 packets: the capture is truncated in a packet, after 75 of at least 76 bytes"
                 .to_owned()
         )]
     );
@@ -204,7 +208,7 @@ fn what_is_wrong_comes_after_the_packets_before_it() {
     let all = read(&whole.bytes[..end - 70]);
     assert_eq!(
         all.faults[0].1,
-        "x: after 299 packets the file ends in the middle of a packet, 6 of at least 16 bytes are there"
+        "x: after 299 packets: the capture is truncated in a packet, after 6 of at least 16 bytes"
     );
 
     whole.u32(1).u32(2).u32(0x7fff_ffff).u32(60).raw(&[0; 100]);
@@ -213,18 +217,18 @@ fn what_is_wrong_comes_after_the_packets_before_it() {
         all.faults,
         [(
             300,
-            "x: after 300 packets a packet of 2147483647 captured bytes is not possible, the limit is 1048576, at byte 22824; the rest cannot be found, the file is damaged"
+            "x: after 300 packets: invalid captured length of 2147483647 bytes (limit: 1048576) at byte 22824; the file is damaged, the rest cannot be read"
                 .to_owned()
         )]
     );
 }
 
 #[test]
-fn an_unknown_version_is_refused() {
+fn unsupported_version_is_rejected() {
     let mut file = Writer::new(true);
     file.u32(MICROSECONDS).u16(3).u16(1).raw(&[0; 16]);
     assert_eq!(
         read(&file.bytes).error.as_deref(),
-        Some("x: is a pcap file that cannot be read: version 3.1, of which 2.x can be read")
+        Some("x: unreadable pcap file: unsupported version 3.1 (supported: 2.x)")
     );
 }

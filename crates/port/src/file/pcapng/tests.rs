@@ -1,7 +1,7 @@
-//! What a pcapng file says, and the lies that it can tell.
+//! Valid and invalid pcapng files.
 
-use crate::SnapLengths;
-use crate::file::sample::{Everything, Packet, Writer, read};
+use crate::SnaplenErrors;
+use crate::file::sample::{Packet, ReadResult, Writer, read};
 
 fn packet(link: u16, time_ns: i64, wire_length: u32, bytes: &[u8]) -> Packet {
     Packet {
@@ -12,20 +12,20 @@ fn packet(link: u16, time_ns: i64, wire_length: u32, bytes: &[u8]) -> Packet {
     }
 }
 
-/// A section with one Ethernet interface of microseconds.
+/// A section with one Ethernet interface with microsecond timestamps.
 fn started(big: bool) -> Writer {
     let mut file = Writer::new(big);
     file.section().interface(1, 0, &[]);
     file
 }
 
-fn only_fault(all: &Everything) -> &str {
+fn only_fault(all: &ReadResult) -> &str {
     assert_eq!((all.faults.len(), all.counters.faults), (1, 1), "{all:?}");
     &all.faults[0].1
 }
 
 #[test]
-fn both_byte_orders_may_follow_one_another_in_sections_of_their_own() {
+fn sections_may_differ_in_byte_order() {
     let mut file = Vec::new();
     for big in [false, true, false] {
         let mut section = started(big);
@@ -42,7 +42,7 @@ fn both_byte_orders_may_follow_one_another_in_sections_of_their_own() {
 }
 
 #[test]
-fn each_interface_has_its_own_resolution_offset_and_link_type() {
+fn interfaces_have_their_own_resolution_offset_and_link_type() {
     for big in [false, true] {
         let offset = 1_000_000_000u64;
         let offset = if big {
@@ -72,20 +72,20 @@ fn each_interface_has_its_own_resolution_offset_and_link_type() {
 }
 
 #[test]
-fn interfaces_end_with_their_section() {
+fn interfaces_belong_to_their_section() {
     let mut file = started(false);
     file.interface(113, 0, &[]).section().interface(101, 0, &[]);
     file.enhanced(0, 0, 1, &[1]).enhanced(1, 0, 1, &[2]);
     let all = read(&file.bytes);
     assert_eq!(all.packets, [packet(101, 0, 1, &[1])]);
     assert!(
-        only_fault(&all).contains("interface 1, of 1 described"),
+        only_fault(&all).contains("undefined interface 1 (1 defined so far)"),
         "{all:?}"
     );
 }
 
 #[test]
-fn a_simple_packet_is_cut_at_the_snap_length_and_has_the_time_of_the_one_before() {
+fn simple_packet_has_the_interface_snaplen_and_the_previous_timestamp() {
     let mut file = Writer::new(false);
     file.section().interface(1, 5, &[]);
     file.simple(3, &[1, 2, 3])
@@ -102,7 +102,7 @@ fn a_simple_packet_is_cut_at_the_snap_length_and_has_the_time_of_the_one_before(
 }
 
 #[test]
-fn snap_lengths_that_are_not_to_be_believed_are_counted_and_refuse_nothing() {
+fn invalid_snaplens_are_counted_and_reject_no_packet() {
     let mut file = Writer::new(false);
     file.section()
         .interface(1, 3, &[])
@@ -115,16 +115,16 @@ fn snap_lengths_that_are_not_to_be_believed_are_counted_and_refuse_nothing() {
         .enhanced(0, 5, 5, &[1, 2, 3, 4, 5]);
     let all = read(&file.bytes);
     assert_eq!((all.packets.len(), all.faults.len()), (5, 0));
-    let odd = SnapLengths {
-        absurd: 2,
-        absurd_max: u32::MAX,
+    let expected = SnaplenErrors {
+        invalid: 2,
+        invalid_max: u32::MAX,
         exceeded: 2,
     };
-    assert_eq!(all.counters.snap_lengths, odd);
+    assert_eq!(all.counters.snaplen_errors, expected);
 }
 
 #[test]
-fn an_obsolete_packet_block_is_a_packet() {
+fn obsolete_packet_block_is_read() {
     let mut file = started(true);
     let mut body = Writer::new(true);
     body.u16(0)
@@ -143,9 +143,9 @@ fn an_obsolete_packet_block_is_a_packet() {
 }
 
 #[test]
-fn blocks_that_are_no_packets_are_skipped_however_long() {
+fn other_blocks_are_skipped_whatever_their_length() {
     let mut file = started(false);
-    // Names, statistics, journal, secrets, custom ones, and one that nobody has defined.
+    // Name resolution, statistics, systemd journal, decryption secrets, custom and undefined blocks.
     for kind in [4, 5, 9, 10, 0xbad, 0x4000_0bad, 0x1234_5678] {
         file.block(kind, &[7; 13]).block(kind, &[]);
         file.enhanced(0, 1, 1, &[1]);
@@ -157,7 +157,7 @@ fn blocks_that_are_no_packets_are_skipped_however_long() {
 }
 
 #[test]
-fn options_after_a_packet_are_not_part_of_it() {
+fn packet_options_are_not_packet_data() {
     let mut file = started(false);
     let mut body = Writer::new(false);
     body.u32(0).u32(0).u32(1).u32(2).u32(2).raw(&[1, 2, 0, 0]);
@@ -172,18 +172,18 @@ fn options_after_a_packet_are_not_part_of_it() {
 }
 
 #[test]
-fn a_length_that_lies_ends_the_file_after_the_packets_before_it() {
-    for (length, trailer, says) in [
-        (0u32, 32u32, "cannot be 0 bytes long"),
-        (8, 32, "cannot be 8 bytes long"),
-        (33, 33, "cannot be 33 bytes long"),
-        (28, 28, "cannot be 28 bytes long"),
-        (32, 36, "says 32 bytes at its start and 36 at its end"),
-        (0xffff_fff0, 32, "cannot be 4294967280 bytes long"),
+fn invalid_block_length_ends_the_file() {
+    for (length, trailer, part) in [
+        (0u32, 32u32, "invalid length of 0 bytes"),
+        (8, 32, "invalid length of 8 bytes"),
+        (33, 33, "invalid length of 33 bytes"),
+        (28, 28, "invalid length of 28 bytes"),
+        (32, 36, "length is 32 bytes at its start and 36 at its end"),
+        (0xffff_fff0, 32, "invalid length of 4294967280 bytes"),
         (
             0x0010_0000,
             32,
-            "ends in the middle of a block, 68 of at least 1048576",
+            "truncated in a block, after 68 of at least 1048576",
         ),
     ] {
         let mut file = started(false);
@@ -192,27 +192,27 @@ fn a_length_that_lies_ends_the_file_after_the_packets_before_it() {
         file.enhanced(0, 1, 1, &[1]);
         let all = read(&file.bytes);
         assert_eq!(all.packets.len(), 1);
-        assert!(only_fault(&all).contains(says), "{length}: {all:?}");
+        assert!(only_fault(&all).contains(part), "{length}: {all:?}");
         assert_eq!(all.faults[0].0, 1);
     }
 }
 
 #[test]
-fn a_file_cut_within_a_skipped_block_is_told() {
+fn truncation_in_a_skipped_block_is_reported() {
     let mut file = started(false);
     file.block(10, &[7; 100]);
     let end = file.bytes.len();
     for cut in [1, 4, 50, 100] {
         let all = read(&file.bytes[..end - cut]);
         assert!(
-            only_fault(&all).contains(&format!("{cut} bytes too early")),
+            only_fault(&all).contains(&format!("{cut} bytes are missing")),
             "{all:?}"
         );
     }
 }
 
 #[test]
-fn packets_that_cannot_be_are_left_out_counted_and_told_once() {
+fn invalid_packets_are_skipped_counted_and_reported_once() {
     let mut file = started(false);
     for _ in 0..3 {
         let mut body = Writer::new(false);
@@ -228,14 +228,14 @@ fn packets_that_cannot_be_are_left_out_counted_and_told_once() {
         all.faults,
         [(
             0,
-            "x: after 0 packets a packet of 9 captured bytes in a block with room for 8, at byte 48; it was left out"
+            "x: after 0 packets: captured length of 9 bytes in a block that holds 8 at byte 48; skipped"
                 .to_owned()
         )]
     );
 }
 
 #[test]
-fn an_option_that_runs_past_its_block_is_told_and_the_interface_kept() {
+fn interface_with_an_oversized_option_is_reported_and_kept() {
     let mut file = Writer::new(false);
     file.section();
     let mut body = Writer::new(false);
@@ -249,33 +249,31 @@ fn an_option_that_runs_past_its_block_is_told_and_the_interface_kept() {
     file.block(1, &body.bytes).enhanced(0, 5, 1, &[1]);
     let all = read(&file.bytes);
     assert_eq!(all.packets, [packet(101, 5, 1, &[1])]);
-    assert!(only_fault(&all).contains("runs past the end"), "{all:?}");
+    assert!(only_fault(&all).contains("extends past the end"), "{all:?}");
 }
 
 #[test]
-fn a_simple_packet_longer_than_its_block_is_left_out() {
+fn simple_packet_longer_than_its_block_is_skipped() {
     let mut file = started(false);
     file.simple(100, &[1, 2, 3, 4]).simple(4, &[1, 2, 3, 4]);
     let all = read(&file.bytes);
     assert_eq!(all.packets, [packet(1, 0, 4, &[1, 2, 3, 4])]);
-    assert!(only_fault(&all).contains("room for 4"), "{all:?}");
+    assert!(only_fault(&all).contains("block that holds 4"), "{all:?}");
 }
 
 #[test]
-fn a_section_that_nobody_has_defined_is_refused_at_the_start_and_told_later() {
-    let mut strange = Writer::new(false);
+fn unsupported_section_version_is_an_error_or_a_later_fault() {
+    let mut unsupported = Writer::new(false);
     let mut body = Writer::new(false);
     body.u32(0x1a2b_3c4d).u16(2).u16(0).u64(u64::MAX);
-    strange.block(0x0a0d_0d0a, &body.bytes);
+    unsupported.block(0x0a0d_0d0a, &body.bytes);
     assert_eq!(
-        read(&strange.bytes).error.as_deref(),
-        Some(
-            "x: is a pcapng file that cannot be read: a section of pcapng version 2.0, of which 1.x can be read"
-        )
+        read(&unsupported.bytes).error.as_deref(),
+        Some("x: unreadable pcapng file: unsupported pcapng version 2.0 (supported: 1.x)")
     );
     let mut file = started(false);
     file.enhanced(0, 1, 1, &[1]);
-    let all = read(&[&file.bytes[..], &strange.bytes[..]].concat());
+    let all = read(&[&file.bytes[..], &unsupported.bytes[..]].concat());
     assert_eq!(all.packets.len(), 1);
     assert!(only_fault(&all).contains("pcapng version 2.0"), "{all:?}");
 
@@ -294,7 +292,7 @@ fn a_section_that_nobody_has_defined_is_refused_at_the_start_and_told_later() {
 }
 
 #[test]
-fn interfaces_are_bounded() {
+fn number_of_interfaces_is_limited() {
     let mut file = Writer::new(false);
     file.section();
     for _ in 0..=super::MAX_INTERFACES {

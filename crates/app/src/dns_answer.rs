@@ -1,0 +1,65 @@
+//! DNS answers, for tables that do not receive all DNS responses themselves.
+
+use super::dns;
+use super::name_cache::NAME_MAX;
+use crate::message::dns::{ADDRESSES_MAX, Header, Message};
+
+/// The addresses that a DNS response gave a client for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsAnswer {
+    /// Time of the response, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
+    /// Address of the client, as a number with the byte order of [`FlowKey`](wire::FlowKey).
+    pub client: u128,
+    servers: [u128; ADDRESSES_MAX],
+    servers_count: usize,
+    name: [u8; NAME_MAX],
+    name_length: usize,
+}
+
+impl DnsAnswer {
+    /// The answer in a datagram, without its client. `None` if the datagram is no DNS response, or
+    /// one without addresses.
+    pub fn from_datagram(bytes: &[u8], time_ns: i64) -> Option<Self> {
+        if !Header::read(bytes)?.is_response {
+            return None;
+        }
+        Self::from_message(&Message::read(bytes)?, time_ns)
+    }
+
+    /// The answer in a response, without its client. `None` if it has no question or no addresses.
+    pub fn from_message(message: &Message, time_ns: i64) -> Option<Self> {
+        let (name, _) = message.question()?;
+        let name = name.as_bytes();
+        let addresses = message.addresses();
+        let mut answer = Self {
+            time_ns,
+            client: 0,
+            servers: [0; ADDRESSES_MAX],
+            servers_count: addresses.len(),
+            name: [0; NAME_MAX],
+            name_length: name.len(),
+        };
+        for (server, address) in answer.servers.iter_mut().zip(addresses) {
+            *server = dns::address_number(address);
+        }
+        answer.name.get_mut(..name.len())?.copy_from_slice(name);
+        (!addresses.is_empty()).then_some(answer)
+    }
+
+    /// Sets the client.
+    pub const fn with_client(mut self, client: u128) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// The queried name.
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.name_length]
+    }
+
+    /// The addresses of the name, in the byte order of [`DnsAnswer::client`].
+    pub fn servers(&self) -> &[u128] {
+        &self.servers[..self.servers_count]
+    }
+}

@@ -1,0 +1,89 @@
+//! A monitor of the pipeline and cooperative models: receives batches over a ring and meters them.
+
+use crate::dispatcher::Message;
+use crate::executor::{Backoff, Executor};
+use crate::options::ThreadPlacement;
+use crate::progress::Progress;
+use crate::receiver::PUBLISH_MS;
+use crate::record_channel::RecordSender;
+use crate::report::{QueueReport, ThreadResult};
+use flow::{Batch, Meter};
+use hw::ring::{Consumer, Popped, Producer};
+
+/// A monitor and its ends of the rings to its dispatcher.
+pub(crate) struct Monitor<'a> {
+    pub(crate) name: String,
+    /// Index in [`Progress::queues`].
+    pub(crate) progress_index: usize,
+    pub(crate) messages: Consumer<Message>,
+    pub(crate) recycled: Producer<Box<Batch>>,
+    /// Whether packets come from a link.
+    pub(crate) live: bool,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Monitor<'_> {
+    /// Meters batches until the dispatcher ends, then flushes all flows.
+    pub(crate) async fn run(
+        mut self,
+        mut meter: Meter,
+        mut records: RecordSender,
+        placement: ThreadPlacement,
+        executor: Executor,
+    ) -> ThreadResult {
+        let queue = self.progress.queues.get(self.progress_index);
+        let mut backoff = Backoff::default();
+        let (mut clock_ms, mut published_ms) = (0u32, 0u32);
+        loop {
+            match self.messages.pop() {
+                Popped::Item(Message::Packets(batch)) => {
+                    backoff.reset();
+                    meter.process(&batch, &mut records);
+                    clock_ms = batch
+                        .packets()
+                        .last()
+                        .map_or(clock_ms, |packet| packet.clock_ms);
+                    // If the ring is full, the batch is dropped.
+                    let _ = self.recycled.push(batch);
+                }
+                Popped::Item(Message::Clock(now_ms)) => {
+                    clock_ms = now_ms;
+                    meter.advance_idle(clock_ms, &mut records);
+                    meter.flush(&mut records);
+                }
+                Popped::Item(Message::End(end_ms)) => {
+                    clock_ms = end_ms;
+                    break;
+                }
+                Popped::Closed => break,
+                Popped::Empty => executor.back_off(&mut backoff).await,
+            }
+            if clock_ms.wrapping_sub(published_ms) >= PUBLISH_MS {
+                published_ms = clock_ms;
+                if self.live {
+                    meter.flush_after(clock_ms, &mut records);
+                }
+                if let Some(queue) = queue {
+                    queue.update_meter(&mut meter);
+                }
+            }
+        }
+        records.set_blocking();
+        meter.finish(clock_ms, &mut records);
+        if let Some(queue) = queue {
+            queue.update_meter(&mut meter);
+        }
+        let report = QueueReport {
+            name: self.name,
+            flows: meter.counters(),
+            ..placement.report()
+        };
+        let mut result = ThreadResult {
+            queue: report,
+            memory_bytes: meter.memory_bytes(),
+            ..ThreadResult::default()
+        };
+        result.port_faults.messages.extend(placement.fault);
+        result
+    }
+}

@@ -1,0 +1,343 @@
+//! Reads the DNS responses for several flow tables, because a table does not receive all responses for
+//! its own flows. DNS over TCP is read by the inspector that the tables use, so that the answers are
+//! the same as with a single table.
+
+use crate::batch::{Batch, Payloads};
+use crate::entry::{Entry, FlowEntry};
+use crate::expiry::Expiry;
+use crate::meter::MeterOptions;
+use app::{DnsAnswer, InspectState, Inspector, InspectorLimits, L4Payload, dns};
+use hw::hash::KeyedHash;
+use std::io;
+use wire::{FlowKey, ip_protocol};
+
+/// The most concurrent DNS connections. It is enough for 270 new ones a second with the default idle
+/// timeout. A full set of [`WAYS`] connections evicts the one that was idle for longest.
+const CONNECTIONS: usize = 4096;
+/// Slots of a set.
+const WAYS: usize = 8;
+/// Number of sets.
+const SETS: usize = CONNECTIONS / WAYS;
+
+/// The most messages that are reassembled at a time. A message takes a round trip or two. If that is a
+/// tenth of a second, the limit is 2,560 messages a second.
+const REASSEMBLY_BUFFERS: u16 = 256;
+
+/// Extracts the DNS answers from packets before these are distributed to several tables.
+pub struct DnsTap {
+    inspector: Inspector,
+    expiry: Expiry,
+    connections: Box<[Connection]>,
+    hash: KeyedHash,
+    /// First slot of the set that was swept last.
+    sweep_position: usize,
+}
+
+/// A DNS connection, with the entry by which its table decides when the flow ends. The slot is empty
+/// if the entry has no key.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    entry: Entry,
+    key: FlowKey,
+    state: InspectState,
+    /// Direction of its first packet, relative to the table's key.
+    initiator: u8,
+}
+
+impl DnsTap {
+    /// Creates a tap for tables with `options`.
+    ///
+    /// # Errors
+    /// If the memory cannot be allocated.
+    pub fn new(options: &MeterOptions) -> io::Result<Self> {
+        let limits = InspectorLimits {
+            reassembly_buffers_max: REASSEMBLY_BUFFERS,
+            // The tap needs neither the texts of flows nor resolved names, so their memory is minimal.
+            text_bytes: 1,
+            resolved_names_max: 1,
+            ..InspectorLimits::default()
+        };
+        let applications = options.applications.clone().unwrap_or_default();
+        let mut inspector = Inspector::new(CONNECTIONS, &limits, applications, options.seed)?;
+        inspector.publish_dns_answers();
+        if options.populate {
+            inspector.populate();
+        }
+        Ok(Self {
+            inspector,
+            expiry: options.expiry(),
+            connections: vec![Connection::default(); CONNECTIONS].into(),
+            hash: KeyedHash::new(options.seed),
+            sweep_position: 0,
+        })
+    }
+
+    /// Reads the packets of `batch` from index `first` on. Calls `publish` for each answer that a packet
+    /// completes, with the index of the packet.
+    #[inline]
+    pub fn observe(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        payloads: &impl Payloads,
+        mut publish: impl FnMut(usize, DnsAnswer),
+    ) {
+        let segments = batch.details().get(first..).unwrap_or_default();
+        for (segment, index) in segments.iter().zip(first..) {
+            if dns::has_client(segment.source_port, segment.destination_port) {
+                self.observe_dns_packet(batch, index, payloads, |answer| publish(index, answer));
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn observe_dns_packet(
+        &mut self,
+        batch: &Batch,
+        index: usize,
+        payloads: &impl Payloads,
+        mut publish: impl FnMut(DnsAnswer),
+    ) {
+        let (packet, segment) = (&batch.packets()[index], &batch.details()[index]);
+        let key = batch.flow_key(index);
+        let client = u128::from_le_bytes(if packet.direction == 0 {
+            key.destination
+        } else {
+            key.source
+        });
+        let mut publish = |answer: DnsAnswer| publish(answer.with_client(client));
+        match segment.transport {
+            ip_protocol::UDP => {
+                let bytes = payloads.payload(batch, segment);
+                DnsAnswer::from_datagram(bytes, packet.time_ns).map(publish);
+            }
+            ip_protocol::TCP => {
+                self.sweep(packet.clock_ms);
+                let slot = self.find_or_insert(batch, index, &key);
+                let connection = &mut self.connections[slot];
+                let side = usize::from(packet.direction ^ connection.initiator);
+                let segment = L4Payload::new(packet.time_ns, side, segment, || {
+                    payloads.payload(batch, segment)
+                });
+                self.inspector
+                    .observe(&mut connection.state, &segment, || key);
+                self.inspector.take_dns_answers().for_each(&mut publish);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the slot of the connection of packet `index`, and counts the packet there. Starts a new
+    /// connection if there is none, or if the table's flow has ended before this packet.
+    fn find_or_insert(&mut self, batch: &Batch, index: usize, key: &FlowKey) -> usize {
+        let (packet, table_key) = (&batch.packets()[index], batch.keys()[index]);
+        let set = self.hash.digest(&[table_key, 0, 0]) as usize % SETS * WAYS;
+        let slots = set..set + WAYS;
+        let known = slots.clone().find(|&slot| {
+            let connection = &self.connections[slot];
+            connection.entry.key() == table_key && connection.key == *key
+        });
+        if let Some(slot) = known {
+            let entry = &mut self.connections[slot].entry;
+            if self.expiry.ended_before(entry, packet).is_none() {
+                entry.count::<false>(packet);
+                return slot;
+            }
+        }
+        let idle_time = |&slot: &usize| {
+            let entry = &self.connections[slot].entry;
+            match entry.key() {
+                0 => u64::MAX,
+                _ => u64::from(packet.clock_ms.wrapping_sub(entry.last_clock_ms())),
+            }
+        };
+        let slot = known.or_else(|| slots.max_by_key(idle_time)).unwrap_or(set);
+        self.remove(slot);
+        let connection = &mut self.connections[slot];
+        let active_tick = self.expiry.active_tick(packet.clock_ms);
+        connection.entry.open(table_key, packet, active_tick);
+        connection.key = *key;
+        connection.initiator = packet.direction;
+        slot
+    }
+
+    /// Removes the ended connections of the next set, and with them their buffers.
+    fn sweep(&mut self, clock_ms: u32) {
+        self.sweep_position = (self.sweep_position + WAYS) % CONNECTIONS;
+        for slot in self.sweep_position..self.sweep_position + WAYS {
+            let entry = &self.connections[slot].entry;
+            if entry.key() != 0 && self.expiry.ended(entry, clock_ms).is_some() {
+                self.remove(slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        drop(
+            self.inspector
+                .finish(&mut connection.state, &connection.key),
+        );
+        *connection = Connection::default();
+    }
+
+    /// Memory with all pools full, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.inspector.memory_bytes() + size_of_val(&*self.connections)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timeouts;
+    use crate::batch::{FramePayloads, Packet, TableKey};
+    use crate::record::FlowDefinition;
+    use std::time::Duration;
+
+    const IDLE_MS: u32 = 1000;
+
+    struct Fixture {
+        tap: DnsTap,
+        options: MeterOptions,
+        clock_ms: u32,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let options = MeterOptions {
+                flow: FlowDefinition::Bidirectional,
+                timeouts: Timeouts {
+                    idle: Some(Duration::from_millis(u64::from(IDLE_MS))),
+                    ..Timeouts::default()
+                },
+                ..MeterOptions::default()
+            };
+            Self {
+                tap: DnsTap::new(&options).unwrap(),
+                options,
+                clock_ms: 0,
+            }
+        }
+
+        /// The answers that a segment completes, sent by the resolver from `port` to client `number`.
+        fn observe_segment(
+            &mut self,
+            number: u16,
+            port: u16,
+            sequence: u32,
+            payload: &[u8],
+        ) -> Vec<DnsAnswer> {
+            let mut key = FlowKey {
+                version: 4,
+                protocol: ip_protocol::TCP,
+                source_port: port,
+                destination_port: 4000,
+                ..FlowKey::default()
+            };
+            key.source[0] = 200;
+            key.destination[..2].copy_from_slice(&number.to_le_bytes());
+            let maker = self.options.key_maker();
+            let (TableKey::Compact(table_key), direction) = maker.from_key(&mut key) else {
+                panic!("an IPv4 key is compact");
+            };
+            let mut batch = Batch::default();
+            let packet = Packet {
+                time_ns: i64::from(self.clock_ms) * 1_000_000,
+                clock_ms: self.clock_ms,
+                direction,
+                ..Packet::default()
+            };
+            batch.push(table_key, packet);
+            batch.push_details(wire::PacketInfo {
+                sequence,
+                payload_length: payload.len() as u32,
+                payload_captured: payload.len() as u32,
+                source_port: port,
+                destination_port: 4000,
+                transport: ip_protocol::TCP,
+                ..wire::PacketInfo::default()
+            });
+            let mut answers = Vec::new();
+            let payloads = FramePayloads(&[payload]);
+            self.tap
+                .observe(&batch, 0, &payloads, |_, it| answers.push(it));
+            answers
+        }
+    }
+
+    /// A response for `a.example`, after its length.
+    fn response(address: u8) -> Vec<u8> {
+        let mut bytes = vec![0, 43, 0, 1, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
+        bytes.extend(b"\x01a\x07example\0\0\x01\0\x01");
+        bytes.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, address]);
+        bytes
+    }
+
+    #[test]
+    fn last_segment_of_a_response_gives_its_answer() {
+        let mut fixture = Fixture::new();
+        let bytes = [response(7), response(8), response(9)].concat();
+        assert_eq!(fixture.observe_segment(1, 53, 100, &bytes[..20]), []);
+        // A segment after a gap waits.
+        assert_eq!(fixture.observe_segment(1, 53, 150, &bytes[50..]), []);
+        let answers = fixture.observe_segment(1, 53, 120, &bytes[20..60]);
+        let server = |answer: &DnsAnswer| answer.servers().to_vec();
+        let expected = [7, 8, 9].map(|it| vec![u128::from(u32::from_le_bytes([192, 0, 2, it]))]);
+        assert_eq!(answers.iter().map(server).collect::<Vec<_>>(), expected);
+        assert!(answers.iter().all(|it| it.client == 1));
+        assert!(answers.iter().all(|it| it.name() == b"a.example"));
+        assert_eq!(fixture.observe_segment(1, 53, 120, &bytes[20..60]), []);
+    }
+
+    #[test]
+    fn answers_stay_when_packets_are_cleared() {
+        let answer = DnsAnswer::from_datagram(&response(1)[2..], 5).unwrap();
+        let mut batch = Batch::default();
+        batch.push(7, Packet::default());
+        batch.push_dns_answer(1, answer.clone());
+        batch.clear_packets();
+        assert_eq!((batch.len(), batch.dns_answers()), (0, &[(0, answer)][..]));
+    }
+
+    #[test]
+    fn ignores_other_ports() {
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.observe_segment(1, 5353, 1, &response(1)), []);
+        assert!(fixture.tap.inspector.is_idle());
+        let empty = |it: &Connection| it.entry.key() == 0;
+        assert!(fixture.tap.connections.iter().all(empty));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_released() {
+        let mut fixture = Fixture::new();
+        let bytes = response(1);
+        for number in 0..2 * CONNECTIONS as u16 {
+            assert_eq!(fixture.observe_segment(number, 53, 1, &bytes[..30]), []);
+        }
+        // Only the last ones still have buffers.
+        let completed = |fixture: &mut Fixture, numbers: std::ops::Range<u16>| {
+            numbers
+                .filter(|&number| {
+                    !fixture
+                        .observe_segment(number, 53, 31, &bytes[30..])
+                        .is_empty()
+                })
+                .count()
+        };
+        let count = completed(&mut fixture, 0..2 * CONNECTIONS as u16);
+        assert!(count <= usize::from(REASSEMBLY_BUFFERS), "{count}");
+        // Ended connections are swept soon, also without further packets of their own.
+        fixture.clock_ms += IDLE_MS + 1;
+        for _ in 0..SETS {
+            assert_eq!(fixture.observe_segment(1, 53, 1, &[]), []);
+        }
+        assert_eq!(completed(&mut fixture, 1..2), 0);
+        for number in 2..100 {
+            assert_eq!(fixture.observe_segment(number, 53, 1, &bytes[..30]), []);
+        }
+        assert_eq!(completed(&mut fixture, 2..100), 98);
+    }
+}

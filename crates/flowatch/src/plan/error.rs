@@ -1,0 +1,23 @@
+//! Why a run cannot be planned.
+
+/// An error with a one-line message: a flag is invalid, flags contradict each other, or a permission
+/// is missing.
+#[derive(Debug)]
+pub(crate) enum PlanError {
+    /// Any other error.
+    Failed(String),
+    /// No permission to read a file that a flag names.
+    Permission(String),
+}
+
+impl From<String> for PlanError {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
+impl From<&str> for PlanError {
+    fn from(message: &str) -> Self {
+        Self::Failed(message.to_owned())
+    }
+}

@@ -1,0 +1,167 @@
+//! The display of a running `watch`: the live screen, a progress bar, or lines. Only the main thread
+//! draws, from counters that the workers update without waiting.
+
+use crate::plan::{Plan, Source};
+use crate::progress_text::{FileBar, ProgressLines};
+use crate::screen::{Action, Measure, RunTitle, Screen, ScreenState};
+use crate::watch::warn;
+use engine::{Model, Progress, Stop};
+use export::Anonymiser;
+use std::time::Duration;
+
+/// Flows in a view: as many as the largest screen shows.
+const VIEW_FLOWS: usize = 100;
+
+/// The longest a sweep of the table may take with the live screen, which shows what the sweep sees.
+const SCREEN_ROUND: Duration = Duration::from_secs(1);
+
+/// How a run shows its progress.
+pub(crate) enum ProgressDisplay {
+    /// The live screen, not open yet.
+    PendingScreen,
+    /// The live screen, for interfaces on a terminal.
+    Screen {
+        screen: Box<Screen>,
+        /// Anonymises addresses on the screen as in the outputs.
+        anonymiser: Option<Box<Anonymiser>>,
+    },
+    /// A progress bar, for files on a terminal.
+    Bar(FileBar),
+    /// A line per interval.
+    Lines(ProgressLines),
+    /// Nothing.
+    Silent,
+}
+
+impl ProgressDisplay {
+    /// Chooses the display. For the live screen, enables views in the plan's meter options.
+    pub(crate) fn choose(plan: &mut Plan) -> Self {
+        if plan.quiet {
+            return Self::Silent;
+        }
+        if !plan.is_live() {
+            return match plan.interval {
+                None if FileBar::is_possible() => Self::Bar(FileBar::new(false)),
+                interval => Self::lines(interval),
+            };
+        }
+        if plan.interval_given || plan.records_on_standard_output() || !Screen::is_possible() {
+            return Self::lines(plan.interval);
+        }
+        let garbage = &mut plan.meter.garbage;
+        garbage.period = garbage.period.min(SCREEN_ROUND);
+        plan.meter.view_flows = VIEW_FLOWS;
+        Self::PendingScreen
+    }
+
+    /// Opens the live screen, if it was chosen. Call it when the run can no longer fail to start.
+    pub(crate) fn open(&mut self, plan: &Plan, stop: &Stop) {
+        if matches!(self, Self::PendingScreen) {
+            *self = match Screen::open(title(plan), stop) {
+                Ok(screen) => Self::Screen {
+                    screen: Box::new(screen),
+                    anonymiser: plan.anonymiser.clone().map(Box::new),
+                },
+                Err(error) => {
+                    warn(&format!("no live screen: {error}"));
+                    Self::lines(plan.interval)
+                }
+            };
+        }
+    }
+
+    fn lines(interval: Option<Duration>) -> Self {
+        interval.map_or(Self::Silent, |interval| {
+            Self::Lines(ProgressLines::new(interval))
+        })
+    }
+
+    /// Prints messages at once and returns those printed. While the live screen is open, none are:
+    /// the caller prints them at the end.
+    pub(crate) fn print_warnings(&self, messages: Vec<String>) -> Vec<String> {
+        if matches!(self, Self::Screen { .. }) {
+            return Vec::new();
+        }
+        for message in &messages {
+            warn(message);
+        }
+        messages
+    }
+
+    /// Updates the display. `records_lost` counts records that outputs could not write or were too
+    /// slow for.
+    pub(crate) fn update(&mut self, progress: &Progress, records_lost: u64, elapsed: Duration) {
+        match self {
+            Self::Screen { screen, anonymiser } => {
+                let mut state = ScreenState {
+                    records: Some(progress.sum(|queue| &queue.records)),
+                    records_lost,
+                    ..ScreenState::read(progress, elapsed)
+                };
+                if let (Some(anonymiser), Some(view)) = (anonymiser, &mut state.view) {
+                    for record in &mut view.top {
+                        anonymiser.record(record);
+                    }
+                }
+                match screen.draw(&state) {
+                    Ok(Action::Continue | Action::Stop) => {}
+                    Ok(Action::ExitNow) => {
+                        crate::screen::restore();
+                        std::process::exit(130);
+                    }
+                    Err(_) => *self = Self::Silent,
+                }
+            }
+            Self::Bar(bar) => bar.tick(progress, elapsed),
+            Self::Lines(lines) => lines.tick(
+                progress,
+                Some([progress.sum(|queue| &queue.records), records_lost]),
+                elapsed,
+            ),
+            Self::PendingScreen | Self::Silent => {}
+        }
+    }
+
+    /// Closes the display and restores the terminal.
+    pub(crate) fn close(self) {
+        match self {
+            Self::Screen { screen, .. } => screen.close(),
+            Self::Bar(bar) => bar.close(),
+            Self::PendingScreen | Self::Lines(_) | Self::Silent => {}
+        }
+    }
+}
+
+fn title(plan: &Plan) -> RunTitle {
+    let sources = match &plan.source {
+        Source::Live(names) => names.join(", "),
+        Source::Files(_) => String::new(),
+    };
+    let plural = |number: usize, noun: &str| {
+        format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    };
+    let model = match plan.model {
+        Model::RunToCompletion => format!("run to completion, {}", plural(plan.queues, "queue")),
+        Model::Pipeline | Model::Cooperative => {
+            format!(
+                "{}, {}, {} each",
+                if plan.model == Model::Pipeline {
+                    "pipeline"
+                } else {
+                    "cooperative"
+                },
+                plural(plan.queues, "receiver"),
+                plural(plan.monitors, "monitor")
+            )
+        }
+    };
+    RunTitle {
+        sources,
+        filter: plan.filter.clone(),
+        engine: format!("{model}, {} table", plan.meter.table.name()),
+        flow: plan.meter.flow,
+        numeric: plan.numeric,
+        measure: Measure::of(&plan.meter),
+        round: plan.meter.garbage.round(),
+    }
+}
