@@ -14,7 +14,6 @@ pub mod prefetch;
 pub mod random;
 pub mod ring;
 pub mod schedule;
-pub mod sha256;
 pub mod tags;
 pub mod text;
 pub mod time;
