@@ -15,6 +15,5 @@ pub mod random;
 pub mod ring;
 pub mod schedule;
 pub mod tags;
-pub mod text;
 pub mod time;
 pub mod toeplitz;

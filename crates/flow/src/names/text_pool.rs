@@ -276,9 +276,10 @@ impl TextPool {
 
 /// Bytes as a string; those that are not UTF-8 are replaced.
 pub(super) fn string(bytes: &[u8]) -> NameText {
-    match hw::text::utf_8(bytes) {
-        Some(text) => text.into(),
-        None => NameText::from_utf8_lossy(bytes),
+    // `from_utf8_lossy` looks at one byte after the other, and nearly all texts are ASCII.
+    match str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => NameText::from_utf8_lossy(bytes),
     }
 }
 
