@@ -8,7 +8,7 @@ use crate::receive::PUBLISH_MS;
 use crate::report::{QueueReport, Worked};
 use crate::sending::Message;
 use flow::{Batch, Meter};
-use hw::ring::{Consumer, Popped, Producer};
+use rtrb::{Consumer, PopError, Producer};
 
 /// A monitor.
 pub(crate) struct Monitor<'a> {
@@ -35,7 +35,7 @@ impl Monitor<'_> {
         let (mut clock_ms, mut shown_ms) = (0u32, 0u32);
         loop {
             match self.full.pop() {
-                Popped::Item(Message::Packets(batch)) => {
+                Ok(Message::Packets(batch)) => {
                     patience.reset();
                     meter.process(&batch, &mut records);
                     clock_ms = batch
@@ -45,17 +45,19 @@ impl Monitor<'_> {
                     // With no room left on the way back, the batch is let go.
                     let _ = self.empty.push(batch);
                 }
-                Popped::Item(Message::Clock(now_ms)) => {
+                Ok(Message::Clock(now_ms)) => {
                     clock_ms = now_ms;
                     meter.advance_idle(clock_ms, &mut records);
                     meter.flush(&mut records);
                 }
-                Popped::Item(Message::End(end_ms)) => {
+                Ok(Message::End(end_ms)) => {
                     clock_ms = end_ms;
                     break;
                 }
-                Popped::Closed => break,
-                Popped::Empty => pace.wait(&mut patience).await,
+                // The receiver has gone without an end. The ring is looked at once more: it may have
+                // pushed between the pop and its going.
+                Err(PopError::Empty) if self.full.is_abandoned() && self.full.is_empty() => break,
+                Err(PopError::Empty) => pace.wait(&mut patience).await,
             }
             if clock_ms.wrapping_sub(shown_ms) >= PUBLISH_MS {
                 shown_ms = clock_ms;

@@ -12,8 +12,8 @@ use crate::report::Worked;
 use crate::steer::Steer;
 use flow::names::Told;
 use flow::{BURST, Batch, InFrames};
-use hw::ring::{Consumer, Popped, Producer, ring};
 use port::{Burst, Port};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 /// Every monitor is told the time at least so often: it may have no packets of its own, and its
 /// flows end all the same. (Also, no two readings that it compares are far enough apart to wrap.)
@@ -111,14 +111,19 @@ impl ToMonitor {
             self.open.tell(before, told);
         }
     }
+
+    /// Whether the monitor has taken all that was sent.
+    fn is_starving(&self) -> bool {
+        self.full.slots() == self.full.buffer().capacity()
+    }
 }
 
 /// A way of `packets` packets to a monitor: the receiver's end, and the monitor's.
 pub(crate) fn way(packets: usize) -> (ToMonitor, Consumer<Message>, Producer<Box<Batch>>) {
     let slots = (packets / BURST).max(2);
-    let (full, full_end) = ring(slots);
+    let (full, full_end) = RingBuffer::new(slots);
     // Room for every batch that can be under way, so that giving back never fails.
-    let (empty_end, empty) = ring(slots + 2);
+    let (empty_end, empty) = RingBuffer::new(slots + 2);
     let way = ToMonitor {
         full,
         empty,
@@ -173,7 +178,7 @@ impl Handler for Sending {
             let way = &self.ways[monitor];
             if clock_ms.wrapping_sub(way.clock_ms) >= CLOCK_MS {
                 self.tell(monitor, clock_ms).await;
-            } else if self.live && !way.open.is_empty() && way.full.occupancy() == 0 {
+            } else if self.live && !way.open.is_empty() && way.is_starving() {
                 // Batches fill up only as far as the monitor is busy.
                 self.send(monitor, 0).await;
             }
@@ -281,10 +286,7 @@ impl Sending {
             }
             return;
         }
-        let mut fresh = match way.empty.pop() {
-            Popped::Item(batch) => batch,
-            Popped::Empty | Popped::Closed => Box::default(),
-        };
+        let mut fresh = way.empty.pop().unwrap_or_default();
         fresh.clear();
         push(
             &mut way.full,
@@ -298,7 +300,7 @@ impl Sending {
 /// Puts a message in, waiting for room; without a monitor at the other end, it is let go.
 async fn push(full: &mut Producer<Message>, mut message: Message, pace: Pace) {
     let mut patience = Patience::default();
-    while let Err(back) = full.push(message) {
+    while let Err(PushError::Full(back)) = full.push(message) {
         if full.is_abandoned() {
             return;
         }
@@ -354,9 +356,9 @@ mod tests {
         receive(&mut sending, 1, 10_000_000_000);
         assert_eq!(sending.overflow.packets, 256);
         assert_eq!(sending.overflow.bytes, 256 * 64);
-        while let Popped::Item(_) = full.pop() {}
+        while full.pop().is_ok() {}
         alone(sending.send_open());
-        let Popped::Item(Message::Packets(batch)) = full.pop() else {
+        let Ok(Message::Packets(batch)) = full.pop() else {
             panic!("no packets");
         };
         assert_eq!(batch.len(), 1);

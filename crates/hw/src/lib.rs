@@ -12,7 +12,6 @@ pub mod memory;
 pub mod plain_ipv4;
 pub mod prefetch;
 pub mod random;
-pub mod ring;
 pub mod schedule;
 pub mod tags;
 pub mod time;

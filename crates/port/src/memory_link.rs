@@ -4,7 +4,7 @@ use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use crate::slot_memory::SlotMemory;
 use crate::transmit::{Slot, Transmit};
-use hw::ring::{Consumer, Popped, Producer, ring};
+use rtrb::{Consumer, Producer, RingBuffer};
 use std::num::NonZeroU32;
 use wire::LinkType;
 
@@ -35,13 +35,12 @@ pub struct MemoryReceiver {
     stopped: bool,
 }
 
-/// A link that holds `capacity` frames (rounded up to a power of two), for one sending and one
-/// receiving thread.
+/// A link that holds `capacity` frames, at least one, for one sending and one receiving thread.
 #[must_use]
 pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryReceiver) {
-    let capacity = capacity.max(1).next_power_of_two();
-    let (full_in, full_out) = ring(capacity);
-    let (mut empty_in, empty_out) = ring(capacity);
+    let capacity = capacity.max(1);
+    let (full_in, full_out) = RingBuffer::new(capacity);
+    let (mut empty_in, empty_out) = RingBuffer::new(capacity);
     for _ in 0..capacity {
         // The ring has room for just as many.
         let _ = empty_in.push(Carried {
@@ -79,7 +78,7 @@ impl Transmit for MemorySender {
         let count = count.min(self.memory.lent());
         let mut taken = 0;
         while taken < count {
-            let Popped::Item(mut carried) = self.empty.pop() else {
+            let Ok(mut carried) = self.empty.pop() else {
                 break;
             };
             let (frame, time_ns, rss_hash) = self.memory.frame(taken);
@@ -115,22 +114,21 @@ impl Transmit for MemorySender {
 
 impl Port for MemoryReceiver {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        for carried in self.held.drain(..) {
-            // They came from a ring of this size.
-            let _ = self.empty.push(carried);
+        // They came from a ring of this size.
+        if let Ok(slots) = self.empty.write_chunk_uninit(self.held.len()) {
+            slots.fill_from_iter(self.held.drain(..));
         }
         if self.stopped {
             return Ok(Received::End);
         }
-        while self.held.len() < BURST {
-            match self.full.pop() {
-                Popped::Item(carried) => self.held.push(carried),
-                Popped::Closed if self.held.is_empty() => return Ok(Received::End),
-                Popped::Empty | Popped::Closed => break,
-            }
+        let waiting = self.full.slots().min(BURST);
+        if let Ok(frames) = self.full.read_chunk(waiting) {
+            self.held.extend(frames);
         }
         if self.held.is_empty() {
-            return Ok(Received::Idle);
+            // Looked at once more: the sender may have sent between the look above and its going.
+            let ended = self.full.is_abandoned() && self.full.is_empty();
+            return Ok(if ended { Received::End } else { Received::Idle });
         }
         // SAFETY: the frames are read below alone, up to the number that is put there now; their bytes
         // are those of `held`, which is not touched before the next `receive`, until which whoever

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::block::Block;
 use crate::frame::{Burst, Counters, PortError};
-use hw::ring::{Consumer, Popped, Producer};
+use rtrb::{Consumer, Producer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -51,8 +51,8 @@ impl BufferWriter {
             });
             if !fits {
                 match self.empty.pop() {
-                    Popped::Item(block) => self.open.push(block),
-                    Popped::Empty | Popped::Closed => return index,
+                    Ok(block) => self.open.push(block),
+                    Err(_) => return index,
                 }
             }
             if let Some(block) = self.open.last_mut() {
@@ -96,7 +96,7 @@ impl BufferWriter {
     /// Ends the batch: full blocks are handed over, and one that is begun when the reader has
     /// nothing else or `all` is said.
     pub fn hand_over(&mut self, all: bool) {
-        let starving = all || self.full.occupancy() == 0;
+        let starving = all || self.waiting() == 0;
         let keep = usize::from(!starving && !self.open.is_empty());
         let going = self.open.len() - keep;
         for block in self.open.drain(..going) {
@@ -106,8 +106,13 @@ impl BufferWriter {
         self.stamped = self.open.first().map_or(0, |block| block.frames.len());
         self.used_most = self
             .used_most
-            .max(self.full.occupancy() + self.open.len())
+            .max(self.waiting() + self.open.len())
             .min(self.blocks);
+    }
+
+    /// Blocks that the reader has not taken.
+    fn waiting(&self) -> usize {
+        self.blocks - self.full.slots()
     }
 
     /// Blocks there are, and the most that were in use after a batch.
