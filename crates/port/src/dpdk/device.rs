@@ -13,7 +13,7 @@ use super::name::{DeviceName, Kind};
 use super::options::{Options, RssFields, RssOptions};
 use super::pool::{self, Pool};
 use super::staying::Staying;
-use super::{device_arguments, remedy, shim};
+use super::{device_arguments, error_hint, shim};
 use crate::frame::{PortError, Rss};
 
 /// Ports of one device that are looked for.
@@ -360,7 +360,7 @@ impl Device {
     }
 
     fn failed(&self, what: &str, error: c_int) -> PortError {
-        remedy::failed(&self.name, what, &eal::news(), error)
+        error_hint::failed(&self.name, what, &eal::news(), error)
     }
 }
 
@@ -393,7 +393,7 @@ fn find(name: &DeviceName) -> Result<(u16, bool), PortError> {
         return if unsafe { shim::flowatch_dpdk_is_port(number) } != 0 {
             Ok((number, false))
         } else {
-            Err(remedy::of_device(name, "", -libc::ENODEV))
+            Err(error_hint::of_device(name, "", -libc::ENODEV))
         };
     }
     if let Some(port) = only_port(name)? {
@@ -411,7 +411,7 @@ fn find(name: &DeviceName) -> Result<(u16, bool), PortError> {
         None
     };
     port.map(|port| (port, true))
-        .ok_or_else(|| remedy::of_device(name, &eal::news(), result))
+        .ok_or_else(|| error_hint::of_device(name, &eal::news(), result))
 }
 
 /// The port of a device that is there; an error when it has several.
@@ -440,7 +440,7 @@ fn only_port(name: &DeviceName) -> Result<Option<u16>, PortError> {
 /// What a device is, if it has so many receive queues.
 fn describe_with(name: &DeviceName, port: u16, queues: u16) -> Result<Description, PortError> {
     let found = describe(port)
-        .map_err(|error| remedy::failed(name, "be asked what it is", &eal::news(), error))?;
+        .map_err(|error| error_hint::failed(name, "be asked what it is", &eal::news(), error))?;
     if queues > 1 && found.driver == MEMIF {
         return Err(PortError::Failed(format!(
             "{name}: no --queues {queues}: {MEMIF} does not tell how many rings its peer has connected, and on the \

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::captured::captured;
 use super::name::{DeviceName, Kind};
-use super::{remedy, shim};
+use super::{error_hint, shim};
 use crate::frame::PortError;
 
 /// EAL arguments with which a user says himself how processes and memory are kept apart; without
@@ -54,7 +54,7 @@ impl Eal {
     /// started with them before.
     ///
     /// # Errors
-    /// When DPDK does not start (no huge pages, no permission, a wrong argument), with the remedy;
+    /// When DPDK does not start (no huge pages, no permission, a wrong argument);
     /// when it would join another process; when it has been started otherwise, or ended, in this process.
     pub fn start(devices: &[DeviceName], given: &[String]) -> Result<Self, PortError> {
         refuse_joining(given)?;
@@ -76,7 +76,7 @@ impl Eal {
             };
         }
         *layer = Some(Weak::new());
-        initialise(&arguments, given)?;
+        initialise(&arguments)?;
         let running = Arc::new(Running { arguments });
         *layer = Some(Arc::downgrade(&running));
         Ok(Self(running))
@@ -131,7 +131,7 @@ pub fn version() -> String {
 }
 
 /// Calls `rte_eal_init`, on a thread of its own: it binds the thread that calls it to a core.
-fn initialise(arguments: &[String], given: &[String]) -> Result<(), PortError> {
+fn initialise(arguments: &[String]) -> Result<(), PortError> {
     let arguments: Vec<CString> = std::iter::once("flowatch")
         .chain(arguments.iter().map(String::as_str))
         .map(CString::new)
@@ -169,7 +169,7 @@ fn initialise(arguments: &[String], given: &[String]) -> Result<(), PortError> {
     if result == 0 {
         return Ok(());
     }
-    Err(remedy::of_start(&said, result, given))
+    Err(error_hint::of_start(&said, result))
 }
 
 /// Refuses to be a secondary process: it would have neither memory nor devices of its own, and waits

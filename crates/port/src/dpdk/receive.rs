@@ -214,8 +214,7 @@ impl DpdkPort {
     /// Opens a device, and gives a port for each of its receive queues.
     ///
     /// # Errors
-    /// When there is no such device, or it cannot be had, configured as wanted or started: one line
-    /// with the remedy.
+    /// When there is no such device, or it cannot be had, configured as wanted or started.
     pub fn open(eal: &Eal, name: &DeviceName, options: &Options) -> Result<Vec<Self>, PortError> {
         let device = Device::open(eal, name, options, Queues::to_receive(options.queues))?;
         Ok((0..options.queues)
@@ -227,7 +226,7 @@ impl DpdkPort {
     /// for each of them.
     ///
     /// # Errors
-    /// When it has not, or there is no such device: one line with the remedy.
+    /// When it has not, or there is no such device.
     pub fn check_queues(eal: &Eal, name: &DeviceName, options: &Options) -> Result<(), PortError> {
         Device::check_queues(eal, name, options)
     }

@@ -163,8 +163,7 @@ impl DpdkSender {
     /// not be up yet: see [`DpdkSender::await_link`].
     ///
     /// # Errors
-    /// When there is no such device, or it cannot be had, configured as wanted or started: one line
-    /// with the remedy.
+    /// When there is no such device, or it cannot be had, configured as wanted or started.
     pub fn open(
         eal: &Eal,
         name: &DeviceName,

@@ -205,10 +205,7 @@ fn what_cannot_be_opened_is_said_in_one_line() {
         ("-i dpdk:net_null0 -i dpdk:net_null0,size=9", "given twice"),
         ("-i dpdk:net_null0 --pool-size 64", "hold 4096 alone"),
         // The driver returns EPERM for each.
-        (
-            "-i dpdk:net_null0,foo=bar",
-            "its arguments (they are 'foo=bar')",
-        ),
+        ("-i dpdk:net_null0,foo=bar", "cannot be made; DPDK's log: "),
         ("-i dpdk:net_memif0,role=boss", "role=server or role=client"),
         ("-i dpdk:net_af_packet0", "it needs an interface"),
         (
@@ -255,11 +252,8 @@ fn what_cannot_be_opened_is_said_in_one_line() {
     for (eal, part) in [
         ("-l 77", "invalid core list"),
         ("--file-prefix a/b", "/var/run/dpdk/a/b"),
-        ("--no-huge --in-memory", "--no-huge means --legacy-mem"),
-        (
-            "--huge-dir /nonexistent",
-            "--huge-dir /nonexistent: no hugetlbfs",
-        ),
+        ("--no-huge --in-memory", "--legacy-mem is not compatible"),
+        ("--huge-dir /nonexistent", "reserve huge pages"),
         ("--proc-type secondary", "leave it out"),
         ("--proc-type=auto", "leave it out"),
         ("tcp", "a filter stands before the --"),
