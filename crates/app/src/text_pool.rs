@@ -278,9 +278,10 @@ impl TextPool {
 
 /// Converts bytes to a string, with invalid UTF-8 replaced.
 pub(super) fn string(bytes: &[u8]) -> AppText {
-    match hw::text::utf_8(bytes) {
-        Some(text) => text.into(),
-        None => AppText::from_utf8_lossy(bytes),
+    // `from_utf8_lossy` checks byte by byte, and nearly all texts are valid ASCII.
+    match str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => AppText::from_utf8_lossy(bytes),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::report::ThreadResult;
 use crate::steer::Steer;
 use app::DnsAnswer;
 use flow::{BURST, Batch, FramePayloads};
-use hw::ring::{Consumer, Popped, Producer, ring};
 use port::{Burst, Port};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 /// The longest interval, in milliseconds, in which a monitor gets no clock reading. A monitor without
 /// packets needs the clock to expire its flows. (It also keeps the readings that the monitor compares
@@ -118,6 +118,11 @@ impl MonitorQueue {
             self.batch.push_dns_answer(before, answer);
         }
     }
+
+    /// Whether the monitor has taken all messages.
+    fn is_drained(&self) -> bool {
+        self.messages.slots() == self.messages.buffer().capacity()
+    }
 }
 
 /// Creates the rings to a monitor, with room for `packets` packets: the dispatcher's end and the two ends
@@ -126,9 +131,9 @@ pub(crate) fn monitor_queue(
     packets: usize,
 ) -> (MonitorQueue, Consumer<Message>, Producer<Box<Batch>>) {
     let slots = (packets / BURST).max(2);
-    let (messages, message_consumer) = ring(slots);
+    let (messages, message_consumer) = RingBuffer::new(slots);
     // Room for every batch in flight, so that recycling never fails.
-    let (recycled_producer, recycled) = ring(slots + 2);
+    let (recycled_producer, recycled) = RingBuffer::new(slots + 2);
     let queue = MonitorQueue {
         messages,
         recycled,
@@ -184,7 +189,7 @@ impl Handler for DispatchHandler {
             let queue = &self.queues[monitor];
             if clock_ms.wrapping_sub(queue.sent_clock_ms) >= CLOCK_MS {
                 self.send_clock(monitor, clock_ms).await;
-            } else if self.live && !queue.batch.is_empty() && queue.messages.occupancy() == 0 {
+            } else if self.live && !queue.batch.is_empty() && queue.is_drained() {
                 // The monitor is idle: send the batch without filling it up.
                 self.send_batch(monitor, 0).await;
             }
@@ -294,10 +299,7 @@ impl DispatchHandler {
             }
             return;
         }
-        let mut empty = match queue.recycled.pop() {
-            Popped::Item(batch) => batch,
-            Popped::Empty | Popped::Closed => Box::default(),
-        };
+        let mut empty = queue.recycled.pop().unwrap_or_default();
         empty.clear();
         push_blocking(
             &mut queue.messages,
@@ -311,7 +313,7 @@ impl DispatchHandler {
 /// Pushes a message, waiting until there is room. If the monitor is gone, the message is dropped.
 async fn push_blocking(messages: &mut Producer<Message>, mut message: Message, executor: Executor) {
     let mut backoff = Backoff::default();
-    while let Err(rejected) = messages.push(message) {
+    while let Err(PushError::Full(rejected)) = messages.push(message) {
         if messages.is_abandoned() {
             return;
         }
@@ -367,9 +369,9 @@ mod tests {
         receive(&mut sending, 1, 10_000_000_000);
         assert_eq!(sending.overflow.packets, 256);
         assert_eq!(sending.overflow.bytes, 256 * 64);
-        while let Popped::Item(_) = full.pop() {}
+        while let Ok(_) = full.pop() {}
         block_on(sending.flush());
-        let Popped::Item(Message::Packets(batch)) = full.pop() else {
+        let Ok(Message::Packets(batch)) = full.pop() else {
             panic!("no packets");
         };
         assert_eq!(batch.len(), 1);

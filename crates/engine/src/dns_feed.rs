@@ -1,11 +1,11 @@
-//! What DNS responses tell clients, for all tables: the flow that a client opens then may be in
-//! another table than the response, and is to have the name all the same. No table takes what responses
-//! tell from its own packets then: a response over TCP is put together here, once for all.
+//! Shares DNS answers between flow tables. A client's flow may be in another table than the DNS
+//! response for it, but must have the resolved name. With several tables, each takes the answers from
+//! this feed only, not from its own packets; responses over TCP are reassembled here once for all
+//! tables.
 //!
-//! Where one thread hands a link's or a file's packets to several tables, it tells each of them at
-//! the very place in the order of its packets, so that records do not depend on how many tables there
-//! are. Receive queues of a link have no common order: what one of them hears reaches the others with
-//! their next burst.
+//! If one thread distributes the packets to the tables, it inserts each answer at the position of its
+//! response, so that the records do not depend on the number of tables. The receive queues of a link
+//! have no common order; an answer from one queue reaches the others with their next burst.
 
 use crate::options::{EngineError, Options};
 use app::DnsAnswer;
@@ -15,76 +15,78 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What waits for a queue at most: the oldest goes first, as in the tables' memory of names.
+/// The most answers that wait for a queue. The oldest is dropped, as in the tables' caches of names.
 const INBOX_ANSWERS_MAX: usize = 1024;
 
-/// What is heard in a burst at most: sixteen responses a packet, where real ones are one or a few. Of a
-/// burst that was made to have more, nobody is told the rest.
+/// The most answers of a burst: sixteen a packet. Real traffic has one or a few a packet; the rest of
+/// a burst that was crafted to have more is dropped.
 const BURST_ANSWERS_MAX: usize = 4096;
 
-/// What queues tell each other.
+/// Passes answers between queues.
 #[derive(Debug)]
 pub(crate) struct DnsExchange(Vec<Inbox>);
 
-/// What waits for one queue.
+/// The answers that wait for a queue.
 #[derive(Debug, Default)]
 struct Inbox {
     answers: Mutex<VecDeque<DnsAnswer>>,
-    /// How much that is: a look at it is all that most bursts cost.
+    /// Length of `answers`. Most bursts read only this, and take no lock.
     count: AtomicUsize,
 }
 
 impl DnsExchange {
-    /// Between so many queues.
+    /// Creates an exchange between `queues` queues.
     pub(crate) fn new(queues: usize) -> Arc<Self> {
         Arc::new(Self((0..queues).map(|_| Inbox::default()).collect()))
     }
 
-    fn publish(&self, own: usize, told: &DnsAnswer) {
+    /// Passes an answer from queue `own` to all others.
+    fn publish(&self, own: usize, answer: &DnsAnswer) {
         for (number, inbox) in self.0.iter().enumerate() {
             if number != own {
-                inbox.push(told.clone());
+                inbox.push(answer.clone());
             }
         }
     }
 }
 
 impl Inbox {
-    fn push(&self, told: DnsAnswer) {
-        let mut waiting = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() == INBOX_ANSWERS_MAX {
-            waiting.pop_front();
+    fn push(&self, answer: DnsAnswer) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() == INBOX_ANSWERS_MAX {
+            answers.pop_front();
         }
-        waiting.push_back(told);
-        self.count.store(waiting.len(), Ordering::Relaxed);
+        answers.push_back(answer);
+        self.count.store(answers.len(), Ordering::Relaxed);
     }
 
     fn drain(&self, mut each: impl FnMut(DnsAnswer)) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut waiting = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.drain(..).for_each(&mut each);
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.drain(..).for_each(&mut each);
         self.count.store(0, Ordering::Relaxed);
     }
 }
 
-/// What one receiver hears.
+/// The DNS answers for the tables of one receiver.
 #[derive(Default)]
 pub(crate) struct DnsFeed {
-    /// Where nothing is to be heard, nobody listens.
+    /// `None` if no answers are shared.
     tap: Option<DnsTap>,
-    /// The other queues, and the number of this one.
+    /// The exchange with the other queues, and the number of this queue.
     exchange: Option<(Arc<DnsExchange>, usize)>,
-    /// Each with the number of packets before it.
+    /// The answers of the current burst, each with the number of packets before it.
     answers: Vec<(usize, DnsAnswer)>,
 }
 
 impl DnsFeed {
-    /// For each of so many receivers; `exchange`: each tells the others what it hears.
+    /// Creates a feed for each receiver. With `exchange`, each receiver passes its answers to the
+    /// others.
     ///
     /// # Errors
-    /// When the machine has no room for them.
+    /// If the memory cannot be allocated.
     pub(crate) fn new_all(
         options: &Options,
         receivers: usize,
@@ -94,61 +96,62 @@ impl DnsFeed {
             return Ok((0..receivers).map(|_| Self::default()).collect());
         }
         let exchange = exchange.then(|| DnsExchange::new(receivers));
-        let of = |number| {
-            let overhearer = DnsTap::new(&options.meter).map_err(|error| {
+        let feed = |number| {
+            let tap = DnsTap::new(&options.meter).map_err(|error| {
                 let tables = options.tables(receivers);
                 EngineError::table_memory(tables, options.meter.flows_max, &error)
             })?;
             Ok(Self {
-                tap: Some(overhearer),
+                tap: Some(tap),
                 exchange: exchange.as_ref().map(|all| (Arc::clone(all), number)),
                 answers: Vec::new(),
             })
         };
-        (0..receivers).map(of).collect()
+        (0..receivers).map(feed).collect()
     }
 
-    /// Listens to the packets of `batch` from `first` on, and to the other queues.
+    /// Collects the answers in the packets of `batch` from index `first` on, and those of the other
+    /// queues.
     pub(crate) fn learn(&mut self, batch: &Batch, first: usize, payloads: &impl Payloads) {
-        let Some(overhearer) = &mut self.tap else {
+        let Some(tap) = &mut self.tap else {
             return;
         };
-        let heard = &mut self.answers;
-        heard.clear();
+        let answers = &mut self.answers;
+        answers.clear();
         if let Some((exchange, own)) = &self.exchange
             && let Some(inbox) = exchange.0.get(*own)
         {
-            inbox.drain(|told| heard.push((first, told)));
+            inbox.drain(|answer| answers.push((first, answer)));
         }
-        overhearer.observe(batch, first, payloads, |index, told| {
-            if heard.len() == BURST_ANSWERS_MAX {
+        tap.observe(batch, first, payloads, |index, answer| {
+            if answers.len() == BURST_ANSWERS_MAX {
                 return;
             }
             if let Some((exchange, own)) = &self.exchange {
-                exchange.publish(*own, &told);
+                exchange.publish(*own, &answer);
             }
-            heard.push((index + 1, told));
+            answers.push((index + 1, answer));
         });
     }
 
-    /// Memory that listening takes at most, in bytes.
+    /// Memory with all buffers full, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let heard = BURST_ANSWERS_MAX * size_of::<(usize, DnsAnswer)>();
-        let waiting = self
+        let answers = BURST_ANSWERS_MAX * size_of::<(usize, DnsAnswer)>();
+        let inbox = self
             .exchange
             .as_ref()
             .map_or(0, |_| INBOX_ANSWERS_MAX * size_of::<DnsAnswer>());
         self.tap
             .as_ref()
-            .map_or(0, |it| it.memory_bytes() + heard + waiting)
+            .map_or(0, |tap| tap.memory_bytes() + answers + inbox)
     }
 
-    /// What was heard, each with the number of the batch's packets before it.
+    /// The answers of the burst, each with the number of the batch's packets before it.
     pub(crate) fn answers(&self) -> &[(usize, DnsAnswer)] {
         &self.answers
     }
 
-    /// The same, taken out.
+    /// Removes and returns the answers of the burst.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (usize, DnsAnswer)> {
         self.answers.drain(..)
     }

@@ -8,7 +8,7 @@ use crate::receiver::PUBLISH_MS;
 use crate::record_channel::RecordSender;
 use crate::report::{QueueReport, ThreadResult};
 use flow::{Batch, Meter};
-use hw::ring::{Consumer, Popped, Producer};
+use rtrb::{Consumer, PopError, Producer};
 
 /// A monitor and its ends of the rings to its dispatcher.
 pub(crate) struct Monitor<'a> {
@@ -36,7 +36,7 @@ impl Monitor<'_> {
         let (mut clock_ms, mut published_ms) = (0u32, 0u32);
         loop {
             match self.messages.pop() {
-                Popped::Item(Message::Packets(batch)) => {
+                Ok(Message::Packets(batch)) => {
                     backoff.reset();
                     meter.process(&batch, &mut records);
                     clock_ms = batch
@@ -46,17 +46,23 @@ impl Monitor<'_> {
                     // If the ring is full, the batch is dropped.
                     let _ = self.recycled.push(batch);
                 }
-                Popped::Item(Message::Clock(now_ms)) => {
+                Ok(Message::Clock(now_ms)) => {
                     clock_ms = now_ms;
                     meter.advance_idle(clock_ms, &mut records);
                     meter.flush(&mut records);
                 }
-                Popped::Item(Message::End(end_ms)) => {
+                Ok(Message::End(end_ms)) => {
                     clock_ms = end_ms;
                     break;
                 }
-                Popped::Closed => break,
-                Popped::Empty => executor.back_off(&mut backoff).await,
+                // The receiver is gone without an end message. Check the ring once more: the receiver may
+                // have pushed between the pop and its exit.
+                Err(PopError::Empty)
+                    if self.messages.is_abandoned() && self.messages.is_empty() =>
+                {
+                    break;
+                }
+                Err(PopError::Empty) => executor.back_off(&mut backoff).await,
             }
             if clock_ms.wrapping_sub(published_ms) >= PUBLISH_MS {
                 published_ms = clock_ms;

@@ -82,9 +82,9 @@ impl DnsTap {
         payloads: &impl Payloads,
         mut publish: impl FnMut(usize, DnsAnswer),
     ) {
-        let segments = batch.details().get(first..).unwrap_or_default();
-        for (segment, index) in segments.iter().zip(first..) {
-            if dns::has_client(segment.source_port, segment.destination_port) {
+        let infos = batch.details().get(first..).unwrap_or_default();
+        for (info, index) in infos.iter().zip(first..) {
+            if dns::has_client(info.source_port, info.destination_port) {
                 self.observe_dns_packet(batch, index, payloads, |answer| publish(index, answer));
             }
         }
@@ -98,7 +98,7 @@ impl DnsTap {
         payloads: &impl Payloads,
         mut publish: impl FnMut(DnsAnswer),
     ) {
-        let (packet, segment) = (&batch.packets()[index], &batch.details()[index]);
+        let (packet, info) = (&batch.packets()[index], &batch.details()[index]);
         let key = batch.flow_key(index);
         let client = u128::from_le_bytes(if packet.direction == 0 {
             key.destination
@@ -106,9 +106,9 @@ impl DnsTap {
             key.source
         });
         let mut publish = |answer: DnsAnswer| publish(answer.with_client(client));
-        match segment.transport {
+        match info.transport {
             ip_protocol::UDP => {
-                let bytes = payloads.payload(batch, segment);
+                let bytes = payloads.payload(batch, info);
                 DnsAnswer::from_datagram(bytes, packet.time_ns).map(publish);
             }
             ip_protocol::TCP => {
@@ -116,11 +116,10 @@ impl DnsTap {
                 let slot = self.find_or_insert(batch, index, &key);
                 let connection = &mut self.connections[slot];
                 let side = usize::from(packet.direction ^ connection.initiator);
-                let segment = L4Payload::new(packet.time_ns, side, segment, || {
-                    payloads.payload(batch, segment)
-                });
+                let payload =
+                    L4Payload::new(packet.time_ns, side, info, || payloads.payload(batch, info));
                 self.inspector
-                    .observe(&mut connection.state, &segment, || key);
+                    .observe(&mut connection.state, &payload, || key);
                 self.inspector.take_dns_answers().for_each(&mut publish);
             }
             _ => {}

@@ -26,9 +26,9 @@ mod population;
 mod probe;
 mod random_fields;
 mod rate;
-mod rewrite_addresses;
 mod recording;
 mod replay;
+mod rewrite_addresses;
 mod schedule;
 mod segment;
 mod send;
@@ -58,7 +58,7 @@ pub use recording::Recording;
 pub use replay::{Replay, ReplayOptions};
 pub use schedule::Schedule;
 pub use send::{
-    Control, LINK_DOWN_MAX, Pace, SendOptions, SendReport, SendClock, WhenFull, WhenLate, send,
+    Control, LINK_DOWN_MAX, Pace, SendClock, SendOptions, SendReport, WhenFull, WhenLate, send,
 };
 pub use sequence_check::{SequenceCheck, SequenceCounts};
 pub use sizes::{FCS, SIZE_MAX, SIZE_MIN, Sizes, WIRE_OVERHEAD};

@@ -9,8 +9,8 @@
 use crate::checksum::{Sum, udp};
 use crate::error::GeneratorError;
 use crate::frame::{get, put};
-use crate::rewrite_addresses::{locate, network_at};
 use crate::recording::{Packet, Recording};
+use crate::rewrite_addresses::{locate, network_at};
 use std::collections::{BTreeMap, HashMap};
 use wire::{FlowKey, LinkType, ip_protocol};
 
@@ -315,7 +315,11 @@ fn rewrite(
         if let Some(other) = streams.get_mut(&key.reversed()) {
             if frame[transport + 13] & wire::tcp::flag::ACK != 0 {
                 let acknowledged = get_u32(frame, transport + 8);
-                put_u32(&mut written, transport + 8, other.mapped_sequence(acknowledged));
+                put_u32(
+                    &mut written,
+                    transport + 8,
+                    other.mapped_sequence(acknowledged),
+                );
             }
             rewrite_sack_blocks(&mut written[transport + 20..place.payload], other);
         }

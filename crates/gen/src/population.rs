@@ -212,7 +212,9 @@ impl Population {
                 write_image(image, &key, wanted, &rss);
                 let body = image.len() - HASH_BYTES;
                 let frame = &image[..body.min(wanted.length)];
-                if filter.is_none_or(|filter| matches_filter(filter, frame, wanted.length) == match_) {
+                if filter
+                    .is_none_or(|filter| matches_filter(filter, frame, wanted.length) == match_)
+                {
                     break;
                 }
                 tries += 1;

@@ -2,8 +2,8 @@
 //! and in copies with other addresses.
 
 use crate::error::GeneratorError;
-use crate::rewrite_addresses::shift_key;
 use crate::recording::Recording;
+use crate::rewrite_addresses::shift_key;
 use crate::source::{Filled, NO_FLOW, Source};
 use port::{PortError, Slot};
 use std::collections::HashSet;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendOptions, Source, SendClock, Truth,
-    send,
+    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendClock, SendOptions, Source,
+    Truth, send,
 };
 use port::{CaptureFile, MemoryPort, PcapWriter, Port, Received, Transmit};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, Order, Pace, Probe, Rate, RateText, SendOptions, SendReport, Sizes, Source, SendClock,
+    Control, Order, Pace, Probe, Rate, RateText, SendClock, SendOptions, SendReport, Sizes, Source,
     Traffic, TrafficOptions, Truth, WhenFull, WhenLate, send,
 };
 use port::{NullSink, PortError, Slot, Transmit};

@@ -4,7 +4,7 @@ use crate::frame::{BURST, Burst, Counters, Frame, Port, PortError, Received};
 use crate::frame_list::FrameList;
 use crate::slot_memory::SlotMemory;
 use crate::transmit::{Slot, Transmit};
-use hw::ring::{Consumer, Popped, Producer, ring};
+use rtrb::{Consumer, Producer, RingBuffer};
 use std::num::NonZeroU32;
 use wire::LinkType;
 
@@ -36,13 +36,13 @@ pub struct MemoryReceiver {
     stopped: bool,
 }
 
-/// Creates a link that holds `capacity` frames (rounded up to a power of two), for one sending and one
-/// receiving thread.
+/// Creates a link that holds `capacity` frames , at least one, for one sending and one receiving
+/// thread.
 #[must_use]
 pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryReceiver) {
-    let capacity = capacity.max(1).next_power_of_two();
-    let (full_in, full_out) = ring(capacity);
-    let (mut empty_in, empty_out) = ring(capacity);
+    let capacity = capacity.max(1);
+    let (full_in, full_out) = RingBuffer::new(capacity);
+    let (mut empty_in, empty_out) = RingBuffer::new(capacity);
     for _ in 0..capacity {
         // Cannot fail: the ring has this capacity.
         let _ = empty_in.push(QueuedFrame {
@@ -80,7 +80,7 @@ impl Transmit for MemorySender {
         let count = count.min(self.memory.reserved());
         let mut accepted = 0;
         while accepted < count {
-            let Popped::Item(mut queued) = self.empty.pop() else {
+            let Ok(mut queued) = self.empty.pop() else {
                 break;
             };
             let (frame, time_ns, rss_hash) = self.memory.frame(accepted);
@@ -116,22 +116,21 @@ impl Transmit for MemorySender {
 
 impl Port for MemoryReceiver {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        for queued in self.held.drain(..) {
-            // Cannot fail: it came from this ring.
-            let _ = self.empty.push(queued);
+        // Cannot fail: they came from this ring.
+        if let Ok(slots) = self.empty.write_chunk_uninit(self.held.len()) {
+            slots.fill_from_iter(self.held.drain(..));
         }
         if self.stopped {
             return Ok(Received::End);
         }
-        while self.held.len() < BURST {
-            match self.full.pop() {
-                Popped::Item(queued) => self.held.push(queued),
-                Popped::Closed if self.held.is_empty() => return Ok(Received::End),
-                Popped::Empty | Popped::Closed => break,
-            }
+        let available = self.full.slots().min(BURST);
+        if let Ok(frames) = self.full.read_chunk(available) {
+            self.held.extend(frames);
         }
         if self.held.is_empty() {
-            return Ok(Received::Idle);
+            // Check the ring once more: the sender may have sent between the read above and its exit.
+            let ended = self.full.is_abandoned() && self.full.is_empty();
+            return Ok(if ended { Received::End } else { Received::Idle });
         }
         // SAFETY: only the frames written now are read below. Their bytes belong to `held`, which does
         // not change before the next `receive`; the returned burst borrows `self` until then.

@@ -1,13 +1,11 @@
 //! HTTP/1 messages (RFC 9112): start line and header fields, together called the head.
 
-mod plain;
 #[cfg(test)]
 mod tests;
 
 use core::mem::MaybeUninit;
 use core::num::NonZeroU8;
 use httparse::Status;
-use plain::Fields;
 
 /// The most header fields of a message.
 const FIELDS_MAX: usize = 96;
@@ -417,17 +415,6 @@ pub enum Head<T> {
 /// Parses the head of a request.
 #[must_use]
 pub fn parse_request(bytes: &[u8]) -> Head<Request<'_>> {
-    if let Some(method) = Method::parse(bytes)
-        && let Some(head) = plain::request(bytes, method.name().len())
-    {
-        let request = (method, method.name(), head.target);
-        return Head::Complete(Request::new(request, &head.fields, head.length));
-    }
-    any_request(bytes)
-}
-
-/// The same of any head.
-fn any_request(bytes: &[u8]) -> Head<Request<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut []);
     let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
@@ -443,29 +430,18 @@ fn any_request(bytes: &[u8]) -> Head<Request<'_>> {
         None if method_name.len() <= METHOD_MAX => Method::OTHER,
         None => return Head::Invalid,
     };
-    let request_line = (method, method_name, target.as_bytes());
-    let fields = select_fields(request.headers);
-    Head::Complete(Request::new(request_line, &fields, length))
-}
-
-impl<'a> Request<'a> {
-    /// Builds a request from its method, method name and target, and its fields.
-    fn new(
-        (method, method_name, target): (Method, &'a str, &'a [u8]),
-        fields: &Fields<'a>,
-        length: usize,
-    ) -> Self {
-        Self {
-            method,
-            method_name,
-            target,
-            host: fields.host.or_else(|| authority(target)),
-            user_agent: fields.user_agent,
-            // A request without a length has no body (RFC 9112 section 6.3).
-            body: body(fields).unwrap_or(Body::Length(0)),
-            length,
-        }
-    }
+    let target = target.as_bytes();
+    let fields = request.headers;
+    Head::Complete(Request {
+        method,
+        method_name,
+        target,
+        host: field(fields, "host").or_else(|| authority(target)),
+        user_agent: field(fields, "user-agent"),
+        // A request without a length has no body (RFC 9112 section 6.3).
+        body: body(fields).unwrap_or(Body::Length(0)),
+        length,
+    })
 }
 
 /// The host of a target in absolute form (RFC 9112 section 3.2.2).
@@ -542,14 +518,6 @@ fn last_line_feed(bytes: &[u8]) -> Option<usize> {
 /// Parses the head of a response.
 #[must_use]
 pub fn parse_response(bytes: &[u8]) -> Head<Response<'_>> {
-    match plain::response(bytes) {
-        Some(head) => Head::Complete(Response::new(head.status, &head.fields, head.length)),
-        None => any_response(bytes),
-    }
-}
-
-/// The same of any head.
-fn any_response(bytes: &[u8]) -> Head<Response<'_>> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
@@ -564,50 +532,32 @@ fn any_response(bytes: &[u8]) -> Head<Response<'_>> {
     let Some(status) = response.code else {
         return Head::Invalid;
     };
-    Head::Complete(Response::new(
+    let fields = response.headers;
+    Head::Complete(Response {
         status,
-        &select_fields(response.headers),
+        content_type: field(fields, "content-type"),
+        // RFC 9112 section 6.3: these have no body whatever their fields say.
+        body: if status < 200 || status == 204 || status == 304 {
+            Body::Length(0)
+        } else {
+            body(fields).unwrap_or(Body::Unknown)
+        },
         length,
-    ))
+    })
 }
 
-impl<'a> Response<'a> {
-    fn new(status: u16, fields: &Fields<'a>, length: usize) -> Self {
-        Self {
-            status,
-            content_type: fields.content_type,
-            // RFC 9112 section 6.3: these have no body, whatever their fields say.
-            body: if status < 200 || status == 204 || status == 304 {
-                Body::Length(0)
-            } else {
-                body(fields).unwrap_or(Body::Unknown)
-            },
-            length,
-        }
-    }
+/// The value of the first field called `name`, in any case.
+fn field<'a>(fields: &[httparse::Header<'a>], name: &str) -> Option<&'a [u8]> {
+    let field = fields
+        .iter()
+        .find(|field| field.name.eq_ignore_ascii_case(name));
+    field.map(|field| field.value)
 }
 
-/// Selects the fields that are recorded.
-fn select_fields<'a>(fields: &[httparse::Header<'a>]) -> Fields<'a> {
-    let field = |name: &str| {
-        let field = fields
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(name));
-        field.map(|field| field.value)
-    };
-    Fields {
-        host: field("host"),
-        user_agent: field("user-agent"),
-        content_type: field("content-type"),
-        content_length: field("content-length"),
-        transfer_encoding: field("transfer-encoding"),
-    }
-}
-
-fn body(fields: &Fields<'_>) -> Option<Body> {
-    if fields.transfer_encoding.is_some() {
+fn body(fields: &[httparse::Header<'_>]) -> Option<Body> {
+    if field(fields, "transfer-encoding").is_some() {
         return Some(Body::Unknown);
     }
-    let length = hw::text::utf_8(fields.content_length?)?;
+    let length = str::from_utf8(field(fields, "content-length")?).ok()?;
     Some(length.trim().parse().map_or(Body::Unknown, Body::Length))
 }

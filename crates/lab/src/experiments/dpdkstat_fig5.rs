@@ -145,7 +145,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 continue;
             };
             let ms = period as f64 / 1e3;
-            by_fit.push(Point::new(ms, fit.probability_above(RING as usize).max(1e-30)));
+            by_fit.push(Point::new(
+                ms,
+                fit.probability_above(RING as usize).max(1e-30),
+            ));
             as_measured.push(Point::ratio(ms, above as u64, packets.len() as u64));
             if waking == Waking::Deadline {
                 fits.push(fit.probability_above(RING as usize));

@@ -15,7 +15,7 @@ pub use writer::BufferWriter;
 
 use crate::frame::{Counters, PortError};
 use block::Block;
-use hw::ring::ring;
+use rtrb::RingBuffer;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,8 +64,8 @@ pub fn buffer(
     rss_key: Option<&[u8]>,
 ) -> Result<(BufferWriter, BufferPort), PortError> {
     let blocks = block_count(options.bytes);
-    let (full, full_end) = ring(blocks);
-    let (mut empty_end, empty) = ring(blocks);
+    let (full, full_end) = RingBuffer::new(blocks);
+    let (mut empty_end, empty) = RingBuffer::new(blocks);
     for _ in 0..blocks {
         let block = Block::new(options.populate).map_err(|error| {
             PortError::Failed(format!(

@@ -5,7 +5,7 @@ use super::block::Block;
 use super::sort::{FlowOrder, FrameRef};
 use crate::frame::{BURST, Burst, Counters, Port, PortError, Received};
 use crate::frame_list::FrameList;
-use hw::ring::{Consumer, Popped, Producer};
+use rtrb::{Consumer, Producer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -80,7 +80,7 @@ impl BufferPort {
         }
         self.next = 0;
         let mut bytes = 0;
-        while let Popped::Item(block) = self.full.pop() {
+        while let Ok(block) = self.full.pop() {
             bytes += block.len();
             self.blocks.push(block);
             if bytes >= self.sort_bytes {

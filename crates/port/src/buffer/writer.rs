@@ -3,7 +3,7 @@
 use super::Shared;
 use super::block::Block;
 use crate::frame::{Burst, Counters, PortError};
-use hw::ring::{Consumer, Popped, Producer};
+use rtrb::{Consumer, Producer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -52,8 +52,8 @@ impl BufferWriter {
             });
             if !fits {
                 match self.empty.pop() {
-                    Popped::Item(block) => self.open.push(block),
-                    Popped::Empty | Popped::Closed => return index,
+                    Ok(block) => self.open.push(block),
+                    Err(_) => return index,
                 }
             }
             if let Some(block) = self.open.last_mut() {
@@ -97,7 +97,7 @@ impl BufferWriter {
     /// Ends the batch and publishes its full blocks. A partly filled block is published too if `flush`
     /// is set or the reader has no other block.
     pub fn end_batch(&mut self, flush: bool) {
-        let publish_partial = flush || self.full.occupancy() == 0;
+        let publish_partial = flush || self.unread() == 0;
         let keep = usize::from(!publish_partial && !self.open.is_empty());
         let full = self.open.len() - keep;
         for block in self.open.drain(..full) {
@@ -107,8 +107,13 @@ impl BufferWriter {
         self.previous_batch = self.open.first().map_or(0, |block| block.frames.len());
         self.used_max = self
             .used_max
-            .max(self.full.occupancy() + self.open.len())
+            .max(self.unread() + self.open.len())
             .min(self.blocks);
+    }
+
+    /// Published blocks that the reader has not taken.
+    fn unread(&self) -> usize {
+        self.blocks - self.full.slots()
     }
 
     /// Number of blocks, and the maximum in use after a batch.

@@ -13,7 +13,7 @@ use super::options::{Options, RssFields, RssOptions};
 use super::output_capture::capture_output;
 use super::pool::{self, Pool};
 use super::ring_guard::RingGuard;
-use super::{device_arguments, remedy, shim};
+use super::{device_arguments, error_hint, shim};
 use crate::frame::{PortError, Rss};
 
 /// Maximum number of ports of a device.
@@ -368,7 +368,7 @@ impl Device {
     }
 
     fn failed(&self, action: &str, error: c_int) -> PortError {
-        remedy::failed(&self.name, action, &eal::new_log(), error)
+        error_hint::failed(&self.name, action, &eal::new_log(), error)
     }
 }
 
@@ -401,7 +401,7 @@ fn find_or_create(name: &DeviceName) -> Result<(u16, bool), PortError> {
         return if unsafe { shim::flowatch_dpdk_is_port(number) } != 0 {
             Ok((number, false))
         } else {
-            Err(remedy::of_device(name, "", -libc::ENODEV))
+            Err(error_hint::of_device(name, "", -libc::ENODEV))
         };
     }
     if let Some(port) = single_port(name)? {
@@ -419,7 +419,7 @@ fn find_or_create(name: &DeviceName) -> Result<(u16, bool), PortError> {
         None
     };
     port.map(|port| (port, true))
-        .ok_or_else(|| remedy::of_device(name, &eal::new_log(), result))
+        .ok_or_else(|| error_hint::of_device(name, &eal::new_log(), result))
 }
 
 /// Returns the port of an existing device.
@@ -458,7 +458,7 @@ fn single_port(name: &DeviceName) -> Result<Option<u16>, PortError> {
 /// If it has fewer than `queues` receive queues.
 fn describe_for(name: &DeviceName, port: u16, queues: u16) -> Result<DeviceInfo, PortError> {
     let info = describe(port)
-        .map_err(|error| remedy::failed(name, "be queried", &eal::new_log(), error))?;
+        .map_err(|error| error_hint::failed(name, "be queried", &eal::new_log(), error))?;
     if queues > 1 && info.driver == MEMIF {
         return Err(PortError::Failed(format!(
             "{name}: --queues {queues} is not supported: {MEMIF} does not report how many rings its peer has \

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::name::{DeviceName, Kind};
 use super::output_capture::capture_output;
-use super::{remedy, shim};
+use super::{error_hint, shim};
 use crate::frame::PortError;
 
 /// EAL options that configure isolation of processes and memory. If the user gives none of them, the
@@ -78,7 +78,7 @@ impl Eal {
             };
         }
         *eal = Some(Weak::new());
-        initialize(&arguments, given)?;
+        initialize(&arguments)?;
         let running = Arc::new(Running { arguments });
         *eal = Some(Arc::downgrade(&running));
         Ok(Self(running))
@@ -133,7 +133,7 @@ pub fn version() -> String {
 }
 
 /// Calls `rte_eal_init` on a separate thread, since it pins the calling thread to a core.
-fn initialize(arguments: &[String], given: &[String]) -> Result<(), PortError> {
+fn initialize(arguments: &[String]) -> Result<(), PortError> {
     let arguments: Vec<CString> = std::iter::once("flowatch")
         .chain(arguments.iter().map(String::as_str))
         .map(CString::new)
@@ -171,7 +171,7 @@ fn initialize(arguments: &[String], given: &[String]) -> Result<(), PortError> {
     if result == 0 {
         return Ok(());
     }
-    Err(remedy::of_start(&output, result, given))
+    Err(error_hint::of_start(&output, result))
 }
 
 /// Rejects arguments for a secondary process, which has no memory or devices of its own and waits for a

@@ -212,67 +212,28 @@ proptest! {
     }
 }
 
-/// A line of a head. Most are valid.
-fn line() -> impl Strategy<Value = String> {
-    let name = prop_oneof![
-        prop::sample::select(vec![
-            "Host",
-            "HOST",
-            "user-agent",
-            "Content-Type",
-            "Content-Length",
-            "Transfer-Encoding",
-            "transfer_encoding",
-            "X",
-        ])
-        .prop_map(str::to_owned),
-        "[A-Za-z0-9-]{1,20}",
-        "[ -~\t]{0,4}",
-    ];
-    let colon = prop::sample::select(vec![":", ": ", ":  ", " :", ":\t", ""]);
-    let value = prop_oneof!["[ -~]{0,40}", "[0-9]{1,21}", "[ -~é\t\x01\x7f]{0,10}"];
-    let end = prop::sample::select(vec![
-        "\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\n", "\r", " \r\n",
-    ]);
-    (name, colon, value, end).prop_map(|(name, colon, value, end)| name + colon + &value + end)
-}
-
-proptest! {
-    /// Any head, truncated anywhere, is parsed as httparse parses it.
-    #[test]
-    fn fast_path_matches_httparse(
-        first in prop_oneof![
-            "(GET|POST|HEAD|BREW|VERSION-CONTROL) [!-~é]{0,12}[ /]?[a-z]{0,40} HTTP/1\\.[01]\r\n",
-            "(\r\n)?(GET|PUT)[ -~\t]{0,20} HTTP/1\\.[0-9](\r\n|\n| \r\n)",
-            "HTTP/1\\.[01] [0-9]{3}( [ -~é\t]{0,20})?\r\n",
-            "HTTP/1\\.[0-9] ?[0-9a]{2,4} ?[A-Z]{0,3}(\r\n|\n|\r)",
-        ],
-        lines in prop::collection::vec(line(), 0..12),
-        last in prop::sample::select(vec!["\r\n", "\r\n", "\n", ""]),
-        body in "[a-z\r\n]{0,20}",
-    ) {
-        let head = first + &lines.concat() + last + &body;
-        for cut in 0..=head.len() {
-            let bytes = &head.as_bytes()[..cut];
-            prop_assert_eq!(parse_request(bytes), any_request(bytes));
-            prop_assert_eq!(parse_response(bytes), any_response(bytes));
-        }
+#[test]
+fn limits_the_number_of_fields() {
+    for (fields, is_valid) in [(0, true), (FIELDS_MAX, true), (FIELDS_MAX + 1, false)] {
+        let fields = "A: b\r\n".repeat(fields) + "\r\n";
+        let bytes = format!("GET / HTTP/1.1\r\n{fields}");
+        let head = parse_request(bytes.as_bytes());
+        assert_eq!(matches!(head, Head::Complete(_)), is_valid, "{head:?}");
+        assert!(is_valid || head == Head::Invalid);
+        let bytes = format!("HTTP/1.1 200 OK\r\n{fields}");
+        let head = parse_response(bytes.as_bytes());
+        assert_eq!(matches!(head, Head::Complete(_)), is_valid, "{head:?}");
+        assert!(is_valid || head == Head::Invalid);
     }
 }
 
 #[test]
-fn fast_path_reads_as_many_fields_as_httparse() {
-    for fields in [0, 1, FIELDS_MAX - 1, FIELDS_MAX, FIELDS_MAX + 1] {
-        let fields = "A: b\r\n".repeat(fields) + "\r\n";
-        let request_head = format!("GET / HTTP/1.1\r\n{fields}");
-        assert_eq!(
-            parse_request(request_head.as_bytes()),
-            any_request(request_head.as_bytes())
-        );
-        let response_head = format!("HTTP/1.1 200 OK\r\n{fields}");
-        assert_eq!(
-            parse_response(response_head.as_bytes()),
-            any_response(response_head.as_bytes())
-        );
-    }
+fn the_first_field_of_a_name_counts() {
+    let bytes =
+        b"GET / HTTP/1.1\r\nhost: \ta b \r\nHost: c\r\nUser-agent:\r\nUSER-AGENT: d\r\n\r\n";
+    let Head::Complete(head) = parse_request(bytes) else {
+        panic!("no head");
+    };
+    assert_eq!(head.host, Some(&b"a b"[..]));
+    assert_eq!(head.user_agent, Some(&b""[..]));
 }

@@ -1,7 +1,6 @@
 //! The QUIC versions whose Initial packets can be read, and their differences.
 
 use super::Kind;
-use super::secrets::Hmac;
 use hkdf::HkdfExtract;
 use sha2::Sha256;
 use std::sync::OnceLock;
@@ -17,8 +16,6 @@ pub struct Version {
     kinds: [Kind; 4],
     /// HKDF-Extract keyed with the salt. The salt is hashed only once, for all connections.
     extract: OnceLock<HkdfExtract<Sha256>>,
-    /// The same where several hashes are made at once.
-    hmac: OnceLock<Hmac>,
 }
 
 /// HKDF labels, without the prefix that TLS 1.3 adds to all labels.
@@ -53,7 +50,6 @@ const fn first_generation(salt: [u8; 20]) -> Version {
         labels: LABELS_V1,
         kinds: KINDS_V1,
         extract: OnceLock::new(),
-        hmac: OnceLock::new(),
     }
 }
 
@@ -108,7 +104,6 @@ static V2: Version = Version {
     labels: LABELS_V2,
     kinds: KINDS_V2,
     extract: OnceLock::new(),
-    hmac: OnceLock::new(),
 };
 
 /// Version Negotiation (version 0) has no keys, but must be a known version.
@@ -138,11 +133,6 @@ impl Version {
     pub(super) fn extract(&self) -> HkdfExtract<Sha256> {
         let extract = || HkdfExtract::new(Some(&self.salt));
         self.extract.get_or_init(extract).clone()
-    }
-
-    /// HMAC under the salt, which is what HKDF-Extract is.
-    pub(super) fn hmac(&self) -> &Hmac {
-        self.hmac.get_or_init(|| Hmac::new(&self.salt))
     }
 
     /// The kind of packet for the two bits of the type field.

@@ -138,7 +138,7 @@ impl<'a> Element<'a> {
 
     /// The text of a string. `None` if the element is no valid string.
     fn text(&self) -> Option<Cow<'a, str>> {
-        let utf_8 = hw::text::utf_8(self.content).map(Cow::Borrowed);
+        let utf_8 = str::from_utf8(self.content).ok().map(Cow::Borrowed);
         match self.tag {
             tag::UTF8_STRING
             | tag::NUMERIC_STRING

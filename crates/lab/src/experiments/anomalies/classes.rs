@@ -5,9 +5,9 @@ use crate::experiments::Context;
 use crate::outcome::{Cell, Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::trial::TrialError;
-use analysis::tcp::conversation::{Faults as Behind, Frames, Classifier, Random, ReferenceReader};
+use analysis::tcp::conversation::{Classifier, Faults as Behind, Frames, Random, ReferenceReader};
 use analysis::tcp::{CLASSES, Class};
-use port::{Impairments, Impaired, MemoryPort};
+use port::{Impaired, Impairments, MemoryPort};
 use std::collections::HashMap;
 use wire::{Decapsulate, LinkType, PacketInfo, dissect};
 

@@ -10,7 +10,7 @@ use analysis::tcp::conversation::{
     Faults as Behind, Frames, PAYLOAD, Random, ReferenceReader, TruthAtProbe,
 };
 use analysis::{AnalysisColumn, AnalysisValue, COLUMNS};
-use port::{Impairment, Impairments, Impaired, MemoryPort};
+use port::{Impaired, Impairment, Impairments, MemoryPort};
 use wire::LinkType;
 
 /// Rates of faults: one in a thousand frames, and so on.

@@ -7,7 +7,8 @@ use analysis::{Analysis, Level};
 use engine::parser::PacketParser;
 use flow::statistic::Selection;
 use flow::{
-    Batch, FlowDefinition, FramePayloads, Meter, MeterOptions, Record, RecordBatch, RecordSink, Timeouts,
+    Batch, FlowDefinition, FramePayloads, Meter, MeterOptions, Record, RecordBatch, RecordSink,
+    Timeouts,
 };
 use port::{Frame, Port, Received};
 use std::time::Duration;
