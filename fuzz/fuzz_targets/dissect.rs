@@ -1,7 +1,7 @@
-//! Any bytes as a frame of any link type: nothing panics, and the ways of reading it agree.
+//! Parses any bytes as a frame of any link type. Nothing panics, and all ways to parse it agree.
 //!
-//! Input: a byte that picks the link type, one that picks how far to decapsulate, two (little
-//! endian) by how much the frame was longer on the wire, then the frame.
+//! Input: a byte that selects the link type, a byte that selects the decapsulation, two bytes (little
+//! endian) with the number of bytes beyond the snaplen, and the frame.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use wire::{CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, dissect};
 #[path = "../../crates/wire/tests/wire/agreement.rs"]
 mod agreement;
 
-/// Every link type that is read, and one that is not.
+/// All supported link types, and an unsupported one.
 const LINKS: [LinkType; 11] = [
     LinkType::Ethernet,
     LinkType::Null,
@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
 
     let headers = dissect(link, frame, wire_length, decapsulate);
     if headers.no_flow == Some(NoFlow::Malformed) {
-        assert!(headers.malformed.is_some(), "lost without a fault");
+        assert!(headers.malformed.is_some(), "malformed without a fault");
     }
     if headers.no_flow.is_some() {
         assert_eq!(headers.key, FlowKey::default());
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(id.as_str().len(), CommunityId::LENGTH);
     }
     if beyond == 0 {
-        // Nothing was cut off, so nothing may be called cut off.
+        // A complete frame must not be reported as truncated.
         assert!(!headers.truncated);
         assert_ne!(headers.no_flow, Some(NoFlow::Truncated));
     }

@@ -1,9 +1,9 @@
-//! Any bytes as a DNS message.
+//! Parses any bytes as a DNS message.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use app::message::dns::{ADDRESSES_MAX, Header, Message, NAME_TEXT_MAX};
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(message) = Message::read(bytes) else {
@@ -15,10 +15,10 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!name.as_str().is_empty() && name.as_str().len() <= NAME_TEXT_MAX);
         assert!(name.as_str().bytes().all(|byte| byte.is_ascii_graphic()));
     }
-    if message.whole {
+    if message.is_complete {
         let longer = [bytes, &[0; 16]].concat();
-        let again = Message::read(&longer).expect("it was one before");
-        assert!(again.whole);
+        let again = Message::read(&longer).expect("the message is still valid");
+        assert!(again.is_complete);
         assert_eq!(again.addresses(), message.addresses());
     }
 });

@@ -1,31 +1,31 @@
-//! Any packets of a few flows, through everything that reads their payload.
+//! Inspects any packets of a few flows.
 //!
-//! Input, packet after packet: a byte for slot, direction, transport, SYN and what was cut off; two
-//! of sequence number; two of length; the payload.
+//! Input, packet after packet: a byte with flow, direction, transport, SYN and number of bytes beyond
+//! the snaplen, two bytes of sequence number, two bytes of length, and the payload.
 
 #![no_main]
 
-use app::{Applications, Names, NamesLimits, Progress, Segment};
+use app::{Applications, InspectState, Inspector, InspectorLimits, L4Payload};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use wire::FlowKey;
 
 const PORTS: [u16; 4] = [443, 53, 80, 30_000];
 
-/// Read once: it takes longer than most inputs.
+/// Parsed once, because that takes longer than most inputs.
 static APPLICATIONS: LazyLock<Arc<Applications>> = LazyLock::new(Arc::default);
 
 fuzz_target!(|input: &[u8]| {
-    let limits = NamesLimits {
-        assemblies_max: 3,
-        assembly_bytes: 1000,
+    let limits = InspectorLimits {
+        reassembly_buffers_max: 3,
+        reassembly_bytes: 1000,
         text_bytes: 20 * 68,
-        resolved_max: 4,
+        resolved_names_max: 4,
     };
-    let Ok(mut names) = Names::new(4, &limits, Arc::clone(&APPLICATIONS), 1) else {
+    let Ok(mut inspector) = Inspector::new(4, &limits, Arc::clone(&APPLICATIONS), 1) else {
         return;
     };
-    let mut flows = [Progress::default(); 4];
+    let mut flows = [InspectState::default(); 4];
     let mut rest = input;
     let mut time_ns = 0;
     while let Some((&[what, high, low, more, less], after)) = rest.split_first_chunk::<5>() {
@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
             destination_port: port,
             ..FlowKey::default()
         };
-        let segment = Segment {
+        let packet = L4Payload {
             time_ns,
             direction,
             protocol,
@@ -55,10 +55,13 @@ fuzz_target!(|input: &[u8]| {
             payload,
             payload_length: payload.len() as u32 + u32::from(what >> 6),
         };
-        names.observe(&mut flows[flow], &segment, || key);
+        inspector.observe(&mut flows[flow], &packet, || key);
     }
     for flow in &mut flows {
-        let _ = names.take(flow, &FlowKey::default());
+        let _ = inspector.finish(flow, &FlowKey::default());
     }
-    assert!(names.is_idle(), "something was not given back");
+    assert!(
+        inspector.is_idle(),
+        "a state, text or buffer was not released"
+    );
 });

@@ -1,10 +1,10 @@
-//! Any bytes as a pcap file: no panic, no hang, and the same packets in whatever pieces they come.
+//! Reads any bytes as a pcap file: no panic, no hang, and the same packets with any read sizes.
 #![no_main]
 
 use flowatch_fuzz::same_in_pieces;
 use libfuzzer_sys::fuzz_target;
 
-/// The starts of the six kinds of file.
+/// The first bytes of the six file variants.
 const STARTS: [&[u8]; 6] = [
     b"\xd4\xc3\xb2\xa1\x02\0\x04\0",
     b"\xa1\xb2\xc3\xd4\0\x02\0\x04",

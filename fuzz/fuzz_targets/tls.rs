@@ -1,22 +1,22 @@
-//! Any bytes as a stream of TLS records.
+//! Parses any bytes as a stream of TLS records.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use app::message::tls::{
-    ClientHello, Ja4, ServerHello, Transport, begins, certificate, handshake, messages,
+    ClientHello, Ja4, ServerHello, Transport, certificate, detect, join_records, messages,
     stream_length,
 };
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|stream: &[u8]| {
-    let _ = begins(stream);
+    let _ = detect(stream);
     let mut joined = Vec::new();
-    let read = handshake(stream, &mut joined);
+    let read = join_records(stream, &mut joined);
     assert!(read.bytes.len() <= stream.len());
     let mut at = 0;
     for message in messages(read.bytes) {
         at += 4 + message.body.len();
-        if message.whole {
+        if message.is_complete {
             let end = stream_length(stream, at);
             assert!(end.is_none_or(|end| end >= at));
         }
@@ -29,7 +29,7 @@ fuzz_target!(|stream: &[u8]| {
                 hello.offers_resumption(),
             );
             let ja4 = Ja4::new(&hello, Transport::Tcp);
-            assert_eq!(ja4.is_some(), hello.whole);
+            assert_eq!(ja4.is_some(), hello.is_complete);
             if let Some(ja4) = ja4 {
                 assert_eq!(ja4.as_str().len(), Ja4::LENGTH);
             }

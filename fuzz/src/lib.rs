@@ -1,21 +1,21 @@
-//! What the targets of capture files share.
+//! Shared code of the capture file targets.
 
 use port::{CaptureFile, Port, Received};
 use std::io::{Cursor, Read};
 
-/// Gives at most so many bytes at a time.
-struct Slow(Cursor<Vec<u8>>, usize);
+/// Returns at most this number of bytes per read.
+struct ShortReads(Cursor<Vec<u8>>, usize);
 
-impl Read for Slow {
+impl Read for ShortReads {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let most = buffer.len().min(self.1);
-        self.0.read(&mut buffer[..most])
+        let length = buffer.len().min(self.1);
+        self.0.read(&mut buffer[..length])
     }
 }
 
-/// Packets, wire bytes, a digest of all that was said of the packets and of their bytes, faults.
+/// Number of packets, bytes on the wire, a digest of all packets, and number of faults.
 fn read(bytes: &[u8], at_a_time: usize) -> (u64, u64, u64, u64) {
-    let reader = Slow(Cursor::new(bytes.to_vec()), at_a_time);
+    let reader = ShortReads(Cursor::new(bytes.to_vec()), at_a_time);
     let mut file = CaptureFile::from_reader("fuzz", Box::new(reader));
     let mut digest = 0u64;
     let mut faults = 0;
@@ -40,19 +40,19 @@ fn read(bytes: &[u8], at_a_time: usize) -> (u64, u64, u64, u64) {
         }
     }
     let counters = file.counters();
-    // Told faults are counted; those that are only counted are packets left out.
+    // Each returned fault is counted. Some faults are only counted, for packets that are skipped.
     assert!(counters.faults >= faults);
-    // Each record needs at least a header of 16 bytes.
+    // A record has at least a header of 16 bytes.
     assert!(counters.frames <= bytes.len() as u64 / 16);
     (counters.frames, counters.bytes, digest, counters.faults)
 }
 
-/// Reads a file at once and in pieces: the packets must be the same. The file is `input`, of which the
-/// first byte chooses the size of the pieces, and may choose one of `starts` to stand in its place:
-/// without them nearly every input would end at the magic number.
+/// Reads a file at once and in pieces, and compares the packets. The file is `input`; its first byte
+/// selects the size of the pieces. It may also select one of `starts`, which then replaces it: without
+/// these, nearly every input would fail at the magic number.
 ///
 /// # Panics
-/// When they are not, or when what was counted cannot be.
+/// If the packets differ, or if the counters are impossible.
 pub fn same_in_pieces(input: &[u8], starts: &[&[u8]]) {
     let Some((first, rest)) = input.split_first() else {
         return;
@@ -63,7 +63,7 @@ pub fn same_in_pieces(input: &[u8], starts: &[&[u8]]) {
     };
     let at_a_time = 1 + usize::from(first / 2);
     let (whole, pieces) = (read(file, usize::MAX), read(file, at_a_time));
-    // How much a decoder gives before it finds its input damaged hangs on the pieces.
+    // How much a decompressor returns before it detects an error depends on the pieces.
     if !is_compressed(file) {
         assert_eq!(whole, pieces);
     }

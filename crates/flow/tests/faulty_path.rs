@@ -23,7 +23,7 @@ const CONVERSATIONS: usize = 24;
 /// Returns the ground truth of each conversation.
 fn truths(port: &mut dyn Port, frames: &Frames) -> BTreeMap<usize, Truth> {
     let mut reading = ReferenceReader::new(frames);
-    while let Received::Burst(burst) = port.receive().unwrap() {
+    while let Received::Burst(burst) = port.receive().expect("a memory port does not fail") {
         for frame in burst.frames {
             reading.read(frame.time_ns, frame.bytes);
         }
@@ -59,11 +59,11 @@ fn metered(port: &mut dyn Port) -> RecordBatch {
         ..MeterOptions::default()
     };
     let (maker, hash) = (options.key_maker(), options.flow_hash());
-    let mut meter = Meter::new(&options).unwrap();
+    let mut meter = Meter::new(&options).expect("memory");
     let (mut sink, mut batch) = (Collected::default(), Batch::default());
     let mut clock = PacketClock::default();
     let (mut number, mut clock_ms) = (0, 0);
-    while let Received::Burst(burst) = port.receive().unwrap() {
+    while let Received::Burst(burst) = port.receive().expect("a memory port does not fail") {
         assert!(burst.frames.len() <= BURST);
         for frame in burst.frames {
             clock_ms = clock.advance(frame.time_ns);

@@ -3,7 +3,7 @@
 //!
 //! Every hash is a function of the 16 bytes of a table key, in two forms: the function's own 32 bits
 //! ([`FlowHash::hash32_burst`]), by which experiments compare it, and 64 bits of which a table can use
-//! any part ([`FlowHash::hash_burst`]). If a function has only 32 bits, the 64 bits are [`spread`] from
+//! any part ([`FlowHash::hash_burst`]). If a function has only 32 bits, the 64 bits are [`spread()`] from
 //! them, which neither adds nor removes collisions.
 
 mod add;
@@ -149,8 +149,8 @@ impl FlowHash {
         })
     }
 
-    /// Creates the hash for keys that are hashes already (see [`wire::FlowKey::compact_hash`]), which
-    /// it only [`spread`]s.
+    /// Creates the hash for keys that are hashes already (see [`wire::FlowKey::compact_hash`]). It only
+    /// applies [`spread()`].
     #[must_use]
     pub fn precomputed() -> Self {
         Self(Function::Precomputed)
