@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, source: &Path, packets: usize) -> anyhow::Resul
         let (copy, record) = (index / records.len(), &records[index % records.len()]);
         frame.clear();
         frame.extend_from_slice(record.frame);
-        traffic::shift(&mut frame, u32::try_from(copy)?);
+        traffic::shift_addresses(&mut frame, u32::try_from(copy)?);
         let time_us = (record.time_ns + copy as u64 * period_ns) / 1000;
         let captured = u32::try_from(frame.len())?;
         file.write_all(&pcap_file::record_header(

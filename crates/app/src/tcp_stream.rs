@@ -421,7 +421,7 @@ impl Parsers {
         let incomplete = &mut common.incomplete;
         match (tcp.protocol, &mut tcp.messages) {
             (StreamProtocol::Tls, _) => {
-                self.read_truncated_hello(incomplete, &mut tcp.tls, segment, bytes)
+                self.read_truncated_hello(incomplete, &mut tcp.tls, segment, bytes);
             }
             (StreamProtocol::Http, MessageState::Http(http)) => {
                 self.read_truncated_head(incomplete, http, segment, bytes);

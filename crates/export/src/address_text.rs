@@ -137,7 +137,7 @@ mod tests {
     fn ipv6(address: Ipv6Addr) -> String {
         let mut text = TextBuffer::default();
         text.append(Cursor::VALUE_BYTES_MAX, |cursor| {
-            cursor.ipv6(&address.octets())
+            cursor.ipv6(&address.octets());
         });
         String::from_utf8(text.as_bytes().to_vec()).unwrap()
     }

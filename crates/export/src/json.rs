@@ -330,7 +330,7 @@ fn append_measure(
         MeasureValue::Bounded(value) => {
             let bytes_max = column.label.len() + MEASURE_BYTES_MAX + 1;
             text.append(bytes_max, |cursor| {
-                write_measure(cursor, times, column, value)
+                write_measure(cursor, times, column, value);
             });
         }
         MeasureValue::Text(value) if measure::needs_escape(value) => {
@@ -368,7 +368,7 @@ fn write_measure(
             cursor.seconds(nanoseconds);
         }
         AnalysisValue::Real(_) | AnalysisValue::Seconds(None) => {
-            cursor.labelled_null(&column.label)
+            cursor.labelled_null(&column.label);
         }
         _ => {
             cursor.label(&column.label);

@@ -87,10 +87,7 @@ impl TextBuffer {
             self.grow(needed);
         }
         let buffer = self.bytes.get_mut(self.length..).unwrap_or_default();
-        let mut cursor = Cursor {
-            buffer: buffer,
-            offset: 0,
-        };
+        let mut cursor = Cursor { buffer, offset: 0 };
         write(&mut cursor);
         self.length += cursor.index();
     }
@@ -323,10 +320,7 @@ impl Cursor<'_> {
 /// [`Cursor::unsigned`] for four to twenty digits. Returns the new offset.
 #[inline(never)]
 fn long_unsigned(buffer: &mut [u8], at: u32, value: u64) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     if value < EIGHT_DIGITS {
         cursor.up_to_eight_digits(value as u32);
         return cursor.offset;
@@ -357,10 +351,7 @@ fn labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
 /// [`labelled`] for long labels or values.
 #[inline(never)]
 fn long_labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     cursor.label(label);
     long_unsigned(cursor.buffer, cursor.offset, value)
 }
@@ -378,10 +369,7 @@ fn labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
 /// [`labelled_null`] for long labels.
 #[cold]
 fn long_labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     cursor.label(label);
     cursor.put(b"null", 4);
     cursor.offset
@@ -412,10 +400,7 @@ fn label_and_short(
 /// [`Cursor::list`]. Returns the new offset.
 #[inline(never)]
 fn list<N: Copy + Into<u64>>(buffer: &mut [u8], at: u32, numbers: &[N], separator: u8) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     for (index, &number) in numbers.iter().enumerate() {
         if index > 0 {
             cursor.byte(separator);
@@ -428,10 +413,7 @@ fn list<N: Copy + Into<u64>>(buffer: &mut [u8], at: u32, numbers: &[N], separato
 /// [`Cursor::float`]. Returns the new offset.
 #[inline(never)]
 fn float(buffer: &mut [u8], at: u32, value: f64) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     let whole = value as i64;
     // Integral values (packet sizes, counts) are common, and integers are cheap to write.
     if whole as f64 == value && (0..WHOLE_LIMIT).contains(&whole) && value.is_sign_positive() {
@@ -450,10 +432,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// [`Cursor::seconds`]. Returns the new offset.
 #[inline(never)]
 fn seconds(buffer: &mut [u8], at: u32, nanoseconds: u64) -> u32 {
-    let mut cursor = Cursor {
-        buffer: buffer,
-        offset: at,
-    };
+    let mut cursor = Cursor { buffer, offset: at };
     // The range of `whole_nanoseconds`, without whole seconds.
     if FRACTIONAL_NANOSECONDS.contains(&nanoseconds) && !nanoseconds.is_multiple_of(NANOSECONDS) {
         cursor.fractional_seconds(nanoseconds);

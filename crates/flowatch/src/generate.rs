@@ -18,7 +18,7 @@ use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, warn};
 use engine::Stop;
 use export::ExportError;
 use generator::{
-    Control, Pace, Recording, Replay, ReplayOptions, SendClock, SendOptions, SendReport, Source,
+    SendControl, Pacing, Recording, Replay, ReplayOptions, SendClock, SendOptions, SendReport, Source,
     Traffic, Truth, WhenFull, WhenLate, send,
 };
 use plan::{Content, ReplayPlan, SendPlan, Sink, Task};
@@ -165,18 +165,18 @@ fn open_replay(plan: &ReplayPlan) -> Result<OpenedSource, Failure> {
         .collect::<Vec<_>>()
         .join(", ");
     let recording = Recording::load(&mut files)?;
-    for fault in recording.faults() {
+    for fault in recording.read_errors() {
         warn(fault);
     }
-    if recording.cut() > 0 {
+    if recording.truncated() > 0 {
         warn(&format!(
             "{name}: the snaplen truncated {} of its packets; they are sent as captured",
-            units::count(recording.cut())
+            units::count(recording.truncated())
         ));
     }
     snaplen_warnings::warn(&files.counters().snaplen_errors);
     let (link, packets) = (recording.link(), recording.len() as u64);
-    let (start_ns, is_faulty) = (recording.first_ns(), !recording.faults().is_empty());
+    let (start_ns, is_faulty) = (recording.first_ns(), !recording.read_errors().is_empty());
     let options = ReplayOptions {
         loops: plan.loops,
         copies: plan.copies,
@@ -185,7 +185,7 @@ fn open_replay(plan: &ReplayPlan) -> Result<OpenedSource, Failure> {
     };
     let replay = Replay::new(recording, &options)?;
     if plan.copies > 1
-        && let Some(merged @ 1..) = replay.meeting_flows()
+        && let Some(merged @ 1..) = replay.colliding_flows()
     {
         warn(&format!(
             "{name}: {} flows of the copies have the addresses and ports of captured flows and will be merged with \
@@ -222,7 +222,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
     let mut sink = endpoints::sink(&plan.sink, opened.link, &arguments.eal, &stop)?;
     let truth_file = plan.truth.as_deref().map(create).transpose()?;
     let mut options = plan.options;
-    if let (SendClock::Virtual(start_ns), Some(first_ns)) = (&mut options.time, opened.start_ns) {
+    if let (SendClock::Virtual(start_ns), Some(first_ns)) = (&mut options.clock, opened.start_ns) {
         *start_ns = first_ns;
     }
     let OpenedSource { mut source, .. } = opened;
@@ -236,7 +236,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         truth.as_mut(),
         &stop,
     )
-    .map_err(|failure| with_required_mtu(failure, source.room()))?;
+    .map_err(|failure| with_required_mtu(failure, source.slot_bytes()))?;
     // If the peer stays, it has had this time to read what is in flight.
     let _ = sink.wait_for_peer_close(PEER_CLOSE_WAIT)?;
     if report.link_lost {
@@ -255,9 +255,9 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
             return Err(ExportError::from_io(&name.to_string(), error).into());
         }
     }
-    let rate = match plan.options.pace {
-        Pace::Rate(rate) => Some(rate),
-        Pace::Link | Pace::Recorded(_) => None,
+    let rate = match plan.options.pacing {
+        Pacing::Rate(rate) => Some(rate),
+        Pacing::Link | Pacing::Recorded(_) => None,
     };
     let input = SummaryInput {
         report: &report,
@@ -275,7 +275,7 @@ fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failu
         },
         rate: rate.map(|rate| format!("({rate})")),
         intended_pps: rate.map(|rate| rate.packets_per_second(mean_length)),
-        is_virtual: plan.options.time != SendClock::Wall,
+        is_virtual: plan.options.clock != SendClock::Wall,
         cpu_seconds: cpu_time::used().as_secs_f64(),
     };
     let text = match arguments.summary {
@@ -360,9 +360,9 @@ fn run_sender(
     stop: &Stop,
 ) -> Result<SendReport, Failure> {
     // If a signal arrived while the sink was being opened, nothing is sent.
-    let control = Control {
+    let control = SendControl {
         stop: AtomicBool::new(stop.is_requested()),
-        ..Control::default()
+        ..SendControl::default()
     };
     let core = arguments
         .cores

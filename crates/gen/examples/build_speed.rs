@@ -7,7 +7,7 @@
 //! `valgrind --tool=callgrind`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement")]
 
-use generator::{Order, RandomFields, Sizes, Source, Traffic, TrafficOptions};
+use generator::{FlowOrder, RandomFields, FrameSizes, Source, Traffic, TrafficOptions};
 use port::{NullSink, Transmit};
 use std::time::Instant;
 
@@ -28,21 +28,21 @@ fn main() {
         (
             "2^16 round-robin",
             TrafficOptions {
-                order: Order::RoundRobin,
+                order: FlowOrder::RoundRobin,
                 ..base()
             },
         ),
         (
             "2^16 Zipf(1)",
             TrafficOptions {
-                order: Order::Zipf(1.0),
+                order: FlowOrder::Zipf(1.0),
                 ..base()
             },
         ),
         (
             "2^16 rate-inverse",
             TrafficOptions {
-                order: Order::RateInverse,
+                order: FlowOrder::RateInverse,
                 ..base()
             },
         ),
@@ -57,14 +57,14 @@ fn main() {
             "2^20 Zipf(1)",
             TrafficOptions {
                 flows: 1 << 20,
-                order: Order::Zipf(1.0),
+                order: FlowOrder::Zipf(1.0),
                 ..base()
             },
         ),
         (
             "2^16 Zipf(1), sequence",
             TrafficOptions {
-                order: Order::Zipf(1.0),
+                order: FlowOrder::Zipf(1.0),
                 sequence: true,
                 ..base()
             },
@@ -72,7 +72,7 @@ fn main() {
         (
             "2^16 Zipf(1), time stamps",
             TrafficOptions {
-                order: Order::Zipf(1.0),
+                order: FlowOrder::Zipf(1.0),
                 timestamps: true,
                 ..base()
             },
@@ -80,7 +80,7 @@ fn main() {
         (
             "2^16 uniform, imix",
             TrafficOptions {
-                sizes: Sizes::imix(),
+                sizes: FrameSizes::imix(),
                 ..base()
             },
         ),
@@ -104,7 +104,7 @@ fn main() {
         for _ in 0..rounds {
             let started = Instant::now();
             for _ in 0..packets / 256 {
-                let slots = sink.reserve(256, traffic.room()).unwrap();
+                let slots = sink.reserve(256, traffic.slot_bytes()).unwrap();
                 let filled = traffic.fill(slots, &mut flows).unwrap();
                 sink.submit(filled.frames).unwrap();
             }

@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::probe::Probe;
-use crate::segment::Segment;
+use crate::l4_packet::L4Packet;
 use crate::sequence_check::{SequenceCheck, SequenceCounts};
 use port::frame::{Burst, Frame};
 use wire::LinkType;
@@ -14,9 +14,9 @@ pub struct Arrivals {
     latency: Histogram,
     packets: u64,
     bytes: u64,
-    other: u64,
-    cut: u64,
-    before_sent: u64,
+    unnumbered: u64,
+    truncated: u64,
+    negative_latencies: u64,
 }
 
 impl Arrivals {
@@ -28,25 +28,25 @@ impl Arrivals {
             latency: Histogram::default(),
             packets: 0,
             bytes: 0,
-            other: 0,
-            cut: 0,
-            before_sent: 0,
+            unnumbered: 0,
+            truncated: 0,
+            negative_latencies: 0,
         }
     }
 
     /// Packets that came together.
-    pub fn add(&mut self, burst: &Burst<'_>) {
+    pub fn record(&mut self, burst: &Burst<'_>) {
         for frame in burst.frames {
-            self.add_one(burst.link, frame);
+            self.record_frame(burst.link, frame);
         }
     }
 
-    fn add_one(&mut self, link: LinkType, frame: &Frame<'_>) {
+    fn record_frame(&mut self, link: LinkType, frame: &Frame<'_>) {
         let probe =
-            Segment::read(link, frame.bytes).and_then(|segment| Probe::read(segment.payload));
+            L4Packet::parse(link, frame.bytes).and_then(|segment| Probe::parse(segment.payload));
         let Some(probe) = probe else {
-            self.other += 1;
-            self.cut += u64::from(frame.bytes.len() < frame.wire_length as usize);
+            self.unnumbered += 1;
+            self.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             return;
         };
         self.packets += 1;
@@ -55,7 +55,7 @@ impl Arrivals {
         if probe.time_ns != 0 {
             match u64::try_from(frame.time_ns.saturating_sub(probe.time_ns)) {
                 Ok(took_ns) => self.latency.record(took_ns, 1),
-                Err(_) => self.before_sent += 1,
+                Err(_) => self.negative_latencies += 1,
             }
         }
     }
@@ -86,19 +86,19 @@ impl Arrivals {
 
     /// Packets without a number.
     #[must_use]
-    pub fn other(&self) -> u64 {
-        self.other
+    pub fn unnumbered(&self) -> u64 {
+        self.unnumbered
     }
 
     /// Of these, packets of which a snap length has cut the end: they may have had a number.
     #[must_use]
-    pub fn cut(&self) -> u64 {
-        self.cut
+    pub fn truncated(&self) -> u64 {
+        self.truncated
     }
 
     /// Packets that came before they were sent: the two clocks differ.
     #[must_use]
-    pub fn before_sent(&self) -> u64 {
-        self.before_sent
+    pub fn negative_latencies(&self) -> u64 {
+        self.negative_latencies
     }
 }

@@ -53,13 +53,13 @@ impl AddressRange {
     }
 
     /// How many are used.
-    pub(crate) fn used(&self) -> u128 {
+    pub(crate) fn used_count(&self) -> u128 {
         self.count.min(ADDRESSES_MAX)
     }
 
     /// The address with this number, in network byte order as a key has it.
     #[inline]
-    pub(crate) fn at(&self, index: u128) -> [u8; 16] {
+    pub(crate) fn address(&self, index: u128) -> [u8; 16] {
         let address = self.first + index;
         if self.version == 4 {
             let mut bytes = [0; 16];
@@ -73,7 +73,7 @@ impl AddressRange {
     /// An address for 64 random bits.
     #[inline]
     pub(crate) fn pick(&self, bits: u64) -> [u8; 16] {
-        self.at((u128::from(bits) * self.used()) >> 64)
+        self.address((u128::from(bits) * self.used_count()) >> 64)
     }
 }
 
@@ -150,7 +150,7 @@ pub struct PortRange {
 impl PortRange {
     /// One port.
     #[must_use]
-    pub const fn only(port: u16) -> Self {
+    pub const fn single(port: u16) -> Self {
         Self {
             first: port,
             last: port,
@@ -162,14 +162,14 @@ impl PortRange {
     }
 
     #[inline]
-    pub(crate) fn at(self, index: u32) -> u16 {
+    pub(crate) fn port(self, index: u32) -> u16 {
         self.first.wrapping_add(index as u16)
     }
 
     /// A port for 64 random bits.
     #[inline]
     pub(crate) fn pick(self, bits: u64) -> u16 {
-        self.at(((u128::from(bits) * u128::from(self.count())) >> 64) as u32)
+        self.port(((u128::from(bits) * u128::from(self.count())) >> 64) as u32)
     }
 }
 
@@ -265,8 +265,8 @@ impl FlowFields {
     /// How many flows the ranges give.
     #[must_use]
     pub fn count(&self) -> u128 {
-        self.source.used()
-            * self.destination.used()
+        self.source.used_count()
+            * self.destination.used_count()
             * u128::from(self.source_ports.count())
             * u128::from(self.destination_ports.count())
     }
@@ -274,16 +274,16 @@ impl FlowFields {
     /// The flow with this number, below [`FlowFields::count`]: another for each.
     #[must_use]
     pub fn key(&self, number: u128) -> FlowKey {
-        let (rest, source) = split(number, self.source.used());
-        let (rest, destination) = split(rest, self.destination.used());
+        let (rest, source) = split(number, self.source.used_count());
+        let (rest, destination) = split(rest, self.destination.used_count());
         let (rest, source_port) = split(rest, u128::from(self.source_ports.count()));
         FlowKey {
             version: self.source.version,
             protocol: self.protocol.number(),
-            source: self.source.at(source),
-            destination: self.destination.at(destination),
-            source_port: self.source_ports.at(source_port as u32),
-            destination_port: self.destination_ports.at(rest as u32),
+            source: self.source.address(source),
+            destination: self.destination.address(destination),
+            source_port: self.source_ports.port(source_port as u32),
+            destination_port: self.destination_ports.port(rest as u32),
             vlan: [0; 2],
         }
     }
@@ -292,11 +292,11 @@ impl FlowFields {
     pub(crate) fn shuffled(self, seed: u64) -> impl Iterator<Item = FlowKey> {
         let count = self.count();
         let permutation = Permutation::new(count, seed);
-        (0..count).map(move |index| self.key(permutation.at(index)))
+        (0..count).map(move |index| self.key(permutation.apply(index)))
     }
 
     /// Whether its two ends are of one family.
-    pub(crate) fn check(&self) -> Result<(), GeneratorError> {
+    pub(crate) fn check_families(&self) -> Result<(), GeneratorError> {
         if self.source.version == self.destination.version {
             return Ok(());
         }

@@ -41,7 +41,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(version: u8, protocol: Protocol) -> Self {
+    pub(crate) fn new(version: u8, protocol: Protocol) -> Self {
         Self {
             ipv6: version == 6,
             udp: protocol == Protocol::Udp,
@@ -117,12 +117,12 @@ const DO_NOT_FRAGMENT: u16 = 0x4000;
 const WINDOW: u16 = 0xffff;
 
 #[inline]
-pub(crate) fn get(frame: &[u8], at: usize) -> u16 {
+pub(crate) fn get_u16(frame: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([frame[at], frame[at + 1]])
 }
 
 #[inline]
-pub(crate) fn put(frame: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put_u16(frame: &mut [u8], at: usize, value: u16) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -130,9 +130,9 @@ pub(crate) fn put(frame: &mut [u8], at: usize, value: u16) {
 /// 3.1; RFC 8200, section 8.1). Addresses are added with it.
 pub(crate) fn pseudo_header(addresses: &[u8], protocol: u8, length: usize) -> Sum {
     Sum::default()
-        .bytes(addresses)
-        .word(u16::from(protocol))
-        .long(length as u32)
+        .add_bytes(addresses)
+        .add_u16(u16::from(protocol))
+        .add_u32(length as u32)
 }
 
 /// Writes the headers of a frame of `length` bytes, all lengths and checksums right for a payload
@@ -149,11 +149,11 @@ pub(crate) fn write_headers(image: &mut [u8], key: &FlowKey, mac: &MacAddresses,
     } else {
         ether_type::IPV4
     };
-    put(image, 12, ether_type);
+    put_u16(image, 12, ether_type);
     let (addresses, width) = layout.addresses();
     if layout.ipv6 {
         image[ETHERNET] = 0x60;
-        put(
+        put_u16(
             image,
             field::PAYLOAD_LENGTH,
             (length - ETHERNET - IPV6) as u16,
@@ -162,8 +162,8 @@ pub(crate) fn write_headers(image: &mut [u8], key: &FlowKey, mac: &MacAddresses,
         image[field::HOP_LIMIT] = TTL;
     } else {
         image[ETHERNET] = 0x45;
-        put(image, field::TOTAL_LENGTH, (length - ETHERNET) as u16);
-        put(image, ETHERNET + 6, DO_NOT_FRAGMENT);
+        put_u16(image, field::TOTAL_LENGTH, (length - ETHERNET) as u16);
+        put_u16(image, ETHERNET + 6, DO_NOT_FRAGMENT);
         image[field::TTL] = TTL;
         image[ETHERNET + 9] = key.protocol;
     }
@@ -171,33 +171,33 @@ pub(crate) fn write_headers(image: &mut [u8], key: &FlowKey, mac: &MacAddresses,
     image[addresses + width..addresses + 2 * width].copy_from_slice(&key.destination[..width]);
     if !layout.ipv6 {
         let header = &image[ETHERNET..ETHERNET + IPV4];
-        let checksum = Sum::default().bytes(header).checksum();
-        put(image, field::IPV4_CHECKSUM, checksum);
+        let checksum = Sum::default().add_bytes(header).checksum();
+        put_u16(image, field::IPV4_CHECKSUM, checksum);
     }
     let transport = layout.transport();
-    put(image, transport, key.source_port);
-    put(image, transport + 2, key.destination_port);
+    put_u16(image, transport, key.source_port);
+    put_u16(image, transport + 2, key.destination_port);
     let segment = length - transport;
     if layout.udp {
-        put(image, transport + 4, segment as u16);
+        put_u16(image, transport + 4, segment as u16);
     } else {
         image[transport + 12] = (TCP as u8 / 4) << 4;
         image[transport + 13] = wire::tcp::flag::ACK;
-        put(image, transport + 14, WINDOW);
+        put_u16(image, transport + 14, WINDOW);
     }
     let checksum = pseudo_header(
         &image[addresses..addresses + 2 * width],
         key.protocol,
         segment,
     )
-    .bytes(&image[transport..layout.payload()])
+    .add_bytes(&image[transport..layout.payload()])
     .checksum();
     let checksum = if layout.udp {
-        checksum::udp(checksum)
+        checksum::for_udp(checksum)
     } else {
         checksum
     };
-    put(image, layout.checksum(), checksum);
+    put_u16(image, layout.checksum(), checksum);
 }
 
 /// The flow of a frame that was written here.
@@ -211,8 +211,8 @@ pub(crate) fn key_of(frame: &[u8]) -> FlowKey {
         } else {
             ip_protocol::TCP
         },
-        source_port: get(frame, layout.transport()),
-        destination_port: get(frame, layout.transport() + 2),
+        source_port: get_u16(frame, layout.transport()),
+        destination_port: get_u16(frame, layout.transport() + 2),
         ..FlowKey::default()
     };
     key.source[..width].copy_from_slice(&frame[addresses..addresses + width]);
@@ -227,32 +227,32 @@ pub(crate) fn resize(frame: &mut [u8], layout: Layout, old: usize, new: usize) -
     let transport = layout.transport();
     let (old_segment, new_segment) = ((old - transport) as u16, (new - transport) as u16);
     if layout.ipv6 {
-        put(frame, field::PAYLOAD_LENGTH, (new - ETHERNET - IPV6) as u16);
+        put_u16(frame, field::PAYLOAD_LENGTH, (new - ETHERNET - IPV6) as u16);
     } else {
         let (before, after) = ((old - ETHERNET) as u16, (new - ETHERNET) as u16);
-        put(frame, field::TOTAL_LENGTH, after);
-        let checksum = get(frame, field::IPV4_CHECKSUM);
-        let checksum = Sum::default().changed(before, after).apply_to(checksum);
-        put(frame, field::IPV4_CHECKSUM, checksum);
+        put_u16(frame, field::TOTAL_LENGTH, after);
+        let checksum = get_u16(frame, field::IPV4_CHECKSUM);
+        let checksum = Sum::default().replace_u16(before, after).update(checksum);
+        put_u16(frame, field::IPV4_CHECKSUM, checksum);
     }
-    let mut change = Sum::default().changed(old_segment, new_segment);
+    let mut change = Sum::default().replace_u16(old_segment, new_segment);
     if layout.udp {
-        put(frame, transport + 4, new_segment);
+        put_u16(frame, transport + 4, new_segment);
         // The length stands in the header as well as in the pseudo header.
-        change = change.changed(old_segment, new_segment);
+        change = change.replace_u16(old_segment, new_segment);
     }
     change
 }
 
 /// Mends the transport checksum by `change`.
 #[inline]
-pub(crate) fn mend_transport(frame: &mut [u8], layout: Layout, change: Sum) {
+pub(crate) fn update_transport_checksum(frame: &mut [u8], layout: Layout, change: Sum) {
     let at = layout.checksum();
-    let checksum = change.apply_to(get(frame, at));
+    let checksum = change.update(get_u16(frame, at));
     let checksum = if layout.udp {
-        checksum::udp(checksum)
+        checksum::for_udp(checksum)
     } else {
         checksum
     };
-    put(frame, at, checksum);
+    put_u16(frame, at, checksum);
 }

@@ -51,16 +51,16 @@ impl Lateness {
         let step = packets.div_ceil(SAMPLES).max(1);
         while before < packets {
             let times = step.min(packets - before);
-            let late = schedule.late(elapsed, before + times / 2);
+            let late = schedule.lateness(elapsed, before + times / 2);
             self.histogram.record(self.rate.to_ns(late), times);
             before += times;
         }
-        self.close(elapsed);
+        self.close_windows(elapsed);
         self.window_sent += packets;
     }
 
     /// So many packets are sent so many ticks late, without a rate that says how many were to come.
-    pub(crate) fn record_alike(&mut self, late: u64, packets: u64) {
+    pub(crate) fn record_constant(&mut self, late: u64, packets: u64) {
         self.histogram.record(self.rate.to_ns(late), packets);
     }
 
@@ -70,7 +70,7 @@ impl Lateness {
     }
 
     /// Closes the windows that have passed.
-    pub(crate) fn close(&mut self, elapsed: u64) {
+    pub(crate) fn close_windows(&mut self, elapsed: u64) {
         while elapsed >= self.window_end {
             let start = self.window_end - self.window_ticks;
             if self.worst.is_none_or(|(_, sent)| self.window_sent < sent) {
@@ -123,7 +123,7 @@ mod tests {
             lateness.record(&schedule, now, due);
             schedule.advance(due, 0);
         }
-        lateness.close(50_000_000);
+        lateness.close_windows(50_000_000);
         let (histogram, worst) = lateness.finish(&schedule);
         let worst = worst.unwrap();
         assert_eq!(worst.start_ns, 20_000_000);
@@ -142,7 +142,7 @@ mod tests {
             lateness.record(&schedule, packet * 1000, 1);
             schedule.advance(1, 60);
         }
-        lateness.close(20_000_000);
+        lateness.close_windows(20_000_000);
         let (histogram, worst) = lateness.finish(&schedule);
         assert_eq!(histogram.max(), 0);
         assert_eq!(worst.unwrap().sent, 10_000);

@@ -6,11 +6,11 @@
 //! of its own lengths (records of TLS, say) does not grow: zeroes stand behind each payload. Windows
 //! stay as they were.
 
-use crate::checksum::{Sum, udp};
+use crate::checksum::{Sum, for_udp};
 use crate::error::GeneratorError;
-use crate::frame::{get, put};
-use crate::recording::{Packet, Recording};
-use crate::rewrite_addresses::{locate, network_at};
+use crate::frame::{get_u16, put_u16};
+use crate::recording::{RecordedPacket, Recording};
+use crate::rewrite_addresses::{locate_addresses, network_offset};
 use std::collections::{BTreeMap, HashMap};
 use wire::{FlowKey, LinkType, ip_protocol};
 
@@ -28,19 +28,19 @@ struct TransportLayout {
 
 impl TransportLayout {
     fn of(link: LinkType, frame: &[u8]) -> Option<Self> {
-        let network = network_at(link, frame)?;
+        let network = network_offset(link, frame)?;
         let header = frame.get(network..)?;
         let ipv6 = header.first()? >> 4 == 6;
         let (length, protocol, total) = if ipv6 {
             let fixed = header.get(..40)?;
-            (40, fixed[6], 40 + usize::from(get(fixed, 4)))
+            (40, fixed[6], 40 + usize::from(get_u16(fixed, 4)))
         } else {
             let fixed = header.get(..20)?;
-            if get(fixed, 6) & 0x3fff != 0 {
+            if get_u16(fixed, 6) & 0x3fff != 0 {
                 return None;
             }
             let length = usize::from(fixed[0] & 0xf) * 4;
-            (length, fixed[9], usize::from(get(fixed, 2)))
+            (length, fixed[9], usize::from(get_u16(fixed, 2)))
         };
         let (transport, end) = (network + length, network + total);
         if end > frame.len() {
@@ -197,7 +197,7 @@ impl Recording {
         let mut lengthened = Self {
             bytes: Vec::with_capacity((mean * self.packets.len() as f64) as usize),
             packets: Vec::with_capacity(self.packets.len()),
-            ..self.clone_but_packets()
+            ..self.clone_without_packets()
         };
         for (packet, place) in self.packets.iter().zip(&places) {
             let frame = self.bytes_of(packet);
@@ -211,10 +211,10 @@ impl Recording {
                 _ => lengthened.bytes.extend_from_slice(frame),
             }
             let written = &lengthened.bytes[start..];
-            lengthened.packets.push(Packet {
+            lengthened.packets.push(RecordedPacket {
                 start,
                 length: written.len() as u32,
-                address_rewrite: locate(self.link(), written),
+                address_rewrite: locate_addresses(self.link(), written),
                 ..*packet
             });
         }
@@ -276,7 +276,7 @@ fn padded_length(place: TransportLayout, factor: f64, longest: usize) -> usize {
 }
 
 fn get_u32(frame: &[u8], at: usize) -> u32 {
-    u32::from(get(frame, at)) << 16 | u32::from(get(frame, at + 2))
+    u32::from(get_u16(frame, at)) << 16 | u32::from(get_u16(frame, at + 2))
 }
 
 /// The number of the first byte of payload: a SYN takes one before it.
@@ -327,38 +327,38 @@ fn rewrite(
     written.resize(place.payload + after, 0);
     let total = written.len() - place.network;
     if place.ipv6 {
-        put(&mut written, place.network + 4, (total - 40) as u16);
+        put_u16(&mut written, place.network + 4, (total - 40) as u16);
     } else {
-        let old = get(&written, place.network + 2);
-        put(&mut written, place.network + 2, total as u16);
-        let checksum = get(&written, place.network + 10);
-        let checksum = Sum::default().changed(old, total as u16).apply_to(checksum);
-        put(&mut written, place.network + 10, checksum);
+        let old = get_u16(&written, place.network + 2);
+        put_u16(&mut written, place.network + 2, total as u16);
+        let checksum = get_u16(&written, place.network + 10);
+        let checksum = Sum::default().replace_u16(old, total as u16).update(checksum);
+        put_u16(&mut written, place.network + 10, checksum);
     }
     if !place.tcp {
-        put(
+        put_u16(
             &mut written,
             transport + 4,
             (total - (transport - place.network)) as u16,
         );
     }
     let at = transport + if place.tcp { 16 } else { 6 };
-    let before = get(frame, at);
+    let before = get_u16(frame, at);
     if place.tcp || before != 0 {
         let sum = |segment: &[u8]| {
             Sum::default()
-                .bytes(segment)
-                .long(segment.len() as u32)
+                .add_bytes(segment)
+                .add_u32(segment.len() as u32)
                 .fold()
         };
         let change = Sum::default()
-            .word(!sum(&frame[transport..place.end]))
-            .word(sum(&written[transport..]));
-        let checksum = change.apply_to(before);
-        put(
+            .add_u16(!sum(&frame[transport..place.end]))
+            .add_u16(sum(&written[transport..]));
+        let checksum = change.update(before);
+        put_u16(
             &mut written,
             at,
-            if place.tcp { checksum } else { udp(checksum) },
+            if place.tcp { checksum } else { for_udp(checksum) },
         );
     }
     // Padding stays where nothing grew.

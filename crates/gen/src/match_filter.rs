@@ -172,7 +172,7 @@ impl MatchFilter {
     /// Kinds of flows that match, made of the given kinds: of those that can match where there are
     /// any, else of each with what the filter wants in the place of what it has.
     #[must_use]
-    pub(crate) fn narrow(&self, kinds: &[FlowFields]) -> Vec<FlowFields> {
+    pub(crate) fn matching_kinds(&self, kinds: &[FlowFields]) -> Vec<FlowFields> {
         let fits = |kind: &&FlowFields| {
             self.version.is_none_or(|version| version == kind.version())
                 && self
@@ -226,11 +226,11 @@ mod tests {
             FlowFields::ipv4(Protocol::Udp),
             FlowFields::ipv6(Protocol::Tcp),
         ];
-        let narrow = |text: &str| MatchFilter::parse(text).unwrap().narrow(&kinds);
+        let narrow = |text: &str| MatchFilter::parse(text).unwrap().matching_kinds(&kinds);
         let [kind] = narrow("udp dst port 320")[..] else {
             panic!("one kind")
         };
-        assert_eq!(kind.destination_ports, PortRange::only(320));
+        assert_eq!(kind.destination_ports, PortRange::single(320));
         assert_eq!(kind.version(), 4);
         let [kind] = narrow("ip6 and src net 2001:db8::/32 && tcp src portrange 5-9")[..] else {
             panic!("one kind")

@@ -28,16 +28,16 @@ impl Permutation {
 
     /// Where `index`, below the size, goes.
     #[must_use]
-    pub fn at(&self, index: u128) -> u128 {
-        let mut place = self.once(index);
+    pub fn apply(&self, index: u128) -> u128 {
+        let mut place = self.permute(index);
         // The network has at most four times as many places: few steps.
         while place >= self.size {
-            place = self.once(place);
+            place = self.permute(place);
         }
         place
     }
 
-    fn once(&self, place: u128) -> u128 {
+    fn permute(&self, place: u128) -> u128 {
         let mask = (1u128 << self.half_bits) - 1;
         let (mut left, mut right) = ((place >> self.half_bits) & mask, place & mask);
         for round in 0..ROUNDS {
@@ -59,14 +59,14 @@ mod tests {
         #[test]
         fn every_place_once(size in 1u128..3000, seed: u64) {
             let permutation = Permutation::new(size, seed);
-            let places: HashSet<u128> = (0..size).map(|index| permutation.at(index)).collect();
+            let places: HashSet<u128> = (0..size).map(|index| permutation.apply(index)).collect();
             prop_assert_eq!(places.len() as u128, size);
             prop_assert!(places.iter().all(|&place| place < size));
         }
 
         #[test]
         fn large_ranges_stay_within(size in 1u128 << 60..1 << 120, index: u64, seed: u64) {
-            prop_assert!(Permutation::new(size, seed).at(u128::from(index)) < size);
+            prop_assert!(Permutation::new(size, seed).apply(u128::from(index)) < size);
         }
     }
 }

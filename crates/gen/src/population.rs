@@ -21,7 +21,7 @@ const TRIES: usize = 10_000;
 
 /// Images of frames, each in cache lines of its own: the frame's first bytes, as many as there is
 /// room for, then the hash that a device would give it.
-pub(crate) enum Images {
+pub(crate) enum FrameTemplates {
     /// One line: what is IPv4 throughout.
     Small(HugeSlice<[u8; 64]>),
     /// Two lines.
@@ -31,7 +31,7 @@ pub(crate) enum Images {
 /// Bytes of the hash at an image's end.
 pub(crate) const HASH_BYTES: usize = 4;
 
-impl Images {
+impl FrameTemplates {
     fn new(large: bool, flows: usize) -> Result<Self, GeneratorError> {
         let no_memory =
             |error| GeneratorError::new(format!("no memory for {flows} flows: {error}"));
@@ -42,14 +42,14 @@ impl Images {
         })
     }
 
-    pub(crate) fn of(&self, flow: u32) -> &[u8] {
+    pub(crate) fn get(&self, flow: u32) -> &[u8] {
         match self {
             Self::Small(images) => &images[flow as usize],
             Self::Large(images) => &images[flow as usize],
         }
     }
 
-    fn of_mut(&mut self, flow: u32) -> &mut [u8] {
+    fn get_mut(&mut self, flow: u32) -> &mut [u8] {
         match self {
             Self::Small(images) => &mut images[flow as usize],
             Self::Large(images) => &mut images[flow as usize],
@@ -74,7 +74,7 @@ impl Images {
     }
 
     /// Bytes of one.
-    pub(crate) fn bytes_each(&self) -> usize {
+    pub(crate) fn template_bytes(&self) -> usize {
         match self {
             Self::Small(_) => 64,
             Self::Large(_) => 128,
@@ -91,9 +91,9 @@ impl Images {
 
 /// All flows, those that match a filter behind the others.
 pub(crate) struct Population {
-    pub(crate) images: Images,
+    pub(crate) templates: FrameTemplates,
     /// How many do not match, or all where there is no filter.
-    pub(crate) others: u32,
+    pub(crate) non_matching: u32,
     /// The layout of all frames, where they have one.
     pub(crate) layout: Option<Layout>,
     /// Fields by layout, where there are frames of it.
@@ -145,21 +145,21 @@ impl Population {
                     }
                     _ => matching.clamp(1, flows - 1),
                 };
-                (flows - matching, filter.narrow(wanted.kinds))
+                (flows - matching, filter.matching_kinds(wanted.kinds))
             }
         };
         let mut fields = [None; 4];
         let mut large = false;
         for kind in wanted.kinds.iter().chain(&narrowed) {
-            kind.check()?;
-            let layout = Layout::of(kind.version(), kind.protocol);
+            kind.check_families()?;
+            let layout = Layout::new(kind.version(), kind.protocol);
             check_room(layout, wanted)?;
             fields[layout.index()] = Some(*kind);
             large |= layout.ipv6;
         }
         let mut population = Self {
-            images: Images::new(large, flows as usize)?,
-            others,
+            templates: FrameTemplates::new(large, flows as usize)?,
+            non_matching: others,
             layout: None,
             fields,
         };
@@ -170,16 +170,16 @@ impl Population {
             ),
             None => None,
         };
-        population.make(wanted, wanted.kinds, 0..others, filter.as_ref(), false)?;
-        population.make(wanted, &narrowed, others..flows, filter.as_ref(), true)?;
-        let first = Layout::of_frame(population.images.of(0));
-        let same = (0..flows).all(|flow| Layout::of_frame(population.images.of(flow)) == first);
+        population.build(wanted, wanted.kinds, 0..others, filter.as_ref(), false)?;
+        population.build(wanted, &narrowed, others..flows, filter.as_ref(), true)?;
+        let first = Layout::of_frame(population.templates.get(0));
+        let same = (0..flows).all(|flow| Layout::of_frame(population.templates.get(flow)) == first);
         population.layout = same.then_some(first);
         Ok(population)
     }
 
     /// Makes some of the flows, which are to match the filter or not to match it.
-    fn make(
+    fn build(
         &mut self,
         wanted: &PopulationSpec<'_>,
         kinds: &[FlowFields],
@@ -201,7 +201,7 @@ impl Population {
         let wanted_flows = flows.len();
         for flow in flows {
             let kind = random.below(kinds.len() as u64) as usize;
-            let image = self.images.of_mut(flow);
+            let image = self.templates.get_mut(flow);
             let mut tries = 0;
             loop {
                 let Some(key) = kinds[kind].next() else {
@@ -229,7 +229,7 @@ impl Population {
     }
 
     pub(crate) fn flows(&self) -> u32 {
-        self.images.len() as u32
+        self.templates.len() as u32
     }
 }
 
@@ -275,8 +275,8 @@ fn check_room(layout: Layout, wanted: &PopulationSpec<'_>) -> Result<(), Generat
     };
     Err(GeneratorError::new(format!(
         "frame size {} is too small for {what}{with}: at least {}",
-        wanted.length_min + crate::sizes::FCS,
-        least + crate::sizes::FCS
+        wanted.length_min + crate::sizes::FCS_BYTES,
+        least + crate::sizes::FCS_BYTES
     )))
 }
 

@@ -33,7 +33,7 @@ pub struct Probe {
 impl Probe {
     /// Bytes of payload that it takes.
     #[must_use]
-    pub const fn bytes(timed: bool) -> usize {
+    pub const fn size(timed: bool) -> usize {
         if timed { TIMED_BYTES } else { SEQUENCE_BYTES }
     }
 
@@ -42,7 +42,7 @@ impl Probe {
     /// The mark is 16 bits: of other traffic with random payload, one packet in 32,768 has one.
     #[inline]
     #[must_use]
-    pub fn read(payload: &[u8]) -> Option<Self> {
+    pub fn parse(payload: &[u8]) -> Option<Self> {
         let (mark, rest) = payload.split_first_chunk::<2>()?;
         let timed = match u16::from_be_bytes(*mark) {
             TIMED_MARK => true,
@@ -64,13 +64,13 @@ impl Probe {
         let mark = if timed { TIMED_MARK } else { MARK };
         payload[..2].copy_from_slice(&mark.to_be_bytes());
         payload[2..SEQUENCE_BYTES].copy_from_slice(&self.sequence.to_be_bytes());
-        let sum = Sum::default().word(mark).quad(self.sequence);
+        let sum = Sum::default().add_u16(mark).add_u64(self.sequence);
         if !timed {
             return sum;
         }
         let time = self.time_ns.cast_unsigned();
         payload[SEQUENCE_BYTES..TIMED_BYTES].copy_from_slice(&time.to_be_bytes());
-        sum.quad(time)
+        sum.add_u64(time)
     }
 }
 
@@ -86,22 +86,22 @@ mod tests {
         };
         let mut payload = [0; 20];
         let sum = probe.write(&mut payload, true);
-        assert_eq!(sum.fold(), Sum::default().bytes(&payload).fold());
-        assert_eq!(Probe::read(&payload), Some(probe));
+        assert_eq!(sum.fold(), Sum::default().add_bytes(&payload).fold());
+        assert_eq!(Probe::parse(&payload), Some(probe));
         let mut short = [0; 10];
         let sum = probe.write(&mut short, false);
-        assert_eq!(sum.fold(), Sum::default().bytes(&short).fold());
+        assert_eq!(sum.fold(), Sum::default().add_bytes(&short).fold());
         assert_eq!(
-            Probe::read(&short),
+            Probe::parse(&short),
             Some(Probe {
                 time_ns: 0,
                 ..probe
             })
         );
-        assert_eq!(Probe::read(&short[..9]), None);
+        assert_eq!(Probe::parse(&short[..9]), None);
         // A time stamp that a limit cut.
-        assert_eq!(Probe::read(&payload[..17]), Probe::read(&short));
-        assert_eq!(Probe::read(&[0; 18]), None);
+        assert_eq!(Probe::parse(&payload[..17]), Probe::parse(&short));
+        assert_eq!(Probe::parse(&[0; 18]), None);
     }
 
     #[test]
@@ -112,6 +112,6 @@ mod tests {
         };
         let mut payload = [0x5a; 40];
         probe.write(&mut payload, false);
-        assert_eq!(Probe::read(&payload), Some(probe));
+        assert_eq!(Probe::parse(&payload), Some(probe));
     }
 }

@@ -3,7 +3,7 @@
 use crate::checksum::Sum;
 use crate::error::GeneratorError;
 use crate::fields::FlowFields;
-use crate::frame::{Layout, field, get, put};
+use crate::frame::{Layout, field, get_u16, put_u16};
 use hw::random::Random;
 use std::str::FromStr;
 
@@ -31,17 +31,17 @@ pub struct RandomFields {
 impl RandomFields {
     /// Whether packets of one flow would be of many.
     #[must_use]
-    pub fn change_flows(&self) -> bool {
+    pub fn changes_flow_key(&self) -> bool {
         self.source || self.destination || self.source_port || self.destination_port
     }
 
     /// Whether a header has any of them.
-    pub(crate) fn in_headers(&self) -> bool {
-        self.change_flows() || self.ttl || self.dscp || self.identification
+    pub(crate) fn changes_headers(&self) -> bool {
+        self.changes_flow_key() || self.ttl || self.dscp || self.identification
     }
 
     /// Draws them, with the checksum of IPv4 mended; what the transport checksum changes by.
-    pub(crate) fn draw(
+    pub(crate) fn randomize(
         &self,
         frame: &mut [u8],
         layout: Layout,
@@ -59,11 +59,11 @@ impl RandomFields {
             let address = range.pick(random.bits());
             for (offset, word) in address[..width].chunks_exact(2).enumerate() {
                 let at = at + 2 * offset;
-                change = change.changed(get(frame, at), u16::from_be_bytes([word[0], word[1]]));
+                change = change.replace_u16(get_u16(frame, at), u16::from_be_bytes([word[0], word[1]]));
             }
             frame[at..at + width].copy_from_slice(&address[..width]);
         }
-        network = network.plus(change);
+        network = network.add_sum(change);
         let transport = layout.transport();
         let ports = [
             (self.source_port, fields.source_ports, transport),
@@ -75,26 +75,26 @@ impl RandomFields {
         ];
         for (_, range, at) in ports.into_iter().filter(|(drawn, ..)| *drawn) {
             let port = range.pick(random.bits());
-            change = change.changed(get(frame, at), port);
-            put(frame, at, port);
+            change = change.replace_u16(get_u16(frame, at), port);
+            put_u16(frame, at, port);
         }
         if self.ttl || self.dscp || self.identification {
             let bits = random.bits();
-            network = network.plus(self.draw_network(frame, layout, bits));
+            network = network.add_sum(self.randomize_network(frame, layout, bits));
         }
         if !layout.ipv6 {
-            let checksum = network.apply_to(get(frame, field::IPV4_CHECKSUM));
-            put(frame, field::IPV4_CHECKSUM, checksum);
+            let checksum = network.update(get_u16(frame, field::IPV4_CHECKSUM));
+            put_u16(frame, field::IPV4_CHECKSUM, checksum);
         }
         change
     }
 
     /// Fields of the network header that the transport checksum does not cover.
-    fn draw_network(&self, frame: &mut [u8], layout: Layout, bits: u64) -> Sum {
+    fn randomize_network(&self, frame: &mut [u8], layout: Layout, bits: u64) -> Sum {
         let mut change = Sum::default();
         let mut replace = |frame: &mut [u8], at: usize, new: u16| {
-            change = change.changed(get(frame, at), new);
-            put(frame, at, new);
+            change = change.replace_u16(get_u16(frame, at), new);
+            put_u16(frame, at, new);
         };
         let ttl = (((bits & 0xffff) * 255) >> 16) as u8 + 1;
         let dscp = ((bits >> 16) & 0x3f) as u16;
@@ -104,12 +104,12 @@ impl RandomFields {
             }
             if self.dscp {
                 // Version, then the traffic class, of which the upper six bits are the code point.
-                put(frame, field::TOS - 1, 0x6000 | dscp << 6);
+                put_u16(frame, field::TOS - 1, 0x6000 | dscp << 6);
             }
             return change;
         }
         if self.ttl {
-            let protocol = get(frame, field::TTL) & 0xff;
+            let protocol = get_u16(frame, field::TTL) & 0xff;
             replace(frame, field::TTL, u16::from(ttl) << 8 | protocol);
         }
         if self.dscp {
@@ -129,7 +129,7 @@ pub(crate) fn fill_payload(payload: &mut [u8], random: &mut Random) -> Sum {
         let bits = random.bits().to_be_bytes();
         chunk.copy_from_slice(&bits[..chunk.len()]);
     }
-    Sum::default().bytes(payload)
+    Sum::default().add_bytes(payload)
 }
 
 impl FromStr for RandomFields {

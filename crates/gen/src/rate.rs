@@ -1,7 +1,7 @@
 //! How fast: packets or bits a second, or a part of a link.
 
 use crate::error::GeneratorError;
-use crate::sizes::{FCS, WIRE_OVERHEAD};
+use crate::sizes::{FCS_BYTES, WIRE_OVERHEAD};
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,8 +23,8 @@ impl Layer {
     #[must_use]
     pub const fn overhead(self) -> usize {
         match self {
-            Self::One => FCS + WIRE_OVERHEAD,
-            Self::Two => FCS,
+            Self::One => FCS_BYTES + WIRE_OVERHEAD,
+            Self::Two => FCS_BYTES,
         }
     }
 }
@@ -40,19 +40,19 @@ pub enum Rate {
 
 /// A rate as it is written: `14.88Mpps`, `10Gbps`, `10Gbps@2`, `50%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateText {
+pub enum RateSpec {
     /// It says all.
     Rate(Rate),
     /// Millionths of a per cent of a link's speed, at layer 1.
     Percent(u128),
 }
 
-impl RateText {
+impl RateSpec {
     /// The rate, with per cent taken of a link of so many bits a second (times 10^6).
     ///
     /// # Errors
     /// Per cent of a link whose speed nobody said.
-    pub fn of_link(self, speed: Option<u128>) -> Result<Rate, GeneratorError> {
+    pub fn resolve(self, speed: Option<u128>) -> Result<Rate, GeneratorError> {
         match (self, speed) {
             (Self::Rate(rate), _) => Ok(rate),
             (Self::Percent(percent), Some(speed)) => {
@@ -73,7 +73,7 @@ impl RateText {
     }
 }
 
-impl FromStr for RateText {
+impl FromStr for RateSpec {
     type Err = GeneratorError;
 
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn rates_are_read_exactly() {
-        let read = |text: &str| text.parse::<RateText>();
-        let rate = |text: &str| read(text).unwrap().of_link(None).unwrap();
+        let read = |text: &str| text.parse::<RateSpec>();
+        let rate = |text: &str| read(text).unwrap().resolve(None).unwrap();
         assert_eq!(rate("14.88Mpps"), Rate::Packets(14_880_000_000_000));
         assert_eq!(rate("500Kpps"), rate("500kpps"));
         assert_eq!(rate("0.5pps"), Rate::Packets(500_000));
@@ -197,10 +197,10 @@ mod tests {
             Rate::Bits(10_000_000_000_000_000, Layer::Two)
         );
         assert_eq!(
-            read("50%").unwrap().of_link(Some(2_000_000)).unwrap(),
+            read("50%").unwrap().resolve(Some(2_000_000)).unwrap(),
             Rate::Bits(1_000_000, Layer::One)
         );
-        assert!(read("50%").unwrap().of_link(None).is_err());
+        assert!(read("50%").unwrap().resolve(None).is_err());
         for wrong in [
             "",
             "Mpps",

@@ -1,7 +1,7 @@
 //! A capture in memory, with what replaying it needs to know of each packet.
 
 use crate::error::GeneratorError;
-use crate::rewrite_addresses::{AddressRewrite, locate};
+use crate::rewrite_addresses::{AddressRewrite, locate_addresses};
 use crate::source::NO_FLOW;
 use port::{Port, PortError, Received};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use wire::{Decapsulate, FlowKey, LinkType, dissect};
 
 /// One packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packet {
+pub(crate) struct RecordedPacket {
     pub(crate) start: usize,
     pub(crate) length: u32,
     pub(crate) flow: u32,
@@ -23,11 +23,11 @@ pub(crate) struct Packet {
 pub struct Recording {
     pub(crate) link: LinkType,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) packets: Vec<Packet>,
+    pub(crate) packets: Vec<RecordedPacket>,
     pub(crate) keys: Vec<FlowKey>,
     pub(crate) first_ns: i64,
-    pub(crate) cut: u64,
-    pub(crate) faults: Vec<String>,
+    pub(crate) truncated: u64,
+    pub(crate) read_errors: Vec<String>,
 }
 
 impl Recording {
@@ -43,8 +43,8 @@ impl Recording {
             packets: Vec::new(),
             keys: Vec::new(),
             first_ns: 0,
-            cut: 0,
-            faults: Vec::new(),
+            truncated: 0,
+            read_errors: Vec::new(),
         };
         let mut flows = HashMap::new();
         loop {
@@ -61,7 +61,7 @@ impl Recording {
                 }
                 Received::Idle => None,
                 Received::Fault(message) => {
-                    recording.faults.push(message);
+                    recording.read_errors.push(message);
                     None
                 }
                 Received::End => break,
@@ -72,7 +72,7 @@ impl Recording {
         }
         if recording.packets.is_empty() {
             let name = port.name();
-            return Err(PortError::Failed(match recording.faults.first() {
+            return Err(PortError::Failed(match recording.read_errors.first() {
                 Some(fault) => fault.clone(),
                 None => format!("{name}: there are no packets in it to replay"),
             }));
@@ -118,13 +118,13 @@ impl Recording {
                 flow
             }
         };
-        self.cut += u64::from(frame.bytes.len() < frame.wire_length as usize);
-        self.packets.push(Packet {
+        self.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+        self.packets.push(RecordedPacket {
             start: self.bytes.len(),
             length: frame.bytes.len() as u32,
             flow,
             time_ns: since_first.cast_unsigned().max(before),
-            address_rewrite: locate(link, frame.bytes),
+            address_rewrite: locate_addresses(link, frame.bytes),
         });
         self.bytes.extend_from_slice(frame.bytes);
         Ok(())
@@ -156,14 +156,14 @@ impl Recording {
 
     /// Packets of which a snap length has cut the end: they are sent as they were captured.
     #[must_use]
-    pub fn cut(&self) -> u64 {
-        self.cut
+    pub fn truncated(&self) -> u64 {
+        self.truncated
     }
 
     /// What could not be read of the captures, in words.
     #[must_use]
-    pub fn faults(&self) -> &[String] {
-        &self.faults
+    pub fn read_errors(&self) -> &[String] {
+        &self.read_errors
     }
 
     /// Mean length of a packet.
@@ -173,27 +173,27 @@ impl Recording {
     }
 
     /// All but packets and their bytes.
-    pub(crate) fn clone_but_packets(&self) -> Self {
+    pub(crate) fn clone_without_packets(&self) -> Self {
         Self {
             link: self.link,
             bytes: Vec::new(),
             packets: Vec::new(),
             keys: self.keys.clone(),
             first_ns: self.first_ns,
-            cut: self.cut,
-            faults: self.faults.clone(),
+            truncated: self.truncated,
+            read_errors: self.read_errors.clone(),
         }
     }
 
     /// Time of one pass: from the first packet to the last, and as much as lies between two packets
     /// on average.
-    pub(crate) fn span_ns(&self) -> u64 {
+    pub(crate) fn loop_ns(&self) -> u64 {
         let last = self.packets.last().map_or(0, |packet| packet.time_ns);
         let gaps = (self.packets.len() as u64).saturating_sub(1).max(1);
         last + last / gaps
     }
 
-    pub(crate) fn bytes_of(&self, packet: &Packet) -> &[u8] {
+    pub(crate) fn bytes_of(&self, packet: &RecordedPacket) -> &[u8] {
         &self.bytes[packet.start..packet.start + packet.length as usize]
     }
 }

@@ -51,9 +51,9 @@ pub struct Replay {
     copy: u32,
     copies: u32,
     shift: u64,
-    passed_ns: u64,
-    span_ns: u64,
-    room: usize,
+    loop_start_ns: u64,
+    loop_ns: u64,
+    slot_bytes: usize,
     /// Hashes of the flows of all copies.
     hashes: Vec<u32>,
 }
@@ -97,9 +97,9 @@ impl Replay {
             copy: 0,
             copies: options.copies,
             shift: options.shift,
-            passed_ns: 0,
-            span_ns: recording.span_ns(),
-            room: longest.unwrap_or(0) as usize,
+            loop_start_ns: 0,
+            loop_ns: recording.loop_ns(),
+            slot_bytes: longest.unwrap_or(0) as usize,
             hashes,
             recording,
         })
@@ -132,7 +132,7 @@ impl Replay {
     /// How many flows of the copies have the key of a flow that was captured: they become one with it.
     /// `None` where there are too many to look.
     #[must_use]
-    pub fn meeting_flows(&self) -> Option<usize> {
+    pub fn colliding_flows(&self) -> Option<usize> {
         if self.flows() > MEETING_MAX {
             return None;
         }
@@ -148,8 +148,8 @@ fn shift_of(shift: u64, copy: u32) -> u128 {
 }
 
 impl Source for Replay {
-    fn room(&self) -> usize {
-        self.room
+    fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 
     fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError> {
@@ -182,7 +182,7 @@ impl Source for Replay {
             if self.next == self.recording.packets.len() {
                 self.next = 0;
                 self.loops_left -= 1;
-                self.passed_ns = self.passed_ns.saturating_add(self.span_ns);
+                self.loop_start_ns = self.loop_start_ns.saturating_add(self.loop_ns);
             }
         }
         Ok(filled)
@@ -194,7 +194,7 @@ impl Source for Replay {
 
     fn next_due_ns(&self) -> Option<u64> {
         (self.loops_left > 0).then(|| {
-            self.passed_ns
+            self.loop_start_ns
                 .saturating_add(self.recording.packets[self.next].time_ns)
         })
     }

@@ -1,7 +1,7 @@
 //! Other addresses for a packet of a capture: where they stand, and the checksums that cover them.
 
-use crate::checksum::{Sum, udp};
-use crate::frame::{get, put};
+use crate::checksum::{Sum, for_udp};
+use crate::frame::{get_u16, put_u16};
 use wire::{FlowKey, LinkType, ether_type, ip_protocol};
 
 /// Where the outermost IP header's addresses and the checksums stand in a frame; 0 for none.
@@ -35,8 +35,8 @@ const PPP_IPV6: u16 = 0x0057;
 const UDP_LITE: u8 = 136;
 
 /// Finds them.
-pub(crate) fn locate(link: LinkType, frame: &[u8]) -> AddressRewrite {
-    network_at(link, frame)
+pub(crate) fn locate_addresses(link: LinkType, frame: &[u8]) -> AddressRewrite {
+    network_offset(link, frame)
         .and_then(|at| match frame.get(at).map(|byte| byte >> 4) {
             Some(4) => ipv4(frame, at),
             Some(6) => ipv6(frame, at),
@@ -46,7 +46,7 @@ pub(crate) fn locate(link: LinkType, frame: &[u8]) -> AddressRewrite {
 }
 
 /// Where the network header begins, behind link-layer header, VLAN tags, PPPoE and MPLS.
-pub(crate) fn network_at(link: LinkType, frame: &[u8]) -> Option<usize> {
+pub(crate) fn network_offset(link: LinkType, frame: &[u8]) -> Option<usize> {
     match link {
         LinkType::Ethernet => ethernet(frame, 12),
         LinkType::LinuxSll => ethernet(frame, 14),
@@ -58,7 +58,7 @@ pub(crate) fn network_at(link: LinkType, frame: &[u8]) -> Option<usize> {
 }
 
 fn word(frame: &[u8], at: usize) -> Option<u16> {
-    (frame.len() >= at + 2).then(|| get(frame, at))
+    (frame.len() >= at + 2).then(|| get_u16(frame, at))
 }
 
 /// The network header behind an EtherType at `at` and VLAN tags.
@@ -97,7 +97,7 @@ fn ipv4(frame: &[u8], at: usize) -> Option<AddressRewrite> {
     if length < 20 {
         return None;
     }
-    let is_first = get(header, 6) & 0x1fff == 0;
+    let is_first = get_u16(header, 6) & 0x1fff == 0;
     let (checksum, udp) = if is_first {
         transport(frame, header[9], at + length)
     } else {
@@ -132,7 +132,7 @@ fn ipv6(frame: &[u8], at: usize) -> Option<AddressRewrite> {
                 readdress.routed |= extension[3] > 0;
                 8 * (eights + 1)
             }
-            ip_protocol::FRAGMENT if get(extension, 2) & 0xfff8 != 0 => return Some(readdress),
+            ip_protocol::FRAGMENT if get_u16(extension, 2) & 0xfff8 != 0 => return Some(readdress),
             ip_protocol::FRAGMENT => 8,
             ip_protocol::AUTHENTICATION => 4 * (eights + 2),
             _ => break,
@@ -182,7 +182,7 @@ impl AddressRewrite {
         let source = add(&mut frame[at..at + width], shift);
         let destination = add(&mut frame[at + width..at + 2 * width], shift);
         if self.ipv4_checksum > 0 {
-            mend(frame, self.ipv4_checksum, source.plus(destination));
+            update_checksum(frame, self.ipv4_checksum, source.add_sum(destination));
         }
         if self.transport_checksum == 0 {
             return;
@@ -190,28 +190,28 @@ impl AddressRewrite {
         let covered = if self.routed {
             source
         } else {
-            source.plus(destination)
+            source.add_sum(destination)
         };
         let checksum = usize::from(self.transport_checksum);
-        let before = get(frame, checksum);
+        let before = get_u16(frame, checksum);
         if self.udp && before == 0 {
             return;
         }
-        let after = covered.apply_to(before);
-        put(frame, checksum, if self.udp { udp(after) } else { after });
+        let after = covered.update(before);
+        put_u16(frame, checksum, if self.udp { for_udp(after) } else { after });
     }
 }
 
-fn mend(frame: &mut [u8], at: u16, change: Sum) {
+fn update_checksum(frame: &mut [u8], at: u16, change: Sum) {
     let at = usize::from(at);
-    let checksum = change.apply_to(get(frame, at));
-    put(frame, at, checksum);
+    let checksum = change.update(get_u16(frame, at));
+    put_u16(frame, at, checksum);
 }
 
 /// Adds to an address; what that changes in a sum.
 #[inline]
 fn add(address: &mut [u8], shift: u128) -> Sum {
-    let before = Sum::default().bytes(address).fold();
+    let before = Sum::default().add_bytes(address).fold();
     if let Ok(bytes) = <[u8; 4]>::try_from(&*address) {
         let shifted = u32::from_be_bytes(bytes).wrapping_add(shift as u32);
         address.copy_from_slice(&shifted.to_be_bytes());
@@ -219,7 +219,7 @@ fn add(address: &mut [u8], shift: u128) -> Sum {
         let shifted = u128::from_be_bytes(bytes).wrapping_add(shift);
         address.copy_from_slice(&shifted.to_be_bytes());
     }
-    Sum::default().word(!before).bytes(address)
+    Sum::default().add_u16(!before).add_bytes(address)
 }
 
 /// A key with both addresses higher by `shift`.

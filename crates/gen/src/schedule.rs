@@ -54,7 +54,7 @@ impl Schedule {
     /// How late the packet after so many others is, in ticks.
     #[inline]
     #[must_use]
-    pub fn late(&self, elapsed: u64, others: u64) -> u64 {
+    pub fn lateness(&self, elapsed: u64, others: u64) -> u64 {
         let behind = elapsed.saturating_sub(self.next_ticks());
         let before = (others as f64 / self.packets_per_tick) as u64;
         behind.saturating_sub(before)
@@ -80,11 +80,11 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::{Layer, RateText};
+    use crate::rate::{Layer, RateSpec};
     use proptest::prelude::*;
 
     fn rate(text: &str) -> Rate {
-        text.parse::<RateText>().unwrap().of_link(None).unwrap()
+        text.parse::<RateSpec>().unwrap().resolve(None).unwrap()
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What sets the pace.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum Pacing {
     /// The link: as fast as it takes frames.
     Link,
     /// A rate.
@@ -57,9 +57,9 @@ pub enum SendClock {
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions {
     /// What sets the pace.
-    pub pace: Pace,
+    pub pacing: Pacing,
     /// Which clock.
-    pub time: SendClock,
+    pub clock: SendClock,
     /// Ends after this many packets.
     pub count: Option<u64>,
     /// Ends after this time: packets that are due earlier are the intended ones.
@@ -83,8 +83,8 @@ pub const LINK_DOWN_MAX: Duration = Duration::from_secs(5);
 impl Default for SendOptions {
     fn default() -> Self {
         Self {
-            pace: Pace::Link,
-            time: SendClock::Wall,
+            pacing: Pacing::Link,
+            clock: SendClock::Wall,
             count: None,
             duration: None,
             when_late: WhenLate::CatchUp,
@@ -97,7 +97,7 @@ impl Default for SendOptions {
 
 /// For whoever watches a sender, and may end it.
 #[derive(Debug, Default)]
-pub struct Control {
+pub struct SendControl {
     /// Set to end the run.
     pub stop: AtomicBool,
     /// Frames that the link has taken so far.
@@ -106,7 +106,7 @@ pub struct Control {
     pub notices: Mutex<Vec<String>>,
 }
 
-impl Control {
+impl SendControl {
     /// What the link has told since this was last asked: that it is down, or up again.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
@@ -137,14 +137,14 @@ pub struct SendReport {
     /// Packets that were intended and not built when the run ended.
     pub unsent: u64,
     /// How often the link was full.
-    pub full: u64,
+    pub link_full: u64,
     /// From the first packet to the end, by `CLOCK_MONOTONIC_RAW`; for virtual time, from the first
     /// packet to the time of one more, or of the last where the source's own times set the pace.
     pub elapsed_ns: u64,
     /// How late packets were, nanoseconds; where a rate or the source's own times set the pace.
     pub lateness: Option<Histogram>,
     /// The worst ten milliseconds; where a rate set the pace and the run lasted that long.
-    pub worst: Option<WorstWindow>,
+    pub worst_window: Option<WorstWindow>,
     /// Frames that the link took, by [`Source::classes`].
     pub by_class: Vec<u64>,
     /// Whether the source came to its end.
@@ -178,7 +178,7 @@ pub fn send<S: Source + ?Sized>(
     sink: &mut (impl Transmit + ?Sized),
     options: &SendOptions,
     truth: Option<&mut Truth>,
-    control: &Control,
+    control: &SendControl,
 ) -> Result<SendReport, PortError> {
     Sender::new(source, options, truth, control).run(sink)
 }
@@ -187,18 +187,18 @@ struct Sender<'a, S: ?Sized> {
     source: &'a mut S,
     options: SendOptions,
     truth: Option<&'a mut Truth>,
-    control: &'a Control,
+    control: &'a SendControl,
     clock: Clock,
     schedule: Option<Schedule>,
     lateness: Lateness,
     pending: Pending,
     report: SendReport,
     /// Ticks after the start at which the last packet was due by the source's own times.
-    recorded: u64,
+    last_due: u64,
     /// Ticks after the start at which the run's time ends, or never.
-    end: u64,
+    deadline: u64,
     /// The same, and the time to catch up.
-    last_end: u64,
+    catch_up_end: u64,
     classes: usize,
     /// Whether the link was down when it was last asked.
     is_down: bool,
@@ -254,11 +254,11 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         source: &'a mut S,
         options: &SendOptions,
         truth: Option<&'a mut Truth>,
-        control: &'a Control,
+        control: &'a SendControl,
     ) -> Self {
-        let clock = Clock::new(options.time);
-        let schedule = match options.pace {
-            Pace::Rate(rate) => Some(Schedule::new(
+        let clock = Clock::new(options.clock);
+        let schedule = match options.pacing {
+            Pacing::Rate(rate) => Some(Schedule::new(
                 rate,
                 clock.rate.per_second().round() as u64,
                 source.mean_length(),
@@ -270,12 +270,12 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             let ticks = (time.as_nanos() * per_second).div_ceil(1_000_000_000);
             u64::try_from(ticks).unwrap_or(u64::MAX)
         };
-        let end = options.duration.map_or(u64::MAX, ticks_of);
+        let deadline = options.duration.map_or(u64::MAX, ticks_of);
         let classes = source.classes().len();
         Self {
             lateness: Lateness::new(clock.rate),
-            last_end: end.saturating_add(clock.rate.to_ticks(LINGER_NS)),
-            end,
+            catch_up_end: deadline.saturating_add(clock.rate.to_ticks(LINGER_NS)),
+            deadline,
             clock,
             schedule,
             source,
@@ -294,7 +294,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 by_class: vec![0; classes],
                 ..SendReport::default()
             },
-            recorded: 0,
+            last_due: 0,
             classes,
             is_down: false,
         }
@@ -317,14 +317,14 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 }
                 Due::Wait(_) if self.pending.count > 0 => 0,
                 Due::Wait(until) => {
-                    self.lateness.close(elapsed);
+                    self.lateness.close_windows(elapsed);
                     self.wait(elapsed, until);
                     continue;
                 }
-                Due::Nothing if self.pending.count > 0 && elapsed < self.last_end => 0,
-                Due::Nothing => break,
+                Due::Finished if self.pending.count > 0 && elapsed < self.catch_up_end => 0,
+                Due::Finished => break,
             };
-            self.burst(sink, elapsed, fresh)?;
+            self.send_burst(sink, elapsed, fresh)?;
             if self.report.link_lost {
                 break;
             }
@@ -341,30 +341,30 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     /// What is due.
     fn due(&mut self, elapsed: u64) -> Due {
         if self.report.source_ended {
-            return Due::Nothing;
+            return Due::Finished;
         }
         let mut left = u64::MAX;
         if let Some(count) = self.options.count {
             left = count.saturating_sub(self.report.offered + self.report.skipped);
             if left == 0 {
-                return Due::Nothing;
+                return Due::Finished;
             }
         }
         let most = |count: u64| Due::Frames(count.min(left).min(BURST as u64) as usize);
-        if elapsed >= self.last_end {
-            return Due::Nothing;
+        if elapsed >= self.catch_up_end {
+            return Due::Finished;
         }
-        match (&mut self.schedule, self.options.pace) {
+        match (&mut self.schedule, self.options.pacing) {
             (Some(schedule), _) => {
                 let next = schedule.next_ticks();
-                if next >= self.end {
-                    return Due::Nothing;
+                if next >= self.deadline {
+                    return Due::Finished;
                 }
                 if self.clock.is_virtual {
                     return most(1);
                 }
                 // What is due after the end is not intended.
-                let mut due = schedule.due(elapsed.min(self.end - 1));
+                let mut due = schedule.due(elapsed.min(self.deadline - 1));
                 if let WhenLate::Skip(limit) = self.options.when_late {
                     let limit = self.clock.rate.to_ticks(limit.as_nanos() as u64);
                     let behind = elapsed.saturating_sub(next);
@@ -377,7 +377,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                         due -= skipped;
                         left -= skipped;
                         if left == 0 {
-                            return Due::Nothing;
+                            return Due::Finished;
                         }
                     }
                 }
@@ -386,14 +386,14 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 }
                 Due::Frames(due.min(left).min(BURST as u64) as usize)
             }
-            (None, Pace::Recorded(speed)) => match self.source.next_due_ns() {
+            (None, Pacing::Recorded(speed)) => match self.source.next_due_ns() {
                 None => most(1),
                 Some(next_ns) => {
                     let next = self.clock.rate.to_ticks((next_ns as f64 / speed) as u64);
-                    if next >= self.end {
-                        Due::Nothing
+                    if next >= self.deadline {
+                        Due::Finished
                     } else if self.clock.is_virtual || next <= elapsed {
-                        self.recorded = next;
+                        self.last_due = next;
                         most(1)
                     } else {
                         Due::Wait(next)
@@ -401,8 +401,8 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 }
             },
             (None, _) => {
-                if elapsed >= self.end {
-                    return Due::Nothing;
+                if elapsed >= self.deadline {
+                    return Due::Finished;
                 }
                 most(BURST as u64)
             }
@@ -421,21 +421,21 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     }
 
     /// Builds `fresh` frames and hands them to the link behind those that it did not take before.
-    fn burst(
+    fn send_burst(
         &mut self,
         sink: &mut (impl Transmit + ?Sized),
         elapsed: u64,
         fresh: usize,
     ) -> Result<(), PortError> {
         let pending = &mut self.pending;
-        let time_ns = match (&self.schedule, self.options.pace) {
+        let time_ns = match (&self.schedule, self.options.pacing) {
             (Some(schedule), _) if self.clock.is_virtual => {
                 self.clock.time_ns(schedule.next_ticks())
             }
-            (None, Pace::Recorded(_)) if self.clock.is_virtual => self.clock.time_ns(self.recorded),
+            (None, Pacing::Recorded(_)) if self.clock.is_virtual => self.clock.time_ns(self.last_due),
             _ => self.clock.time_ns(elapsed),
         };
-        let slots = sink.reserve(pending.count + fresh, self.source.room())?;
+        let slots = sink.reserve(pending.count + fresh, self.source.slot_bytes())?;
         let old = pending.count.min(slots.len());
         let new = &mut slots[old..];
         let count = new.len().min(fresh);
@@ -460,9 +460,9 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                     self.lateness.record(schedule, elapsed, filled as u64);
                 }
                 schedule.advance(filled as u64, result.bytes);
-            } else if !self.clock.is_virtual && matches!(self.options.pace, Pace::Recorded(_)) {
-                let late = elapsed.saturating_sub(self.recorded);
-                self.lateness.record_alike(late, filled as u64);
+            } else if !self.clock.is_virtual && matches!(self.options.pacing, Pacing::Recorded(_)) {
+                let late = elapsed.saturating_sub(self.last_due);
+                self.lateness.record_constant(late, filled as u64);
             }
             pending.count += filled;
             self.report.offered += filled as u64;
@@ -470,16 +470,16 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         let submitted = old + filled;
         let taken = sink.submit(submitted)?.min(submitted);
         if taken < submitted || (fresh > 0 && count == 0) {
-            self.report.full += 1;
+            self.report.link_full += 1;
         }
-        self.account(taken);
+        self.record_sent(taken);
         if self.pending.count > 0 && self.options.when_full == WhenFull::Drop {
             sink.discard();
             self.report.refused += self.pending.count as u64;
             self.pending.count = 0;
         }
         if taken == 0 || self.is_down {
-            self.look_at_link(sink);
+            self.check_link(sink);
             if self.is_down && taken == 0 {
                 std::thread::sleep(DOWN_PAUSE);
             } else {
@@ -491,7 +491,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
 
     /// Hears what a link says that takes nothing, and whether it is down for too long.
     #[cold]
-    fn look_at_link(&mut self, sink: &mut (impl Transmit + ?Sized)) {
+    fn check_link(&mut self, sink: &mut (impl Transmit + ?Sized)) {
         while let Some(notice) = sink.next_notice() {
             self.control.notify(notice);
         }
@@ -503,7 +503,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     }
 
     /// The link took the first `taken` of what was pending.
-    fn account(&mut self, taken: usize) {
+    fn record_sent(&mut self, taken: usize) {
         let pending = &mut self.pending;
         let bytes: u64 = pending.lengths[..taken]
             .iter()
@@ -512,11 +512,11 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         self.report.bytes += bytes;
         self.report.sent += taken as u64;
         if let Some(truth) = &mut self.truth {
-            truth.count(&pending.flows[..taken], &pending.lengths[..taken]);
+            truth.record(&pending.flows[..taken], &pending.lengths[..taken]);
         }
         if self.classes > 1 {
             for &flow in &pending.flows[..taken] {
-                if let Some(count) = self.report.by_class.get_mut(self.source.class(flow)) {
+                if let Some(count) = self.report.by_class.get_mut(self.source.class_of(flow)) {
                     *count += 1;
                 }
             }
@@ -536,14 +536,14 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         }
         if self.clock.is_virtual {
             let next = self.schedule.as_ref();
-            let next = next.map_or(self.recorded, Schedule::next_ticks);
+            let next = next.map_or(self.last_due, Schedule::next_ticks);
             report.elapsed_ns = self.clock.rate.to_ns(next);
         }
         let turned = report.offered + report.skipped;
         report.intended = turned;
         if let Some(schedule) = self.schedule {
             // What the schedule had due when the run ended, and nobody built.
-            let until = elapsed.min(self.end.saturating_sub(1));
+            let until = elapsed.min(self.deadline.saturating_sub(1));
             if !self.clock.is_virtual && !report.source_ended {
                 let left = self
                     .options
@@ -554,12 +554,12 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             }
             // Windows after the last packet was due are no part of the run.
             if report.unsent > 0 {
-                self.lateness.close(elapsed);
+                self.lateness.close_windows(elapsed);
             }
             if !self.clock.is_virtual {
                 let (histogram, worst) = self.lateness.finish(&schedule);
                 report.lateness = Some(histogram);
-                report.worst = worst;
+                report.worst_window = worst;
             }
         } else {
             if let Some(count) = self.options.count
@@ -568,7 +568,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 report.unsent = count - turned.min(count);
                 report.intended = turned + report.unsent;
             }
-            if !self.clock.is_virtual && matches!(self.options.pace, Pace::Recorded(_)) {
+            if !self.clock.is_virtual && matches!(self.options.pacing, Pacing::Recorded(_)) {
                 report.lateness = Some(self.lateness.into_histogram());
             }
         }
@@ -583,5 +583,5 @@ enum Due {
     /// The next one at this tick.
     Wait(u64),
     /// None, and none later.
-    Nothing,
+    Finished,
 }

@@ -32,7 +32,7 @@ pub struct SequenceCounts {
     /// Numbers that came after a higher one, for the first time.
     pub reordered: u64,
     /// The furthest that one of these was behind.
-    pub reordered_most: u64,
+    pub reorder_distance_max: u64,
     /// Numbers too far behind to tell whether they had come before.
     pub stale: u64,
     /// Numbers that were never sent.
@@ -73,12 +73,12 @@ impl SequenceCheck {
         let behind = self.next - 1 - number;
         if behind >= WINDOW {
             self.counts.stale += 1;
-        } else if self.put(number) {
+        } else if self.mark_seen(number) {
             self.counts.duplicates += 1;
         } else {
             self.counts.distinct += 1;
             self.counts.reordered += 1;
-            self.counts.reordered_most = self.counts.reordered_most.max(behind);
+            self.counts.reorder_distance_max = self.counts.reorder_distance_max.max(behind);
         }
     }
 
@@ -96,7 +96,7 @@ impl SequenceCheck {
     }
 
     /// Remembers `number`; whether it was remembered before.
-    fn put(&mut self, number: u64) -> bool {
+    fn mark_seen(&mut self, number: u64) -> bool {
         let word = &mut self.seen[word(number)];
         let was = *word & bit(number) != 0;
         *word |= bit(number);
@@ -151,7 +151,7 @@ mod tests {
                 distinct: 7,
                 duplicates: 1,
                 reordered: 2,
-                reordered_most: 2,
+                reorder_distance_max: 2,
                 stale: 0,
                 foreign: 0,
                 lost: 4,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The frame check sequence, which the device adds: a size of 64 is a frame of 60 bytes and 4 of it.
-pub const FCS: usize = 4;
+pub const FCS_BYTES: usize = 4;
 
 /// What a frame takes on the wire besides itself and its check sequence: preamble, start of frame,
 /// gap (IEEE 802.3: 7 + 1 + 12 bytes).
@@ -19,11 +19,11 @@ pub const SIZE_MAX: usize = 16_384;
 
 /// Frame sizes with the frame check sequence, each with its weight.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sizes {
+pub struct FrameSizes {
     list: Vec<(usize, f64)>,
 }
 
-impl Sizes {
+impl FrameSizes {
     /// All frames of one size.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Sizes {
 
     /// The least Ethernet frame: 64.
     #[must_use]
-    pub fn least_frame() -> Self {
+    pub fn min_frame() -> Self {
         Self {
             list: vec![(SIZE_MIN, 1.0)],
         }
@@ -85,7 +85,7 @@ impl Sizes {
 
     /// The least size.
     #[must_use]
-    pub fn least(&self) -> usize {
+    pub fn min(&self) -> usize {
         self.list.iter().map(|&(size, _)| size).min().unwrap_or(0)
     }
 
@@ -100,7 +100,7 @@ impl Sizes {
     }
 }
 
-impl FromStr for Sizes {
+impl FromStr for FrameSizes {
     type Err = GeneratorError;
 
     /// `64`, `imix`, `64,1518` or `64=7,594=4,1518=1`.
@@ -127,7 +127,7 @@ impl FromStr for Sizes {
     }
 }
 
-impl fmt::Display for Sizes {
+impl fmt::Display for FrameSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::imix() {
             return f.write_str("imix");
@@ -150,13 +150,13 @@ mod tests {
     #[test]
     fn sizes_are_read_and_said() {
         for text in ["64", "imix", "64=1,1518=1", "64=0.5,128=2.25"] {
-            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<FrameSizes>().unwrap().to_string(), text);
         }
-        assert_eq!("64,1518".parse::<Sizes>().unwrap().mean(), 791.0);
+        assert_eq!("64,1518".parse::<FrameSizes>().unwrap().mean(), 791.0);
         // (7 * 64 + 4 * 594 + 1518) / 12
-        assert!((Sizes::imix().mean() - 361.833).abs() < 0.001);
+        assert!((FrameSizes::imix().mean() - 361.833).abs() < 0.001);
         for wrong in ["", "63", "16385", "64=0", "64=x", "64=-1", "64=inf", "big"] {
-            assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
+            assert!(wrong.parse::<FrameSizes>().is_err(), "{wrong}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub const NO_FLOW: u32 = u32::MAX;
 /// A source of frames: [`Traffic`](crate::Traffic), or a [`Replay`](crate::Replay).
 pub trait Source {
     /// The room that a slot must have.
-    fn room(&self) -> usize;
+    fn slot_bytes(&self) -> usize;
 
     /// Writes the next frames into `slots`: bytes, length, and the hash of a device. `flows`, as long
     /// as `slots`, gets the number of the flow of each ([`NO_FLOW`] where it has none).
@@ -45,7 +45,7 @@ pub trait Source {
     }
 
     /// Which of them a flow's frames are of.
-    fn class(&self, flow: u32) -> usize {
+    fn class_of(&self, flow: u32) -> usize {
         let _ = flow;
         0
     }

@@ -1,17 +1,17 @@
 //! Synthetic traffic: frames of a population of flows, written where they are sent from.
 
-use crate::drawing::Drawing;
+use crate::lookahead::LookaheadSelector;
 use crate::error::GeneratorError;
 use crate::fields::{FlowFields, Protocol};
 use crate::frame::{self, Layout, MacAddresses};
 use crate::match_filter::MatchFilter;
-use crate::order::Order;
-use crate::population::{self, HASH_BYTES, Images, Population, PopulationSpec};
+use crate::flow_order::FlowOrder;
+use crate::population::{self, HASH_BYTES, FrameTemplates, Population, PopulationSpec};
 use crate::probe::Probe;
 use crate::random_fields::RandomFields;
-use crate::sizes::{FCS, Sizes};
+use crate::sizes::{FCS_BYTES, FrameSizes};
 use crate::source::{Filled, Source};
-use crate::writing::Writing;
+use crate::frame_writer::FrameWriter;
 use port::{PortError, Slot};
 use wire::FlowKey;
 use wire::toeplitz::MICROSOFT_KEY;
@@ -22,11 +22,11 @@ pub struct TrafficOptions {
     /// Flows.
     pub flows: u32,
     /// How packets are spread over them.
-    pub order: Order,
+    pub order: FlowOrder,
     /// Kinds of flows, at most one of each family and protocol; each flow draws its kind.
     pub kinds: Vec<FlowFields>,
     /// Frame sizes.
-    pub sizes: Sizes,
+    pub sizes: FrameSizes,
     /// A filter, and the share of packets (0 to 1) that match it; the others do not. The last flows
     /// are the matching ones, and each of the two parts has its own [`Order`].
     pub matching: Option<(MatchFilter, f64)>,
@@ -49,9 +49,9 @@ impl Default for TrafficOptions {
     fn default() -> Self {
         Self {
             flows: 1 << 16,
-            order: Order::Uniform,
+            order: FlowOrder::Uniform,
             kinds: vec![FlowFields::ipv4(Protocol::Udp)],
-            sizes: Sizes::least_frame(),
+            sizes: FrameSizes::min_frame(),
             matching: None,
             random: RandomFields::default(),
             sequence: false,
@@ -66,15 +66,15 @@ impl Default for TrafficOptions {
 impl TrafficOptions {
     /// The least frame size that has room for the headers of all kinds, and for numbers and times.
     #[must_use]
-    pub fn least_size(&self) -> usize {
-        let headers = |kind: &FlowFields| Layout::of(kind.version(), kind.protocol).payload();
+    pub fn min_frame_size(&self) -> usize {
+        let headers = |kind: &FlowFields| Layout::new(kind.version(), kind.protocol).payload();
         let headers = self.kinds.iter().map(headers).max().unwrap_or(0);
-        headers + self.probe_bytes() + FCS
+        headers + self.probe_bytes() + FCS_BYTES
     }
 
     fn probe_bytes(&self) -> usize {
         if self.sequence || self.timestamps {
-            Probe::bytes(self.timestamps)
+            Probe::size(self.timestamps)
         } else {
             0
         }
@@ -98,8 +98,8 @@ impl TrafficOptions {
 /// ```
 pub struct Traffic {
     population: Population,
-    drawing: Drawing,
-    writing: Writing,
+    drawing: LookaheadSelector,
+    writing: FrameWriter,
     classes: Classes,
 }
 
@@ -109,13 +109,13 @@ impl Traffic {
     /// # Errors
     /// What cannot be made, in one line.
     pub fn new(options: &TrafficOptions) -> Result<Self, GeneratorError> {
-        if options.random.change_flows() && options.matching.is_some() {
+        if options.random.changes_flow_key() && options.matching.is_some() {
             return Err(GeneratorError::new(
                 "addresses and ports drawn for every packet, and a share that matches a filter: one or the other",
             ));
         }
         let list = options.sizes.weighted();
-        let lengths: Vec<u16> = list.iter().map(|&(size, _)| (size - FCS) as u16).collect();
+        let lengths: Vec<u16> = list.iter().map(|&(size, _)| (size - FCS_BYTES) as u16).collect();
         let matching = options
             .matching
             .as_ref()
@@ -126,15 +126,15 @@ impl Traffic {
             matching,
             mac: options.mac,
             length: usize::from(lengths[0]),
-            length_min: options.sizes.least() - FCS,
+            length_min: options.sizes.min() - FCS_BYTES,
             payload: options.probe_bytes(),
             rss_key: &options.rss_key,
             seed: options.seed,
         })?;
         let share = matching.map_or(0.0, |(_, share)| share);
         Ok(Self {
-            drawing: Drawing::new(options.order, &population, share, options.seed)?,
-            writing: Writing::new(options, &population, lengths)?,
+            drawing: LookaheadSelector::new(options.order, &population, share, options.seed)?,
+            writing: FrameWriter::new(options, &population, lengths)?,
             classes: Classes::new(&population),
             population,
         })
@@ -152,7 +152,7 @@ impl Traffic {
     /// When there is no such flow.
     #[must_use]
     pub fn key(&self, flow: u32) -> FlowKey {
-        frame::key_of(self.population.images.of(flow))
+        frame::key_of(self.population.templates.get(flow))
     }
 
     /// The hash that a device gives the packets of a flow.
@@ -161,12 +161,12 @@ impl Traffic {
     /// When there is no such flow.
     #[must_use]
     pub fn rss_hash(&self, flow: u32) -> u32 {
-        population::hash_of(self.population.images.of(flow))
+        population::hash_of(self.population.templates.get(flow))
     }
 
     /// The next flows, without writing frames: for whoever has frames of his own.
-    pub fn draw(&mut self, flows: &mut [u32]) {
-        self.drawing.take(flows, &self.population.images);
+    pub fn next_flows(&mut self, flows: &mut [u32]) {
+        self.drawing.next_flows(flows, &self.population.templates);
     }
 
     /// The frame of a flow as it is before sizes, sequence numbers and random fields: the first size.
@@ -175,7 +175,7 @@ impl Traffic {
     /// When there is no such flow.
     #[must_use]
     pub fn frame(&self, flow: u32) -> Vec<u8> {
-        let image = self.population.images.of(flow);
+        let image = self.population.templates.get(flow);
         let mut frame = image[..image.len() - HASH_BYTES].to_vec();
         frame.resize(usize::from(self.writing.lengths[0]), 0);
         frame
@@ -183,17 +183,17 @@ impl Traffic {
 }
 
 impl Source for Traffic {
-    fn room(&self) -> usize {
-        self.writing.room
+    fn slot_bytes(&self) -> usize {
+        self.writing.slot_bytes
     }
 
     fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError> {
         let count = slots.len().min(flows.len());
         let (slots, flows) = (&mut slots[..count], &mut flows[..count]);
-        self.drawing.take(flows, &self.population.images);
-        let bytes = match &self.population.images {
-            Images::Small(images) => self.writing.write_all(images, slots, flows),
-            Images::Large(images) => self.writing.write_all(images, slots, flows),
+        self.drawing.next_flows(flows, &self.population.templates);
+        let bytes = match &self.population.templates {
+            FrameTemplates::Small(images) => self.writing.write_all(images, slots, flows),
+            FrameTemplates::Large(images) => self.writing.write_all(images, slots, flows),
         };
         Ok(Filled {
             frames: count,
@@ -209,7 +209,7 @@ impl Source for Traffic {
         &self.classes.names
     }
 
-    fn class(&self, flow: u32) -> usize {
+    fn class_of(&self, flow: u32) -> usize {
         self.classes.of(&self.population, flow)
     }
 }
@@ -227,7 +227,7 @@ impl Classes {
             names: Vec::new(),
             numbers: [usize::MAX; 8],
         };
-        let is_divided = population.others > 0 && population.others < population.flows();
+        let is_divided = population.non_matching > 0 && population.non_matching < population.flows();
         for flow in 0..population.flows() {
             let (kind, layout) = kind_of(population, flow);
             if classes.numbers[kind] != usize::MAX {
@@ -256,7 +256,7 @@ impl Classes {
 fn kind_of(population: &Population, flow: u32) -> (usize, Layout) {
     let layout = population
         .layout
-        .unwrap_or_else(|| Layout::of_frame(population.images.of(flow)));
-    let matching = usize::from(flow >= population.others);
+        .unwrap_or_else(|| Layout::of_frame(population.templates.get(flow)));
+    let matching = usize::from(flow >= population.non_matching);
     (matching * 4 + layout.index(), layout)
 }

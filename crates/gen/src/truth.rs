@@ -7,7 +7,7 @@ use wire::FlowKey;
 
 /// Packets and bytes of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentCounts {
     /// Frames that the link took.
     pub packets: u64,
     /// Their bytes without frame check sequences, as a capture holds them.
@@ -17,8 +17,8 @@ pub struct Sent {
 /// What each flow sent, by its number.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    flows: Vec<Sent>,
-    none: Sent,
+    flows: Vec<SentCounts>,
+    no_flow: SentCounts,
 }
 
 impl Truth {
@@ -26,17 +26,17 @@ impl Truth {
     #[must_use]
     pub fn new(flows: usize) -> Self {
         Self {
-            flows: vec![Sent::default(); flows],
-            none: Sent::default(),
+            flows: vec![SentCounts::default(); flows],
+            no_flow: SentCounts::default(),
         }
     }
 
     /// Frames that were sent: flow and length of each.
-    pub fn count(&mut self, flows: &[u32], lengths: &[u16]) {
+    pub fn record(&mut self, flows: &[u32], lengths: &[u16]) {
         for (&flow, &length) in flows.iter().zip(lengths) {
             let sent = match self.flows.get_mut(flow as usize) {
                 Some(sent) => sent,
-                None => &mut self.none,
+                None => &mut self.no_flow,
             };
             sent.packets += 1;
             sent.bytes += u64::from(length);
@@ -45,20 +45,20 @@ impl Truth {
 
     /// What a flow sent; that of [`NO_FLOW`] are the frames of no flow.
     #[must_use]
-    pub fn of(&self, flow: u32) -> Sent {
+    pub fn sent_by(&self, flow: u32) -> SentCounts {
         match flow {
-            NO_FLOW => self.none,
+            NO_FLOW => self.no_flow,
             flow => self.flows.get(flow as usize).copied().unwrap_or_default(),
         }
     }
 
     /// All together, those of no flow among them.
     #[must_use]
-    pub fn total(&self) -> Sent {
+    pub fn total(&self) -> SentCounts {
         self.flows
             .iter()
-            .chain([&self.none])
-            .fold(Sent::default(), |sum, sent| Sent {
+            .chain([&self.no_flow])
+            .fold(SentCounts::default(), |sum, sent| SentCounts {
                 packets: sum.packets + sent.packets,
                 bytes: sum.bytes + sent.bytes,
             })
@@ -66,9 +66,9 @@ impl Truth {
 
     /// What was sent by key, in the order of the flows: flows of one key (copies of a capture that
     /// meet) are one.
-    fn by_key(&self, key: impl Fn(u32) -> FlowKey) -> Vec<(FlowKey, Sent)> {
+    fn by_key(&self, key: impl Fn(u32) -> FlowKey) -> Vec<(FlowKey, SentCounts)> {
         let mut numbers = HashMap::new();
-        let mut flows: Vec<(FlowKey, Sent)> = Vec::new();
+        let mut flows: Vec<(FlowKey, SentCounts)> = Vec::new();
         for (flow, sent) in self.flows.iter().enumerate() {
             if sent.packets == 0 {
                 continue;
@@ -126,18 +126,18 @@ mod tests {
     #[test]
     fn what_was_sent_is_written_by_flow() {
         let mut truth = Truth::new(3);
-        truth.count(&[2, 0, 2, NO_FLOW], &[60, 100, 70, 42]);
+        truth.record(&[2, 0, 2, NO_FLOW], &[60, 100, 70, 42]);
         assert_eq!(
-            truth.of(2),
-            Sent {
+            truth.sent_by(2),
+            SentCounts {
                 packets: 2,
                 bytes: 130
             }
         );
-        assert_eq!(truth.of(NO_FLOW).packets, 1);
+        assert_eq!(truth.sent_by(NO_FLOW).packets, 1);
         assert_eq!(
             truth.total(),
-            Sent {
+            SentCounts {
                 packets: 4,
                 bytes: 272
             }

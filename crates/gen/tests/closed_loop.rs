@@ -26,7 +26,7 @@ fn options(clients: u32, connections: u64, ipv6: bool) -> ClientsOptions {
         server_port: 7,
         connections: Some(connections),
         timeout: Duration::from_millis(200),
-        tries: 5,
+        max_retries: 5,
         mac: MacAddresses::default(),
         seed: 3,
     }
@@ -105,19 +105,19 @@ fn every_connection_of_a_good_link_is_completed() {
             (counts.started, counts.completed, counts.failed),
             (1000, 1000, 0)
         );
-        assert_eq!((counts.repeated, counts.wrong_bytes), (0, 0));
+        assert_eq!((counts.retransmissions, counts.wrong_bytes), (0, 0));
         assert_eq!(counts.echoed_bytes, 1000 * PAYLOAD_BYTES as u64);
         let served = server.counts();
         assert_eq!(
-            (served.accepted, served.closed, server.open()),
+            (served.accepted, served.closed, server.open_connections()),
             (1000, 1000, 0)
         );
-        assert_eq!((served.repeated, served.unexpected), (0, 0));
+        assert_eq!((served.retransmissions, served.unexpected), (0, 0));
         assert_eq!(
-            clients.each().map(|client| client.completed).sum::<u64>(),
+            clients.per_client().map(|client| client.completed).sum::<u64>(),
             1000
         );
-        assert!(clients.each().all(|client| client.completed > 0));
+        assert!(clients.per_client().all(|client| client.completed > 0));
         // SYN, ACK, data, FIN, ACK; and SYN-ACK, data, FIN.
         assert_eq!(clients.segments(), (5000, 3000));
         assert_eq!((served.received, served.sent), (5000, 3000));
@@ -133,16 +133,16 @@ fn a_server_that_was_away_forgets_nobody_whose_segments_may_wait() {
     let mut now = SECOND;
     clients.send(&mut up, now, false).unwrap();
     deliver(&mut up_end, |burst| server.receive(burst, now));
-    assert_eq!(server.open(), 10);
+    assert_eq!(server.open_connections(), 10);
     now += 1000 * SECOND;
     server.sweep(now);
-    assert_eq!((server.open(), server.counts().forgotten), (10, 0));
+    assert_eq!((server.open_connections(), server.counts().timed_out), (10, 0));
     // It is there from now on, and nothing comes.
     for _ in 0..100 {
         now += SECOND / 2;
         server.sweep(now);
     }
-    assert_eq!((server.open(), server.counts().forgotten), (0, 10));
+    assert_eq!((server.open_connections(), server.counts().timed_out), (0, 10));
 }
 
 proptest! {
@@ -170,9 +170,9 @@ proptest! {
         prop_assert_eq!(counts.started, 200);
         prop_assert_eq!(counts.completed + counts.failed, 200);
         prop_assert_eq!(counts.wrong_bytes, 0);
-        prop_assert!(counts.repeated > 0);
+        prop_assert!(counts.retransmissions > 0);
         prop_assert!(counts.echoed_bytes >= counts.completed * PAYLOAD_BYTES as u64);
-        prop_assert!(clients.open() == 0);
+        prop_assert!(clients.open_connections() == 0);
         let served = server.counts();
         prop_assert!(served.accepted >= counts.completed);
     }
@@ -193,7 +193,7 @@ fn nobody_answers_and_every_connection_fails() {
         (30, 0, 30)
     );
     // Each was said once and repeated five times.
-    assert_eq!(counts.repeated, 150);
+    assert_eq!(counts.retransmissions, 150);
     assert_eq!(sink.sent().0, 180);
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    FlowFields, MatchFilter, Order, Probe, Protocol, RandomFields, Sizes, Source, Traffic,
+    FlowFields, MatchFilter, FlowOrder, Probe, Protocol, RandomFields, FrameSizes, Source, Traffic,
     TrafficOptions,
 };
 use port::filter::Matcher;
@@ -26,7 +26,7 @@ fn write(traffic: &mut Traffic, mut count: usize) -> Vec<Written> {
     let mut written = Vec::new();
     while count > 0 {
         let mut flows = [0; 256];
-        let room = traffic.room();
+        let room = traffic.slot_bytes();
         let slots = sink.reserve(count.min(100), room).unwrap();
         for slot in slots.iter_mut() {
             // What the memory held before is nobody's business.
@@ -152,7 +152,7 @@ proptest! {
             let frame = &written.bytes;
             assert_sound(frame);
             let key = key_of(frame);
-            if !random.change_flows() {
+            if !random.changes_flow_key() {
                 prop_assert_eq!(key, traffic.key(written.flow));
                 prop_assert_eq!(written.rss_hash, traffic.rss_hash(written.flow));
             }
@@ -162,7 +162,7 @@ proptest! {
             let payload = match (key.version, key.protocol) {
                 (4, 17) => 42, (4, _) => 54, (_, 17) => 62, _ => 74,
             };
-            let read = Probe::read(&frame[payload..]);
+            let read = Probe::parse(&frame[payload..]);
             if probe > 0 {
                 let read = read.unwrap();
                 prop_assert_eq!(read.sequence, number as u64);
@@ -182,7 +182,7 @@ proptest! {
         let make = |size: usize| Traffic::new(&TrafficOptions {
             flows: 5,
             kinds: vec![kind],
-            sizes: Sizes::fixed(size).unwrap(),
+            sizes: FrameSizes::fixed(size).unwrap(),
             seed,
             ..TrafficOptions::default()
         });
@@ -201,8 +201,8 @@ fn flows_are_as_many_as_asked_for_and_repeat_with_the_seed() {
         let options = TrafficOptions {
             flows,
             kinds: all_kinds(),
-            order: Order::RoundRobin,
-            sizes: Sizes::fixed(128).unwrap(),
+            order: FlowOrder::RoundRobin,
+            sizes: FrameSizes::fixed(128).unwrap(),
             ..TrafficOptions::default()
         };
         let keys = |options: &TrafficOptions| {
@@ -222,7 +222,7 @@ fn flows_are_as_many_as_asked_for_and_repeat_with_the_seed() {
 fn round_robin_leaves_no_flow_out() {
     let options = TrafficOptions {
         flows: 999,
-        order: Order::RoundRobin,
+        order: FlowOrder::RoundRobin,
         ..TrafficOptions::default()
     };
     let mut traffic = Traffic::new(&options).unwrap();
@@ -230,7 +230,7 @@ fn round_robin_leaves_no_flow_out() {
         assert_eq!(written.flow as usize, number % 999);
     }
     let mut drawn = [0; 700];
-    traffic.draw(&mut drawn);
+    traffic.next_flows(&mut drawn);
     assert!(
         drawn
             .iter()
@@ -251,7 +251,7 @@ fn a_share_of_packets_matches_and_the_others_do_not() {
         let options = TrafficOptions {
             flows: 1000,
             kinds,
-            sizes: Sizes::fixed(100).unwrap(),
+            sizes: FrameSizes::fixed(100).unwrap(),
             matching: Some((filter, 0.3)),
             ..TrafficOptions::default()
         };

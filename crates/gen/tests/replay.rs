@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, NO_FLOW, Pace, Recording, Replay, ReplayOptions, SendClock, SendOptions, Source,
+    SendControl, NO_FLOW, Pacing, Recording, Replay, ReplayOptions, SendClock, SendOptions, Source,
     Truth, send,
 };
 use port::{CaptureFile, MemoryPort, PcapWriter, Port, Received, Transmit};
@@ -32,7 +32,7 @@ fn replay(
         replay
     ));
     let mut writer = PcapWriter::create(&path, replay.recording().link()).unwrap();
-    send(replay, &mut writer, options, truth, &Control::default()).unwrap();
+    send(replay, &mut writer, options, truth, &SendControl::default()).unwrap();
     let mut file = CaptureFile::open(&port::Input::Path(path.clone())).unwrap();
     let mut frames = Vec::new();
     loop {
@@ -56,8 +56,8 @@ fn replay(
 
 fn virtual_time(first_ns: i64, speed: f64) -> SendOptions {
     SendOptions {
-        pace: Pace::Recorded(speed),
-        time: SendClock::Virtual(first_ns),
+        pacing: Pacing::Recorded(speed),
+        clock: SendClock::Virtual(first_ns),
         ..SendOptions::default()
     }
 }
@@ -66,7 +66,7 @@ fn virtual_time(first_ns: i64, speed: f64) -> SendOptions {
 fn a_replay_to_a_file_is_the_capture() {
     let recording = example();
     // The books of the example, as capinfos counts them; the end of one packet was not captured.
-    assert_eq!((recording.len(), recording.cut()), (548, 1));
+    assert_eq!((recording.len(), recording.truncated()), (548, 1));
     let first = recording.first_ns();
     let mut source = Replay::new(recording, &ReplayOptions::default()).unwrap();
     let mut truth = Truth::new(source.flows());
@@ -144,7 +144,7 @@ fn copies_have_addresses_of_their_own() {
         ..ReplayOptions::default()
     };
     let mut source = Replay::new(recording, &options).unwrap();
-    assert_eq!(source.meeting_flows(), Some(0));
+    assert_eq!(source.colliding_flows(), Some(0));
     let each = source.flows() / 5;
     let mut truth = Truth::new(source.flows());
     let frames = replay(&mut source, &virtual_time(0, 1.0), Some(&mut truth));
@@ -171,9 +171,9 @@ fn copies_have_addresses_of_their_own() {
     }
     assert_eq!(distinct.len(), source.flows());
     for flow in 0..each as u32 {
-        assert_eq!(truth.of(flow), truth.of(flow + 4 * each as u32));
+        assert_eq!(truth.sent_by(flow), truth.sent_by(flow + 4 * each as u32));
     }
-    assert_eq!(truth.of(NO_FLOW).packets % 5, 0);
+    assert_eq!(truth.sent_by(NO_FLOW).packets % 5, 0);
 }
 
 /// Which checksums of a frame are right: IPv4's, and that of TCP, UDP or ICMPv6 behind it.
@@ -269,7 +269,7 @@ fn frame(
         &segment,
     ]
     .concat();
-    let checksum = match generator::checksum::Sum::default().bytes(&sum).checksum() {
+    let checksum = match generator::checksum::Sum::default().add_bytes(&sum).checksum() {
         0 if protocol == 17 => 0xffff,
         checksum => checksum,
     };
@@ -288,7 +288,7 @@ fn frame(
         frame.extend([0, 0, 0, 0, 64, protocol, 0, 0]);
         frame.extend(addresses);
         let checksum = generator::checksum::Sum::default()
-            .bytes(&frame[14..34])
+            .add_bytes(&frame[14..34])
             .checksum();
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     }
@@ -344,7 +344,7 @@ fn copies_that_meet_are_counted() {
     };
     let mut source = Replay::new(recording, &options).unwrap();
     // Of 1, 2, 9: copy 1 is 2, 3, 10, copy 2 is 3, 4, 11. One meets what was captured.
-    assert_eq!(source.meeting_flows(), Some(1));
+    assert_eq!(source.colliding_flows(), Some(1));
     let mut truth = Truth::new(source.flows());
     replay(&mut source, &virtual_time(0, 1.0), Some(&mut truth));
     let mut text = Vec::new();
@@ -379,7 +379,7 @@ fn rss_hashes_are_those_of_the_shifted_keys() {
     let mut source = Replay::new(example(), &options).unwrap();
     let rss = wire::Toeplitz::new(&wire::toeplitz::MICROSOFT_KEY).unwrap();
     let mut sink = port::NullSink::new();
-    let room = source.room();
+    let room = source.slot_bytes();
     let slots = sink.reserve(256, room).unwrap();
     let mut flows = [0; 256];
     let filled = source.fill(slots, &mut flows).unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    Control, Order, Pace, Probe, Rate, RateText, SendClock, SendOptions, SendReport, Sizes, Source,
+    SendControl, FlowOrder, Pacing, Probe, Rate, RateSpec, SendClock, SendOptions, SendReport, FrameSizes, Source,
     Traffic, TrafficOptions, Truth, WhenFull, WhenLate, send,
 };
 use port::{NullSink, PortError, Slot, Transmit};
@@ -94,7 +94,7 @@ impl Transmit for Moody {
     }
 }
 
-fn traffic(order: Order) -> Traffic {
+fn traffic(order: FlowOrder) -> Traffic {
     Traffic::new(&TrafficOptions {
         flows: 100,
         order,
@@ -108,12 +108,12 @@ fn traffic(order: Order) -> Traffic {
 fn sequences(sink: &Moody) -> Vec<u64> {
     sink.taken
         .iter()
-        .map(|(frame, _)| Probe::read(&frame[42..]).unwrap().sequence)
+        .map(|(frame, _)| Probe::parse(&frame[42..]).unwrap().sequence)
         .collect()
 }
 
 fn rate(text: &str) -> Rate {
-    text.parse::<RateText>().unwrap().of_link(None).unwrap()
+    text.parse::<RateSpec>().unwrap().resolve(None).unwrap()
 }
 
 fn assert_identity(report: &SendReport, sink: &dyn Transmit, truth: &Truth) {
@@ -134,11 +134,11 @@ proptest! {
         script in proptest::collection::vec(0usize..300, 1..12), count in 1u64..3000, burst in 1usize..300,
     ) {
         prop_assume!(script.iter().any(|&taken| taken > 0));
-        let mut traffic = traffic(Order::Uniform);
+        let mut traffic = traffic(FlowOrder::Uniform);
         let mut sink = Moody::new(script);
         let mut truth = Truth::new(100);
         let options = SendOptions { count: Some(count), burst, ..SendOptions::default() };
-        let report = send(&mut traffic, &mut sink, &options, Some(&mut truth), &Control::default()).unwrap();
+        let report = send(&mut traffic, &mut sink, &options, Some(&mut truth), &SendControl::default()).unwrap();
         prop_assert_eq!(report.sent, count);
         prop_assert_eq!(report.intended, count);
         prop_assert_eq!(sequences(&sink), (0..count).collect::<Vec<_>>());
@@ -147,7 +147,7 @@ proptest! {
             let key = traffic.key(flow);
             let ports = [key.source_port.to_be_bytes(), key.destination_port.to_be_bytes()].concat();
             let frames = sink.taken.iter().filter(|(frame, _)| frame[34..38] == ports);
-            prop_assert_eq!(frames.count() as u64, truth.of(flow).packets);
+            prop_assert_eq!(frames.count() as u64, truth.sent_by(flow).packets);
         }
     }
 
@@ -161,7 +161,7 @@ proptest! {
             count: Some(count), when_full: WhenFull::Drop, ..SendOptions::default()
         };
         let report =
-            send(&mut traffic(Order::Uniform), &mut sink, &options, Some(&mut truth), &Control::default()).unwrap();
+            send(&mut traffic(FlowOrder::Uniform), &mut sink, &options, Some(&mut truth), &SendControl::default()).unwrap();
         prop_assert_eq!(report.offered, count);
         assert_identity(&report, &sink, &truth);
         let sequences = sequences(&sink);
@@ -194,15 +194,15 @@ fn virtual_time_follows_the_rate_exactly() {
     }
     // 1.5 s at 1000 packets a second: those due before its end, the first at 0.
     let options = SendOptions {
-        pace: Pace::Rate(rate("1Kpps")),
-        time: SendClock::Virtual(5),
+        pacing: Pacing::Rate(rate("1Kpps")),
+        clock: SendClock::Virtual(5),
         duration: Some(Duration::from_millis(1500)),
         ..SendOptions::default()
     };
     let mut sink = Times(NullSink::new(), Vec::new());
-    let control = Control::default();
+    let control = SendControl::default();
     let report = send(
-        &mut traffic(Order::RoundRobin),
+        &mut traffic(FlowOrder::RoundRobin),
         &mut sink,
         &options,
         None,
@@ -217,12 +217,12 @@ fn virtual_time_follows_the_rate_exactly() {
     assert_eq!(control.sent.load(Ordering::Relaxed), 1500);
     // 8 Mbit/s at layer 2 are a byte a microsecond: as many frames as fit.
     let mut fixed = Traffic::new(&TrafficOptions {
-        sizes: Sizes::fixed(1000).unwrap(),
+        sizes: FrameSizes::fixed(1000).unwrap(),
         ..TrafficOptions::default()
     })
     .unwrap();
     let options = SendOptions {
-        pace: Pace::Rate(rate("8Mbps@2")),
+        pacing: Pacing::Rate(rate("8Mbps@2")),
         ..options
     };
     let report = send(&mut fixed, &mut sink, &options, None, &control).unwrap();
@@ -232,17 +232,17 @@ fn virtual_time_follows_the_rate_exactly() {
 #[test]
 fn a_rate_holds_on_the_wall_clock_and_ends_by_count() {
     let options = SendOptions {
-        pace: Pace::Rate(rate("200Kpps")),
+        pacing: Pacing::Rate(rate("200Kpps")),
         count: Some(20_000),
         ..SendOptions::default()
     };
     let mut sink = NullSink::new();
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         None,
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     assert_eq!(report.sent, 20_000);
@@ -291,18 +291,18 @@ fn late_packets_are_skipped_where_that_was_chosen() {
         stalls: 1,
     };
     let options = SendOptions {
-        pace: Pace::Rate(rate("100Kpps")),
+        pacing: Pacing::Rate(rate("100Kpps")),
         count: Some(6_000),
         when_late: WhenLate::Skip(Duration::from_millis(1)),
         ..SendOptions::default()
     };
     let mut truth = Truth::new(100);
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         Some(&mut truth),
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     assert_identity(&report, &sink, &truth);
@@ -319,9 +319,9 @@ fn sequences_are_without_gaps(report: &SendReport) -> bool {
 
 #[test]
 fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
-    let control = Control {
+    let control = SendControl {
         stop: AtomicBool::new(true),
-        ..Control::default()
+        ..SendControl::default()
     };
     let mut truth = Truth::new(100);
     let mut sink = NullSink::new();
@@ -330,7 +330,7 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
         ..SendOptions::default()
     };
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         Some(&mut truth),
@@ -347,15 +347,15 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
         ..SendOptions::default()
     };
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         Some(&mut truth),
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     assert_eq!(report.sent, 0);
-    assert!(report.refused > 0 && report.full > 0);
+    assert!(report.refused > 0 && report.link_full > 0);
     assert_identity(&report, &sink, &truth);
 }
 
@@ -363,7 +363,7 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
 fn frames_are_counted_by_kind() {
     let mut traffic = Traffic::new(&TrafficOptions {
         flows: 4,
-        order: Order::RoundRobin,
+        order: FlowOrder::RoundRobin,
         matching: Some((generator::MatchFilter::parse("tcp").unwrap(), 0.5)),
         ..TrafficOptions::default()
     })
@@ -379,13 +379,13 @@ fn frames_are_counted_by_kind() {
         &mut NullSink::new(),
         &options,
         Some(&mut truth),
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     let of = |flows: [u32; 2]| {
         flows
             .into_iter()
-            .map(|flow| truth.of(flow).packets)
+            .map(|flow| truth.sent_by(flow).packets)
             .sum::<u64>()
     };
     assert_eq!(report.by_class, [of([0, 1]), of([2, 3])]);
@@ -452,11 +452,11 @@ fn a_run_with_a_count_ends_when_its_link_stays_down() {
     };
     let begun = Instant::now();
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         Some(&mut truth),
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     assert!(report.link_lost && begun.elapsed() >= options.link_down_max);
@@ -473,11 +473,11 @@ fn a_run_without_a_count_outlasts_its_link() {
         ..SendOptions::default()
     };
     let report = send(
-        &mut traffic(Order::Uniform),
+        &mut traffic(FlowOrder::Uniform),
         &mut sink,
         &options,
         None,
-        &Control::default(),
+        &SendControl::default(),
     )
     .unwrap();
     assert!(!report.link_lost);

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 
 use flow::statistic::Estimator;
-use generator::Order;
+use generator::FlowOrder;
 use hw::time::TickRate;
 use lab::monitor::Monitor;
 use lab::traffic::{order_name, small_frames, wire};
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ns_per_tick = 1e9 / TickRate::get().per_second();
     for list in ["count", "gap-percentile=99"] {
         for frames in [Frames::Hot, Frames::Cold] {
-            for order in [Order::Uniform, Order::Zipf(1.0)] {
+            for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
                 let wire = wire(&small_frames(FLOWS, order, 1))?;
                 let options = VirtualOptions {
                     rate_pps: f64::INFINITY,

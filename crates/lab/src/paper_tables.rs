@@ -13,7 +13,7 @@ use flow::statistic::{Estimator, Selection};
 use flow::{
     BURST, Batch, FlowDefinition, Meter, MeterOptions, RecordBatch, RecordSink, TableKind, Timeouts,
 };
-use generator::Order;
+use generator::FlowOrder;
 use hw::time::{TickRate, ticks};
 use port::{Burst, Frame};
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub struct Setting {
     /// Flows.
     pub flows: u32,
     /// How they share the packets.
-    pub order: Order,
+    pub order: FlowOrder,
     /// What is kept of each.
     pub task: Task,
     /// The paper's table.
@@ -60,7 +60,7 @@ impl Setting {
             packets: 1 << if flows > 1 << 16 { 20 } else { 21 },
         };
         let mut settings = Vec::new();
-        for order in [Order::Uniform, Order::Zipf(1.0)] {
+        for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
             settings.push(setting(
                 1 << 16,
                 order,
@@ -75,7 +75,7 @@ impl Setting {
             (Task::Count, TableKind::Combined),
             (Task::Gap, TableKind::Combined),
         ] {
-            settings.push(setting(1_000_000, Order::Uniform, task, table, 5.0));
+            settings.push(setting(1_000_000, FlowOrder::Uniform, task, table, 5.0));
         }
         settings
     }
@@ -404,7 +404,7 @@ mod tests {
 
     fn compared(
         flows: u32,
-        order: Order,
+        order: FlowOrder,
         task: Task,
         table: TableKind,
         packets: usize,
@@ -437,7 +437,7 @@ mod tests {
         let flows = 1 << 16;
         let found = compared(
             flows,
-            Order::Uniform,
+            FlowOrder::Uniform,
             Task::Count,
             TableKind::DoubleHash,
             1 << 19,
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn both_tables_with_lists_are_exact_and_both_estimators_near_the_truth() {
-        for order in [Order::Uniform, Order::Zipf(1.0)] {
+        for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
             let found = compared(1 << 8, order, Task::Gap, TableKind::Combined, 1 << 16);
             for account in found.accounts {
                 assert_eq!((account.miscounted, account.exact), (0, account.flows));
@@ -465,7 +465,7 @@ mod tests {
         }
         let found = compared(
             1 << 10,
-            Order::Uniform,
+            FlowOrder::Uniform,
             Task::Count,
             TableKind::LinkedList,
             1 << 14,

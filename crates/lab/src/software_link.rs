@@ -11,7 +11,7 @@ use ::wire::FlowKey;
 use engine::{Loss, Stop};
 use flow::RecordBatch;
 use generator::{
-    Control, Pace, Rate, SendOptions, SendReport, Source, Traffic, TrafficOptions, Truth,
+    SendControl, Pacing, Rate, SendOptions, SendReport, Source, Traffic, TrafficOptions, Truth,
 };
 use port::Port;
 use port::dpdk::software_nic::{NicOptions, QueueCounts, Wire};
@@ -162,13 +162,13 @@ impl RealTrial {
             Extent::Packets(packets) => (None, Some(packets)),
         };
         let send = SendOptions {
-            pace: Pace::Rate(Rate::Packets((options.rate_pps * 1e6) as u128)),
+            pacing: Pacing::Rate(Rate::Packets((options.rate_pps * 1e6) as u128)),
             duration,
             count,
             ..SendOptions::default()
         };
         let stop = Stop::default();
-        let control = Control::default();
+        let control = SendControl::default();
         let mut truth = Truth::new(flows);
         let mut counts = FlowCounts::default();
         let (sent, watched) = std::thread::scope(|scope| {
@@ -205,7 +205,7 @@ impl RealTrial {
         let ledger = books(&sent, &wire, &watched.report.books);
         let flows = (ledger.lost() == 0 && monitor.tells_flows()).then(|| {
             let truth: HashMap<_, _> = (0..flows as u32)
-                .map(|flow| (key(source, flow), truth.of(flow).packets))
+                .map(|flow| (key(source, flow), truth.sent_by(flow).packets))
                 .collect();
             counts.against(&truth)
         });

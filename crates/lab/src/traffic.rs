@@ -2,7 +2,7 @@
 
 use crate::trial::TrialError;
 use crate::virtual_clock::Wire;
-use generator::{FCS, Order, Replay, Source, Traffic, TrafficOptions};
+use generator::{FCS_BYTES, FlowOrder, Replay, Source, Traffic, TrafficOptions};
 use port::{NullSink, Slot, Transmit};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ const ROUND_MIN: usize = 1 << 20;
 
 /// How flows share the packets, by the names that results bear.
 #[must_use]
-pub fn order_name(order: Order) -> String {
+pub fn order_name(order: FlowOrder) -> String {
     match order {
-        Order::Uniform => "uniform".into(),
-        Order::RoundRobin => "round robin".into(),
-        Order::Zipf(alpha) => format!("Zipf({alpha})"),
-        Order::RateInverse => "rate 1/k".into(),
+        FlowOrder::Uniform => "uniform".into(),
+        FlowOrder::RoundRobin => "round robin".into(),
+        FlowOrder::Zipf(alpha) => format!("Zipf({alpha})"),
+        FlowOrder::RateInverse => "rate 1/k".into(),
     }
 }
 
 /// UDP flows in frames of 64 bytes.
 #[must_use]
-pub fn small_frames(flows: u32, order: Order, seed: u64) -> TrafficOptions {
+pub fn small_frames(flows: u32, order: FlowOrder, seed: u64) -> TrafficOptions {
     TrafficOptions {
         flows,
         order,
@@ -44,7 +44,7 @@ pub fn small_frames(flows: u32, order: Order, seed: u64) -> TrafficOptions {
 pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
     let flows = options.flows as usize;
     let packets = match options.order {
-        Order::RoundRobin => flows,
+        FlowOrder::RoundRobin => flows,
         _ => ROUND_MIN.max(4 * flows),
     };
     wire_of(options, packets)
@@ -87,7 +87,7 @@ pub fn wire_of_replay(replay: &mut Replay, packets: usize) -> Result<Arc<Wire>, 
 /// A frame as a wire keeps it: bytes, length with the frame check sequence, hash.
 fn stored(slot: &Slot<'_>) -> (Vec<u8>, u32, u32) {
     let bytes = slot.bytes[..slot.length].to_vec();
-    (bytes, (slot.length + FCS) as u32, slot.rss_hash)
+    (bytes, (slot.length + FCS_BYTES) as u32, slot.rss_hash)
 }
 
 /// Shows the first frames of `source`, and the flow of each.
@@ -102,7 +102,7 @@ fn for_each_frame(
     while shown < frames {
         let count = BURST.min(frames - shown);
         let slots = sink
-            .reserve(count, source.room())
+            .reserve(count, source.slot_bytes())
             .map_err(TrialError::missing)?;
         let filled = source
             .fill(slots, &mut flows)
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_wire_has_the_flows_of_the_generator_and_their_hashes() {
-        let wire = wire_of(&small_frames(100, Order::Uniform, 1), 5000).unwrap();
+        let wire = wire_of(&small_frames(100, FlowOrder::Uniform, 1), 5000).unwrap();
         assert_eq!((wire.flows().len(), wire.round()), (100, 5000));
         assert!((0..5000).all(|index| wire.frame(index).hash().is_some()));
         assert_eq!(wire.mean_wire_length(), 64.0);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_kth_flow_is_k_times_slower() {
-        let wire = wire_of(&small_frames(10, Order::RateInverse, 1), 29_290).unwrap();
+        let wire = wire_of(&small_frames(10, FlowOrder::RateInverse, 1), 29_290).unwrap();
         let mut counts = [0u32; 10];
         for index in 0..wire.round() {
             counts[wire.frame(index).flow.unwrap() as usize] += 1;

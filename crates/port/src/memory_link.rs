@@ -36,8 +36,7 @@ pub struct MemoryReceiver {
     stopped: bool,
 }
 
-/// Creates a link that holds `capacity` frames , at least one, for one sending and one receiving
-/// thread.
+/// Creates a link that holds `capacity` frames, at least one, for one sending and one receiving thread.
 #[must_use]
 pub fn memory_link(capacity: usize, link: LinkType) -> (MemorySender, MemoryReceiver) {
     let capacity = capacity.max(1);
@@ -129,8 +128,12 @@ impl Port for MemoryReceiver {
         }
         if self.held.is_empty() {
             // Check the ring once more: the sender may have sent between the read above and its exit.
-            let ended = self.full.is_abandoned() && self.full.is_empty();
-            return Ok(if ended { Received::End } else { Received::Idle });
+            let has_ended = self.full.is_abandoned() && self.full.is_empty();
+            return Ok(if has_ended {
+                Received::End
+            } else {
+                Received::Idle
+            });
         }
         // SAFETY: only the frames written now are read below. Their bytes belong to `held`, which does
         // not change before the next `receive`; the returned burst borrows `self` until then.

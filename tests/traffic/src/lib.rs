@@ -4,7 +4,7 @@
 
 mod shift;
 
-pub use shift::shift;
+pub use shift::shift_addresses;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -10,7 +10,7 @@ const ICMPV6: u8 = 58;
 
 /// Adds `k` to both addresses of the outermost IP header, and mends the checksums that cover them.
 /// What is not IP, or cut short, stays as it is as far as it is missing.
-pub fn shift(frame: &mut [u8], k: u32) {
+pub fn shift_addresses(frame: &mut [u8], k: u32) {
     let mut at = 12;
     let Some(mut ethertype) = u16_at(frame, at) else {
         return;
@@ -44,13 +44,13 @@ fn shift_ipv4(ip: &mut [u8], k: u32) {
     }
     let mut new = [0; 8];
     new.copy_from_slice(&ip[12..20]);
-    mend(ip, 10, &old, &new);
+    update_checksum(ip, 10, &old, &new);
     let offset = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff;
     let header = usize::from(ip[0] & 15) * 4;
     if offset == 0 {
         let udp_without = ip[9] == UDP && u16_at(ip, header + 6) == Some(0);
         if !udp_without {
-            mend_transport(ip, ip[9], header, &old, &new);
+            update_transport_checksum(ip, ip[9], header, &old, &new);
         }
     }
 }
@@ -66,11 +66,11 @@ fn shift_ipv6(ip: &mut [u8], k: u32) {
     }
     let mut new = [0; 32];
     new.copy_from_slice(&ip[8..40]);
-    mend_transport(ip, ip[6], 40, &old, &new);
+    update_transport_checksum(ip, ip[6], 40, &old, &new);
 }
 
 /// Mends the checksum of the transport header at `header`, which covers the addresses too.
-fn mend_transport(ip: &mut [u8], protocol: u8, header: usize, old: &[u8], new: &[u8]) {
+fn update_transport_checksum(ip: &mut [u8], protocol: u8, header: usize, old: &[u8], new: &[u8]) {
     let checksum = match protocol {
         TCP => 16,
         UDP => 6,
@@ -78,7 +78,7 @@ fn mend_transport(ip: &mut [u8], protocol: u8, header: usize, old: &[u8], new: &
         ICMPV6 if ip[0] >> 4 == 6 => 2,
         _ => return,
     };
-    mend(ip, header + checksum, old, new);
+    update_checksum(ip, header + checksum, old, new);
     // In UDP a sum of zero is sent as all ones (RFC 768).
     if protocol == UDP && u16_at(ip, header + 6) == Some(0) {
         ip[header + 6..header + 8].fill(0xff);
@@ -87,7 +87,7 @@ fn mend_transport(ip: &mut [u8], protocol: u8, header: usize, old: &[u8], new: &
 
 /// Replaces, in the checksum at `at`, the part of `old` by that of `new`: RFC 1624 section 3,
 /// equation 3.
-fn mend(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
+fn update_checksum(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
     let Some(checksum) = u16_at(bytes, at) else {
         return;
     };
@@ -145,7 +145,7 @@ mod tests {
     fn shifted_addresses_carry_and_checksums_stay_right() {
         for k in [0, 1, 14, 65_535, 1 << 20] {
             let mut frame = udp_over_ipv4();
-            shift(&mut frame, k);
+            shift_addresses(&mut frame, k);
             let ip = &frame[14..];
             let address = |at: usize| u32::from_be_bytes(*ip[at..].first_chunk().unwrap());
             assert_eq!(address(12), 0x0a00_00ff + k);
@@ -160,7 +160,7 @@ mod tests {
     fn an_absent_udp_checksum_stays_absent() {
         let mut frame = udp_over_ipv4();
         frame[14 + 26..14 + 28].fill(0);
-        shift(&mut frame, 7);
+        shift_addresses(&mut frame, 7);
         assert_eq!(frame[14 + 26..14 + 28], [0, 0]);
     }
 
@@ -174,7 +174,7 @@ mod tests {
         ip[40] = 128;
         let whole = sum(&[&ip[8..40], &[0, 8, 0, ICMPV6], &ip[40..]]);
         ip[42..44].copy_from_slice(&whole.to_be_bytes());
-        shift(&mut frame, 3);
+        shift_addresses(&mut frame, 3);
         let ip = &frame[18..];
         // The carry reaches the upper half.
         assert_eq!((ip[15], ip[23], ip[39]), (1, 2, 12));
@@ -185,7 +185,7 @@ mod tests {
     fn no_cut_makes_it_panic() {
         let frame = udp_over_ipv4();
         for length in 0..frame.len() {
-            shift(&mut frame[..length].to_vec(), 1);
+            shift_addresses(&mut frame[..length].to_vec(), 1);
         }
     }
 }

@@ -54,7 +54,7 @@ pub mod flag {
     pub(super) const HANDSHAKE_ACK_PENDING: u16 = 0x200;
     /// The side sent the SYN that opened the connection.
     pub(super) const CLIENT: u16 = 0x400;
-    /// The time until the side's SYN was answered is known.
+    /// The time until the side's SYN or SYN-ACK was answered is known.
     pub(super) const HANDSHAKE_TIMED: u16 = 0x800;
     /// A timestamp of the side waits for its echo.
     pub(super) const TIMESTAMP_PENDING: u16 = 0x1000;
@@ -169,7 +169,7 @@ pub struct TcpSide {
     pending_timestamp: u32,
     last_timestamp: u32,
     pending_timestamp_time: Nanos48,
-    /// Time of the last SYN or, with [`flag::HANDSHAKE_TIMED`], the time until it was answered.
+    /// Time of the last SYN or SYN-ACK or, with [`flag::HANDSHAKE_TIMED`], the time until it was answered.
     handshake: Nanos48,
     /// Bits of [`limit`].
     pub limits: u8,
@@ -463,7 +463,7 @@ fn count_syn_or_rst(
     let is_simultaneous = tcp_flags & ACK == 0 && this.is_simultaneous_open(peer);
     if is_retransmitted {
         if tcp_flags & ACK == 0 {
-            this.retransmit_syn(pool);
+            this.handle_retransmitted_syn(pool);
         }
         let is_late = this.flags & flag::SYN == 0 && tcp_flags & ACK == 0;
         if is_late {
@@ -483,9 +483,9 @@ fn count_syn_or_rst(
         this.begin(start);
     }
     if tcp_flags & ACK != 0 {
-        this.send_syn_ack(peer, time_ns);
+        this.handle_syn_ack(peer, time_ns);
     } else if !is_simultaneous {
-        this.send_syn(peer, time_ns);
+        this.handle_syn(peer, time_ns);
     }
     this.read_options(segment);
     this.negotiate_window_scales(peer);

@@ -32,7 +32,7 @@ impl TcpSide {
     }
 
     /// Handles the side's SYN that opens a connection. Does nothing if a SYN was already answered.
-    pub(super) fn send_syn(&mut self, peer: &mut Self, time_ns: i64) {
+    pub(super) fn handle_syn(&mut self, peer: &mut Self, time_ns: i64) {
         if (self.flags | peer.flags) & flag::HANDSHAKE_TIMED == 0 {
             self.handshake = Nanos48::from_time(time_ns);
             self.flags |= flag::CLIENT;
@@ -48,7 +48,7 @@ impl TcpSide {
     }
 
     /// Handles the side's SYN-ACK.
-    pub(super) fn send_syn_ack(&mut self, peer: &mut Self, time_ns: i64) {
+    pub(super) fn handle_syn_ack(&mut self, peer: &mut Self, time_ns: i64) {
         if peer.flags & flag::CLIENT == 0 || self.flags & flag::HANDSHAKE_TIMED != 0 {
             return;
         }
@@ -68,7 +68,7 @@ impl TcpSide {
         }
     }
 
-    /// Takes the time until the side's SYN or SYN-ACK was answered.
+    /// Records the time until the side's SYN or SYN-ACK was answered.
     fn time_handshake(&mut self, time_ns: i64) {
         let took_ns = self.handshake.until(time_ns);
         self.srtt.add(took_ns);
@@ -93,7 +93,7 @@ impl TcpSide {
     /// Handles a retransmission of the side's SYN. If the peer has acknowledged data that the side never
     /// sent, the acknowledgement belonged to an earlier connection (RFC 9293 section 3.5.1), and the
     /// hole that it left is removed.
-    pub(super) fn retransmit_syn(&mut self, pool: &mut TcpColdPool) {
+    pub(super) fn handle_retransmitted_syn(&mut self, pool: &mut TcpColdPool) {
         let is_answered =
             self.flags & flag::HANDSHAKE_TIMED != 0 || self.acknowledged == self.start;
         if !is_answered && self.sent.is_empty() {

@@ -506,11 +506,12 @@ pub fn terminate_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
     buffer.extend_from_slice(b"\r\n");
 }
 
-/// Position of the last line line_end. It may be far from the end, because a body may follow the head.
+/// Position of the last line feed. It may be far from the end, because a body may follow the head.
 fn last_line_feed(bytes: &[u8]) -> Option<usize> {
     let (rest, blocks) = bytes.as_rchunks::<32>();
-    let has_feed = |block: &[u8; 32]| block.iter().fold(false, |any, byte| any | (*byte == b'\n'));
-    let block = blocks.iter().rposition(has_feed);
+    let has_line_feed =
+        |block: &[u8; 32]| block.iter().fold(false, |any, byte| any | (*byte == b'\n'));
+    let block = blocks.iter().rposition(has_line_feed);
     let end = rest.len() + block.map_or(0, |at| (at + 1) * 32);
     bytes[..end].iter().rposition(|byte| *byte == b'\n')
 }

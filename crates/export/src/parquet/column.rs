@@ -202,7 +202,7 @@ impl Column {
                 push_present(values, records, selection, |record| match value(record) {
                     Value::Float(value) if value.is_finite() => Some(value),
                     _ => None,
-                })
+                });
             }
             Values::Strings(strings) => {
                 push_each(records, selection, |record| match value(record) {
@@ -211,7 +211,7 @@ impl Column {
                         strings.push_value(value);
                         true
                     }
-                })
+                });
             }
         }
         self.add_validity(selection);

@@ -50,7 +50,7 @@ impl ParquetFile {
             sink,
             groups: Vec::new(),
             output,
-            paths: paths,
+            paths,
             schema: Arc::clone(columns.schema()),
             key_values: columns.key_values(),
             staged: Vec::new(),

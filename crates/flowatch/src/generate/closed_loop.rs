@@ -97,7 +97,7 @@ impl Peer {
                 connections,
             } => {
                 let counts = server.counts();
-                connections.is_some_and(|number| counts.closed + counts.forgotten >= number)
+                connections.is_some_and(|number| counts.closed + counts.timed_out >= number)
             }
         }
     }
@@ -112,8 +112,8 @@ impl Peer {
 
     fn open(&self) -> usize {
         match self {
-            Self::Clients(clients) => clients.open(),
-            Self::Server { server, .. } => server.open(),
+            Self::Clients(clients) => clients.open_connections(),
+            Self::Server { server, .. } => server.open_connections(),
         }
     }
 }
@@ -252,14 +252,14 @@ fn write_clients(file: &mut dyn Write, clients: &Clients) -> io::Result<()> {
         file,
         "client,started,completed,failed,repeated,echoedBytes,wrongBytes"
     )?;
-    for (number, counts) in clients.each().enumerate() {
+    for (number, counts) in clients.per_client().enumerate() {
         writeln!(
             file,
             "{number},{},{},{},{},{},{}",
             counts.started,
             counts.completed,
             counts.failed,
-            counts.repeated,
+            counts.retransmissions,
             counts.echoed_bytes,
             counts.wrong_bytes
         )?;
@@ -272,7 +272,7 @@ fn clients_summary(clients: &Clients, counters: &Counters, elapsed: Duration) ->
         started,
         completed,
         failed,
-        repeated,
+        retransmissions: repeated,
         echoed_bytes,
         wrong_bytes,
     } = clients.counts();
@@ -280,11 +280,11 @@ fn clients_summary(clients: &Clients, counters: &Counters, elapsed: Duration) ->
     ClientsSummary {
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION"),
-        clients: clients.each().count() as u32,
+        clients: clients.per_client().count() as u32,
         started,
         completed,
         failed,
-        open: clients.open() as u64,
+        open: clients.open_connections() as u64,
         repeated,
         echoed_bytes,
         wrong_bytes,
@@ -300,11 +300,11 @@ fn server_summary(server: &EchoServer, counters: &Counters, elapsed: Duration) -
     let ServerCounts {
         accepted,
         closed,
-        forgotten,
-        turned_away,
+        timed_out: forgotten,
+        refused: turned_away,
         echoed_bytes,
         received,
-        repeated,
+        retransmissions: repeated,
         unexpected,
         sent,
     } = server.counts();
@@ -313,7 +313,7 @@ fn server_summary(server: &EchoServer, counters: &Counters, elapsed: Duration) -
         version: env!("CARGO_PKG_VERSION"),
         accepted,
         closed,
-        open: server.open() as u64,
+        open: server.open_connections() as u64,
         forgotten,
         turned_away,
         echoed_bytes,

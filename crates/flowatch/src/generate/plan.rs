@@ -6,8 +6,8 @@ use crate::file_identity;
 use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
-    AddressRange, FlowFields, MacAddresses, MatchFilter, Order, Pace, Protocol, Rate, RateText,
-    SendClock, SendOptions, Sizes, TrafficOptions, WhenFull, WhenLate,
+    AddressRange, FlowFields, MacAddresses, MatchFilter, FlowOrder, Pacing, Protocol, Rate, RateSpec,
+    SendClock, SendOptions, FrameSizes, TrafficOptions, WhenFull, WhenLate,
 };
 use port::Input;
 use std::path::{Path, PathBuf};
@@ -153,22 +153,22 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
                 None => None,
                 Some(text) => Some(link_speed(text)?),
             };
-            Some(text.parse::<RateText>()?.of_link(speed)?)
+            Some(text.parse::<RateSpec>()?.resolve(speed)?)
         }
     };
     let pace = match (&content, rate, arguments.speed.as_deref()) {
-        (_, Some(rate), _) => Pace::Rate(rate),
+        (_, Some(rate), _) => Pacing::Rate(rate),
         (Content::Replay(_), None, speed) => match speed {
-            None => Pace::Recorded(1.0),
+            None => Pacing::Recorded(1.0),
             Some("max") if to_file => {
                 return Err(
                     "--speed max gives no timestamps for -w: use a factor or --rate".into(),
                 );
             }
-            Some("max") => Pace::Link,
+            Some("max") => Pacing::Link,
             Some(text) => match text.parse::<f64>() {
                 Ok(factor) if factor.is_finite() && (1e-6..=1e9).contains(&factor) => {
-                    Pace::Recorded(factor)
+                    Pacing::Recorded(factor)
                 }
                 _ => {
                     return Err(
@@ -177,8 +177,8 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
                 }
             },
         },
-        (Content::Traffic(_), None, _) if to_file => Pace::Rate(FILE_RATE),
-        (Content::Traffic(_), None, _) => Pace::Link,
+        (Content::Traffic(_), None, _) if to_file => Pacing::Rate(FILE_RATE),
+        (Content::Traffic(_), None, _) => Pacing::Link,
     };
     if to_file
         && matches!(content, Content::Traffic(_))
@@ -188,7 +188,7 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
         return Err("-w needs a limit: add --count N or --duration TIME".into());
     }
     let when_late = when_late(&arguments.when_late)?;
-    if when_late != WhenLate::CatchUp && !matches!(pace, Pace::Rate(_)) {
+    if when_late != WhenLate::CatchUp && !matches!(pace, Pacing::Rate(_)) {
         return Err("--when-late skip needs a --rate".into());
     }
     if when_late != WhenLate::CatchUp && matches!(content, Content::Replay(_)) {
@@ -198,8 +198,8 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
     }
     Ok(SendPlan {
         options: SendOptions {
-            pace,
-            time: if to_file {
+            pacing: pace,
+            clock: if to_file {
                 SendClock::Virtual(FIRST_TIME_NS)
             } else {
                 SendClock::Wall
@@ -325,7 +325,7 @@ fn closed_loop_plan(arguments: &GenArguments) -> PlanResult<ClosedLoopPlan> {
                 server_port: port,
                 connections: arguments.count,
                 timeout: TIMEOUT,
-                tries: TRIES,
+                max_retries: TRIES,
                 mac,
                 seed: arguments.seed,
             })
@@ -342,7 +342,7 @@ fn closed_loop_plan(arguments: &GenArguments) -> PlanResult<ClosedLoopPlan> {
 
 /// Parses a link speed. Returns bits per second, times 10^6.
 fn link_speed(text: &str) -> PlanResult<u128> {
-    match text.parse::<RateText>()?.of_link(None) {
+    match text.parse::<RateSpec>()?.resolve(None) {
         Ok(Rate::Bits(bits, _)) => Ok(bits),
         _ => Err(format!("--link-speed {text}: write a speed such as 10Gbps").into()),
     }
@@ -362,19 +362,19 @@ fn when_late(text: &str) -> PlanResult<WhenLate> {
 
 fn traffic(arguments: &GenArguments) -> PlanResult<TrafficOptions> {
     let order = if arguments.round_robin {
-        Order::RoundRobin
+        FlowOrder::RoundRobin
     } else if let Some(alpha) = arguments.zipf {
-        Order::Zipf(alpha)
+        FlowOrder::Zipf(alpha)
     } else if arguments.rate_inverse {
-        Order::RateInverse
+        FlowOrder::RateInverse
     } else {
-        Order::Uniform
+        FlowOrder::Uniform
     };
     let random = match &arguments.random {
         None => generator::RandomFields::default(),
         Some(fields) => fields.parse()?,
     };
-    if random.change_flows() && arguments.truth.is_some() {
+    if random.changes_flow_key() && arguments.truth.is_some() {
         return Err("--random src, dst, sport or dport makes every packet a flow of its own, so there is no --truth"
             .into());
     }
@@ -382,7 +382,7 @@ fn traffic(arguments: &GenArguments) -> PlanResult<TrafficOptions> {
         flows: arguments.flows,
         order,
         kinds: kinds(arguments)?,
-        sizes: arguments.size.parse::<Sizes>()?,
+        sizes: arguments.size.parse::<FrameSizes>()?,
         matching: arguments.matching.as_deref().map(matching).transpose()?,
         random,
         sequence: arguments.sequence,
@@ -395,7 +395,7 @@ fn traffic(arguments: &GenArguments) -> PlanResult<TrafficOptions> {
         ..TrafficOptions::default()
     };
     if arguments.size == "imix" {
-        options.sizes = Sizes::imix_from(options.least_size());
+        options.sizes = FrameSizes::imix_from(options.min_frame_size());
     }
     Ok(options)
 }

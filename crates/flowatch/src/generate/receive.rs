@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
     loop {
         ticker.tick("numbered packets", || arrivals.totals().0);
         match port.receive()? {
-            Received::Burst(burst) => arrivals.add(&burst),
+            Received::Burst(burst) => arrivals.record(&burst),
             Received::Idle => {}
             Received::Fault(message) => {
                 warn(&message);
@@ -90,11 +90,11 @@ pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCo
     let elapsed = started.elapsed();
     let counters = port.counters();
     let counts = arrivals.sequence();
-    if arrivals.cut() > 0 {
+    if arrivals.truncated() > 0 {
         warn(&format!(
             "{}: the snaplen truncated {} of the packets without a number; they may have had one",
             port.name(),
-            units::count(arrivals.cut())
+            units::count(arrivals.truncated())
         ));
     }
     snaplen_warnings::warn(&counters.snaplen_errors);
@@ -128,18 +128,18 @@ fn summary(arrivals: &Arrivals, counters: &Counters, name: &str, elapsed: Durati
         source: name.to_owned(),
         packets,
         bytes,
-        other: arrivals.other(),
+        other: arrivals.unnumbered(),
         distinct: counts.distinct,
         lost: counts.lost,
         duplicates: counts.duplicates,
         reordered: counts.reordered,
-        reordered_most: counts.reordered_most,
+        reordered_most: counts.reorder_distance_max,
         stale: counts.stale,
         foreign: counts.foreign,
         dropped: counters.dropped,
         missed: counters.missed,
         latency: (latency.count() > 0).then(|| Percentiles::of(latency)),
-        before_sent: arrivals.before_sent(),
+        before_sent: arrivals.negative_latencies(),
         seconds: elapsed.as_secs_f64(),
     }
 }
@@ -170,7 +170,7 @@ fn write_text(
         distinct,
         duplicates,
         reordered,
-        reordered_most,
+        reorder_distance_max: reordered_most,
         stale,
         foreign,
         lost,
@@ -189,12 +189,12 @@ fn write_text(
         ),
         ("too old to classify", stale, "(more than 2^20 behind)"),
         ("never sent", foreign, "(numbers of --expect or above)"),
-        ("packets without a number", arrivals.other(), ""),
+        ("packets without a number", arrivals.unnumbered(), ""),
         ("dropped by the kernel", counters.dropped, ""),
         ("missed by the device", counters.missed, ""),
         (
             "received before sent",
-            arrivals.before_sent(),
+            arrivals.negative_latencies(),
             "(the clocks differ)",
         ),
     ];

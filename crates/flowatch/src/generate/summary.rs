@@ -105,7 +105,7 @@ pub(crate) struct SummaryInput<'a> {
 }
 
 /// Bytes per frame on the wire in addition to the frame without its check sequence.
-const OVERHEAD: u64 = (generator::FCS + generator::WIRE_OVERHEAD) as u64;
+const OVERHEAD: u64 = (generator::FCS_BYTES + generator::WIRE_OVERHEAD) as u64;
 
 impl SummaryInput<'_> {
     fn seconds(&self) -> f64 {
@@ -140,7 +140,7 @@ impl SummaryInput<'_> {
             skipped: report.skipped,
             unsent: report.unsent,
             shortfall: report.intended - report.sent.min(report.intended),
-            link_full: report.full,
+            link_full: report.link_full,
             link_lost: report.link_lost,
             seconds: self.seconds(),
             packets_per_second,
@@ -149,7 +149,7 @@ impl SummaryInput<'_> {
             when_late: self.when_late.clone(),
             when_full: self.when_full,
             lateness: report.lateness.as_ref().map(Percentiles::of),
-            worst_10ms: report.worst.map(|worst| WorstInterval {
+            worst_10ms: report.worst_window.map(|worst| WorstInterval {
                 start_seconds: worst.start_ns as f64 / 1e9,
                 intended: worst.intended,
                 sent: worst.sent,
@@ -217,9 +217,9 @@ impl SummaryInput<'_> {
             let share = units::share(count, report.intended);
             line(text, name, count, &format!("({share})"))?;
         }
-        if report.full > 0 {
+        if report.link_full > 0 {
             let note = format!("(when full: {})", self.when_full);
-            line(text, "times the link was full", report.full, &note)?;
+            line(text, "times the link was full", report.link_full, &note)?;
         }
         if let Some(lateness) = report
             .lateness
@@ -233,7 +233,7 @@ impl SummaryInput<'_> {
                 self.when_late
             )?;
         }
-        if let Some(worst) = report.worst {
+        if let Some(worst) = report.worst_window {
             writeln!(
                 text,
                 "  worst 10 ms                 {} of {:.0} packets, {} after the start",

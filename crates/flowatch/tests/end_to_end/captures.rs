@@ -101,7 +101,7 @@ fn copies_of_the_example() -> Vec<Frame> {
     let mut frames = Vec::with_capacity(example.len() * COPIES as usize);
     for copy in 0..COPIES {
         frames.extend(example.iter().cloned().map(|mut frame| {
-            traffic::shift(&mut frame.bytes, copy);
+            traffic::shift_addresses(&mut frame.bytes, copy);
             frame.time_ns += i64::from(copy) * BETWEEN_COPIES_NS;
             frame
         }));

@@ -516,7 +516,7 @@ fn frame_beyond_the_mtu_reports_the_mtu_needed() {
     let outcome = run(&mut cable.sender.command_inside(&command));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for words in [
-        "a frame of 9100 bytes is longer",
+        "a frame of 9100 bytes exceeds the MTU",
         "the longest frame has 9600 bytes and needs mtu 9586",
     ] {
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);

@@ -55,7 +55,7 @@ pub(crate) fn every_connection_is_completed(memory: Memory) {
         connections: Some(CONNECTIONS),
         // Longer than the machine may stall, so that nothing is retransmitted.
         timeout: Duration::from_secs(20),
-        tries: 5,
+        max_retries: 5,
         mac: MacAddresses::default(),
         seed: 1,
     })
@@ -86,11 +86,11 @@ pub(crate) fn every_connection_is_completed(memory: Memory) {
         (counts.started, counts.completed, counts.failed),
         (CONNECTIONS, CONNECTIONS, 0)
     );
-    assert_eq!((counts.repeated, counts.wrong_bytes), (0, 0));
+    assert_eq!((counts.retransmissions, counts.wrong_bytes), (0, 0));
     assert_eq!(counts.echoed_bytes, CONNECTIONS * PAYLOAD_BYTES as u64);
     let served = server.counts();
     assert_eq!((served.accepted, served.closed), (CONNECTIONS, CONNECTIONS));
-    assert_eq!((served.repeated, served.unexpected), (0, 0));
+    assert_eq!((served.retransmissions, served.unexpected), (0, 0));
     let (sent, received) = clients.segments();
     check(&up, sent, served.received);
     check(&down, served.sent, received);

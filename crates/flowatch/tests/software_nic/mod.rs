@@ -6,7 +6,7 @@ pub(crate) mod closed_loop;
 use super::run_matrix::{Case, Link, Outcome, cases_for, has_huge_pages, run_all};
 use flow::TableKind;
 use flow::hash::HashKind;
-use generator::{Order, TrafficOptions};
+use generator::{FlowOrder, TrafficOptions};
 use lab::Monitor;
 use lab::software_link::{Extent, Memory, RealOptions, RealTrial, start};
 use port::dpdk::software_nic::NicOptions;
@@ -33,7 +33,7 @@ pub(crate) fn every_packet_is_accounted_for(memory: Memory) {
     }
     start(memory).unwrap();
     run_all(&cases_for(Link::SoftwareNic, huge), |number, case| {
-        let order = [Order::Uniform, Order::Zipf(1.0)][number % 2];
+        let order = [FlowOrder::Uniform, FlowOrder::Zipf(1.0)][number % 2];
         match nothing_is_lost(case, order) {
             Outcome::Completed => what_is_lost_is_counted(case, order),
             refused @ Outcome::Refused(_) => refused,
@@ -42,7 +42,7 @@ pub(crate) fn every_packet_is_accounted_for(memory: Memory) {
 }
 
 /// Runs a trial of all packets, whose books must balance.
-fn trial(case: &Case, order: Order, rate_pps: f64, descriptors: u16) -> RealTrial {
+fn trial(case: &Case, order: FlowOrder, rate_pps: f64, descriptors: u16) -> RealTrial {
     let traffic = TrafficOptions {
         flows: FLOWS,
         order,
@@ -96,7 +96,7 @@ fn outcome(trial: &RealTrial) -> Outcome {
 }
 
 /// Runs with a queue that holds all packets.
-fn nothing_is_lost(case: &Case, order: Order) -> Outcome {
+fn nothing_is_lost(case: &Case, order: FlowOrder) -> Outcome {
     let trial = trial(case, order, 1e6, 16_384);
     let ledger = &trial.ledger;
     assert_eq!((ledger.lost(), ledger.received), (0, PACKETS), "{case:?}");
@@ -121,7 +121,7 @@ fn nothing_is_lost(case: &Case, order: Order) -> Outcome {
 }
 
 /// Runs with a queue that holds less than a burst of the generator, which never waits.
-fn what_is_lost_is_counted(case: &Case, order: Order) -> Outcome {
+fn what_is_lost_is_counted(case: &Case, order: FlowOrder) -> Outcome {
     let trial = trial(case, order, 1e9, 64);
     let ledger = &trial.ledger;
     assert!(ledger.lost() > 0, "{case:?}: {}", ledger.identity());

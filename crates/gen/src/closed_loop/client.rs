@@ -2,7 +2,7 @@
 //! again.
 
 use super::PAYLOAD_BYTES;
-use super::outbox::Outbox;
+use super::send_queue::SendQueue;
 use super::tcp::TcpSegment;
 use crate::error::GeneratorError;
 use crate::fields::{AddressRange, PortRange};
@@ -34,7 +34,7 @@ pub struct ClientsOptions {
     /// Without an answer for this long, what was said last is said again.
     pub timeout: Duration,
     /// After so many repetitions a connection has failed.
-    pub tries: u8,
+    pub max_retries: u8,
     /// Ethernet addresses.
     pub mac: MacAddresses,
     /// What is drawn follows from it.
@@ -52,7 +52,7 @@ pub struct ClientCounts {
     /// Connections given up: reset, or never answered.
     pub failed: u64,
     /// Times that something was said again.
-    pub repeated: u64,
+    pub retransmissions: u64,
     /// Bytes that came back as they were sent.
     pub echoed_bytes: u64,
     /// Bytes that came back changed.
@@ -60,7 +60,7 @@ pub struct ClientCounts {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ClientState {
     Idle,
     Connecting,
     Sending,
@@ -68,16 +68,16 @@ enum State {
 }
 
 struct Client {
-    state: State,
+    state: ClientState,
     key: FlowKey,
     /// The first sequence number.
-    first: u32,
+    initial_sequence: u32,
     /// What the server sends next.
     expected: u32,
     echoed: usize,
-    tries: u8,
+    retries: u8,
     /// When the present state began or was last repeated: time-outs of an older one are void.
-    since_ns: i64,
+    last_sent_ns: i64,
     counts: ClientCounts,
 }
 
@@ -86,12 +86,12 @@ pub struct Clients {
     options: ClientsOptions,
     clients: Vec<Client>,
     /// By address and port of the client.
-    by_end: HashMap<([u8; 16], u16), u32>,
+    by_endpoint: HashMap<([u8; 16], u16), u32>,
     /// Time-outs in the order of their times, since all have one length.
     timers: VecDeque<(i64, u32)>,
-    outbox: Outbox,
+    queue: SendQueue,
     random: Random,
-    left: u64,
+    connections_left: u64,
     /// Clients that have no connection, to begin when there is room.
     idle: VecDeque<u32>,
     received: u64,
@@ -120,7 +120,7 @@ impl Clients {
                 options.addresses, options.server
             )));
         }
-        let ends = options.addresses.used() * u128::from(options.ports.count());
+        let ends = options.addresses.used_count() * u128::from(options.ports.count());
         // With half of them taken a free one is found soon.
         if ends < 2 * u128::from(options.clients) {
             return Err(GeneratorError::new(format!(
@@ -130,23 +130,23 @@ impl Clients {
         }
         let clients = (0..options.clients)
             .map(|_| Client {
-                state: State::Idle,
+                state: ClientState::Idle,
                 key: FlowKey::default(),
-                first: 0,
+                initial_sequence: 0,
                 expected: 0,
                 echoed: 0,
-                tries: 0,
-                since_ns: 0,
+                retries: 0,
+                last_sent_ns: 0,
                 counts: ClientCounts::default(),
             })
             .collect();
         Ok(Self {
             clients,
-            by_end: HashMap::new(),
+            by_endpoint: HashMap::new(),
             timers: VecDeque::new(),
-            outbox: Outbox::new(options.mac, &wire::toeplitz::MICROSOFT_KEY)?,
+            queue: SendQueue::new(options.mac, &wire::toeplitz::MICROSOFT_KEY)?,
             random: Random::new(options.seed, CLIENT_USE),
-            left: options.connections.unwrap_or(u64::MAX),
+            connections_left: options.connections.unwrap_or(u64::MAX),
             idle: (0..options.clients).collect(),
             received: 0,
             options,
@@ -156,13 +156,13 @@ impl Clients {
     /// Frames came.
     pub fn receive(&mut self, burst: &Burst<'_>, now_ns: i64) {
         for frame in burst.frames {
-            if let Some(segment) = TcpSegment::read(burst.link, frame.bytes) {
+            if let Some(segment) = TcpSegment::parse(burst.link, frame.bytes) {
                 let end = (segment.key.destination, segment.key.destination_port);
-                if let Some(&number) = self.by_end.get(&end)
+                if let Some(&number) = self.by_endpoint.get(&end)
                     && self.clients[number as usize].key.reversed() == segment.key
                 {
                     self.received += 1;
-                    self.segment(number, &segment, now_ns);
+                    self.handle_segment(number, &segment, now_ns);
                 }
             }
         }
@@ -179,8 +179,8 @@ impl Clients {
         now_ns: i64,
         draining: bool,
     ) -> Result<(), PortError> {
-        self.time_out(now_ns);
-        while !draining && self.left > 0 && self.outbox.len() < OUTBOX_MAX {
+        self.handle_timeouts(now_ns);
+        while !draining && self.connections_left > 0 && self.queue.len() < OUTBOX_MAX {
             let Some(number) = self.idle.pop_front() else {
                 break;
             };
@@ -189,37 +189,37 @@ impl Clients {
                 self.idle.push_back(number);
                 break;
             }
-            self.left -= 1;
+            self.connections_left -= 1;
         }
-        self.outbox.flush(sink, now_ns)
+        self.queue.flush(sink, now_ns)
     }
 
     /// Connections that are open.
     #[must_use]
-    pub fn open(&self) -> usize {
-        self.by_end.len()
+    pub fn open_connections(&self) -> usize {
+        self.by_endpoint.len()
     }
 
     /// Whether all connections that were to be made are over.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.left == 0 && self.by_end.is_empty() && self.outbox.len() == 0
+        self.connections_left == 0 && self.by_endpoint.is_empty() && self.queue.len() == 0
     }
 
     /// What each client has counted.
-    pub fn each(&self) -> impl Iterator<Item = ClientCounts> {
+    pub fn per_client(&self) -> impl Iterator<Item = ClientCounts> {
         self.clients.iter().map(|client| client.counts)
     }
 
     /// All clients together.
     #[must_use]
     pub fn counts(&self) -> ClientCounts {
-        self.each()
+        self.per_client()
             .fold(ClientCounts::default(), |sum, counts| ClientCounts {
                 started: sum.started + counts.started,
                 completed: sum.completed + counts.completed,
                 failed: sum.failed + counts.failed,
-                repeated: sum.repeated + counts.repeated,
+                retransmissions: sum.retransmissions + counts.retransmissions,
                 echoed_bytes: sum.echoed_bytes + counts.echoed_bytes,
                 wrong_bytes: sum.wrong_bytes + counts.wrong_bytes,
             })
@@ -228,18 +228,18 @@ impl Clients {
     /// Segments sent and received.
     #[must_use]
     pub fn segments(&self) -> (u64, u64) {
-        (self.outbox.sent(), self.received)
+        (self.queue.sent(), self.received)
     }
 
     fn connect(&mut self, number: u32, now_ns: i64) -> bool {
         let address = self
             .options
             .addresses
-            .at(u128::from(number) % self.options.addresses.used());
+            .address(u128::from(number) % self.options.addresses.used_count());
         let mut port = None;
         for _ in 0..DRAWS {
             let drawn = self.options.ports.pick(self.random.bits());
-            if !self.by_end.contains_key(&(address, drawn)) {
+            if !self.by_endpoint.contains_key(&(address, drawn)) {
                 port = Some(drawn);
                 break;
             }
@@ -247,52 +247,52 @@ impl Clients {
         let Some(port) = port else {
             return false;
         };
-        self.by_end.insert((address, port), number);
+        self.by_endpoint.insert((address, port), number);
         let client = &mut self.clients[number as usize];
         client.key = FlowKey {
             version: self.options.server.version(),
             protocol: ip_protocol::TCP,
             source: address,
-            destination: self.options.server.at(0),
+            destination: self.options.server.address(0),
             source_port: port,
             destination_port: self.options.server_port,
             vlan: [0; 2],
         };
-        client.first = self.random.bits() as u32;
+        client.initial_sequence = self.random.bits() as u32;
         client.echoed = 0;
-        client.tries = 0;
+        client.retries = 0;
         client.counts.started += 1;
-        self.enter(number, State::Connecting, now_ns);
+        self.enter_state(number, ClientState::Connecting, now_ns);
         true
     }
 
     /// A new state: what is to be said in it is said.
-    fn enter(&mut self, number: u32, state: State, now_ns: i64) {
+    fn enter_state(&mut self, number: u32, state: ClientState, now_ns: i64) {
         self.clients[number as usize].state = state;
-        self.clients[number as usize].tries = 0;
-        self.speak(number, now_ns);
+        self.clients[number as usize].retries = 0;
+        self.send_for_state(number, now_ns);
     }
 
     /// Says what the state asks for, and waits for an answer.
-    fn speak(&mut self, number: u32, now_ns: i64) {
+    fn send_for_state(&mut self, number: u32, now_ns: i64) {
         let client = &mut self.clients[number as usize];
-        let payload = payload_of(number, client.first);
-        let data_at = client.first.wrapping_add(1);
+        let payload = payload_of(number, client.initial_sequence);
+        let data_at = client.initial_sequence.wrapping_add(1);
         let (sequence, flags, payload): (u32, u8, &[u8]) = match client.state {
-            State::Idle => return,
-            State::Connecting => (client.first, flag::SYN, &[]),
-            State::Sending => (data_at, flag::ACK | flag::PSH, &payload),
-            State::Closing => (
+            ClientState::Idle => return,
+            ClientState::Connecting => (client.initial_sequence, flag::SYN, &[]),
+            ClientState::Sending => (data_at, flag::ACK | flag::PSH, &payload),
+            ClientState::Closing => (
                 data_at.wrapping_add(PAYLOAD_BYTES as u32),
                 flag::FIN | flag::ACK,
                 &[],
             ),
         };
         let acknowledgement = match client.state {
-            State::Connecting => 0,
+            ClientState::Connecting => 0,
             _ => client.expected,
         };
-        client.since_ns = now_ns;
+        client.last_sent_ns = now_ns;
         let segment = TcpSegment {
             key: client.key,
             sequence,
@@ -300,7 +300,7 @@ impl Clients {
             flags,
             payload,
         };
-        self.outbox.push(&segment);
+        self.queue.push(&segment);
         let timeout_ns = i64::try_from(self.options.timeout.as_nanos()).unwrap_or(i64::MAX);
         self.timers
             .push_back((now_ns.saturating_add(timeout_ns), number));
@@ -315,30 +315,30 @@ impl Clients {
             flags: flag::ACK,
             payload: &[],
         };
-        self.outbox.push(&segment);
+        self.queue.push(&segment);
     }
 
-    fn segment(&mut self, number: u32, segment: &TcpSegment<'_>, now_ns: i64) {
+    fn handle_segment(&mut self, number: u32, segment: &TcpSegment<'_>, now_ns: i64) {
         let client = &mut self.clients[number as usize];
         if segment.has(flag::RST) {
             self.finish(number, false);
             return;
         }
-        let data_at = client.first.wrapping_add(1);
+        let data_at = client.initial_sequence.wrapping_add(1);
         let data_end = data_at.wrapping_add(PAYLOAD_BYTES as u32);
         match client.state {
-            State::Connecting if segment.has(flag::SYN | flag::ACK) => {
+            ClientState::Connecting if segment.has(flag::SYN | flag::ACK) => {
                 if segment.acknowledgement != data_at {
                     return;
                 }
                 client.expected = segment.end();
                 self.acknowledge(number, data_at);
-                self.enter(number, State::Sending, now_ns);
+                self.enter_state(number, ClientState::Sending, now_ns);
             }
-            State::Sending
+            ClientState::Sending
                 if segment.sequence == client.expected && !segment.payload.is_empty() =>
             {
-                let sent = payload_of(number, client.first);
+                let sent = payload_of(number, client.initial_sequence);
                 let room = sent.len() - client.echoed;
                 let payload = &segment.payload[..segment.payload.len().min(room)];
                 let right = payload
@@ -351,12 +351,12 @@ impl Clients {
                 client.echoed += payload.len();
                 client.expected = segment.end();
                 if client.echoed == PAYLOAD_BYTES {
-                    self.enter(number, State::Closing, now_ns);
+                    self.enter_state(number, ClientState::Closing, now_ns);
                 } else {
                     self.acknowledge(number, data_end);
                 }
             }
-            State::Closing
+            ClientState::Closing
                 if segment.has(flag::FIN | flag::ACK)
                     && segment.sequence == client.expected
                     && segment.acknowledgement == data_end.wrapping_add(1) =>
@@ -372,18 +372,18 @@ impl Clients {
     /// The connection is over.
     fn finish(&mut self, number: u32, completed: bool) {
         let client = &mut self.clients[number as usize];
-        client.state = State::Idle;
+        client.state = ClientState::Idle;
         if completed {
             client.counts.completed += 1;
         } else {
             client.counts.failed += 1;
         }
-        self.by_end
+        self.by_endpoint
             .remove(&(client.key.source, client.key.source_port));
         self.idle.push_back(number);
     }
 
-    fn time_out(&mut self, now_ns: i64) {
+    fn handle_timeouts(&mut self, now_ns: i64) {
         let timeout_ns = i64::try_from(self.options.timeout.as_nanos()).unwrap_or(i64::MAX);
         while let Some(&(at, number)) = self.timers.front()
             && at <= now_ns
@@ -391,16 +391,16 @@ impl Clients {
             self.timers.pop_front();
             let client = &mut self.clients[number as usize];
             // The state has changed since, and has a timer of its own.
-            if client.state == State::Idle || client.since_ns.saturating_add(timeout_ns) != at {
+            if client.state == ClientState::Idle || client.last_sent_ns.saturating_add(timeout_ns) != at {
                 continue;
             }
-            if client.tries >= self.options.tries {
+            if client.retries >= self.options.max_retries {
                 self.finish(number, false);
                 continue;
             }
-            client.tries += 1;
-            client.counts.repeated += 1;
-            self.speak(number, now_ns);
+            client.retries += 1;
+            client.counts.retransmissions += 1;
+            self.send_for_state(number, now_ns);
         }
     }
 }

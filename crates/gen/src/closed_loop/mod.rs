@@ -16,7 +16,7 @@
 //! way there or back. Nothing here reads a clock: whoever turns it says what time it is.
 
 mod client;
-mod outbox;
+mod send_queue;
 mod server;
 mod tcp;
 

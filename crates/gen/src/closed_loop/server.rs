@@ -1,7 +1,7 @@
 //! The server: accepts, sends back, closes.
 
 use super::PAYLOAD_BYTES;
-use super::outbox::Outbox;
+use super::send_queue::SendQueue;
 use super::tcp::TcpSegment;
 use crate::error::GeneratorError;
 use crate::fields::AddressRange;
@@ -32,15 +32,15 @@ pub struct ServerCounts {
     /// Those whose last acknowledgement came.
     pub closed: u64,
     /// Those forgotten before, for want of packets.
-    pub forgotten: u64,
+    pub timed_out: u64,
     /// SYNs turned away, there being too many connections.
-    pub turned_away: u64,
+    pub refused: u64,
     /// Bytes sent back.
     pub echoed_bytes: u64,
     /// Segments received.
     pub received: u64,
     /// Of these, segments that had been received before.
-    pub repeated: u64,
+    pub retransmissions: u64,
     /// Segments of no connection, answered with a reset.
     pub unexpected: u64,
     /// Segments sent.
@@ -61,13 +61,13 @@ pub struct EchoServer {
     addresses: Option<AddressRange>,
     port: u16,
     connections: HashMap<FlowKey, Connection>,
-    outbox: Outbox,
+    queue: SendQueue,
     counts: ServerCounts,
-    swept_ns: i64,
+    last_sweep_ns: i64,
     /// When it was last called.
-    called_ns: i64,
+    last_call_ns: i64,
     /// When it came back after it had been away.
-    back_ns: i64,
+    resumed_ns: i64,
 }
 
 impl EchoServer {
@@ -85,11 +85,11 @@ impl EchoServer {
             addresses,
             port,
             connections: HashMap::new(),
-            outbox: Outbox::new(mac, &wire::toeplitz::MICROSOFT_KEY)?,
+            queue: SendQueue::new(mac, &wire::toeplitz::MICROSOFT_KEY)?,
             counts: ServerCounts::default(),
-            swept_ns: 0,
-            called_ns: 0,
-            back_ns: 0,
+            last_sweep_ns: 0,
+            last_call_ns: 0,
+            resumed_ns: 0,
         })
     }
 
@@ -97,22 +97,22 @@ impl EchoServer {
     #[must_use]
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
-            sent: self.outbox.sent(),
+            sent: self.queue.sent(),
             ..self.counts
         }
     }
 
     /// Connections that are open.
     #[must_use]
-    pub fn open(&self) -> usize {
+    pub fn open_connections(&self) -> usize {
         self.connections.len()
     }
 
     /// Frames came.
     pub fn receive(&mut self, burst: &Burst<'_>, now_ns: i64) {
         for frame in burst.frames {
-            if let Some(segment) = TcpSegment::read(burst.link, frame.bytes) {
-                self.segment(&segment, now_ns);
+            if let Some(segment) = TcpSegment::parse(burst.link, frame.bytes) {
+                self.handle_segment(&segment, now_ns);
             }
         }
         self.sweep(now_ns);
@@ -122,17 +122,17 @@ impl EchoServer {
     /// [`EchoServer::receive`] is where some did.
     pub fn sweep(&mut self, now_ns: i64) {
         // What came while it was away may not be read yet: connections have all of their time anew.
-        if now_ns - self.called_ns > SWEEP_NS {
-            self.back_ns = now_ns;
+        if now_ns - self.last_call_ns > SWEEP_NS {
+            self.resumed_ns = now_ns;
         }
-        self.called_ns = now_ns;
-        if now_ns - self.swept_ns >= SWEEP_NS {
-            self.swept_ns = now_ns;
+        self.last_call_ns = now_ns;
+        if now_ns - self.last_sweep_ns >= SWEEP_NS {
+            self.last_sweep_ns = now_ns;
             let before = self.connections.len();
-            let back_ns = self.back_ns;
+            let back_ns = self.resumed_ns;
             self.connections
                 .retain(|_, connection| now_ns - connection.last_ns.max(back_ns) < IDLE_NS);
-            self.counts.forgotten += (before - self.connections.len()) as u64;
+            self.counts.timed_out += (before - self.connections.len()) as u64;
         }
     }
 
@@ -141,10 +141,10 @@ impl EchoServer {
     /// # Errors
     /// Those of the link.
     pub fn send(&mut self, sink: &mut dyn Transmit, now_ns: i64) -> Result<(), PortError> {
-        self.outbox.flush(sink, now_ns)
+        self.queue.flush(sink, now_ns)
     }
 
-    fn segment(&mut self, segment: &TcpSegment<'_>, now_ns: i64) {
+    fn handle_segment(&mut self, segment: &TcpSegment<'_>, now_ns: i64) {
         let is_ours = segment.key.destination_port == self.port
             && self
                 .addresses
@@ -165,7 +165,7 @@ impl EchoServer {
             self.counts.unexpected += 1;
             // An acknowledgement alone asks for nothing: it may be the last one, repeated.
             if !segment.payload.is_empty() || segment.has(flag::FIN) {
-                self.outbox.push(&TcpSegment {
+                self.queue.push(&TcpSegment {
                     key: segment.key.reversed(),
                     sequence: segment.acknowledgement,
                     acknowledgement: 0,
@@ -181,11 +181,11 @@ impl EchoServer {
         let takes_room = segment.end() != segment.sequence;
         if takes_room && !is_new && segment.end() != connection.expected {
             // Before or behind what can be answered.
-            self.counts.repeated += 1;
+            self.counts.retransmissions += 1;
             return;
         }
         if takes_room && !is_new {
-            self.counts.repeated += 1;
+            self.counts.retransmissions += 1;
         }
         if !payload.is_empty() {
             let length = payload.len() as u32;
@@ -196,7 +196,7 @@ impl EchoServer {
                 // The answer was lost: it is given again.
                 connection.next = connection.next.wrapping_sub(length);
             }
-            self.outbox.push(&TcpSegment {
+            self.queue.push(&TcpSegment {
                 key: segment.key.reversed(),
                 sequence: connection.next,
                 acknowledgement: connection.expected,
@@ -210,7 +210,7 @@ impl EchoServer {
                 connection.expected = connection.expected.wrapping_add(1);
             }
             connection.is_closing = true;
-            self.outbox.push(&TcpSegment {
+            self.queue.push(&TcpSegment {
                 key: segment.key.reversed(),
                 sequence: connection.next,
                 acknowledgement: connection.expected,
@@ -232,9 +232,9 @@ impl EchoServer {
             mix(u64::from(segment.sequence) ^ u64::from(segment.key.source_port) << 32) as u32;
         let known = self.connections.get(&segment.key);
         if known.is_some_and(|connection| connection.expected == expected) {
-            self.counts.repeated += 1;
+            self.counts.retransmissions += 1;
         } else if self.connections.len() >= CONNECTIONS_MAX {
-            self.counts.turned_away += 1;
+            self.counts.refused += 1;
             return;
         } else {
             self.counts.accepted += 1;
@@ -248,7 +248,7 @@ impl EchoServer {
                 last_ns: now_ns,
             },
         );
-        self.outbox.push(&TcpSegment {
+        self.queue.push(&TcpSegment {
             key: segment.key.reversed(),
             sequence: first,
             acknowledgement: expected,

@@ -1,8 +1,8 @@
 //! TCP segments read and written (RFC 9293, section 3.1).
 
 use crate::checksum::Sum;
-use crate::frame::{self, Layout, MacAddresses, get};
-use crate::segment::Segment;
+use crate::frame::{self, Layout, MacAddresses, get_u16};
+use crate::l4_packet::L4Packet;
 use wire::tcp::flag;
 use wire::{FlowKey, LinkType, ip_protocol};
 
@@ -17,14 +17,14 @@ pub(super) struct TcpSegment<'a> {
 }
 
 impl<'a> TcpSegment<'a> {
-    pub(super) fn read(link: LinkType, frame: &'a [u8]) -> Option<Self> {
-        let segment = Segment::read(link, frame)?;
+    pub(super) fn parse(link: LinkType, frame: &'a [u8]) -> Option<Self> {
+        let segment = L4Packet::parse(link, frame)?;
         if segment.key.protocol != ip_protocol::TCP {
             return None;
         }
         let long = |at: usize| {
-            let high = u32::from(get(segment.header, at));
-            high << 16 | u32::from(get(segment.header, at + 2))
+            let high = u32::from(get_u16(segment.header, at));
+            high << 16 | u32::from(get_u16(segment.header, at + 2))
         };
         Some(Self {
             key: segment.key,
@@ -53,7 +53,7 @@ impl<'a> TcpSegment<'a> {
 const LENGTH_MIN: usize = 60;
 
 /// Room for a frame of so many bytes of payload.
-pub(super) const fn room(payload: usize) -> usize {
+pub(super) const fn slot_bytes(payload: usize) -> usize {
     // Ethernet, IPv6 and TCP.
     14 + 40 + 20 + payload
 }
@@ -61,7 +61,7 @@ pub(super) const fn room(payload: usize) -> usize {
 /// Writes a segment into a frame; its length.
 pub(super) fn write(frame: &mut [u8], segment: &TcpSegment<'_>, mac: &MacAddresses) -> usize {
     let version = segment.key.version;
-    let layout = Layout::of(version, crate::fields::Protocol::Tcp);
+    let layout = Layout::new(version, crate::fields::Protocol::Tcp);
     let payload = layout.payload();
     let length = payload + segment.payload.len();
     frame[..payload].fill(0);
@@ -69,15 +69,15 @@ pub(super) fn write(frame: &mut [u8], segment: &TcpSegment<'_>, mac: &MacAddress
     let transport = layout.transport();
     frame[transport + 4..transport + 8].copy_from_slice(&segment.sequence.to_be_bytes());
     frame[transport + 8..transport + 12].copy_from_slice(&segment.acknowledgement.to_be_bytes());
-    let flags_before = get(frame, transport + 12);
+    let flags_before = get_u16(frame, transport + 12);
     frame[transport + 13] = segment.flags;
     frame[payload..length].copy_from_slice(segment.payload);
     let change = Sum::default()
-        .long(segment.sequence)
-        .long(segment.acknowledgement)
-        .changed(flags_before, get(frame, transport + 12))
-        .bytes(segment.payload);
-    frame::mend_transport(frame, layout, change);
+        .add_u32(segment.sequence)
+        .add_u32(segment.acknowledgement)
+        .replace_u16(flags_before, get_u16(frame, transport + 12))
+        .add_bytes(segment.payload);
+    frame::update_transport_checksum(frame, layout, change);
     // Short frames are padded behind the IP packet.
     if length < LENGTH_MIN {
         frame[length..LENGTH_MIN].fill(0);

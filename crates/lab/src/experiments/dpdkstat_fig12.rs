@@ -10,7 +10,7 @@ use crate::statistics::abba;
 use crate::trial::TrialError;
 use flow::FlowDefinition;
 use flow::statistic::Estimator;
-use generator::{FCS, Source, Traffic, TrafficOptions};
+use generator::{FCS_BYTES, Source, Traffic, TrafficOptions};
 use hw::time::{TickRate, ticks};
 use port::buffer::{self, BufferPort};
 use port::{Burst, Frame, NullSink, Port, PortError, Received, Transmit, Wrapper};
@@ -73,7 +73,7 @@ fn filled(
     while number < packets {
         let count = flows.len().min(packets - number);
         let slots = sink
-            .reserve(count, traffic.room())
+            .reserve(count, traffic.slot_bytes())
             .map_err(TrialError::missing)?;
         let filled = traffic
             .fill(slots, &mut flows)
@@ -98,7 +98,7 @@ fn filled(
             .map(|(slot, number)| {
                 let time_ns = (number as f64 * 1e9 / RATE) as i64;
                 let bytes = &slot.bytes[..slot.length];
-                Frame::new(bytes, time_ns, (slot.length + FCS) as u32)
+                Frame::new(bytes, time_ns, (slot.length + FCS_BYTES) as u32)
             })
             .collect();
         let burst = Burst {

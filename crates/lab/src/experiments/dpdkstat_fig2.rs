@@ -9,7 +9,7 @@ use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::{abba, median, paired_ratio};
 use crate::trial::TrialError;
-use generator::{FCS, Source, Traffic, TrafficOptions};
+use generator::{FCS_BYTES, Source, Traffic, TrafficOptions};
 use port::{PcapWriter, Transmit};
 use std::path::Path;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn write(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, Tr
     while number < packets {
         let count = flows.len().min(packets - number);
         let slots = writer
-            .reserve(count, source.room())
+            .reserve(count, source.slot_bytes())
             .map_err(TrialError::missing)?;
         for (slot, number) in slots.iter_mut().zip(number..) {
             slot.time_ns = 1_700_000_000_000_000_000 + (number as f64 * 1e9 / RATE) as i64;
@@ -74,7 +74,7 @@ fn write(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, Tr
         bytes += slots
             .iter()
             .take(filled)
-            .map(|slot| (slot.length + FCS) as u64)
+            .map(|slot| (slot.length + FCS_BYTES) as u64)
             .sum::<u64>();
         writer.submit(filled).map_err(TrialError::missing)?;
         number += filled;

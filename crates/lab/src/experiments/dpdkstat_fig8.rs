@@ -14,7 +14,7 @@ use crate::trial::{Trial, TrialError};
 use crate::virtual_clock::{VirtualOptions, Wire};
 use export::Rotation;
 use flow::{FlowDefinition, GarbageSchedule, Timeouts};
-use generator::Order;
+use generator::FlowOrder;
 use hw::time::TickRate;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     );
     let repetitions = context.repetitions(3, 10);
     let packets = context.pick(6_500_000, 31_000_000);
-    let wire = wire(&small_frames(FLOWS, Order::Zipf(1.0), context.seed()))?;
+    let wire = wire(&small_frames(FLOWS, FlowOrder::Zipf(1.0), context.seed()))?;
     let link = VirtualOptions {
         rate_pps: f64::INFINITY,
         stamped_pps: STAMPED_PPS,

@@ -10,7 +10,7 @@ use crate::traffic::{small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::{Acquisition, VirtualOptions};
 use flow::statistic::Estimator;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dpdkstat-fig9",
@@ -37,7 +37,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
         &format!("{VIRTUAL_CLOCK} Each instance has a clock of its own, as if alone on its core."),
     );
     let packets = context.pick(1 << 19, 1 << 22);
-    let wire = wire(&small_frames(FLOWS, Order::Zipf(1.0), context.seed()))?;
+    let wire = wire(&small_frames(FLOWS, FlowOrder::Zipf(1.0), context.seed()))?;
     let monitor = Monitor::counting(FLOWS as usize)
         .with_statistics("moments", Estimator::LogLinear)
         .map_err(TrialError::missing)?;

@@ -14,7 +14,7 @@ use crate::trial::{Trial, TrialError};
 use crate::virtual_clock::{VirtualOptions, Wire};
 use flow::statistic::Estimator;
 use flow::{FlowDefinition, Timeouts};
-use generator::{FCS, Recording, Replay, WIRE_OVERHEAD};
+use generator::{FCS_BYTES, Recording, Replay, WIRE_OVERHEAD};
 use hw::time::TickRate;
 use std::path::Path;
 use std::sync::Arc;
@@ -271,9 +271,9 @@ fn replay(
     packets: usize,
 ) -> Result<Replay, TrialError> {
     if lengthened {
-        let mean = PAPER_BYTES - FCS as f64;
+        let mean = PAPER_BYTES - FCS_BYTES as f64;
         recording = recording
-            .with_longer_payloads(mean, LONGEST - FCS)
+            .with_longer_payloads(mean, LONGEST - FCS_BYTES)
             .map_err(TrialError::missing)?;
     }
     recorded::replay(recording, packets).map(|(replay, _)| replay)
@@ -300,7 +300,7 @@ fn in_software_nic(
     let time = Duration::from_millis(context.pick(100, 1000));
     let packets = (rate_pps * time.as_secs_f64()) as usize;
     // A card has no buffers for what another has put together from several frames.
-    let recording = recorded::load_up_to(path, LONGEST - FCS)?;
+    let recording = recorded::load_up_to(path, LONGEST - FCS_BYTES)?;
     let mut replay = replay(recording, lengthened, packets)?;
     let mut file = Writing::new(monitor, &OUTPUTS, None)?;
     let load = Load {

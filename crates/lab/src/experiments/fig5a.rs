@@ -10,7 +10,7 @@ use crate::statistics::abba;
 use crate::traffic::{small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig5a",
@@ -32,7 +32,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(&EXPERIMENT, VIRTUAL_CLOCK);
     let repetitions = context.repetitions(3, 10);
     let packets = context.pick(1 << 19, 1 << 24);
-    let wire = wire(&small_frames(FLOWS, Order::Uniform, context.seed()))?;
+    let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
     let monitors = [
         ("per-flow count", Monitor::counting(FLOWS as usize)),
         ("packet count", Monitor::packets()),

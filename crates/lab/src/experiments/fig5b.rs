@@ -9,7 +9,7 @@ use crate::search::Goal;
 use crate::traffic::{order_name, small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig5b",
@@ -57,7 +57,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     .level("10 GbE, 64 B", mpps(VirtualOptions::LINE_10G));
     let mut gains = Vec::new();
     let mut one = Vec::new();
-    for order in [Order::Uniform, Order::Zipf(1.0)] {
+    for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
         let name = order_name(order);
         let wire = wire(&small_frames(FLOWS, order, context.seed()))?;
         let mut points = Vec::new();

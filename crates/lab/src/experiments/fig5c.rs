@@ -12,7 +12,7 @@ use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::{mean, paired_ratio};
 use crate::traffic::small_frames;
 use crate::trial::TrialError;
-use generator::Order;
+use generator::FlowOrder;
 use std::time::Duration;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -55,7 +55,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let paper = "A pool a queue loses about ten times less than one pool that all queues share.";
     match real_trials(
         context,
-        &small_frames(FLOWS, Order::Uniform, context.seed()),
+        &small_frames(FLOWS, FlowOrder::Uniform, context.seed()),
         load,
         &conditions,
     ) {

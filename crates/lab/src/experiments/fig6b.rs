@@ -10,7 +10,7 @@ use crate::traffic::{small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::{Frames, VirtualOptions};
 use flow::FlowDefinition;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig6b",
@@ -25,7 +25,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(&EXPERIMENT, VIRTUAL_CLOCK);
     let repetitions = context.repetitions(3, 10);
     let packets = context.pick(1 << 19, 1 << 24);
-    let wire = wire(&small_frames(FLOWS, Order::Uniform, context.seed()))?;
+    let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
     let accesses = [
         ("none: packets counted", Monitor::packets()),
         (

@@ -10,7 +10,7 @@ use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use flow::hash::HashKind;
 use flow::{FlowDefinition, TableKind};
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig6c",
@@ -39,7 +39,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(&EXPERIMENT, VIRTUAL_CLOCK);
     let repetitions = context.repetitions(2, 10);
     let packets = context.pick(1 << 19, 1 << 24);
-    let wire = wire(&small_frames(FLOWS, Order::Uniform, context.seed()))?;
+    let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
     let hashes: Vec<(String, Monitor)> = std::iter::once((
         "RSS (device)".to_owned(),
         Monitor::counting(FLOWS as usize).with_flow(FlowDefinition::Rss),

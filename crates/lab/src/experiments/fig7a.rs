@@ -10,7 +10,7 @@ use crate::traffic::{order_name, small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use flow::{FlowDefinition, TableKind};
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig7a",
@@ -60,9 +60,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut double_loss = 0.0;
     let mut ordered = Vec::new();
     for (flows, order) in [
-        (1u32 << 16, Order::Uniform),
-        (1 << 16, Order::Zipf(1.0)),
-        (1 << 20, Order::Uniform),
+        (1u32 << 16, FlowOrder::Uniform),
+        (1 << 16, FlowOrder::Zipf(1.0)),
+        (1 << 20, FlowOrder::Uniform),
     ] {
         let label = format!("{} {}", flows_name(flows), order_name(order));
         context.say(&label);
@@ -122,7 +122,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 paired_ratio(&costs[combined], &costs[bucket]),
                 paired_ratio(&costs[double], &costs[bucket]),
             ));
-            if flows == 1 << 16 && order == Order::Uniform {
+            if flows == 1 << 16 && order == FlowOrder::Uniform {
                 double_loss = misses[double];
             }
         }
@@ -185,7 +185,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
 /// The drop ratio of each table by load.
 fn drops(context: &mut Context<'_>, outcome: &mut Outcome) -> Result<(), TrialError> {
     let flows = 1u32 << 16;
-    let wire = wire(&small_frames(flows, Order::Uniform, context.seed()))?;
+    let wire = wire(&small_frames(flows, FlowOrder::Uniform, context.seed()))?;
     let packets = context.pick(1 << 18, 1 << 22);
     let mut figure = Figure::new(
         "drops",

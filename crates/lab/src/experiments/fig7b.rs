@@ -13,7 +13,7 @@ use crate::statistics::paired_ratio;
 use crate::traffic::{small_frames, wire};
 use crate::trial::TrialError;
 use engine::Model;
-use generator::Order;
+use generator::FlowOrder;
 use std::time::Duration;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -30,7 +30,7 @@ const RATES: [f64; 4] = [1.0, 5.0, 10.0, 14.88];
 
 fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(&EXPERIMENT, &format!("{VIRTUAL_CLOCK} {SOFTWARE_NIC}"));
-    let traffic = small_frames(FLOWS, Order::Uniform, context.seed());
+    let traffic = small_frames(FLOWS, FlowOrder::Uniform, context.seed());
     let wire = wire(&traffic)?;
     let repetitions = context.repetitions(3, 10);
     context.say("one core in the virtual clock");

@@ -11,7 +11,7 @@ use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use flow::TableKind;
 use flow::statistic::Estimator;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig7c",
@@ -61,7 +61,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     for exponent in exponents {
         let flows = 1u32 << exponent;
         context.say(&format!("{flows} flows"));
-        let wire = wire(&small_frames(flows, Order::Uniform, context.seed()))?;
+        let wire = wire(&small_frames(flows, FlowOrder::Uniform, context.seed()))?;
         let packets = u64::from(flows)
             .saturating_mul(4)
             .max(context.pick(1 << 19, 1 << 23));

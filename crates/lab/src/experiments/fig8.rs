@@ -12,7 +12,7 @@ use crate::traffic::{order_name, small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use flow::FlowDefinition;
-use generator::Order;
+use generator::FlowOrder;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig8",
@@ -61,7 +61,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     )
     .level("10 GbE, 64 B: 14.88 Mpps", mpps(VirtualOptions::LINE_10G));
     let mut lost_at_line = 0;
-    for order in [Order::Uniform, Order::Zipf(1.0)] {
+    for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
         let name = order_name(order);
         let wire = wire(&small_frames(FLOWS, order, context.seed()))?;
         let mut points = Vec::new();

@@ -8,7 +8,7 @@ use crate::plot::{Axis, Figure, Point, Series};
 use crate::trial::TrialError;
 use flow::FlowDefinition;
 use generator::closed_loop::{Clients, ClientsOptions, EchoServer};
-use generator::{FCS, FlowFields, MacAddresses, Protocol, WIRE_OVERHEAD};
+use generator::{FCS_BYTES, FlowFields, MacAddresses, Protocol, WIRE_OVERHEAD};
 use port::{Burst, Frame, MemoryPort, MemoryReceiver, MemorySender, Port, Received, memory_link};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Direction {
                 Received::Fault(message) => return Err(TrialError::missing(message)),
             };
             for frame in burst.frames {
-                let wire_length = frame.bytes.len() + FCS;
+                let wire_length = frame.bytes.len() + FCS_BYTES;
                 let bits = (wire_length + WIRE_OVERHEAD) as f64 * 8.0;
                 self.free_ns = self.free_ns.max(now_ns as f64) + bits * 1e9 / LINK_BPS;
                 let left_ns = self.free_ns as i64;
@@ -92,7 +92,7 @@ impl Direction {
 fn hand(frames: &[Vec<u8>], now_ns: i64, take: impl FnOnce(&Burst<'_>)) {
     let list: Vec<Frame<'_>> = frames
         .iter()
-        .map(|bytes| Frame::new(bytes, now_ns, (bytes.len() + FCS) as u32))
+        .map(|bytes| Frame::new(bytes, now_ns, (bytes.len() + FCS_BYTES) as u32))
         .collect();
     if !list.is_empty() {
         take(&Burst {
@@ -126,7 +126,7 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
         server_port,
         connections: None,
         timeout: Duration::from_secs(1),
-        tries: 5,
+        max_retries: 5,
         mac: MacAddresses::default(),
         seed,
     })
@@ -136,7 +136,7 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
     let (mut there, mut back) = (Direction::new(), Direction::new());
     let mut tap = Vec::new();
     let mut now_ns = 0;
-    while now_ns < time_ns || all.open() > 0 {
+    while now_ns < time_ns || all.open_connections() > 0 {
         if now_ns > 20 * time_ns + 1_000_000_000 {
             return Err(TrialError::missing("the clients do not come to an end"));
         }
@@ -159,7 +159,7 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
     all.send(&mut there.sender, now_ns, true)
         .map_err(TrialError::missing)?;
     there.carry(now_ns, &mut tap)?;
-    let each: Vec<u64> = all.each().map(|counts| counts.completed).collect();
+    let each: Vec<u64> = all.per_client().map(|counts| counts.completed).collect();
     let sum: f64 = each.iter().map(|&count| count as f64).sum();
     let squares: f64 = each.iter().map(|&count| (count as f64).powi(2)).sum();
     let counts = all.counts();
@@ -167,7 +167,7 @@ fn turn(clients: u32, time_ns: i64, seed: u64) -> Result<Loop, TrialError> {
     Ok(Loop {
         completed: counts.completed,
         failed: counts.failed,
-        repeated: counts.repeated,
+        repeated: counts.retransmissions,
         extremes: [
             each.iter().copied().min().unwrap_or(0),
             each.iter().copied().max().unwrap_or(0),

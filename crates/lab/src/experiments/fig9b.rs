@@ -9,7 +9,7 @@ use crate::plot::{Axis, Figure, Point, Series};
 use crate::traffic::{small_frames, wire_of};
 use crate::trial::{Trial, TrialError};
 use crate::virtual_clock::{VirtualOptions, Wire};
-use generator::Order;
+use generator::FlowOrder;
 use std::sync::Arc;
 use wire::LinkType;
 
@@ -76,7 +76,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let capacity = (SLOT as f64 * of_all) as u64;
     context.say("before the device");
     let before = wire_of(
-        &small_frames(FLOWS, Order::RateInverse, context.seed()),
+        &small_frames(FLOWS, FlowOrder::RateInverse, context.seed()),
         packets,
     )?;
     let offered = counted(context, &before, RATE, packets as u64)?;

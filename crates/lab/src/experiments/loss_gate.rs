@@ -11,7 +11,7 @@ use crate::traffic::{order_name, small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::{Frames, VirtualOptions};
 use flow::statistic::Estimator;
-use generator::Order;
+use generator::FlowOrder;
 
 /// The gate.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -70,7 +70,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 "in memory"
             };
             let mut points = Vec::new();
-            for (spread, order) in [Order::Uniform, Order::Zipf(1.0)].into_iter().enumerate() {
+            for (spread, order) in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)].into_iter().enumerate() {
                 let name = order_name(order);
                 context.say(&format!("{name}, {label}, frames {kind}"));
                 let wire = wire(&small_frames(FLOWS, order, context.seed()))?;

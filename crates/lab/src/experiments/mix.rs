@@ -1,7 +1,7 @@
 //! Traffic in the manner of a trace.
 
 use crate::trial::TrialError;
-use generator::{FlowFields, Order, Protocol, Sizes, TrafficOptions};
+use generator::{FlowFields, FlowOrder, Protocol, FrameSizes, TrafficOptions};
 
 /// Flows, protocols and sizes by weight.
 pub(super) struct Mix {
@@ -25,9 +25,9 @@ impl Mix {
         let protocols = self.protocols.iter().copied();
         Ok(TrafficOptions {
             flows: self.flows,
-            order: Order::Zipf(0.9),
+            order: FlowOrder::Zipf(0.9),
             kinds: protocols.map(FlowFields::ipv4).collect(),
-            sizes: Sizes::list(self.sizes.to_vec()).map_err(TrialError::missing)?,
+            sizes: FrameSizes::list(self.sizes.to_vec()).map_err(TrialError::missing)?,
             seed,
             ..TrafficOptions::default()
         })

@@ -14,7 +14,7 @@ use crate::traffic::{small_frames, wire};
 use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use engine::Model;
-use generator::Order;
+use generator::FlowOrder;
 use hw::schedule::Schedule;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
     let mut outcome = outcome(&EXPERIMENT, &format!("{VIRTUAL_CLOCK} {SOFTWARE_NIC}"));
     let repetitions = context.repetitions(3, 10);
     let packets = context.pick(1 << 19, 1 << 24);
-    let traffic = small_frames(FLOWS, Order::Uniform, context.seed());
+    let traffic = small_frames(FLOWS, FlowOrder::Uniform, context.seed());
     let wire = wire(&traffic)?;
     context.say("models in the virtual clock");
     let conditions: Vec<Condition> = [Model::RunToCompletion, Model::Cooperative]

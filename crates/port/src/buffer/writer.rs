@@ -111,7 +111,7 @@ impl BufferWriter {
             .min(self.blocks);
     }
 
-    /// Published blocks that the reader has not taken.
+    /// Number of published blocks that the reader has not popped.
     fn unread(&self) -> usize {
         self.blocks - self.full.slots()
     }

@@ -1,5 +1,5 @@
-//! Error messages for failures of DPDK, one line each: a hint in the cases that users meet most, the
-//! end of DPDK's own log in all others.
+//! Error messages for failures of DPDK, one line each: with a hint in common cases, with the end of
+//! DPDK's log in all others.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use super::device_arguments;
 use super::name::{DeviceName, Kind};
 use crate::frame::PortError;
 
-/// Kernel drivers through which DPDK reaches a card: those that leave it to DPDK alone, and those that
+/// Kernel drivers with which DPDK can use a NIC: those that leave it to DPDK entirely, and those that
 /// share it.
 const DRIVERS: [&str; 8] = [
     "vfio-pci",
@@ -22,14 +22,13 @@ const DRIVERS: [&str; 8] = [
     "hv_netvsc",
 ];
 
-/// Virtual devices on top of kernel interfaces: without root they fail, some of them without a word
-/// in the log.
+/// Virtual devices on kernel interfaces. They fail without root, some of them without a log message.
 const NEED_ROOT: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_tap"];
 
-/// The most lines of the log in a message; `-v` shows all of them.
+/// Maximum number of log lines in a message; `-v` shows the whole log.
 const LINES_MAX: usize = 4;
 
-/// The failures that users meet most.
+/// Common causes of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrorHint {
     HugePages,
@@ -39,11 +38,11 @@ enum ErrorHint {
     MemifServer,
 }
 
-/// Logged last for any argument that is known but invalid.
+/// The last log line for any known option with an invalid argument.
 const INVALID_ARGUMENTS: &str = "Invalid 'command line' arguments";
 
-/// What DPDK 22.11 logs in each case. The first sign that is found decides: without huge pages DPDK may
-/// log a lack of permission too, and without permission a wrong argument.
+/// Log messages of DPDK 22.11 for each cause. The first one found decides: without huge pages DPDK may
+/// also log a missing permission, and without permission an invalid argument.
 const SIGNS: [(&str, ErrorHint); 13] = [
     ("Not enough memory available", ErrorHint::HugePages),
     ("no mounted hugetlbfs", ErrorHint::HugePages),
@@ -61,7 +60,7 @@ const SIGNS: [(&str, ErrorHint); 13] = [
 ];
 
 impl ErrorHint {
-    /// The hint that the log calls for, and the line that does.
+    /// Returns the hint for a log, and the log line that indicates it.
     fn find(log: &str) -> Option<(Self, &str)> {
         SIGNS.iter().find_map(|(sign, hint)| {
             let line = log.lines().find(|line| line.contains(sign))?;
@@ -72,50 +71,52 @@ impl ErrorHint {
     const fn text(self) -> &'static str {
         match self {
             Self::HugePages => {
-                "reserve huge pages (echo 512 | sudo tee /proc/sys/vm/nr_hugepages: 1 GiB), ask for less (-- -m MIB), \
-                 or go without: -- --no-huge -m 512; `flowatch doctor` shows what is reserved and mounted"
+                "reserve huge pages (echo 512 | sudo tee /proc/sys/vm/nr_hugepages: 1 GiB), request less memory \
+                 (-- -m MIB), or run without huge pages (-- --no-huge -m 512); `flowatch doctor` shows what is reserved and \
+                 mounted"
             }
             Self::Permission => {
-                "run as root; devices such as net_null0 and net_memif0 need no rights with -- --no-huge -m 512"
+                "run as root; devices such as net_null0 and net_memif0 need no root with -- --no-huge -m 512"
             }
-            Self::Argument => "what follows -- are EAL arguments; -- --help lists them",
+            Self::Argument => "the arguments after -- are EAL arguments; -- --help lists them",
             Self::Driver => {
-                "no driver has this name; a virtual device is called net_null0, net_memif0, net_pcap0, \
-                 net_af_packet0, net_af_xdp0, net_ring0, net_tap0 or the like, and a card by its PCI address \
+                "no driver has this name; names of virtual devices are net_null0, net_memif0, net_pcap0, \
+                 net_af_packet0, net_af_xdp0, net_ring0, net_tap0 and so on, that of a NIC is its PCI address \
                  (0000:3b:00.0)"
             }
             Self::MemifServer => {
-                "start the side with role=server first, or name its socket (socket=PATH)"
+                "start the side with role=server first, or specify its socket (socket=PATH)"
             }
         }
     }
 }
 
-/// Why the EAL did not start: by its log and its error number (negative).
+/// Returns the error for a failed start of the EAL, from its log and negative error number.
 pub(super) fn of_start(log: &str, error: i32) -> PortError {
-    // The number means little beside a log: it is EACCES without huge pages, too.
+    // The log is more reliable than the number, which is EACCES without huge pages, too.
     explain("DPDK does not start", log, &error_text(error))
 }
 
-/// Why there is no such device: by DPDK's log and its error number (negative).
+/// Returns the error for a device that was not found or created, from DPDK's log and negative error
+/// number.
 pub(super) fn of_device(device: &DeviceName, log: &str, error: i32) -> PortError {
     match device.kind() {
         Kind::Pci => of_card(device, log, error, Path::new("/")),
         Kind::Port(number) => PortError::Failed(format!(
-            "{device}: DPDK has no port {number}; name the device, or make it by EAL arguments (-- --vdev=net_null0)"
+            "{device}: DPDK has no port {number}; specify the device, or create it by EAL arguments (-- --vdev=net_null0)"
         )),
         Kind::Virtual => match device_arguments::fault(device) {
             Some(fault) => PortError::Failed(format!("{device}: {fault}")),
-            None => failed(device, "be made", log, error),
+            None => failed(device, "be created", log, error),
         },
     }
 }
 
-/// What could not be done with a device that is there.
-pub(super) fn failed(device: &DeviceName, what: &str, log: &str, error: i32) -> PortError {
-    let what = format!("{device} cannot {what}");
+/// Returns the error for a failed `action` on a device.
+pub(super) fn failed(device: &DeviceName, action: &str, log: &str, error: i32) -> PortError {
+    let failure = format!("{device} cannot {action}");
     let (is_card, error) = (device.kind() == Kind::Pci, error.abs());
-    // Drivers of virtual devices return -1 for any fault, which as an error number would be EPERM.
+    // Drivers of virtual devices return -1 for any failure, which as an error number would be EPERM.
     let is_permission = error == libc::EACCES
         || (is_card && error == libc::EPERM)
         || (!is_root() && NEED_ROOT.iter().any(|name| device.name().starts_with(name)));
@@ -126,21 +127,21 @@ pub(super) fn failed(device: &DeviceName, what: &str, log: &str, error: i32) -> 
         } else {
             &line
         };
-        return permission(&what, line);
+        return permission(&failure, line);
     }
     if error == libc::EPERM && !is_card {
-        return explain(&what, log, "its driver does not say why");
+        return explain(&failure, log, "its driver reports no reason");
     }
-    explain(&what, log, &error_text(error))
+    explain(&failure, log, &error_text(error))
 }
 
-/// Why a card cannot be used; `root` is the directory above `sys`.
+/// Returns the error for a NIC that cannot be used; `root` is the parent directory of `sys`.
 fn of_card(device: &DeviceName, log: &str, error: i32, root: &Path) -> PortError {
     let address = device.name();
     let card = root.join("sys/bus/pci/devices").join(address);
     if !card.exists() {
         return PortError::Failed(format!(
-            "{device}: there is no such card; `flowatch doctor` lists those that there are"
+            "{device}: no such card; `flowatch doctor` lists the available ones"
         ));
     }
     let driver = fs::read_link(card.join("driver")).ok();
@@ -149,33 +150,36 @@ fn of_card(device: &DeviceName, log: &str, error: i32, root: &Path) -> PortError
     match driver.as_deref() {
         Some(name) if DRIVERS.contains(&name) => failed(device, "be used", log, error),
         driver => PortError::Failed(format!(
-            "{device}: not bound to DPDK (driver: {}); sudo modprobe vfio-pci && sudo dpdk-devbind.py \
+            "{device}: not bound to a DPDK driver (driver: {}); sudo modprobe vfio-pci && sudo dpdk-devbind.py \
              --bind=vfio-pci {address}",
             driver.unwrap_or("none")
         )),
     }
 }
 
-/// The message for a failure: with a hint where there is one, else with the log, or `reason` where
+/// Returns the error for a failure: with a hint if there is one, else with the log, or with `reason` if
 /// nothing was logged.
-fn explain(what: &str, log: &str, reason: &str) -> PortError {
+fn explain(failure: &str, log: &str, reason: &str) -> PortError {
     match ErrorHint::find(log) {
-        Some((ErrorHint::Permission, line)) => permission(what, line),
-        // Which argument is invalid is in a line before this one.
+        Some((ErrorHint::Permission, line)) => permission(failure, line),
+        // A previous line says which argument is invalid.
         Some((hint, line)) if line.contains(INVALID_ARGUMENTS) => {
-            PortError::Failed(format!("{what}: {}; {}", last_lines(log), hint.text()))
+            PortError::Failed(format!("{failure}: {}; {}", last_lines(log), hint.text()))
         }
-        Some((hint, line)) => PortError::Failed(format!("{what}: {line}; {}", hint.text())),
-        None if log.trim().is_empty() => PortError::Failed(format!("{what}: {reason}")),
-        None => PortError::Failed(format!("{what}; DPDK's log: {}", last_lines(log))),
+        Some((hint, line)) => PortError::Failed(format!("{failure}: {line}; {}", hint.text())),
+        None if log.trim().is_empty() => PortError::Failed(format!("{failure}: {reason}")),
+        None => PortError::Failed(format!("{failure}; DPDK's log: {}", last_lines(log))),
     }
 }
 
-fn permission(what: &str, line: &str) -> PortError {
-    PortError::Permission(format!("{what}: {line}; {}", ErrorHint::Permission.text()))
+fn permission(failure: &str, line: &str) -> PortError {
+    PortError::Permission(format!(
+        "{failure}: {line}; {}",
+        ErrorHint::Permission.text()
+    ))
 }
 
-/// The end of the log in one line.
+/// Joins the last lines of the log into one.
 fn last_lines(log: &str) -> String {
     let lines: Vec<_> = log.lines().map(str::trim).collect();
     let lines: Vec<_> = lines.into_iter().filter(|line| !line.is_empty()).collect();
@@ -183,7 +187,7 @@ fn last_lines(log: &str) -> String {
 }
 
 fn is_root() -> bool {
-    // SAFETY: asks for a number, and cannot fail.
+    // SAFETY: returns an integer and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -201,9 +205,9 @@ mod tests {
         text
     }
 
-    /// What DPDK 22.11 logged when it was started so, and the error number that came with it.
+    /// Logs of DPDK 22.11 for failed starts, and the error numbers.
     #[test]
-    fn a_start_that_fails_comes_with_a_hint_or_the_log() {
+    fn failed_start_has_a_hint_or_the_log() {
         for (log, error, part) in [
             (
                 "EAL: Detected CPU lcores: 2\nEAL: No free 2048 kB hugepages reported on node 0\n\
@@ -221,13 +225,13 @@ mod tests {
                 "EAL: Not enough memory available! Requested: 4096MB, available: 1024MB\n\
                  EAL: FATAL: Cannot init memory\n",
                 libc::ENOMEM,
-                "ask for less",
+                "request less memory",
             ),
             (
                 "flowatch: unrecognized option '--foo'\nUsage: flowatch [options]\nEAL: Detected CPU lcores: 2\n\
                  EAL: Invalid 'command line' arguments.\n",
                 libc::EINVAL,
-                "unrecognized option '--foo'; what follows -- are",
+                "unrecognized option '--foo'; the arguments after --",
             ),
             (
                 "EAL: lcore 7 unavailable\nEAL: invalid core list, please check specified cores are part of 0-1\n\
@@ -253,16 +257,16 @@ mod tests {
         assert!(text(&error).contains("Permission denied; run as root"));
     }
 
-    /// What DPDK 22.11 logged of devices that it did not make; its error number is -1.
+    /// Logs of DPDK 22.11 for devices that were not created; the error number is -1.
     #[test]
-    fn a_virtual_device_that_fails_comes_with_a_hint_or_the_log() {
+    fn failed_virtual_device_has_a_hint_or_the_log() {
         for (device, log, part) in [
             (
                 "net_null0,foo=bar",
                 "vdev_probe(): failed to initialize net_null0 device\nEAL: Bus (vdev) probe failed.\n",
-                "cannot be made; DPDK's log: vdev_probe(): failed to initialize net_null0 device | EAL: Bus",
+                "cannot be created; DPDK's log: vdev_probe(): failed to initialize net_null0 device | EAL: Bus",
             ),
-            ("net_null0", "", "does not say why"),
+            ("net_null0", "", "reports no reason"),
             (
                 "net_nothing0",
                 "vdev_probe_all_drivers(): no driver found for net_nothing0\n",
@@ -286,9 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_is_not_bound_comes_with_the_command_that_binds_it() {
+    fn unbound_nic_has_the_command_that_binds_it() {
         let root = std::env::temp_dir().join(format!("flowatch-card-{}", std::process::id()));
-        // Another process had the same number, and was killed.
+        // May be left over from a process with the same ID.
         let _ = fs::remove_dir_all(&root);
         let card = root.join("sys/bus/pci/devices/0000:3b:00.0");
         let device = DeviceName::parse("3b:00.0").unwrap();

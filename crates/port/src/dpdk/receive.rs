@@ -220,8 +220,8 @@ impl DpdkPort {
     /// Opens a device and returns a port for each of its receive queues.
     ///
     /// # Errors
-    /// If there is no such device, or it cannot be used, configured or started; the message is one line
-    /// with a hint.
+    /// If there is no such device, or it cannot be used, configured or started; the message is one
+    /// line.
     pub fn open(eal: &Eal, name: &DeviceName, options: &Options) -> Result<Vec<Self>, PortError> {
         let device = Device::open(
             eal,
@@ -238,7 +238,7 @@ impl DpdkPort {
     /// them are allocated.
     ///
     /// # Errors
-    /// If it has fewer, or there is no such device; the message is one line with a hint.
+    /// If it has fewer, or there is no such device; the message is one line.
     pub fn check_queues(eal: &Eal, name: &DeviceName, options: &Options) -> Result<(), PortError> {
         Device::check_queues(eal, name, options)
     }

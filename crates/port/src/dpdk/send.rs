@@ -165,8 +165,8 @@ impl DpdkSender {
     /// still be down; see [`DpdkSender::wait_for_link`].
     ///
     /// # Errors
-    /// If there is no such device, or it cannot be used, configured or started; the message is one line
-    /// with a hint.
+    /// If there is no such device, or it cannot be used, configured or started; the message is one
+    /// line.
     pub fn open(
         eal: &Eal,
         name: &DeviceName,

@@ -228,7 +228,7 @@ fn limits_the_number_of_fields() {
 }
 
 #[test]
-fn the_first_field_of_a_name_counts() {
+fn uses_the_first_field_of_a_name() {
     let bytes =
         b"GET / HTTP/1.1\r\nhost: \ta b \r\nHost: c\r\nUser-agent:\r\nUSER-AGENT: d\r\n\r\n";
     let Head::Complete(head) = parse_request(bytes) else {

@@ -24,7 +24,7 @@ impl Secrets {
         let mut secret = [0; 32];
         expand(&initial, label(sender), &mut secret);
         let secret =
-            Hkdf::<Sha256>::from_prk(&secret).expect("32 bytes are as many as SHA-256 gives");
+            Hkdf::<Sha256>::from_prk(&secret).expect("32 bytes are a valid pseudorandom key");
         let (mut key, mut iv, mut header) = ([0; 16], [0; 12], [0; 16]);
         expand(&secret, version.labels.key, &mut key);
         expand(&secret, version.labels.iv, &mut iv);
@@ -52,10 +52,7 @@ fn expand(secret: &Hkdf<Sha256>, label: &str, out: &mut [u8]) {
         &[0],
     ];
     let expanded = secret.expand_multi_info(&info, out);
-    debug_assert!(
-        expanded.is_ok(),
-        "32 bytes are within what SHA-256 expands to"
-    );
+    debug_assert!(expanded.is_ok(), "HKDF-SHA-256 can expand to 32 bytes");
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn truncated_file_is_reported_and_the_next_file_read() {
             let words = [
                 &*name,
                 "after 100 packets",
-                "ends in the middle of a packet",
+                "truncated in a packet",
             ];
 
             let alone = run(watch(&flags).arg(&cut));

@@ -208,7 +208,7 @@ fn open_errors_are_one_line() {
             "must exceed the 4096 descriptors",
         ),
         // The driver returns EPERM for each.
-        ("-i dpdk:net_null0,foo=bar", "cannot be made; DPDK's log: "),
+        ("-i dpdk:net_null0,foo=bar", "cannot be created; DPDK's log: "),
         ("-i dpdk:net_memif0,role=boss", "role=server or role=client"),
         ("-i dpdk:net_af_packet0", "missing argument: an interface"),
         (
@@ -253,7 +253,7 @@ fn open_errors_are_one_line() {
     refused("-i dpdk:net_null0 -- --nonsense", "unrecognized option");
     refused(
         "-i dpdk:net_null0 -- -m 9000000 --in-memory",
-        "ask for less",
+        "request less memory",
     );
     for (eal, part) in [
         ("-l 77", "invalid core list"),

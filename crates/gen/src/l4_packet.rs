@@ -1,11 +1,11 @@
 //! The transport header and payload of a received packet, as far as a generator's other end needs it.
 
-use crate::rewrite_addresses::network_at;
+use crate::rewrite_addresses::network_offset;
 use wire::{FlowKey, LinkType, ip_protocol};
 
 /// A UDP datagram or TCP segment: whole, and not a fragment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment<'a> {
+pub(crate) struct L4Packet<'a> {
     pub(crate) key: FlowKey,
     /// The transport header, from its first byte on, as far as it was captured.
     pub(crate) header: &'a [u8],
@@ -16,10 +16,10 @@ pub(crate) struct Segment<'a> {
 const UDP: usize = 8;
 const TCP: usize = 20;
 
-impl<'a> Segment<'a> {
+impl<'a> L4Packet<'a> {
     /// Reads a frame; `None` for whatever else it may be.
-    pub(crate) fn read(link: LinkType, frame: &'a [u8]) -> Option<Self> {
-        let packet = frame.get(network_at(link, frame)?..)?;
+    pub(crate) fn parse(link: LinkType, frame: &'a [u8]) -> Option<Self> {
+        let packet = frame.get(network_offset(link, frame)?..)?;
         let mut key = FlowKey::default();
         let (protocol, rest) = match packet.first()? >> 4 {
             4 => {

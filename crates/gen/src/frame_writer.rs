@@ -8,7 +8,7 @@ use crate::frame::{self, Layout};
 use crate::population::{HASH_BYTES, Population, hash_of};
 use crate::probe::Probe;
 use crate::random_fields::{self, RandomFields};
-use crate::sizes::FCS;
+use crate::sizes::FCS_BYTES;
 use crate::traffic::TrafficOptions;
 use hw::random::Random;
 use port::Slot;
@@ -19,11 +19,11 @@ use wire::toeplitz::Input;
 const FIELD_USE: u64 = 0x6669_656c;
 const SIZE_USE: u64 = 0x7369_7a65;
 
-pub(crate) struct Writing {
+pub(crate) struct FrameWriter {
     /// Frame lengths without the frame check sequence; that of the images is the first.
     pub(crate) lengths: Vec<u16>,
     pub(crate) mean_length: f64,
-    pub(crate) room: usize,
+    pub(crate) slot_bytes: usize,
     pub(crate) random_fields: RandomFields,
     draws_headers: bool,
     /// Draws one of the lengths, where there are several.
@@ -39,7 +39,7 @@ pub(crate) struct Writing {
     rss: Option<Toeplitz>,
 }
 
-impl Writing {
+impl FrameWriter {
     pub(crate) fn new(
         options: &TrafficOptions,
         population: &Population,
@@ -51,7 +51,7 @@ impl Writing {
             .iter()
             .map(|&(_, weight)| weight)
             .collect();
-        let rss = if options.random.change_flows() {
+        let rss = if options.random.changes_flow_key() {
             let rss = Toeplitz::new(&options.rss_key)
                 .map_err(|error| GeneratorError::new(error.to_string()))?;
             Some(rss)
@@ -61,11 +61,11 @@ impl Writing {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         Ok(Self {
             length_table: (lengths.len() > 1).then(|| AliasTable::new(&weights)),
-            mean_length: options.sizes.mean() - FCS as f64,
+            mean_length: options.sizes.mean() - FCS_BYTES as f64,
             lengths,
-            room: usize::from(longest).max(population.images.bytes_each()),
+            slot_bytes: usize::from(longest).max(population.templates.template_bytes()),
             random_fields: options.random,
-            draws_headers: options.random.in_headers(),
+            draws_headers: options.random.changes_headers(),
             random: Random::new(options.seed, FIELD_USE),
             size_random: Random::new(options.seed, SIZE_USE),
             sequence: options.sequence || options.timestamps,
@@ -119,9 +119,9 @@ impl Writing {
         if self.draws_headers
             && let Some(fields) = &self.fields[layout.index()]
         {
-            change = change.plus(
+            change = change.add_sum(
                 self.random_fields
-                    .draw(frame, layout, fields, &mut self.random),
+                    .randomize(frame, layout, fields, &mut self.random),
             );
         }
         let mut payload = layout.payload();
@@ -131,14 +131,14 @@ impl Writing {
                 time_ns: slot.time_ns,
             };
             self.next_sequence += 1;
-            change = change.plus(probe.write(&mut frame[payload..], self.timestamps));
-            payload += Probe::bytes(self.timestamps);
+            change = change.add_sum(probe.write(&mut frame[payload..], self.timestamps));
+            payload += Probe::size(self.timestamps);
         }
         if self.random_fields.payload {
             let payload = &mut frame[payload..length];
-            change = change.plus(random_fields::fill_payload(payload, &mut self.random));
+            change = change.add_sum(random_fields::fill_payload(payload, &mut self.random));
         }
-        frame::mend_transport(frame, layout, change);
+        frame::update_transport_checksum(frame, layout, change);
         if let Some(rss) = &self.rss {
             slot.rss_hash = rss.hash_key(&frame::key_of(frame), Input::AddressesAndPorts);
         }

@@ -12,7 +12,7 @@ use wire::{FlowKey, Toeplitz};
 
 /// A segment without its payload, which lies apart.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct QueuedSegment {
     key: FlowKey,
     sequence: u32,
     acknowledgement: u32,
@@ -21,22 +21,22 @@ struct Waiting {
 }
 
 /// A queue of segments, in the order in which they are to be sent.
-pub(super) struct Outbox {
+pub(super) struct SendQueue {
     mac: MacAddresses,
     rss: Toeplitz,
-    waiting: VecDeque<Waiting>,
+    segments: VecDeque<QueuedSegment>,
     payloads: VecDeque<u8>,
     /// Frames that were written and not taken by the link.
     written: usize,
     sent: u64,
 }
 
-impl Outbox {
+impl SendQueue {
     pub(super) fn new(mac: MacAddresses, rss_key: &[u8]) -> Result<Self, GeneratorError> {
         Ok(Self {
             mac,
             rss: Toeplitz::new(rss_key).map_err(|error| GeneratorError::new(error.to_string()))?,
-            waiting: VecDeque::new(),
+            segments: VecDeque::new(),
             payloads: VecDeque::new(),
             written: 0,
             sent: 0,
@@ -45,7 +45,7 @@ impl Outbox {
 
     /// Segments that wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len() + self.written
+        self.segments.len() + self.written
     }
 
     /// Segments that the link took.
@@ -55,7 +55,7 @@ impl Outbox {
 
     /// Puts one at the end.
     pub(super) fn push(&mut self, segment: &TcpSegment<'_>) {
-        self.waiting.push_back(Waiting {
+        self.segments.push_back(QueuedSegment {
             key: segment.key,
             sequence: segment.sequence,
             acknowledgement: segment.acknowledgement,
@@ -69,11 +69,11 @@ impl Outbox {
     pub(super) fn flush(&mut self, sink: &mut dyn Transmit, now_ns: i64) -> Result<(), PortError> {
         while self.len() > 0 {
             let count = self.len().min(BURST);
-            let slots = sink.reserve(count, tcp::room(PAYLOAD_BYTES))?;
+            let slots = sink.reserve(count, tcp::slot_bytes(PAYLOAD_BYTES))?;
             let old = self.written.min(slots.len());
             let mut filled = 0;
             for slot in &mut slots[old..] {
-                let Some(waiting) = self.waiting.pop_front() else {
+                let Some(waiting) = self.segments.pop_front() else {
                     break;
                 };
                 let mut payload = [0; PAYLOAD_BYTES];

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// How packets are spread over flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Order {
+pub enum FlowOrder {
     /// Every packet draws its flow, all alike.
     #[default]
     Uniform,
@@ -20,7 +20,7 @@ pub enum Order {
     RateInverse,
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for FlowOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uniform => f.write_str("uniform"),
@@ -33,7 +33,7 @@ impl fmt::Display for Order {
 
 /// Draws flow numbers below a bound, in an [`Order`].
 #[derive(Clone, Debug)]
-pub struct Drawer {
+pub struct FlowSelector {
     kind: Kind,
 }
 
@@ -45,21 +45,21 @@ enum Kind {
     Wheel(Wheel),
 }
 
-impl Drawer {
+impl FlowSelector {
     /// Draws from flows 0 to `flows` - 1.
     ///
     /// # Errors
     /// No flows, or an exponent that is no number or below 0.
-    pub fn new(order: Order, flows: u32) -> Result<Self, GeneratorError> {
+    pub fn new(order: FlowOrder, flows: u32) -> Result<Self, GeneratorError> {
         if flows == 0 {
             return Err(GeneratorError::new("at least one flow is needed"));
         }
         let kind = match order {
-            Order::Uniform => Kind::Uniform {
+            FlowOrder::Uniform => Kind::Uniform {
                 flows: u64::from(flows),
             },
-            Order::RoundRobin => Kind::RoundRobin { flows, next: 0 },
-            Order::Zipf(alpha) => {
+            FlowOrder::RoundRobin => Kind::RoundRobin { flows, next: 0 },
+            FlowOrder::Zipf(alpha) => {
                 if !(alpha.is_finite() && (0.0..=100.0).contains(&alpha)) {
                     return Err(GeneratorError::new(format!(
                         "Zipf exponent {alpha:?}: give a number from 0 to 100"
@@ -70,13 +70,13 @@ impl Drawer {
                     .collect();
                 Kind::Alias(AliasTable::new(&weights))
             }
-            Order::RateInverse => Kind::Wheel(Wheel::new(flows)),
+            FlowOrder::RateInverse => Kind::Wheel(Wheel::new(flows)),
         };
         Ok(Self { kind })
     }
 
     /// The flows of the next packets.
-    pub fn draw(&mut self, random: &mut Random, flows: &mut [u32]) {
+    pub fn select(&mut self, random: &mut Random, flows: &mut [u32]) {
         match &mut self.kind {
             Kind::Uniform { flows: bound } => {
                 for flow in flows {
@@ -146,16 +146,16 @@ impl Wheel {
 mod tests {
     use super::*;
 
-    fn draw(order: Order, flows: u32, count: usize) -> Vec<u32> {
+    fn draw(order: FlowOrder, flows: u32, count: usize) -> Vec<u32> {
         let mut drawn = vec![0; count];
-        let mut drawer = Drawer::new(order, flows).unwrap();
+        let mut drawer = FlowSelector::new(order, flows).unwrap();
         let mut random = Random::new(11, 0);
         // In pieces of changing length: that must make no difference.
         let mut rest = &mut drawn[..];
         let mut length = 1;
         while !rest.is_empty() {
             let (piece, others) = rest.split_at_mut(length.min(rest.len()));
-            drawer.draw(&mut random, piece);
+            drawer.select(&mut random, piece);
             rest = others;
             length = length * 2 % 251;
         }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn round_robin_comes_round() {
-        let drawn = draw(Order::RoundRobin, 7, 1000);
+        let drawn = draw(FlowOrder::RoundRobin, 7, 1000);
         assert!(
             drawn
                 .iter()
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn the_kth_flow_is_k_times_slower_to_the_packet() {
         // 12 rounds of 4 flows: 12 + 6 + 4 + 3 packets.
-        let drawn = draw(Order::RateInverse, 4, 25);
+        let drawn = draw(FlowOrder::RateInverse, 4, 25);
         for flow in 0..4u32 {
             let count = drawn.iter().filter(|&&drawn| drawn == flow).count();
             assert_eq!(count as u32, 12 / (flow + 1));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// Chi-square of the drawn frequencies against theory, flows of few expected packets together.
-    fn chi_square(order: Order, flows: u32, weight: impl Fn(f64) -> f64) -> (f64, f64) {
+    fn chi_square(order: FlowOrder, flows: u32, weight: impl Fn(f64) -> f64) -> (f64, f64) {
         const DRAWS: usize = 2_000_000;
         let mut counts = vec![0u64; flows as usize];
         for flow in draw(order, flows, DRAWS) {
@@ -210,7 +210,7 @@ mod tests {
     fn frequencies_are_those_of_theory() {
         for alpha in [0.5, 1.0, 1.5] {
             let (statistic, freedom) =
-                chi_square(Order::Zipf(alpha), 1 << 16, |rank| rank.powf(-alpha));
+                chi_square(FlowOrder::Zipf(alpha), 1 << 16, |rank| rank.powf(-alpha));
             // About normal with that many degrees: 4 standard deviations either way. The seed is
             // fixed, so this holds always or never.
             let deviations = (statistic - freedom) / (2.0 * freedom).sqrt();
@@ -219,17 +219,17 @@ mod tests {
                 "Zipf({alpha}): {statistic} of {freedom}"
             );
         }
-        let (statistic, freedom) = chi_square(Order::Uniform, 1000, |_| 1.0);
+        let (statistic, freedom) = chi_square(FlowOrder::Uniform, 1000, |_| 1.0);
         let deviations = (statistic - freedom) / (2.0 * freedom).sqrt();
         assert!(deviations.abs() < 4.0, "uniform: {statistic} of {freedom}");
     }
 
     #[test]
     fn what_cannot_be_drawn_is_refused() {
-        assert!(Drawer::new(Order::Uniform, 0).is_err());
-        assert!(Drawer::new(Order::Zipf(f64::NAN), 5).is_err());
-        assert!(Drawer::new(Order::Zipf(-1.0), 5).is_err());
-        assert_eq!(draw(Order::Zipf(2.0), 1, 10), [0; 10]);
-        assert_eq!(draw(Order::RateInverse, 1, 10), [0; 10]);
+        assert!(FlowSelector::new(FlowOrder::Uniform, 0).is_err());
+        assert!(FlowSelector::new(FlowOrder::Zipf(f64::NAN), 5).is_err());
+        assert!(FlowSelector::new(FlowOrder::Zipf(-1.0), 5).is_err());
+        assert_eq!(draw(FlowOrder::Zipf(2.0), 1, 10), [0; 10]);
+        assert_eq!(draw(FlowOrder::RateInverse, 1, 10), [0; 10]);
     }
 }
