@@ -9,7 +9,6 @@
 //! SSH      bytes  "SSH-"                        first payload bytes of either side; \xHH is any byte
 //! ```
 
-use super::name_ends::NameEnds;
 use super::record::{AppRecord, AppText, FoundBy};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -82,7 +81,6 @@ struct Prefix {
 pub struct Applications {
     classes: Vec<AppText>,
     names: HashMap<Box<[u8]>, u16, BuildHasherDefault<Digest>>,
-    name_ends: NameEnds,
     /// The class of each TCP port plus 1; 0 if it has none.
     tcp_ports: Box<[u16]>,
     /// The same for UDP.
@@ -108,7 +106,6 @@ impl Default for Applications {
         let mut table = Self {
             classes: Vec::new(),
             names: HashMap::default(),
-            name_ends: NameEnds::default(),
             tcp_ports: vec![0; PORTS].into(),
             udp_ports: vec![0; PORTS].into(),
             prefixes: vec![Vec::new(); 256],
@@ -162,7 +159,6 @@ impl Applications {
                     if name.is_empty() {
                         return Err("the name has only dots".to_owned());
                     }
-                    self.name_ends.add(name.as_bytes());
                     self.names.insert(name.into_bytes().into(), class);
                 }
             }
@@ -221,9 +217,6 @@ impl Applications {
         let mut host = host.as_bytes();
         while let [rest @ .., b'.'] = host {
             host = rest;
-        }
-        if !self.name_ends.may_have(host) {
-            return None;
         }
         let mut buffer = [0u8; 255];
         let lower = buffer.get_mut(..host.len())?;

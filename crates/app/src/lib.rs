@@ -15,7 +15,6 @@ mod http;
 mod limits;
 pub mod message;
 mod name_cache;
-mod name_ends;
 mod parsers;
 mod quic;
 mod reassembly;

@@ -166,7 +166,6 @@ impl Cursor<'_> {
         }
     }
 
-    /// Current offset as an index.
     #[inline(always)]
     const fn index(&self) -> usize {
         self.offset as usize
@@ -348,7 +347,6 @@ fn labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
     }
 }
 
-/// [`labelled`] for long labels or values.
 #[inline(never)]
 fn long_labelled(buffer: &mut [u8], at: u32, label: &Label, value: u64) -> u32 {
     let mut cursor = Cursor { buffer, offset: at };
@@ -366,7 +364,6 @@ fn labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
     }
 }
 
-/// [`labelled_null`] for long labels.
 #[cold]
 fn long_labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
     let mut cursor = Cursor { buffer, offset: at };

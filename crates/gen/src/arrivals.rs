@@ -1,4 +1,4 @@
-//! The receiver's side of numbered packets: loss, duplicates, order, and how long they took.
+//! Receives numbered packets: loss, duplicates, reordering and latency.
 
 use crate::histogram::Histogram;
 use crate::probe::Probe;
@@ -7,7 +7,7 @@ use crate::sequence_check::{SequenceCheck, SequenceCounts};
 use port::frame::{Burst, Frame};
 use wire::LinkType;
 
-/// Counts what arrives of a generator's numbered packets.
+/// Counters of the numbered packets that a receiver gets from a generator.
 #[derive(Clone)]
 pub struct Arrivals {
     check: SequenceCheck,
@@ -20,7 +20,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Before the first packet. `expected`: how many were sent, where that is known.
+    /// Creates counters. `expected` is the number of packets sent, if known.
     #[must_use]
     pub fn new(expected: Option<u64>) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Arrivals {
         }
     }
 
-    /// Packets that came together.
+    /// Records a received burst.
     pub fn record(&mut self, burst: &Burst<'_>) {
         for frame in burst.frames {
             self.record_frame(burst.link, frame);
@@ -43,7 +43,7 @@ impl Arrivals {
 
     fn record_frame(&mut self, link: LinkType, frame: &Frame<'_>) {
         let probe =
-            L4Packet::parse(link, frame.bytes).and_then(|segment| Probe::parse(segment.payload));
+            L4Packet::parse(link, frame.bytes).and_then(|packet| Probe::parse(packet.payload));
         let Some(probe) = probe else {
             self.unnumbered += 1;
             self.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
@@ -54,49 +54,49 @@ impl Arrivals {
         self.check.record(probe.sequence);
         if probe.time_ns != 0 {
             match u64::try_from(frame.time_ns.saturating_sub(probe.time_ns)) {
-                Ok(took_ns) => self.latency.record(took_ns, 1),
+                Ok(latency_ns) => self.latency.record(latency_ns, 1),
                 Err(_) => self.negative_latencies += 1,
             }
         }
     }
 
-    /// Sequence numbers.
+    /// Counters of the sequence numbers.
     #[must_use]
     pub fn sequence(&self) -> SequenceCounts {
         self.check.counts()
     }
 
-    /// Whether all that were sent have come.
+    /// Whether all expected packets have arrived.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.check.is_complete()
     }
 
-    /// From the time in the payload to the time of arrival, nanoseconds.
+    /// Latency in nanoseconds: the timestamp of arrival minus the timestamp in the payload.
     #[must_use]
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }
 
-    /// Numbered packets, and their bytes on the wire.
+    /// Numbered packets and their bytes on the wire.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         (self.packets, self.bytes)
     }
 
-    /// Packets without a number.
+    /// Packets without a sequence number.
     #[must_use]
     pub fn unnumbered(&self) -> u64 {
         self.unnumbered
     }
 
-    /// Of these, packets of which a snap length has cut the end: they may have had a number.
+    /// Packets without a sequence number that were truncated by the snaplen: they may have had one.
     #[must_use]
     pub fn truncated(&self) -> u64 {
         self.truncated
     }
 
-    /// Packets that came before they were sent: the two clocks differ.
+    /// Packets that arrived before they were sent, because the two clocks differ.
     #[must_use]
     pub fn negative_latencies(&self) -> u64 {
         self.negative_latencies

@@ -1,13 +1,13 @@
-//! What can be wrong with what a generator is asked for.
+//! The error of invalid generator options.
 
-/// Why traffic cannot be made as asked, in one line: what, and what to do.
+/// Why traffic cannot be generated as requested: one line that names the cause and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GeneratorError(String);
 
 impl GeneratorError {
-    /// With this line.
-    pub fn new(line: impl Into<String>) -> Self {
-        Self(line.into())
+    /// Creates an error with this message, which must be one line.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
     }
 }

@@ -1,23 +1,23 @@
-//! The transport header and payload of a received packet, as far as a generator's other end needs it.
+//! A minimal parser for received UDP and TCP packets.
 
 use crate::rewrite_addresses::network_offset;
 use wire::{FlowKey, LinkType, ip_protocol};
 
-/// A UDP datagram or TCP segment: whole, and not a fragment.
+/// A UDP datagram or TCP segment that is not fragmented.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct L4Packet<'a> {
     pub(crate) key: FlowKey,
-    /// The transport header, from its first byte on, as far as it was captured.
+    /// The L4 header with its options.
     pub(crate) header: &'a [u8],
     pub(crate) payload: &'a [u8],
 }
 
 /// Bytes of a UDP header, and of a TCP header without options.
-const UDP: usize = 8;
-const TCP: usize = 20;
+const UDP_HEADER: usize = 8;
+const TCP_HEADER: usize = 20;
 
 impl<'a> L4Packet<'a> {
-    /// Reads a frame; `None` for whatever else it may be.
+    /// Parses a frame. Returns `None` for fragments, truncated headers and other protocols.
     pub(crate) fn parse(link: LinkType, frame: &'a [u8]) -> Option<Self> {
         let packet = frame.get(network_offset(link, frame)?..)?;
         let mut key = FlowKey::default();
@@ -26,7 +26,7 @@ impl<'a> L4Packet<'a> {
                 let length = usize::from(packet[0] & 0xf) * 4;
                 let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
                 let header = packet.get(..20)?;
-                // More fragments, or an offset.
+                // The flag "more fragments" or a fragment offset.
                 if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
                     return None;
                 }
@@ -47,11 +47,11 @@ impl<'a> L4Packet<'a> {
             _ => return None,
         };
         let header = match protocol {
-            ip_protocol::UDP => UDP,
+            ip_protocol::UDP => UDP_HEADER,
             ip_protocol::TCP => usize::from(rest.get(12)? >> 4) * 4,
             _ => return None,
         };
-        if protocol == ip_protocol::TCP && header < TCP {
+        if protocol == ip_protocol::TCP && header < TCP_HEADER {
             return None;
         }
         let (header, payload) = rest.split_at_checked(header)?;

@@ -1,12 +1,14 @@
-//! Traffic: what is sent, and when.
+//! Traffic generation: which frames to send, and when.
 //!
 //! ```text
-//! order ─► drawing ─► population ─► writing ─► Slot ─► port::Transmit
-//! which     ahead     a frame a     copied,
-//! flow                flow          sized, numbered
+//! flow_order ─► lookahead ─► population ─► frame_writer ─► Slot ─► port::Transmit
+//! selects a     prefetches   has a frame   copies it, sets
+//! flow          templates    template      size, sequence number
+//!                            per flow      and random fields
 //! ```
-//! [`Traffic`] is a population of flows; both it and what else is a [`Source`] fill the slots of a
-//! link. Nothing here allocates a packet's memory, and all that is drawn follows from a seed.
+//! [`Traffic`] generates frames of a population of flows, [`Replay`] sends a capture; both implement
+//! [`Source`]. Frames are written directly into the slots of a link, without allocation. All random
+//! choices are reproducible from a seed.
 
 mod alias;
 mod arrivals;

@@ -1,28 +1,30 @@
-//! Which flow comes next, and asking for its image ahead.
+//! Selects flows ahead of time and prefetches their frame templates.
 
 use crate::error::GeneratorError;
 use crate::flow_order::{FlowSelector, FlowOrder};
 use crate::population::{FrameTemplates, Population};
 use hw::random::Random;
 
-/// Flow numbers drawn at a time. From one to two of these lie between drawing a flow, when its image
-/// is asked for, and copying it, however small the bursts are.
+/// Flows selected at a time. A template is prefetched when its flow is selected, and copied one to
+/// two blocks later. Blocks make this distance independent of the burst size: with small bursts a
+/// prefetch per burst would come too late.
 const BLOCK: usize = 256;
 
-/// What the random sequences are for.
-const FLOW_USE: u64 = 0x666c_6f77;
-const SHARE_USE: u64 = 0x7368_6172;
+/// Streams of random numbers.
+const FLOW_STREAM: u64 = 0x666c_6f77;
+const SHARE_STREAM: u64 = 0x7368_6172;
 
+/// Selects the flow of each packet, in a ring of two blocks.
 pub(crate) struct LookaheadSelector {
     non_matching: Option<FlowSelector>,
     matching: Option<FlowSelector>,
-    /// The first flow that matches.
+    /// The first flow that matches the filter.
     first_matching: u32,
-    /// The probability of a matching packet, times 2^64.
+    /// The probability that a packet matches the filter, times 2^64.
     share: u128,
     random: Random,
     share_random: Random,
-    drawn: Box<[u32; 2 * BLOCK]>,
+    flows_ahead: Box<[u32; 2 * BLOCK]>,
     at: usize,
 }
 
@@ -33,32 +35,32 @@ impl LookaheadSelector {
         share: f64,
         seed: u64,
     ) -> Result<Self, GeneratorError> {
-        let drawer = |count: u32| match count {
+        let selector = |count: u32| match count {
             0 => Ok(None),
             count => FlowSelector::new(order, count).map(Some),
         };
-        let mut drawing = Self {
-            non_matching: drawer(population.non_matching)?,
-            matching: drawer(population.flows() - population.non_matching)?,
+        let mut lookahead = Self {
+            non_matching: selector(population.non_matching)?,
+            matching: selector(population.flows() - population.non_matching)?,
             first_matching: population.non_matching,
-            // Both ends are exact: 0, and 2^64.
+            // Shares of 0 and 1 are exact: 0 and 2^64.
             share: (share * 18_446_744_073_709_551_616.0) as u128,
-            random: Random::new(seed, FLOW_USE),
-            share_random: Random::new(seed, SHARE_USE),
-            drawn: Box::new([0; 2 * BLOCK]),
+            random: Random::new(seed, FLOW_STREAM),
+            share_random: Random::new(seed, SHARE_STREAM),
+            flows_ahead: Box::new([0; 2 * BLOCK]),
             at: 0,
         };
-        drawing.select_block(0, &population.templates);
-        drawing.select_block(BLOCK, &population.templates);
-        Ok(drawing)
+        lookahead.select_block(0, &population.templates);
+        lookahead.select_block(BLOCK, &population.templates);
+        Ok(lookahead)
     }
 
-    /// The next flows.
+    /// Fills `flows` with the flows of the next packets.
     pub(crate) fn next_flows(&mut self, mut flows: &mut [u32], images: &FrameTemplates) {
         while !flows.is_empty() {
             let end = (self.at / BLOCK + 1) * BLOCK;
             let (now, later) = flows.split_at_mut(flows.len().min(end - self.at));
-            now.copy_from_slice(&self.drawn[self.at..self.at + now.len()]);
+            now.copy_from_slice(&self.flows_ahead[self.at..self.at + now.len()]);
             self.at += now.len();
             flows = later;
             if self.at == end {
@@ -68,24 +70,24 @@ impl LookaheadSelector {
         }
     }
 
-    /// Draws the block that starts at `from`.
+    /// Selects and prefetches the block that starts at index `from`.
     fn select_block(&mut self, from: usize, images: &FrameTemplates) {
-        let block = &mut self.drawn[from..from + BLOCK];
+        let block = &mut self.flows_ahead[from..from + BLOCK];
         match (&mut self.non_matching, &mut self.matching) {
-            (Some(drawer), None) | (None, Some(drawer)) => drawer.select(&mut self.random, block),
+            (Some(selector), None) | (None, Some(selector)) => selector.select(&mut self.random, block),
             (Some(others), Some(matching)) => {
                 let mut is_match = [false; BLOCK];
                 for is_match in &mut is_match {
                     *is_match = u128::from(self.share_random.bits()) < self.share;
                 }
                 let count = is_match.iter().filter(|&&is_match| is_match).count();
-                let mut drawn = [0; BLOCK];
-                let (matches, rest) = drawn.split_at_mut(count);
+                let mut selected = [0; BLOCK];
+                let (matches, rest) = selected.split_at_mut(count);
                 matching.select(&mut self.random, matches);
                 others.select(&mut self.random, rest);
                 let (mut matches, mut rest) = (matches.iter(), rest.iter());
                 for (flow, is_match) in block.iter_mut().zip(is_match) {
-                    // Each has as many as were counted.
+                    // Both iterators have exactly as many elements as were counted above.
                     *flow = if is_match {
                         matches.next().map_or(0, |flow| flow + self.first_matching)
                     } else {

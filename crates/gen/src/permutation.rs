@@ -1,12 +1,12 @@
-//! A seeded shuffle of a range too large to shuffle.
+//! A seeded permutation of a range that is too large for a table.
 
 use hw::random::mix;
 
-/// Rounds of the network; four make it look random (Luby and Rackoff 1988).
+/// Rounds of the Feistel network; four make a pseudorandom permutation (Luby and Rackoff 1988).
 const ROUNDS: u64 = 4;
 
-/// A bijection of 0..`size`, chosen by a seed: a Feistel network over the next even number of bits,
-/// walked until it lands within the range (Black and Rogaway 2002, "cycle walking").
+/// A permutation of 0..`size`, selected by a seed: a Feistel network over the next even number of
+/// bits, applied repeatedly until the result is in the range (Black and Rogaway 2002, "cycle walking").
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     size: u128,
@@ -15,7 +15,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Over 0..`size`; at least 1, at most 2^126.
+    /// Creates a permutation of 0..`size`. `size` is 1 to 2^126.
     #[must_use]
     pub fn new(size: u128, seed: u64) -> Self {
         let bits = 128 - size.saturating_sub(1).leading_zeros();
@@ -26,20 +26,21 @@ impl Permutation {
         }
     }
 
-    /// Where `index`, below the size, goes.
+    /// Maps `index`, which must be below the size.
     #[must_use]
     pub fn apply(&self, index: u128) -> u128 {
-        let mut place = self.permute(index);
-        // The network has at most four times as many places: few steps.
-        while place >= self.size {
-            place = self.permute(place);
+        let mut value = self.permute(index);
+        // The domain of the network is at most four times the range, so this takes few steps.
+        while value >= self.size {
+            value = self.permute(value);
         }
-        place
+        value
     }
 
-    fn permute(&self, place: u128) -> u128 {
+    /// Applies the network once. The result may be outside the range.
+    fn permute(&self, value: u128) -> u128 {
         let mask = (1u128 << self.half_bits) - 1;
-        let (mut left, mut right) = ((place >> self.half_bits) & mask, place & mask);
+        let (mut left, mut right) = ((value >> self.half_bits) & mask, value & mask);
         for round in 0..ROUNDS {
             let key = mix(self.seed ^ round.wrapping_mul(0xd1b5_4a32_d192_ed03));
             let mixed = u128::from(mix(key.wrapping_add(right as u64)));
@@ -57,15 +58,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_place_once(size in 1u128..3000, seed: u64) {
+        fn maps_each_index_to_a_distinct_value(size in 1u128..3000, seed: u64) {
             let permutation = Permutation::new(size, seed);
-            let places: HashSet<u128> = (0..size).map(|index| permutation.apply(index)).collect();
-            prop_assert_eq!(places.len() as u128, size);
-            prop_assert!(places.iter().all(|&place| place < size));
+            let values: HashSet<u128> = (0..size).map(|index| permutation.apply(index)).collect();
+            prop_assert_eq!(values.len() as u128, size);
+            prop_assert!(values.iter().all(|&value| value < size));
         }
 
         #[test]
-        fn large_ranges_stay_within(size in 1u128 << 60..1 << 120, index: u64, seed: u64) {
+        fn stays_within_large_ranges(size in 1u128 << 60..1 << 120, index: u64, seed: u64) {
             prop_assert!(Permutation::new(size, seed).apply(u128::from(index)) < size);
         }
     }

@@ -1,52 +1,52 @@
-//! What a payload carries to be recognised: a sequence number, and the time it was sent.
+//! The probe in a payload: a sequence number and, optionally, the time of sending.
 //!
 //! ```text
 //! offset in the payload  0        2                   10                  18
-//!                        | mark   | sequence number   | time sent         |
+//!                        | magic  | sequence number   | timestamp         |
 //!                        | F10Ah  | 64 bits           | ns since 1970     |
 //!                        | F10Bh  | 64 bits           | absent            |
 //! ```
-//! The mark says whether there is a time: what stands in its place may be random.
-//! Both numbers are in network byte order. 18 bytes are what a UDP packet in IPv4 has in the
-//! smallest Ethernet frame.
+//! The magic number says whether there is a timestamp, because random payload may follow the
+//! sequence number. Both numbers are in network byte order. A probe has at most 18 bytes, the
+//! payload of a UDP packet over IPv4 in the smallest Ethernet frame.
 
 use crate::checksum::Sum;
 
-/// What probes with a time stamp begin with, and those without.
-const TIMED_MARK: u16 = 0xf10a;
-const MARK: u16 = 0xf10b;
+/// Magic numbers of probes with and without a timestamp.
+const TIMED_MAGIC: u16 = 0xf10a;
+const UNTIMED_MAGIC: u16 = 0xf10b;
 
-/// Bytes of a probe without a time stamp, and with one.
+/// Bytes of a probe without and with a timestamp.
 const SEQUENCE_BYTES: usize = 10;
 const TIMED_BYTES: usize = 18;
 
-/// What a probe carries.
+/// A sequence number and a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Sequence number.
     pub sequence: u64,
-    /// When it was sent, nanoseconds since the Unix epoch by the sender's clock; 0 where the payload
-    /// says nothing of it.
+    /// Time of sending by the sender's clock, in nanoseconds since the Unix epoch; 0 if the probe has
+    /// no timestamp.
     pub time_ns: i64,
 }
 
 impl Probe {
-    /// Bytes of payload that it takes.
+    /// Bytes of a probe in the payload.
     #[must_use]
     pub const fn size(timed: bool) -> usize {
         if timed { TIMED_BYTES } else { SEQUENCE_BYTES }
     }
 
-    /// Reads the probe at the start of a payload, if there is one.
+    /// Parses the probe at the start of a payload, if there is one.
     ///
-    /// The mark is 16 bits: of other traffic with random payload, one packet in 32,768 has one.
+    /// The magic number has 16 bits, so one packet in 32,768 with random payload looks like a probe.
     #[inline]
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let (mark, rest) = payload.split_first_chunk::<2>()?;
-        let timed = match u16::from_be_bytes(*mark) {
-            TIMED_MARK => true,
-            MARK => false,
+        let (magic, rest) = payload.split_first_chunk::<2>()?;
+        let timed = match u16::from_be_bytes(*magic) {
+            TIMED_MAGIC => true,
+            UNTIMED_MAGIC => false,
             _ => return None,
         };
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
@@ -58,13 +58,13 @@ impl Probe {
         })
     }
 
-    /// Writes it over zeroes at the start of a payload that has room; what that adds to the checksum.
+    /// Writes the probe over zeros at the start of `payload`. Returns the change of the checksum.
     #[inline]
     pub(crate) fn write(self, payload: &mut [u8], timed: bool) -> Sum {
-        let mark = if timed { TIMED_MARK } else { MARK };
-        payload[..2].copy_from_slice(&mark.to_be_bytes());
+        let magic = if timed { TIMED_MAGIC } else { UNTIMED_MAGIC };
+        payload[..2].copy_from_slice(&magic.to_be_bytes());
         payload[2..SEQUENCE_BYTES].copy_from_slice(&self.sequence.to_be_bytes());
-        let sum = Sum::default().add_u16(mark).add_u64(self.sequence);
+        let sum = Sum::default().add_u16(magic).add_u64(self.sequence);
         if !timed {
             return sum;
         }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn parses_what_was_written() {
         let probe = Probe {
             sequence: 0x0102_0304_0506_0708,
             time_ns: 1_700_000_000_123_456_789,
@@ -99,13 +99,13 @@ mod tests {
             })
         );
         assert_eq!(Probe::parse(&short[..9]), None);
-        // A time stamp that a limit cut.
+        // A timestamp truncated by the snaplen.
         assert_eq!(Probe::parse(&payload[..17]), Probe::parse(&short));
         assert_eq!(Probe::parse(&[0; 18]), None);
     }
 
     #[test]
-    fn random_payload_behind_a_number_is_no_time() {
+    fn random_payload_after_an_untimed_probe_is_not_a_timestamp() {
         let probe = Probe {
             sequence: 7,
             time_ns: 0,

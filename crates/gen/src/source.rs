@@ -1,22 +1,23 @@
-//! Where the frames to be sent come from.
+//! The trait of frame sources.
 
 use port::{PortError, Slot};
 
-/// What a [`Source::fill`] came to.
+/// The result of [`Source::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// Slots that were written, from the first on; fewer than there were where the source ends.
+    /// Slots written, starting with the first. Fewer than requested only if the source ended.
     pub frames: usize,
-    /// Their bytes, without frame check sequences.
+    /// Bytes of these frames, without frame check sequences.
     pub bytes: u64,
 }
 
-/// No flow: what a source says of a frame that belongs to none.
+/// The flow number of a frame that belongs to no flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
-/// A source of frames: [`Traffic`](crate::Traffic), or a [`Replay`](crate::Replay).
+/// A source of frames: [`Traffic`](crate::Traffic) or [`Replay`](crate::Replay).
 pub trait Source {
-    /// The room that a slot must have.
+    /// The minimum size of a slot in bytes. It can exceed the longest frame, because frames may be
+    /// written by copying whole templates.
     fn slot_bytes(&self) -> usize;
 
     /// Writes the next frames into `slots`: bytes, length, and the hash of a device. `flows`, as long
@@ -30,21 +31,21 @@ pub trait Source {
     /// When a slot has less room than [`Source::room`].
     fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError>;
 
-    /// Mean length of a frame, without the frame check sequence.
+    /// Mean frame length in bytes, without the frame check sequence.
     fn mean_length(&self) -> f64;
 
-    /// When the next frame is due by the source's own times, nanoseconds after its first; `None` where
-    /// it has none of its own, or ends.
+    /// When the next frame is due by the source's own timestamps, in nanoseconds after its first
+    /// frame. `None` if the source has no timestamps or has ended.
     fn next_due_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Names of the kinds of frames that it sends, where there are several.
+    /// Names of the classes of frames, if the source distinguishes several.
     fn classes(&self) -> &[String] {
         &[]
     }
 
-    /// Which of them a flow's frames are of.
+    /// The index in [`Source::classes`] of the frames of `flow`.
     fn class_of(&self, flow: u32) -> usize {
         let _ = flow;
         0
