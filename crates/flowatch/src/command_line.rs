@@ -124,7 +124,7 @@ mod tests {
             ),
             (
                 "flowatch watch -r x -c -1",
-                "invalid value '-1' for '--count <N>': a number of at least 1",
+                "invalid value '-1' for '--count <N>': must be a number of at least 1",
             ),
             (
                 "flowatch gen --burst -.5",

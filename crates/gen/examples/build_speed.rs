@@ -1,13 +1,14 @@
-//! What a frame costs: flow drawn, frame written into a slot, slot handed to a sink that forgets it.
+//! Measures the time per generated frame: select a flow, write the frame into a slot, and submit it to a
+//! null sink.
 //!
 //! ```text
 //! cargo run --release -p flowatch-gen --example build_speed [packets] [case]
 //! ```
-//! Nanoseconds a packet, best of seven rounds. With a case's number only that one runs, once: for
-//! `valgrind --tool=callgrind`.
+//! Prints nanoseconds per packet, the best of seven rounds. With the number of a case, only this case
+//! runs, once: for `valgrind --tool=callgrind`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement")]
 
-use generator::{FlowOrder, RandomFields, FrameSizes, Source, Traffic, TrafficOptions};
+use generator::{FlowOrder, FrameSizes, RandomFields, Source, Traffic, TrafficOptions};
 use port::{NullSink, Transmit};
 use std::time::Instant;
 
@@ -70,7 +71,7 @@ fn main() {
             },
         ),
         (
-            "2^16 Zipf(1), time stamps",
+            "2^16 Zipf(1), timestamps",
             TrafficOptions {
                 order: FlowOrder::Zipf(1.0),
                 timestamps: true,
@@ -102,13 +103,13 @@ fn main() {
         let rounds = if only.is_some() { 1 } else { 7 };
         let mut best = f64::INFINITY;
         for _ in 0..rounds {
-            let started = Instant::now();
+            let start = Instant::now();
             for _ in 0..packets / 256 {
                 let slots = sink.reserve(256, traffic.slot_bytes()).unwrap();
                 let filled = traffic.fill(slots, &mut flows).unwrap();
                 sink.submit(filled.frames).unwrap();
             }
-            best = best.min(started.elapsed().as_nanos() as f64 / packets as f64);
+            best = best.min(start.elapsed().as_nanos() as f64 / packets as f64);
         }
         println!(
             "{number:>2}  {name:<32}{best:6.1} ns  {:6.1} Mpps",

@@ -1,12 +1,13 @@
-//! Drawing from any distribution in two look-ups (Walker 1977; the table as by Vose 1991).
+//! Samples from any discrete distribution with one table lookup (Walker 1977; table built as in Vose
+//! 1991).
 
 use hw::prefetch;
 
-/// A draw lands on an entry; with the entry's probability it stays, else it takes the alias.
+/// A sample selects an entry uniformly, and takes either the entry itself or its alias.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The probability of staying, times 2^32.
-    stay: u32,
+    /// The probability of the entry itself, times 2^32.
+    keep: u32,
     alias: u32,
 }
 
@@ -16,12 +17,12 @@ pub struct AliasTable {
     entries: Vec<Entry>,
 }
 
-/// How many draws are in flight at a time, so that each entry is asked for before it is needed.
-const AHEAD: usize = 64;
+/// Samples in flight: all their entries are prefetched before the first is used.
+const IN_FLIGHT: usize = 64;
 
 impl AliasTable {
-    /// The distribution in which number i has the i-th weight. At least one weight, none below 0,
-    /// their sum above 0 and finite; at most 2^32 of them.
+    /// Creates the table in which number i has the i-th weight. There must be 1 to 2^32 weights, none
+    /// negative, with a positive finite sum.
     #[must_use]
     pub fn new(weights: &[f64]) -> Self {
         let sum: f64 = weights.iter().sum();
@@ -29,18 +30,18 @@ impl AliasTable {
         let mut shares: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();
         let mut entries: Vec<Entry> = (0..weights.len() as u32)
             .map(|alias| Entry {
-                stay: u32::MAX,
+                keep: u32::MAX,
                 alias,
             })
             .collect();
-        // What is below the mean is filled up from what is above it.
+        // Entries below the mean are filled up with a part of an entry above it.
         let (mut below, mut above): (Vec<u32>, Vec<u32>) =
             (0..weights.len() as u32).partition(|&number| shares[number as usize] < 1.0);
         while let (Some(&small), Some(&large)) = (below.last(), above.last()) {
             below.pop();
             let share = shares[small as usize];
             entries[small as usize] = Entry {
-                stay: (share * 4_294_967_296.0) as u32,
+                keep: (share * 4_294_967_296.0) as u32,
                 alias: large,
             };
             shares[large as usize] -= 1.0 - share;
@@ -52,41 +53,42 @@ impl AliasTable {
         Self { entries }
     }
 
-    /// The number that 64 random bits stand for.
+    /// Maps 64 random bits to a number.
     #[inline]
     #[must_use]
     pub fn pick(&self, bits: u64) -> u32 {
-        let (index, rest) = self.place(bits);
-        self.choose(index, rest)
+        let (index, random) = self.entry(bits);
+        self.choose(index, random)
     }
 
-    /// Numbers for as many random words as `numbers` has places.
+    /// Fills `numbers`, with one call of `bits` each. Faster than [`AliasTable::pick`] for large tables,
+    /// because cache misses overlap.
     pub fn fill(&self, mut bits: impl FnMut() -> u64, numbers: &mut [u32]) {
-        let mut places = [(0usize, 0u32); AHEAD];
-        for chunk in numbers.chunks_mut(AHEAD) {
-            let places = &mut places[..chunk.len()];
-            for place in places.iter_mut() {
-                *place = self.place(bits());
-                prefetch::read(&self.entries, place.0);
+        let mut samples = [(0usize, 0u32); IN_FLIGHT];
+        for chunk in numbers.chunks_mut(IN_FLIGHT) {
+            let samples = &mut samples[..chunk.len()];
+            for sample in samples.iter_mut() {
+                *sample = self.entry(bits());
+                prefetch::read(&self.entries, sample.0);
             }
-            for (number, &(index, rest)) in chunk.iter_mut().zip(places.iter()) {
-                *number = self.choose(index, rest);
+            for (number, &(index, random)) in chunk.iter_mut().zip(samples.iter()) {
+                *number = self.choose(index, random);
             }
         }
     }
 
-    /// The entry, and 32 bits that say whether to stay.
+    /// Returns the index of an entry, and 32 random bits that choose between it and its alias.
     #[inline]
-    fn place(&self, bits: u64) -> (usize, u32) {
+    fn entry(&self, bits: u64) -> (usize, u32) {
         let product = u128::from(bits) * self.entries.len() as u128;
         ((product >> 64) as usize, (product >> 32) as u32)
     }
 
     #[inline]
-    fn choose(&self, index: usize, rest: u32) -> u32 {
+    fn choose(&self, index: usize, random: u32) -> u32 {
         let entry = self.entries[index];
-        // Which one it is cannot be learned: no branch.
-        std::hint::select_unpredictable(rest < entry.stay, index as u32, entry.alias)
+        // The outcome is random: a branch would be mispredicted.
+        std::hint::select_unpredictable(random < entry.keep, index as u32, entry.alias)
     }
 }
 
@@ -96,7 +98,7 @@ mod tests {
     use hw::random::Random;
 
     #[test]
-    fn weights_come_out_as_given() {
+    fn frequencies_match_weights() {
         let weights = [1.0, 0.0, 3.0, 4.0];
         let table = AliasTable::new(&weights);
         let mut random = Random::new(7, 0);
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_and_many_at_a_time_agree() {
+    fn fill_agrees_with_pick() {
         let weights: Vec<f64> = (1..=1000).map(|rank| 1.0 / f64::from(rank)).collect();
         let table = AliasTable::new(&weights);
         let (mut one, mut many) = (Random::new(3, 1), Random::new(3, 1));

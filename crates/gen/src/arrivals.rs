@@ -1,8 +1,8 @@
 //! Receives numbered packets: loss, duplicates, reordering and latency.
 
 use crate::histogram::Histogram;
-use crate::probe::Probe;
 use crate::l4_packet::L4Packet;
+use crate::probe::Probe;
 use crate::sequence_check::{SequenceCheck, SequenceCounts};
 use port::frame::{Burst, Frame};
 use wire::LinkType;

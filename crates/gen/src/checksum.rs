@@ -1,13 +1,13 @@
-//! The Internet checksum, whole (RFC 1071) and by what changes (RFC 1624).
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 
-/// A one's complement sum that has not been folded to 16 bits. Starts from 0.
+/// A one's complement sum that is not folded to 16 bits yet. The default is 0.
 ///
-/// Large enough for 2^48 words before it could wrap.
+/// It cannot overflow with fewer than 2^48 words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes as words in network order; an odd last byte is the high half of a word.
+    /// Adds bytes as 16-bit words in network byte order; an odd last byte is the high half of a word.
     #[must_use]
     pub fn add_bytes(mut self, bytes: &[u8]) -> Self {
         let mut words = bytes.chunks_exact(2);
@@ -20,7 +20,7 @@ impl Sum {
         self
     }
 
-    /// Adds one word.
+    /// Adds one 16-bit word.
     #[inline]
     #[must_use]
     pub fn add_u16(self, word: u16) -> Self {
@@ -41,7 +41,7 @@ impl Sum {
         self.add_u32((field >> 32) as u32).add_u32(field as u32)
     }
 
-    /// A word was `old` and is `new`.
+    /// Replaces the word `old` by `new`.
     #[inline]
     #[must_use]
     pub fn replace_u16(self, old: u16, new: u16) -> Self {
@@ -55,7 +55,7 @@ impl Sum {
         Self(self.0 + other.0)
     }
 
-    /// The sum in 16 bits.
+    /// The sum, folded to 16 bits.
     #[inline]
     #[must_use]
     pub fn fold(self) -> u16 {
@@ -65,14 +65,14 @@ impl Sum {
         ((sum & 0xffff) + (sum >> 16)) as u16
     }
 
-    /// The checksum of what was summed.
+    /// The checksum: the complement of the folded sum.
     #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
         !self.fold()
     }
 
-    /// The checksum that was `old`, after the changes in this sum (RFC 1624, equation 3).
+    /// Updates the checksum `old` by the changes in this sum (RFC 1624, equation 3).
     #[inline]
     #[must_use]
     pub fn update(self, old: u16) -> u16 {
@@ -80,8 +80,8 @@ impl Sum {
     }
 }
 
-/// A UDP checksum of 0 says that there is none: the other zero of one's complement takes its place
-/// (RFC 768).
+/// Converts a checksum for a UDP header, where 0 means that there is none: 0 is sent as 0xffff, the
+/// other zero of one's complement (RFC 768).
 #[inline]
 #[must_use]
 pub fn for_udp(checksum: u16) -> u16 {
@@ -94,31 +94,31 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_worked_example_of_rfc_1071() {
+    fn matches_the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(Sum::default().add_bytes(&bytes).fold(), 0xddf2);
     }
 
     #[test]
-    fn the_worked_example_of_rfc_1624() {
-        // Section 4: a header with checksum 0xdd2f, a field goes from 0x5555 to 0x3285.
-        let mended = Sum::default().replace_u16(0x5555, 0x3285).update(0xdd2f);
-        assert_eq!(mended, 0x0000);
+    fn matches_the_example_of_rfc_1624() {
+        // Section 4: the checksum is 0xdd2f, and a field changes from 0x5555 to 0x3285.
+        let updated = Sum::default().replace_u16(0x5555, 0x3285).update(0xdd2f);
+        assert_eq!(updated, 0x0000);
     }
 
     proptest! {
         #[test]
-        fn mended_is_as_good_as_made_anew(
+        fn update_equals_recomputation(
             mut words in proptest::collection::vec(any::<u16>(), 2..40), at: usize, new: u16,
         ) {
-            // Some word is not zero, as in every header: else both zeroes are right.
+            // One word is not zero, as in every header: otherwise both 0 and 0xffff would be correct.
             words[0] |= 1;
             let sum = |words: &[u16]| words.iter().fold(Sum::default(), |sum, &word| sum.add_u16(word));
-            let before = sum(&words).checksum();
+            let old = sum(&words).checksum();
             let at = 1 + at % (words.len() - 1);
-            let mended = Sum::default().replace_u16(words[at], new).update(before);
+            let updated = Sum::default().replace_u16(words[at], new).update(old);
             words[at] = new;
-            prop_assert_eq!(mended, sum(&words).checksum());
+            prop_assert_eq!(updated, sum(&words).checksum());
         }
     }
 }

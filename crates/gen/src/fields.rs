@@ -1,4 +1,4 @@
-//! The header fields that tell flows apart: ranges, and which flow has which values of them.
+//! Ranges of addresses and ports, and the flow keys they contain.
 
 use crate::error::GeneratorError;
 use crate::permutation::Permutation;
@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use wire::{FlowKey, ip_protocol};
 
-/// The most addresses of a range that are used: enough for any population, and few enough that
-/// the number of 5-tuples fits into 126 bits.
+/// The maximum number of addresses used from a range: enough for any population, and small enough for
+/// the number of 5-tuples to fit into 126 bits, as [`Permutation`] requires.
 const ADDRESSES_MAX: u128 = 1 << 44;
 
-/// Addresses of one family, from the first to the last.
+/// A range of addresses of one address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     version: u8,
@@ -20,16 +20,16 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// From `first` to `last`.
+    /// Creates a range from `first` to `last`, inclusive.
     ///
     /// # Errors
-    /// When they are of two families, or in the wrong order.
+    /// If the address families differ, or `last` is below `first`.
     pub fn new(first: IpAddr, last: IpAddr) -> Result<Self, GeneratorError> {
         let (version, first_number) = number(first);
         let (other, last_number) = number(last);
         if version != other || first_number > last_number {
             return Err(GeneratorError::new(format!(
-                "{first}-{last} is not a range of addresses"
+                "invalid address range {first}-{last}"
             )));
         }
         Ok(Self {
@@ -39,25 +39,25 @@ impl AddressRange {
         })
     }
 
-    /// 4 or 6.
+    /// The IP version, 4 or 6.
     #[must_use]
     pub fn version(&self) -> u8 {
         self.version
     }
 
-    /// Whether an address lies within.
+    /// Whether the range contains an address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (version, number) = number(address);
         version == self.version && number >= self.first && number - self.first < self.count
     }
 
-    /// How many are used.
+    /// The number of addresses that flows use.
     pub(crate) fn used_count(&self) -> u128 {
         self.count.min(ADDRESSES_MAX)
     }
 
-    /// The address with this number, in network byte order as a key has it.
+    /// The address at `index`, in network byte order and padded as in a flow key.
     #[inline]
     pub(crate) fn address(&self, index: u128) -> [u8; 16] {
         let address = self.first + index;
@@ -70,7 +70,7 @@ impl AddressRange {
         }
     }
 
-    /// An address for 64 random bits.
+    /// Maps 64 random bits to an address.
     #[inline]
     pub(crate) fn pick(&self, bits: u64) -> [u8; 16] {
         self.address((u128::from(bits) * self.used_count()) >> 64)
@@ -87,34 +87,34 @@ fn number(address: IpAddr) -> (u8, u128) {
 impl FromStr for AddressRange {
     type Err = GeneratorError;
 
-    /// `10.0.0.1`, `10.0.0.0/8`, `10.0.0.1-10.0.0.9`, and the same of IPv6.
+    /// Parses `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`, or the same with IPv6 addresses.
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
-        let wrong = || {
+        let invalid = || {
             GeneratorError::new(format!(
-                "'{text}' is no range of addresses: write 10.0.0.1, 10.0.0.0/8 or 10.0.0.1-10.0.0.9"
+                "invalid address range '{text}': use 10.0.0.1, 10.0.0.0/8 or 10.0.0.1-10.0.0.9"
             ))
         };
         if let Some((first, last)) = text.split_once('-') {
-            let first = first.parse().map_err(|_| wrong())?;
-            let last = last.parse().map_err(|_| wrong())?;
+            let first = first.parse().map_err(|_| invalid())?;
+            let last = last.parse().map_err(|_| invalid())?;
             return Self::new(first, last);
         }
         let (address, length) = text.split_once('/').unwrap_or((text, ""));
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let address: IpAddr = address.parse().map_err(|_| invalid())?;
         let (version, value) = number(address);
         let bits: u32 = if version == 4 { 32 } else { 128 };
         let length: u32 = match length {
             "" if !text.contains('/') => bits,
-            length => length.parse().map_err(|_| wrong())?,
+            length => length.parse().map_err(|_| invalid())?,
         };
         if length > bits {
-            return Err(wrong());
+            return Err(invalid());
         }
-        let hosts = bits - length;
-        let mask = if hosts == 128 {
+        let host_bits = bits - length;
+        let mask = if host_bits == 128 {
             u128::MAX
         } else {
-            (1 << hosts) - 1
+            (1 << host_bits) - 1
         };
         Ok(Self {
             version,
@@ -138,17 +138,17 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Ports, from the first to the last.
+/// A range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// The lowest.
+    /// The first port.
     pub first: u16,
-    /// The highest, not below `first`.
+    /// The last port, not below `first`.
     pub last: u16,
 }
 
 impl PortRange {
-    /// One port.
+    /// A range of one port.
     #[must_use]
     pub const fn single(port: u16) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl PortRange {
         self.first.wrapping_add(index as u16)
     }
 
-    /// A port for 64 random bits.
+    /// Maps 64 random bits to a port.
     #[inline]
     pub(crate) fn pick(self, bits: u64) -> u16 {
         self.port(((u128::from(bits) * u128::from(self.count())) >> 64) as u32)
@@ -176,19 +176,19 @@ impl PortRange {
 impl FromStr for PortRange {
     type Err = GeneratorError;
 
-    /// `80` or `1024-65535`.
+    /// Parses `80` or `1024-65535`.
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         match (first.parse(), last.parse()) {
             (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
             _ => Err(GeneratorError::new(format!(
-                "'{text}' is no range of ports: write 80 or 1024-65535"
+                "invalid port range '{text}': use 80 or 1024-65535"
             ))),
         }
     }
 }
 
-/// A transport protocol that frames are made of.
+/// The transport protocol of generated frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP.
@@ -198,7 +198,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its number in the IP header.
+    /// The protocol number in the IP header.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -208,23 +208,23 @@ impl Protocol {
     }
 }
 
-/// Where the fields of flows come from: a kind of flows, of one family and one protocol.
+/// A kind of flows with one address family and one protocol: the ranges of its header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowFields {
     /// Source addresses.
     pub source: AddressRange,
-    /// Destination addresses, of the same family.
+    /// Destination addresses, of the same address family.
     pub destination: AddressRange,
     /// Source ports.
     pub source_ports: PortRange,
     /// Destination ports.
     pub destination_ports: PortRange,
-    /// The protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
 }
 
 impl FlowFields {
-    /// The networks that are set aside for measurements: 198.18.0.0/15 (RFC 2544).
+    /// IPv4 flows from 198.18.0.0/16 to 198.19.0.0/16, which are reserved for benchmarks (RFC 2544).
     #[must_use]
     pub fn ipv4(protocol: Protocol) -> Self {
         let network = |third: u8| AddressRange {
@@ -235,13 +235,13 @@ impl FlowFields {
         Self {
             source: network(18),
             destination: network(19),
-            source_ports: UNPRIVILEGED,
-            destination_ports: UNPRIVILEGED,
+            source_ports: NON_SYSTEM,
+            destination_ports: NON_SYSTEM,
             protocol,
         }
     }
 
-    /// The same of IPv6: 2001:2::/48 (RFC 5180).
+    /// IPv6 flows between two /64 networks of 2001:2::/48, which is reserved for benchmarks (RFC 5180).
     #[must_use]
     pub fn ipv6(protocol: Protocol) -> Self {
         let network = |subnet: u16| AddressRange {
@@ -256,13 +256,13 @@ impl FlowFields {
         }
     }
 
-    /// 4 or 6.
+    /// The IP version, 4 or 6.
     #[must_use]
     pub fn version(&self) -> u8 {
         self.source.version
     }
 
-    /// How many flows the ranges give.
+    /// The number of distinct flows.
     #[must_use]
     pub fn count(&self) -> u128 {
         self.source.used_count()
@@ -271,7 +271,8 @@ impl FlowFields {
             * u128::from(self.destination_ports.count())
     }
 
-    /// The flow with this number, below [`FlowFields::count`]: another for each.
+    /// The key of flow `number`, which must be below [`FlowFields::count`]. Each number has a different
+    /// key.
     #[must_use]
     pub fn key(&self, number: u128) -> FlowKey {
         let (rest, source) = split(number, self.source.used_count());
@@ -288,31 +289,32 @@ impl FlowFields {
         }
     }
 
-    /// Flows in an order that a seed chooses, each once.
+    /// All flows, each once, in an order selected by a seed.
     pub(crate) fn shuffled(self, seed: u64) -> impl Iterator<Item = FlowKey> {
         let count = self.count();
         let permutation = Permutation::new(count, seed);
         (0..count).map(move |index| self.key(permutation.apply(index)))
     }
 
-    /// Whether its two ends are of one family.
+    /// Checks that source and destination have the same address family.
     pub(crate) fn check_families(&self) -> Result<(), GeneratorError> {
         if self.source.version == self.destination.version {
             return Ok(());
         }
         Err(GeneratorError::new(format!(
-            "source {} and destination {} are of two families",
+            "source {} and destination {} have different address families",
             self.source, self.destination
         )))
     }
 }
 
-/// Ports that need no privilege (RFC 6335: the system ports end at 1023).
-const UNPRIVILEGED: PortRange = PortRange {
+/// All ports except the system ports (RFC 6335).
+const NON_SYSTEM: PortRange = PortRange {
     first: 1024,
     last: 65535,
 };
 
+/// Returns the quotient and the remainder.
 fn split(number: u128, by: u128) -> (u128, u128) {
     (number / by, number % by)
 }
@@ -323,7 +325,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn ranges_are_read_as_people_write_them() {
+    fn parses_ranges() {
         let range = |text: &str| text.parse::<AddressRange>();
         assert_eq!(range("10.1.2.3").unwrap().to_string(), "10.1.2.3");
         assert_eq!(
@@ -337,7 +339,7 @@ mod tests {
                 .unwrap()
                 .contains("2001:db8::5".parse().unwrap())
         );
-        for wrong in [
+        for invalid in [
             "",
             "10.0.0.0/33",
             "10.0.0.0/",
@@ -345,19 +347,19 @@ mod tests {
             "10.0.0.1-::1",
             "x",
         ] {
-            assert!(range(wrong).is_err(), "{wrong}");
+            assert!(range(invalid).is_err(), "{invalid}");
         }
         assert_eq!(
             "1024-65535".parse::<PortRange>().unwrap().count(),
             65536 - 1024
         );
-        for wrong in ["", "9-1", "65536", "a"] {
-            assert!(wrong.parse::<PortRange>().is_err(), "{wrong}");
+        for invalid in ["", "9-1", "65536", "a"] {
+            assert!(invalid.parse::<PortRange>().is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn flows_of_small_ranges_are_all_there_each_once() {
+    fn small_ranges_give_each_flow_once() {
         let fields = FlowFields {
             source: "10.0.0.254-10.0.1.3".parse().unwrap(),
             destination: "192.0.2.1".parse().unwrap(),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_wider_than_any_population_are_cut() {
+    fn large_ranges_are_limited() {
         let fields = FlowFields {
             source: "::/0".parse().unwrap(),
             destination: "::/0".parse().unwrap(),

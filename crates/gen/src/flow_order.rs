@@ -1,22 +1,22 @@
-//! Which flow the next packet belongs to.
+//! The distribution of packets over flows.
 
 use crate::alias::AliasTable;
 use crate::error::GeneratorError;
 use hw::random::Random;
 use std::fmt;
 
-/// How packets are spread over flows.
+/// How packets are distributed over flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum FlowOrder {
-    /// Every packet draws its flow, all alike.
+    /// Every packet belongs to a random flow, all with the same probability.
     #[default]
     Uniform,
-    /// One flow after the other: the gap of each is the number of flows less one, exactly.
+    /// One flow after the other: the gap is always the number of flows minus one.
     RoundRobin,
-    /// Every packet draws its flow, the k-th with weight k^-alpha.
+    /// Every packet belongs to a random flow, the k-th with weight k^-alpha.
     Zipf(f64),
-    /// The k-th flow sends in every k-th round, from its k-th on: k times slower than the first, to
-    /// the packet.
+    /// The k-th flow sends one packet in every k-th round, so its rate is exactly 1/k of the rate of
+    /// the first.
     RateInverse,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for FlowOrder {
     }
 }
 
-/// Draws flow numbers below a bound, in an [`Order`].
+/// Selects the flow of each packet in a [`FlowOrder`].
 #[derive(Clone, Debug)]
 pub struct FlowSelector {
     kind: Kind,
@@ -46,13 +46,13 @@ enum Kind {
 }
 
 impl FlowSelector {
-    /// Draws from flows 0 to `flows` - 1.
+    /// Creates a selector over flows 0 to `flows` - 1.
     ///
     /// # Errors
-    /// No flows, or an exponent that is no number or below 0.
+    /// If there are no flows, or the exponent is not from 0 to 100.
     pub fn new(order: FlowOrder, flows: u32) -> Result<Self, GeneratorError> {
         if flows == 0 {
-            return Err(GeneratorError::new("at least one flow is needed"));
+            return Err(GeneratorError::new("at least one flow is required"));
         }
         let kind = match order {
             FlowOrder::Uniform => Kind::Uniform {
@@ -62,7 +62,7 @@ impl FlowSelector {
             FlowOrder::Zipf(alpha) => {
                 if !(alpha.is_finite() && (0.0..=100.0).contains(&alpha)) {
                     return Err(GeneratorError::new(format!(
-                        "Zipf exponent {alpha:?}: give a number from 0 to 100"
+                        "invalid Zipf exponent {alpha:?}: use a number from 0 to 100"
                     )));
                 }
                 let weights: Vec<f64> = (1..=flows)
@@ -75,7 +75,7 @@ impl FlowSelector {
         Ok(Self { kind })
     }
 
-    /// The flows of the next packets.
+    /// Fills `flows` with the flows of the next packets.
     pub fn select(&mut self, random: &mut Random, flows: &mut [u32]) {
         match &mut self.kind {
             Kind::Uniform { flows: bound } => {
@@ -99,45 +99,47 @@ impl FlowSelector {
     }
 }
 
-/// No flow.
+/// The end of a list of flows.
 const NONE: u32 = u32::MAX;
 
-/// Rounds as the hours of a clock: each hour has the flows that send then, chained.
+/// A timing wheel with one slot per round. A slot holds the list of flows that send in this round.
 #[derive(Clone, Debug)]
 struct Wheel {
-    /// First flow of each hour, one hour more than there are flows.
-    hours: Vec<u32>,
-    /// The flow behind this one in the same hour.
-    behind: Vec<u32>,
-    hour: usize,
-    at: u32,
+    /// The first flow of each slot. There is one slot more than flows, so that the slowest flow does not
+    /// return to its own slot.
+    slots: Vec<u32>,
+    /// The next flow in the same slot, by flow.
+    next: Vec<u32>,
+    slot: usize,
+    /// The next flow to send, or [`NONE`] at the end of the slot.
+    flow: u32,
 }
 
 impl Wheel {
     fn new(flows: u32) -> Self {
         let count = flows as usize;
-        let mut hours = vec![NONE; count + 1];
+        let mut slots = vec![NONE; count + 1];
         for flow in 0..flows {
-            hours[flow as usize + 1] = flow;
+            slots[flow as usize + 1] = flow;
         }
         Self {
-            hours,
-            behind: vec![NONE; count],
-            hour: 0,
-            at: NONE,
+            slots,
+            next: vec![NONE; count],
+            slot: 0,
+            flow: NONE,
         }
     }
 
     fn next(&mut self) -> u32 {
-        // The first flow sends in every round: no hour is empty.
-        while self.at == NONE {
-            self.hour = (self.hour + 1) % self.hours.len();
-            self.at = std::mem::replace(&mut self.hours[self.hour], NONE);
+        // Ends, because the first flow sends in every round: no slot is empty.
+        while self.flow == NONE {
+            self.slot = (self.slot + 1) % self.slots.len();
+            self.flow = std::mem::replace(&mut self.slots[self.slot], NONE);
         }
-        let flow = self.at;
-        self.at = self.behind[flow as usize];
-        let again = (self.hour + flow as usize + 1) % self.hours.len();
-        self.behind[flow as usize] = std::mem::replace(&mut self.hours[again], flow);
+        let flow = self.flow;
+        self.flow = self.next[flow as usize];
+        let slot = (self.slot + flow as usize + 1) % self.slots.len();
+        self.next[flow as usize] = std::mem::replace(&mut self.slots[slot], flow);
         flow
     }
 }
@@ -146,27 +148,27 @@ impl Wheel {
 mod tests {
     use super::*;
 
-    fn draw(order: FlowOrder, flows: u32, count: usize) -> Vec<u32> {
-        let mut drawn = vec![0; count];
-        let mut drawer = FlowSelector::new(order, flows).unwrap();
+    fn select(order: FlowOrder, flows: u32, count: usize) -> Vec<u32> {
+        let mut selected = vec![0; count];
+        let mut selector = FlowSelector::new(order, flows).unwrap();
         let mut random = Random::new(11, 0);
-        // In pieces of changing length: that must make no difference.
-        let mut rest = &mut drawn[..];
+        // Calls of different lengths must not change the result.
+        let mut rest = &mut selected[..];
         let mut length = 1;
         while !rest.is_empty() {
             let (piece, others) = rest.split_at_mut(length.min(rest.len()));
-            drawer.select(&mut random, piece);
+            selector.select(&mut random, piece);
             rest = others;
             length = length * 2 % 251;
         }
-        drawn
+        selected
     }
 
     #[test]
-    fn round_robin_comes_round() {
-        let drawn = draw(FlowOrder::RoundRobin, 7, 1000);
+    fn round_robin_repeats_all_flows() {
+        let selected = select(FlowOrder::RoundRobin, 7, 1000);
         assert!(
-            drawn
+            selected
                 .iter()
                 .enumerate()
                 .all(|(at, &flow)| flow as usize == at % 7)
@@ -174,21 +176,25 @@ mod tests {
     }
 
     #[test]
-    fn the_kth_flow_is_k_times_slower_to_the_packet() {
+    fn rate_inverse_gives_exactly_one_kth_of_the_rate() {
         // 12 rounds of 4 flows: 12 + 6 + 4 + 3 packets.
-        let drawn = draw(FlowOrder::RateInverse, 4, 25);
+        let selected = select(FlowOrder::RateInverse, 4, 25);
         for flow in 0..4u32 {
-            let count = drawn.iter().filter(|&&drawn| drawn == flow).count();
+            let count = selected
+                .iter()
+                .filter(|&&selected| selected == flow)
+                .count();
             assert_eq!(count as u32, 12 / (flow + 1));
         }
-        assert_eq!(drawn[..2], [0, 0]);
+        assert_eq!(selected[..2], [0, 0]);
     }
 
-    /// Chi-square of the drawn frequencies against theory, flows of few expected packets together.
+    /// The chi-square statistic of the frequencies against theory, and the degrees of freedom. Flows
+    /// with few expected packets are combined.
     fn chi_square(order: FlowOrder, flows: u32, weight: impl Fn(f64) -> f64) -> (f64, f64) {
         const DRAWS: usize = 2_000_000;
         let mut counts = vec![0u64; flows as usize];
-        for flow in draw(order, flows, DRAWS) {
+        for flow in select(order, flows, DRAWS) {
             counts[flow as usize] += 1;
         }
         let sum: f64 = (1..=flows).map(|rank| weight(f64::from(rank))).sum();
@@ -207,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn frequencies_are_those_of_theory() {
+    fn frequencies_match_theory() {
         for alpha in [0.5, 1.0, 1.5] {
             let (statistic, freedom) =
                 chi_square(FlowOrder::Zipf(alpha), 1 << 16, |rank| rank.powf(-alpha));
-            // About normal with that many degrees: 4 standard deviations either way. The seed is
-            // fixed, so this holds always or never.
+            // Nearly normal with this many degrees of freedom: accept 4 standard deviations. The seed
+            // is fixed, so the result is always the same.
             let deviations = (statistic - freedom) / (2.0 * freedom).sqrt();
             assert!(
                 deviations.abs() < 4.0,
@@ -225,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn rejects_invalid_orders() {
         assert!(FlowSelector::new(FlowOrder::Uniform, 0).is_err());
         assert!(FlowSelector::new(FlowOrder::Zipf(f64::NAN), 5).is_err());
         assert!(FlowSelector::new(FlowOrder::Zipf(-1.0), 5).is_err());
-        assert_eq!(draw(FlowOrder::Zipf(2.0), 1, 10), [0; 10]);
-        assert_eq!(draw(FlowOrder::RateInverse, 1, 10), [0; 10]);
+        assert_eq!(select(FlowOrder::Zipf(2.0), 1, 10), [0; 10]);
+        assert_eq!(select(FlowOrder::RateInverse, 1, 10), [0; 10]);
     }
 }

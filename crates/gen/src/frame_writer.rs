@@ -1,4 +1,4 @@
-//! Writing frames: the image of the flow is copied, and what differs from packet to packet is put in.
+//! Writes frames: copies the template of the flow, then sets the fields that differ between packets.
 
 use crate::alias::AliasTable;
 use crate::checksum::Sum;
@@ -15,18 +15,19 @@ use port::Slot;
 use wire::Toeplitz;
 use wire::toeplitz::Input;
 
-/// What the random sequences are for.
-const FIELD_USE: u64 = 0x6669_656c;
-const SIZE_USE: u64 = 0x7369_7a65;
+/// Streams of random numbers.
+const FIELD_STREAM: u64 = 0x6669_656c;
+const SIZE_STREAM: u64 = 0x7369_7a65;
 
+/// Writes frames into slots.
 pub(crate) struct FrameWriter {
-    /// Frame lengths without the frame check sequence; that of the images is the first.
+    /// Frame lengths without the frame check sequence. Templates are for the first length.
     pub(crate) lengths: Vec<u16>,
     pub(crate) mean_length: f64,
     pub(crate) slot_bytes: usize,
     pub(crate) random_fields: RandomFields,
-    draws_headers: bool,
-    /// Draws one of the lengths, where there are several.
+    randomizes_headers: bool,
+    /// Selects one of the lengths, if there are several.
     length_table: Option<AliasTable>,
     random: Random,
     size_random: Random,
@@ -35,7 +36,7 @@ pub(crate) struct FrameWriter {
     next_sequence: u64,
     fields: [Option<FlowFields>; 4],
     layout: Option<Layout>,
-    /// For packets whose key is not their flow's.
+    /// Computes the RSS hash of packets with random addresses or ports.
     rss: Option<Toeplitz>,
 }
 
@@ -65,9 +66,9 @@ impl FrameWriter {
             lengths,
             slot_bytes: usize::from(longest).max(population.templates.template_bytes()),
             random_fields: options.random,
-            draws_headers: options.random.changes_headers(),
-            random: Random::new(options.seed, FIELD_USE),
-            size_random: Random::new(options.seed, SIZE_USE),
+            randomizes_headers: options.random.changes_headers(),
+            random: Random::new(options.seed, FIELD_STREAM),
+            size_random: Random::new(options.seed, SIZE_STREAM),
             sequence: options.sequence || options.timestamps,
             timestamps: options.timestamps,
             next_sequence: 0,
@@ -77,52 +78,54 @@ impl FrameWriter {
         })
     }
 
-    /// Writes a frame of each of the flows; their bytes.
+    /// Writes one frame of each of the flows. Returns their total length in bytes.
     pub(crate) fn write_all<const N: usize>(
         &mut self,
-        images: &[[u8; N]],
+        templates: &[[u8; N]],
         slots: &mut [Slot<'_>],
         flows: &[u32],
     ) -> u64 {
-        let plain = self.length_table.is_none()
+        let only_copies = self.length_table.is_none()
             && !self.sequence
             && self.random_fields == RandomFields::default();
-        if plain {
+        if only_copies {
             let length = usize::from(self.lengths[0]);
             for (slot, &flow) in slots.iter_mut().zip(flows) {
-                copy(&images[flow as usize], slot, length);
+                copy(&templates[flow as usize], slot, length);
             }
             return slots.len() as u64 * length as u64;
         }
         let mut bytes = 0;
         for (slot, &flow) in slots.iter_mut().zip(flows) {
-            bytes += self.write(&images[flow as usize], slot) as u64;
+            bytes += self.write(&templates[flow as usize], slot) as u64;
         }
         bytes
     }
 
-    /// Writes one frame; its length.
+    /// Writes one frame. Returns its length in bytes.
     #[inline]
-    fn write<const N: usize>(&mut self, image: &[u8; N], slot: &mut Slot<'_>) -> usize {
+    fn write<const N: usize>(&mut self, template: &[u8; N], slot: &mut Slot<'_>) -> usize {
         let base = usize::from(self.lengths[0]);
         let length = match &self.length_table {
             None => base,
             Some(table) => usize::from(self.lengths[table.pick(self.size_random.bits()) as usize]),
         };
-        copy(image, slot, length);
-        let layout = self.layout.unwrap_or_else(|| Layout::of_frame(image));
+        copy(template, slot, length);
+        let layout = self.layout.unwrap_or_else(|| Layout::of_frame(template));
         let frame = &mut *slot.bytes;
         let mut change = Sum::default();
         if length != base {
             change = frame::resize(frame, layout, base, length);
         }
-        if self.draws_headers
+        if self.randomizes_headers
             && let Some(fields) = &self.fields[layout.index()]
         {
-            change = change.add_sum(
-                self.random_fields
-                    .randomize(frame, layout, fields, &mut self.random),
-            );
+            change = change.add_sum(self.random_fields.randomize(
+                frame,
+                layout,
+                fields,
+                &mut self.random,
+            ));
         }
         let mut payload = layout.payload();
         if self.sequence {
@@ -146,14 +149,14 @@ impl FrameWriter {
     }
 }
 
-/// Copies an image, with zeroes behind it up to `length`.
+/// Copies a template and appends zeros up to `length`.
 #[inline]
-fn copy<const N: usize>(image: &[u8; N], slot: &mut Slot<'_>, length: usize) {
-    let body = N - HASH_BYTES;
-    slot.bytes[..body].copy_from_slice(&image[..body]);
-    if length > body {
-        slot.bytes[body..length].fill(0);
+fn copy<const N: usize>(template: &[u8; N], slot: &mut Slot<'_>, length: usize) {
+    let frame_bytes = N - HASH_BYTES;
+    slot.bytes[..frame_bytes].copy_from_slice(&template[..frame_bytes]);
+    if length > frame_bytes {
+        slot.bytes[frame_bytes..length].fill(0);
     }
     slot.length = length;
-    slot.rss_hash = hash_of(image);
+    slot.rss_hash = hash_of(template);
 }

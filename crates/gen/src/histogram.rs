@@ -1,12 +1,12 @@
-//! A histogram of times, for percentiles: 32 bins an octave, so that each is right to 3 %.
+//! A histogram for percentiles, with 32 bins per octave: the relative error is at most 3 %.
 
-/// Bins in an octave, as a power of two.
+/// The binary logarithm of the number of bins per octave.
 const BITS: u32 = 5;
 
-/// Octaves from 2^BITS up to 2^63, and the exact small values below them.
+/// Bins for the octaves from 2^BITS to 2^63, and one bin for each smaller value.
 const BINS: usize = ((64 - BITS as usize) + 1) << BITS;
 
-/// Counts of nanoseconds (or of whatever else).
+/// A histogram of nanoseconds or other values.
 #[derive(Clone)]
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
@@ -31,19 +31,19 @@ impl Default for Histogram {
 #[inline]
 fn bin(value: u64) -> usize {
     let octave = (63 - (value | 1).leading_zeros()).saturating_sub(BITS);
-    // Below two octaves the value is its own bin.
+    // Each value below 2^(BITS + 1) has its own bin.
     ((octave as usize) << BITS) + (value >> octave) as usize
 }
 
-/// The lowest value of a bin, and how many it holds.
-fn range(bin: usize) -> (u64, u64) {
+/// The lowest value of a bin, and its width.
+fn bin_range(bin: usize) -> (u64, u64) {
     let octave = (bin >> BITS).saturating_sub(1) as u32;
     let low = (bin - ((octave as usize) << BITS)) as u64;
     (low << octave, 1 << octave)
 }
 
 impl Histogram {
-    /// Counts `value`, so many times.
+    /// Counts `value` as often as `times` says.
     #[inline]
     pub fn record(&mut self, value: u64, times: u64) {
         self.bins[bin(value)] += times;
@@ -53,42 +53,43 @@ impl Histogram {
         self.min = self.min.min(value);
     }
 
-    /// Values counted.
+    /// The number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, 0 of none.
+    /// The mean, or 0 if the histogram is empty.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 
-    /// The largest, 0 of none.
+    /// The maximum, or 0 if the histogram is empty.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The least, 0 of none.
+    /// The minimum, or 0 if the histogram is empty.
     #[must_use]
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// The value below or at which `percent` of all lie, to 3 %; 0 of none.
+    /// The value that `percent` % of all values do not exceed, with a relative error of at most 3 %; 0 if
+    /// the histogram is empty.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
-        let wanted = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
-        if wanted >= self.count {
+        let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
+        if rank >= self.count {
             return self.max;
         }
         let mut seen = 0;
         for (index, &count) in self.bins.iter().enumerate() {
             seen += count;
-            if seen >= wanted {
-                let (low, width) = range(index);
+            if seen >= rank {
+                let (low, width) = bin_range(index);
                 return (low + (width - 1) / 2).clamp(self.min(), self.max);
             }
         }
@@ -103,14 +104,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_lies_in_its_bin(value: u64) {
-            let (low, width) = range(bin(value));
+        fn bin_contains_its_value(value: u64) {
+            let (low, width) = bin_range(bin(value));
             prop_assert!(low <= value && value - low < width);
             prop_assert!(width == 1 || width <= low >> BITS);
         }
 
         #[test]
-        fn percentiles_are_right_to_three_per_cent(
+        fn percentile_error_is_at_most_three_per_cent(
             mut values in proptest::collection::vec(0u64..1 << 40, 1..300), percent in 0.1f64..100.0,
         ) {
             let mut histogram = Histogram::default();
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_nothing() {
+    fn empty_histogram_returns_zero() {
         let histogram = Histogram::default();
         assert_eq!(
             (histogram.percentile(50.0), histogram.max(), histogram.min()),

@@ -1,34 +1,35 @@
-//! How late packets were sent, and the worst ten milliseconds.
+//! Measures how late packets were sent, and the worst ten milliseconds.
 
 use crate::histogram::Histogram;
 use crate::schedule::Schedule;
 use hw::time::TickRate;
 
-/// How long a window is.
+/// Duration of a window.
 const WINDOW_NS: u64 = 10_000_000;
 
-/// Packets of a burst whose lateness is recorded, evenly spread over it: it falls in a straight line
-/// from the first to the last.
+/// The number of samples per burst, evenly spread: within a burst, lateness falls linearly from the
+/// first packet to the last.
 const SAMPLES: u64 = 8;
 
-/// The ten milliseconds in which least was sent of what was intended.
+/// The ten milliseconds in which the fewest packets were sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorstWindow {
-    /// When it began, nanoseconds after the start.
+    /// Start of the window, in nanoseconds after the start of the run.
     pub start_ns: u64,
-    /// Packets intended in such a window.
+    /// Packets that the rate requires per window.
     pub intended: f64,
-    /// Packets handed to the link in it.
+    /// Packets passed to the link in this window.
     pub sent: u64,
 }
 
-/// What is recorded while packets are sent.
+/// Records the lateness of packets, and the packets sent per window.
 pub(crate) struct Lateness {
     rate: TickRate,
     histogram: Histogram,
     window_ticks: u64,
     window_end: u64,
     window_sent: u64,
+    /// Start in ticks and packets sent of the worst complete window.
     worst: Option<(u64, u64)>,
 }
 
@@ -45,31 +46,32 @@ impl Lateness {
         }
     }
 
-    /// So many packets of the schedule are sent now.
+    /// Records that `packets` packets of the schedule are sent now, `elapsed` ticks after the start.
     pub(crate) fn record(&mut self, schedule: &Schedule, elapsed: u64, packets: u64) {
-        let mut before = 0;
+        let mut recorded = 0;
         let step = packets.div_ceil(SAMPLES).max(1);
-        while before < packets {
-            let times = step.min(packets - before);
-            let late = schedule.lateness(elapsed, before + times / 2);
+        while recorded < packets {
+            let times = step.min(packets - recorded);
+            let late = schedule.lateness(elapsed, recorded + times / 2);
             self.histogram.record(self.rate.to_ns(late), times);
-            before += times;
+            recorded += times;
         }
         self.close_windows(elapsed);
         self.window_sent += packets;
     }
 
-    /// So many packets are sent so many ticks late, without a rate that says how many were to come.
+    /// Records `packets` packets that are `late` ticks late. Without a schedule there are no windows,
+    /// because the intended number of packets is unknown.
     pub(crate) fn record_constant(&mut self, late: u64, packets: u64) {
         self.histogram.record(self.rate.to_ns(late), packets);
     }
 
-    /// The histogram in nanoseconds.
+    /// Returns the histogram, in nanoseconds.
     pub(crate) fn into_histogram(self) -> Histogram {
         self.histogram
     }
 
-    /// Closes the windows that have passed.
+    /// Closes the windows that ended before `elapsed`.
     pub(crate) fn close_windows(&mut self, elapsed: u64) {
         while elapsed >= self.window_end {
             let start = self.window_end - self.window_ticks;
@@ -77,16 +79,16 @@ impl Lateness {
                 self.worst = Some((start, self.window_sent));
             }
             self.window_sent = 0;
-            // Of a long silence one window is enough.
-            let silent = (elapsed - self.window_end) / self.window_ticks;
-            if silent > 1 && self.worst.is_some_and(|(_, sent)| sent > 0) {
+            // Of several windows without packets, only the first is recorded.
+            let empty_windows = (elapsed - self.window_end) / self.window_ticks;
+            if empty_windows > 1 && self.worst.is_some_and(|(_, sent)| sent > 0) {
                 self.worst = Some((self.window_end, 0));
             }
-            self.window_end += self.window_ticks * silent.max(1);
+            self.window_end += self.window_ticks * empty_windows.max(1);
         }
     }
 
-    /// The histogram in nanoseconds, and the worst whole window.
+    /// Returns the histogram, in nanoseconds, and the worst complete window.
     pub(crate) fn finish(self, schedule: &Schedule) -> (Histogram, Option<WorstWindow>) {
         let intended = schedule.packets_in(self.window_ticks);
         let worst = self.worst.map(|(start, sent)| WorstWindow {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
     use crate::rate::Rate;
 
-    /// A clock of a tick a nanosecond, and a packet every microsecond.
+    /// A clock with a tick per nanosecond, and a schedule with a packet per microsecond.
     fn start() -> (Lateness, Schedule) {
         let rate = TickRate::from_per_second(1e9);
         let schedule = Schedule::new(Rate::Packets(1_000_000_000_000), 1_000_000_000, 60.0);
@@ -111,9 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn the_window_with_least_is_found() {
+    fn finds_the_window_with_the_fewest_packets() {
         let (mut lateness, mut schedule) = start();
-        // 50 ms in time, but in the third window nothing, then all of it at once.
+        // 50 ms on time, except that the packets of the third window are all sent at its end.
         for tenth in 0..500u64 {
             let now = tenth * 100_000;
             if (20_000_000..30_000_000).contains(&now) {
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn in_time_is_not_late() {
+    fn packets_on_time_have_no_lateness() {
         let (mut lateness, mut schedule) = start();
         for packet in 0..20_000u64 {
             lateness.record(&schedule, packet * 1000, 1);

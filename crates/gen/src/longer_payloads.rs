@@ -1,10 +1,10 @@
-//! Longer payloads for the packets of a recording, so that real flows fill a link as other traffic
-//! would: each TCP stream stays a stream, each retransmission one.
+//! Pads the payloads of a recording, so that a capture with small packets can fill a link. TCP streams
+//! stay consistent, and retransmissions remain retransmissions.
 //!
-//! Every payload grows by one factor, up to the longest frame; the sequence space of each direction is
-//! stretched with it, and acknowledgements and selective acknowledgements follow. What a stream says
-//! of its own lengths (records of TLS, say) does not grow: zeroes stand behind each payload. Windows
-//! stay as they were.
+//! Every payload grows by the same factor, up to the maximum frame length. The sequence space of each
+//! direction is stretched accordingly, including acknowledgements and SACK blocks. The padding is
+//! zeros after each payload: lengths in the application layer (of TLS records, for example) do not
+//! grow. Windows do not change either.
 
 use crate::checksum::{Sum, for_udp};
 use crate::error::GeneratorError;
@@ -14,13 +14,13 @@ use crate::rewrite_addresses::{locate_addresses, network_offset};
 use std::collections::{BTreeMap, HashMap};
 use wire::{FlowKey, LinkType, ip_protocol};
 
-/// Where the parts of a whole TCP or UDP packet in IP stand.
+/// Offsets of the parts of a TCP or UDP packet that was captured completely.
 #[derive(Clone, Copy)]
 struct TransportLayout {
     network: usize,
     transport: usize,
     payload: usize,
-    /// Behind the payload: what follows is padding.
+    /// The end of the payload; Ethernet padding may follow.
     end: usize,
     ipv6: bool,
     tcp: bool,
@@ -52,8 +52,8 @@ impl TransportLayout {
             ip_protocol::UDP => transport + 8,
             _ => return None,
         };
-        let least = transport + if tcp { 20 } else { 8 };
-        (least <= payload && payload <= end).then_some(Self {
+        let payload_min = transport + if tcp { 20 } else { 8 };
+        (payload_min <= payload && payload <= end).then_some(Self {
             network,
             transport,
             payload,
@@ -64,34 +64,36 @@ impl TransportLayout {
     }
 }
 
-/// The bytes of one direction, as pieces that grow each by its own factor: where a piece begins, how
-/// long it is, and how long it becomes. Positions count from [`MIDDLE`] on, so that none is negative.
+/// The sequence space of one direction, as pieces with different growth. A position is a 64-bit
+/// sequence number without wrap-around.
 #[derive(Default)]
 struct StreamStretch {
     /// The first sequence number seen.
     base: Option<u32>,
-    /// By beginning: (length, length after). Pieces do not overlap.
+    /// (length, new length) by start position. Pieces do not overlap.
     pieces: BTreeMap<u64, (u64, u64)>,
-    /// By the end of a piece: how much the bytes before it grew by, once all pieces are known.
-    grown: Vec<(u64, u64, u64, u64)>,
+    /// (start, length, new length, growth of all earlier pieces), once all pieces are known.
+    mapped_pieces: Vec<(u64, u64, u64, u64)>,
+    /// The last position, to which the next sequence number is assumed to be close; 0 for none.
     last: u64,
 }
 
-/// The position of the first sequence number.
-const MIDDLE: u64 = 1 << 40;
+/// The position of the first sequence number: large, so that earlier numbers are not negative.
+const ORIGIN: u64 = 1 << 40;
 
 impl StreamStretch {
-    /// The position of a sequence number: the one nearest to the last.
+    /// The position of a sequence number: of all candidates, the one nearest to the last position.
     fn position(&self, number: u32) -> u64 {
         let base = self.base.unwrap_or(number);
-        let last = if self.last == 0 { MIDDLE } else { self.last };
-        let last_number = base.wrapping_add((last.wrapping_sub(MIDDLE)) as u32);
+        let last = if self.last == 0 { ORIGIN } else { self.last };
+        let last_number = base.wrapping_add((last.wrapping_sub(ORIGIN)) as u32);
         let offset = i64::from(number.wrapping_sub(last_number).cast_signed());
         last.saturating_add_signed(offset)
     }
 
-    /// Bytes from `number` on become so many; those that a piece has already stay as they are.
-    fn add(&mut self, number: u32, length: u64, after: u64) {
+    /// Adds a piece: `length` bytes from sequence number `number` grow to `new_length`. Bytes that are
+    /// in an earlier piece keep its growth.
+    fn add(&mut self, number: u32, length: u64, new_length: u64) {
         self.base.get_or_insert(number);
         let start = self.position(number);
         self.last = start + length;
@@ -99,53 +101,56 @@ impl StreamStretch {
             return;
         }
         let (mut at, end) = (start, start + length);
-        let factor = |part: u64| part * after / length;
+        let scale = |part: u64| part * new_length / length;
         while at < end {
-            let before = self.pieces.range(..=at).next_back();
-            if let Some((&from, &(had, _))) = before
-                && from + had > at
+            let previous = self.pieces.range(..=at).next_back();
+            if let Some((&piece, &(piece_length, _))) = previous
+                && piece + piece_length > at
             {
-                at = from + had;
+                at = piece + piece_length;
                 continue;
             }
             let next = self
                 .pieces
                 .range(at..)
                 .next()
-                .map_or(u64::MAX, |(&from, _)| from);
+                .map_or(u64::MAX, |(&piece, _)| piece);
             let until = end.min(next);
             self.pieces
-                .insert(at, (until - at, factor(until - start) - factor(at - start)));
+                .insert(at, (until - at, scale(until - start) - scale(at - start)));
             at = until;
         }
     }
 
-    /// All pieces are known.
-    fn close(&mut self) {
-        let mut grown = 0;
-        for (&from, &(length, after)) in &self.pieces {
-            self.grown.push((from, length, after, grown));
-            grown += after - length.min(after);
+    /// Prepares the mapping, after all pieces were added.
+    fn finish(&mut self) {
+        let mut growth = 0;
+        for (&start, &(length, new_length)) in &self.pieces {
+            self.mapped_pieces.push((start, length, new_length, growth));
+            growth += new_length - length.min(new_length);
         }
         self.last = 0;
     }
 
-    /// Where a position comes to stand.
+    /// Maps a position to its position after stretching.
     fn mapped_position(&self, position: u64) -> u64 {
-        let index = self.grown.partition_point(|&(from, ..)| from <= position);
-        let Some(&(from, length, after, grown)) =
-            index.checked_sub(1).and_then(|index| self.grown.get(index))
+        let index = self
+            .mapped_pieces
+            .partition_point(|&(start, ..)| start <= position);
+        let Some(&(start, length, new_length, growth)) = index
+            .checked_sub(1)
+            .and_then(|index| self.mapped_pieces.get(index))
         else {
             return position;
         };
-        let within = position - from;
+        let within = position - start;
         if within >= length {
-            return position + grown + (after - length);
+            return position + growth + (new_length - length);
         }
-        from + grown + within * after / length
+        start + growth + within * new_length / length
     }
 
-    /// The sequence number that takes the place of one, near the last that was asked for.
+    /// Maps a sequence number, which is assumed to be close to the one of the last call.
     fn mapped_sequence(&mut self, number: u32) -> u32 {
         let Some(base) = self.base else {
             return number;
@@ -153,10 +158,10 @@ impl StreamStretch {
         let position = self.position(number);
         self.last = position;
         let mapped = self.mapped_position(position);
-        base.wrapping_add(mapped.wrapping_sub(MIDDLE) as u32)
+        base.wrapping_add(mapped.wrapping_sub(ORIGIN) as u32)
     }
 
-    /// How many bytes those from `number` on become.
+    /// Returns the new length of `length` bytes from sequence number `number`.
     fn mapped_length(&mut self, number: u32, length: u64) -> u64 {
         if self.base.is_none() {
             return length;
@@ -167,78 +172,85 @@ impl StreamStretch {
 }
 
 impl Recording {
-    /// The same packets with longer payloads, so that a packet has `mean` bytes on average; none
-    /// becomes longer than `longest`.
+    /// Returns the same packets with padded payloads, so that frames have `mean` bytes on average. No
+    /// frame grows beyond `max_length` bytes.
     ///
     /// # Errors
-    /// When the mean is below what it is, or cannot be reached.
-    pub fn with_longer_payloads(&self, mean: f64, longest: usize) -> Result<Self, GeneratorError> {
-        let places: Vec<Option<TransportLayout>> = self
+    /// If `mean` is below the current mean, or not possible with this `max_length`.
+    pub fn with_longer_payloads(
+        &self,
+        mean: f64,
+        max_length: usize,
+    ) -> Result<Self, GeneratorError> {
+        let layouts: Vec<Option<TransportLayout>> = self
             .packets
             .iter()
             .map(|packet| TransportLayout::of(self.link(), self.bytes_of(packet)))
             .collect();
-        let factor = self.factor(&places, mean, longest)?;
+        let factor = self.growth_factor(&layouts, mean, max_length)?;
         let mut streams: HashMap<FlowKey, StreamStretch> = HashMap::new();
-        for (packet, place) in self.packets.iter().zip(&places) {
-            let Some(place) = place.filter(|place| place.tcp) else {
+        for (packet, layout) in self.packets.iter().zip(&layouts) {
+            let Some(layout) = layout.filter(|layout| layout.tcp) else {
                 continue;
             };
             let frame = self.bytes_of(packet);
             let Some(key) = self.keys.get(packet.flow as usize) else {
                 continue;
             };
-            let length = (place.end - place.payload) as u64;
-            let after = padded_length(place, factor, longest) as u64;
-            let number = first_payload_sequence(frame, &place);
-            streams.entry(*key).or_default().add(number, length, after);
+            let length = (layout.end - layout.payload) as u64;
+            let new_length = padded_length(layout, factor, max_length) as u64;
+            let number = first_payload_sequence(frame, &layout);
+            streams
+                .entry(*key)
+                .or_default()
+                .add(number, length, new_length);
         }
-        streams.values_mut().for_each(StreamStretch::close);
-        let mut lengthened = Self {
+        streams.values_mut().for_each(StreamStretch::finish);
+        let mut padded = Self {
             bytes: Vec::with_capacity((mean * self.packets.len() as f64) as usize),
             packets: Vec::with_capacity(self.packets.len()),
             ..self.clone_without_packets()
         };
-        for (packet, place) in self.packets.iter().zip(&places) {
+        for (packet, layout) in self.packets.iter().zip(&layouts) {
             let frame = self.bytes_of(packet);
-            let start = lengthened.bytes.len();
+            let start = padded.bytes.len();
             let key = self.keys.get(packet.flow as usize);
-            match (place, key) {
-                (Some(place), Some(key)) => {
-                    let frame = rewrite(frame, place, key, &mut streams, factor, longest);
-                    lengthened.bytes.extend_from_slice(&frame);
+            match (layout, key) {
+                (Some(layout), Some(key)) => {
+                    let frame = rewrite(frame, layout, key, &mut streams, factor, max_length);
+                    padded.bytes.extend_from_slice(&frame);
                 }
-                _ => lengthened.bytes.extend_from_slice(frame),
+                _ => padded.bytes.extend_from_slice(frame),
             }
-            let written = &lengthened.bytes[start..];
-            lengthened.packets.push(RecordedPacket {
+            let written = &padded.bytes[start..];
+            padded.packets.push(RecordedPacket {
                 start,
                 length: written.len() as u32,
                 address_rewrite: locate_addresses(self.link(), written),
                 ..*packet
             });
         }
-        Ok(lengthened)
+        Ok(padded)
     }
 
-    /// The factor that makes the mean what is wanted.
-    fn factor(
+    /// Finds the factor of payload growth that gives the requested mean, by bisection.
+    fn growth_factor(
         &self,
-        places: &[Option<TransportLayout>],
+        layouts: &[Option<TransportLayout>],
         mean: f64,
-        longest: usize,
+        max_length: usize,
     ) -> Result<f64, GeneratorError> {
         let mean_with = |factor: f64| {
             let sum: usize = self
                 .packets
                 .iter()
-                .zip(places)
-                .map(|(packet, place)| {
+                .zip(layouts)
+                .map(|(packet, layout)| {
                     let length = packet.length as usize;
-                    place.map_or(length, |place| {
-                        let payload = place.end - place.payload;
-                        let grown = padded_length(place, factor, longest);
-                        (place.payload + grown).max(if grown == payload { length } else { 0 })
+                    layout.map_or(length, |layout| {
+                        let payload = layout.end - layout.payload;
+                        let grown = padded_length(layout, factor, max_length);
+                        (layout.payload + grown).max(if grown == payload { length } else { 0 })
                     })
                 })
                 .sum();
@@ -246,14 +258,14 @@ impl Recording {
         };
         if mean < mean_with(1.0) {
             return Err(GeneratorError::new(format!(
-                "packets have {:.0} bytes on average already: they can be lengthened only",
+                "the mean frame length is already {:.0} bytes and cannot be reduced",
                 mean_with(1.0)
             )));
         }
         let (mut low, mut high) = (1.0, 100_000.0);
         if mean_with(high) < mean {
             return Err(GeneratorError::new(format!(
-                "a mean of {mean:.0} bytes cannot be reached with frames of at most {longest}"
+                "a mean frame length of {mean:.0} bytes is not possible with frames of at most {max_length} bytes"
             )));
         }
         for _ in 0..60 {
@@ -268,46 +280,48 @@ impl Recording {
     }
 }
 
-/// The payload of a packet after it has grown: not beyond `longest`, and never less than it is.
-fn padded_length(place: TransportLayout, factor: f64, longest: usize) -> usize {
-    let payload = place.end - place.payload;
-    let room = longest.saturating_sub(place.payload);
-    ((payload as f64 * factor) as usize).min(room).max(payload)
+/// Returns the length of a payload after padding: limited by `max_length`, but never reduced.
+fn padded_length(layout: TransportLayout, factor: f64, max_length: usize) -> usize {
+    let payload = layout.end - layout.payload;
+    let payload_max = max_length.saturating_sub(layout.payload);
+    ((payload as f64 * factor) as usize)
+        .min(payload_max)
+        .max(payload)
 }
 
 fn get_u32(frame: &[u8], at: usize) -> u32 {
     u32::from(get_u16(frame, at)) << 16 | u32::from(get_u16(frame, at + 2))
 }
 
-/// The number of the first byte of payload: a SYN takes one before it.
-fn first_payload_sequence(frame: &[u8], place: &TransportLayout) -> u32 {
-    let syn = frame[place.transport + 13] & wire::tcp::flag::SYN;
-    get_u32(frame, place.transport + 4).wrapping_add(u32::from(syn != 0))
+/// The sequence number of the first payload byte. A SYN consumes the number before it.
+fn first_payload_sequence(frame: &[u8], layout: &TransportLayout) -> u32 {
+    let syn = frame[layout.transport + 13] & wire::tcp::flag::SYN;
+    get_u32(frame, layout.transport + 4).wrapping_add(u32::from(syn != 0))
 }
 
 fn put_u32(frame: &mut [u8], at: usize, value: u32) {
     frame[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// A packet with a longer payload and the numbers that go with it.
+/// Returns a packet with a padded payload and the matching sequence numbers.
 fn rewrite(
     frame: &[u8],
-    place: &TransportLayout,
+    layout: &TransportLayout,
     key: &FlowKey,
     streams: &mut HashMap<FlowKey, StreamStretch>,
     factor: f64,
-    longest: usize,
+    max_length: usize,
 ) -> Vec<u8> {
-    let payload = place.end - place.payload;
-    let mut after = padded_length(*place, factor, longest);
-    let transport = place.transport;
-    let mut written = frame[..place.end].to_vec();
-    if place.tcp {
+    let payload = layout.end - layout.payload;
+    let mut new_length = padded_length(*layout, factor, max_length);
+    let transport = layout.transport;
+    let mut written = frame[..layout.end].to_vec();
+    if layout.tcp {
         if let Some(stream) = streams.get_mut(key) {
-            let number = first_payload_sequence(frame, place);
-            // What was sent before in other pieces has the length that it got then.
-            after = stream.mapped_length(number, payload as u64) as usize;
-            after = after.min(longest.max(place.end) - place.payload);
+            let number = first_payload_sequence(frame, layout);
+            // A retransmission with other boundaries gets the length of the original bytes.
+            new_length = stream.mapped_length(number, payload as u64) as usize;
+            new_length = new_length.min(max_length.max(layout.end) - layout.payload);
             let first = stream.mapped_sequence(number);
             let syn = number.wrapping_sub(get_u32(frame, transport + 4));
             put_u32(&mut written, transport + 4, first.wrapping_sub(syn));
@@ -321,30 +335,33 @@ fn rewrite(
                     other.mapped_sequence(acknowledged),
                 );
             }
-            rewrite_sack_blocks(&mut written[transport + 20..place.payload], other);
+            rewrite_sack_blocks(&mut written[transport + 20..layout.payload], other);
         }
     }
-    written.resize(place.payload + after, 0);
-    let total = written.len() - place.network;
-    if place.ipv6 {
-        put_u16(&mut written, place.network + 4, (total - 40) as u16);
+    written.resize(layout.payload + new_length, 0);
+    let total = written.len() - layout.network;
+    if layout.ipv6 {
+        put_u16(&mut written, layout.network + 4, (total - 40) as u16);
     } else {
-        let old = get_u16(&written, place.network + 2);
-        put_u16(&mut written, place.network + 2, total as u16);
-        let checksum = get_u16(&written, place.network + 10);
-        let checksum = Sum::default().replace_u16(old, total as u16).update(checksum);
-        put_u16(&mut written, place.network + 10, checksum);
+        let old = get_u16(&written, layout.network + 2);
+        put_u16(&mut written, layout.network + 2, total as u16);
+        let checksum = get_u16(&written, layout.network + 10);
+        let checksum = Sum::default()
+            .replace_u16(old, total as u16)
+            .update(checksum);
+        put_u16(&mut written, layout.network + 10, checksum);
     }
-    if !place.tcp {
+    if !layout.tcp {
         put_u16(
             &mut written,
             transport + 4,
-            (total - (transport - place.network)) as u16,
+            (total - (transport - layout.network)) as u16,
         );
     }
-    let at = transport + if place.tcp { 16 } else { 6 };
-    let before = get_u16(frame, at);
-    if place.tcp || before != 0 {
+    let at = transport + if layout.tcp { 16 } else { 6 };
+    let old = get_u16(frame, at);
+    if layout.tcp || old != 0 {
+        // Includes the length, which is in the pseudo header.
         let sum = |segment: &[u8]| {
             Sum::default()
                 .add_bytes(segment)
@@ -352,23 +369,27 @@ fn rewrite(
                 .fold()
         };
         let change = Sum::default()
-            .add_u16(!sum(&frame[transport..place.end]))
+            .add_u16(!sum(&frame[transport..layout.end]))
             .add_u16(sum(&written[transport..]));
-        let checksum = change.update(before);
+        let checksum = change.update(old);
         put_u16(
             &mut written,
             at,
-            if place.tcp { checksum } else { for_udp(checksum) },
+            if layout.tcp {
+                checksum
+            } else {
+                for_udp(checksum)
+            },
         );
     }
-    // Padding stays where nothing grew.
-    if after == payload {
-        written.extend_from_slice(&frame[place.end..]);
+    // Keep the Ethernet padding if the payload did not grow.
+    if new_length == payload {
+        written.extend_from_slice(&frame[layout.end..]);
     }
     written
 }
 
-/// The blocks of a selective acknowledgement (RFC 2018, section 3).
+/// Maps the blocks of the SACK option (RFC 2018, section 3).
 fn rewrite_sack_blocks(options: &mut [u8], stream: &mut StreamStretch) {
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
@@ -397,15 +418,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_keep_what_they_were_given_and_numbers_follow() {
+    fn maps_sequence_numbers_and_keeps_the_growth_of_earlier_pieces() {
         let mut stretch = StreamStretch::default();
         stretch.add(u32::MAX - 9, 100, 300);
-        // Across the wrap; sent again in other pieces; and bytes that were never seen.
+        // Sequence numbers wrap; retransmissions have other boundaries; some bytes are never seen.
         stretch.add(90, 10, 20);
         stretch.add(u32::MAX - 9, 50, 60);
         stretch.add(80, 20, 200);
         stretch.add(150, 10, 10);
-        stretch.close();
+        stretch.finish();
         let first = u32::MAX - 9;
         assert_eq!(stretch.mapped_sequence(first), first);
         assert_eq!(

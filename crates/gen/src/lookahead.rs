@@ -1,7 +1,7 @@
 //! Selects flows ahead of time and prefetches their frame templates.
 
 use crate::error::GeneratorError;
-use crate::flow_order::{FlowSelector, FlowOrder};
+use crate::flow_order::{FlowOrder, FlowSelector};
 use crate::population::{FrameTemplates, Population};
 use hw::random::Random;
 
@@ -56,26 +56,28 @@ impl LookaheadSelector {
     }
 
     /// Fills `flows` with the flows of the next packets.
-    pub(crate) fn next_flows(&mut self, mut flows: &mut [u32], images: &FrameTemplates) {
+    pub(crate) fn next_flows(&mut self, mut flows: &mut [u32], templates: &FrameTemplates) {
         while !flows.is_empty() {
             let end = (self.at / BLOCK + 1) * BLOCK;
-            let (now, later) = flows.split_at_mut(flows.len().min(end - self.at));
-            now.copy_from_slice(&self.flows_ahead[self.at..self.at + now.len()]);
-            self.at += now.len();
-            flows = later;
+            let (current, rest) = flows.split_at_mut(flows.len().min(end - self.at));
+            current.copy_from_slice(&self.flows_ahead[self.at..self.at + current.len()]);
+            self.at += current.len();
+            flows = rest;
             if self.at == end {
                 self.at %= 2 * BLOCK;
-                self.select_block(end - BLOCK, images);
+                self.select_block(end - BLOCK, templates);
             }
         }
     }
 
     /// Selects and prefetches the block that starts at index `from`.
-    fn select_block(&mut self, from: usize, images: &FrameTemplates) {
+    fn select_block(&mut self, from: usize, templates: &FrameTemplates) {
         let block = &mut self.flows_ahead[from..from + BLOCK];
         match (&mut self.non_matching, &mut self.matching) {
-            (Some(selector), None) | (None, Some(selector)) => selector.select(&mut self.random, block),
-            (Some(others), Some(matching)) => {
+            (Some(selector), None) | (None, Some(selector)) => {
+                selector.select(&mut self.random, block);
+            }
+            (Some(non_matching), Some(matching)) => {
                 let mut is_match = [false; BLOCK];
                 for is_match in &mut is_match {
                     *is_match = u128::from(self.share_random.bits()) < self.share;
@@ -84,7 +86,7 @@ impl LookaheadSelector {
                 let mut selected = [0; BLOCK];
                 let (matches, rest) = selected.split_at_mut(count);
                 matching.select(&mut self.random, matches);
-                others.select(&mut self.random, rest);
+                non_matching.select(&mut self.random, rest);
                 let (mut matches, mut rest) = (matches.iter(), rest.iter());
                 for (flow, is_match) in block.iter_mut().zip(is_match) {
                     // Both iterators have exactly as many elements as were counted above.
@@ -97,6 +99,6 @@ impl LookaheadSelector {
             }
             (None, None) => {}
         }
-        images.prefetch(block);
+        templates.prefetch(block);
     }
 }

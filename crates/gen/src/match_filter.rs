@@ -1,10 +1,10 @@
-//! Flows that match a filter, made to match: the part of pcap-filter(7) that can be constructed.
+//! Constructs flows that match a filter, for a subset of pcap-filter(7).
 
 use crate::error::GeneratorError;
 use crate::fields::{AddressRange, FlowFields, PortRange, Protocol};
 use std::net::IpAddr;
 
-/// What is known of a packet that matches.
+/// A filter, and the constraints that it puts on the fields of a matching packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MatchFilter {
     text: String,
@@ -16,7 +16,7 @@ pub struct MatchFilter {
     destination_ports: Option<PortRange>,
 }
 
-/// Which end a primitive is about.
+/// The direction qualifier of a primitive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Source,
@@ -24,11 +24,11 @@ enum Direction {
 }
 
 impl MatchFilter {
-    /// Reads primitives joined by `and`: `ip`, `ip6`, `tcp`, `udp`, and, each with `src` or `dst` (or
-    /// neither: then it is the destination), `host`, `net`, `port` and `portrange`.
+    /// Parses primitives joined by `and`: `ip`, `ip6`, `tcp`, `udp`, and `host`, `net`, `port` and
+    /// `portrange`, each with `src` or `dst`. Without a direction, the destination is constrained.
     ///
     /// # Errors
-    /// What is none of these, or two that no packet meets together.
+    /// If a primitive is none of these, or two of them contradict each other.
     pub fn parse(text: &str) -> Result<Self, GeneratorError> {
         let mut filter = Self {
             text: text.to_owned(),
@@ -37,10 +37,10 @@ impl MatchFilter {
         let lower = text.replace("&&", " and ");
         let words: Vec<&str> = lower.split_whitespace().collect();
         if words.is_empty() {
-            return Err(filter.wrong("is empty"));
+            return Err(filter.error("is empty"));
         }
         for primitive in words.split(|&word| word == "and") {
-            filter.add(primitive)?;
+            filter.add_primitive(primitive)?;
         }
         if filter.version.is_none() {
             let ranges = [filter.source, filter.destination];
@@ -50,27 +50,28 @@ impl MatchFilter {
                 .map(|range| range.version())
                 .next();
         }
-        let of_another_family = |range: Option<AddressRange>| {
+        let has_other_version = |range: Option<AddressRange>| {
             range.is_some_and(|range| Some(range.version()) != filter.version)
         };
-        if of_another_family(filter.source) || of_another_family(filter.destination) {
-            return Err(filter.wrong("has addresses of two families"));
+        if has_other_version(filter.source) || has_other_version(filter.destination) {
+            return Err(filter.error("has addresses of different families"));
         }
         Ok(filter)
     }
 
-    fn wrong(&self, what: &str) -> GeneratorError {
+    fn error(&self, what: &str) -> GeneratorError {
         GeneratorError::new(format!(
-            "--match '{}' {what}; packets can be made for ip, ip6, tcp, udp, [src|dst] host, net, port and \
-             portrange, joined by and",
+            "--match '{}' {what}; use ip, ip6, tcp, udp, [src|dst] host, net, port and portrange, joined \
+             by and",
             self.text
         ))
     }
 
-    fn add(&mut self, words: &[&str]) -> Result<(), GeneratorError> {
+    /// Applies one primitive.
+    fn add_primitive(&mut self, words: &[&str]) -> Result<(), GeneratorError> {
         let mut words = words.iter().copied().peekable();
         if words.peek().is_none() {
-            return Err(self.wrong("has an `and` with nothing beside it"));
+            return Err(self.error("has an empty operand of `and`"));
         }
         while let Some(word) = words.next_if(|word| matches!(*word, "ip" | "ip6" | "tcp" | "udp")) {
             match word {
@@ -88,15 +89,15 @@ impl MatchFilter {
             return Ok(());
         };
         let Some(value) = words.next() else {
-            return Err(self.wrong(&format!("cannot be constructed at '{kind}'")));
+            return Err(self.error(&format!("is not supported at '{kind}'")));
         };
         if let Some(more) = words.next() {
-            return Err(self.wrong(&format!("cannot be constructed at '{more}'")));
+            return Err(self.error(&format!("is not supported at '{more}'")));
         }
         match kind {
             "host" => {
                 let address: IpAddr = value.parse().map_err(|_| {
-                    self.wrong(&format!("names the host '{value}', which is no address"))
+                    self.error(&format!("has a host '{value}' that is not an IP address"))
                 })?;
                 let range = AddressRange::new(address, address)?;
                 self.set_addresses(direction, range)
@@ -106,12 +107,12 @@ impl MatchFilter {
                 self.set_addresses(direction, range)
             }
             "port" | "portrange" => {
-                let ports = value.parse().map_err(|_| {
-                    self.wrong(&format!("names the port '{value}', which is no number"))
-                })?;
+                let ports = value
+                    .parse()
+                    .map_err(|_| self.error(&format!("has an invalid port '{value}'")))?;
                 self.set_ports(direction, ports)
             }
-            other => Err(self.wrong(&format!("cannot be constructed at '{other}'"))),
+            other => Err(self.error(&format!("is not supported at '{other}'"))),
         }
     }
 
@@ -119,9 +120,9 @@ impl MatchFilter {
         if self
             .version
             .replace(version)
-            .is_some_and(|before| before != version)
+            .is_some_and(|previous| previous != version)
         {
-            return Err(self.wrong("wants two families in one packet"));
+            return Err(self.error("requires both IPv4 and IPv6"));
         }
         Ok(())
     }
@@ -130,9 +131,9 @@ impl MatchFilter {
         if self
             .protocol
             .replace(protocol)
-            .is_some_and(|before| before != protocol)
+            .is_some_and(|previous| previous != protocol)
         {
-            return Err(self.wrong("wants two protocols in one packet"));
+            return Err(self.error("requires both TCP and UDP"));
         }
         Ok(())
     }
@@ -142,56 +143,60 @@ impl MatchFilter {
         direction: Direction,
         range: AddressRange,
     ) -> Result<(), GeneratorError> {
-        let end = match direction {
+        let field = match direction {
             Direction::Source => &mut self.source,
             Direction::Destination => &mut self.destination,
         };
-        if end.replace(range).is_some() {
-            return Err(self.wrong("names one end twice"));
+        if field.replace(range).is_some() {
+            return Err(self.error("constrains the same field twice"));
         }
         Ok(())
     }
 
     fn set_ports(&mut self, direction: Direction, ports: PortRange) -> Result<(), GeneratorError> {
-        let end = match direction {
+        let field = match direction {
             Direction::Source => &mut self.source_ports,
             Direction::Destination => &mut self.destination_ports,
         };
-        if end.replace(ports).is_some() {
-            return Err(self.wrong("names one end twice"));
+        if field.replace(ports).is_some() {
+            return Err(self.error("constrains the same field twice"));
         }
         Ok(())
     }
 
-    /// The expression, for libpcap.
+    /// The filter expression.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Kinds of flows that match, made of the given kinds: of those that can match where there are
-    /// any, else of each with what the filter wants in the place of what it has.
+    /// Restricts the given kinds of flows to the part that matches. If no kind can match, changes each
+    /// kind to what the filter requires.
     #[must_use]
     pub(crate) fn matching_kinds(&self, kinds: &[FlowFields]) -> Vec<FlowFields> {
-        let fits = |kind: &&FlowFields| {
+        let can_match = |kind: &&FlowFields| {
             self.version.is_none_or(|version| version == kind.version())
                 && self
                     .protocol
                     .is_none_or(|protocol| protocol == kind.protocol)
         };
-        let fitting: Vec<FlowFields> = kinds.iter().filter(fits).copied().collect();
-        let base = if fitting.is_empty() { kinds } else { &fitting };
-        let mut narrowed: Vec<FlowFields> = Vec::new();
+        let candidates: Vec<FlowFields> = kinds.iter().filter(can_match).copied().collect();
+        let base = if candidates.is_empty() {
+            kinds
+        } else {
+            &candidates
+        };
+        let mut matching: Vec<FlowFields> = Vec::new();
         for kind in base {
             let kind = self.apply(kind);
             let same = |other: &FlowFields| {
                 (other.version(), other.protocol) == (kind.version(), kind.protocol)
             };
-            if !narrowed.iter().any(same) {
-                narrowed.push(kind);
+            if !matching.iter().any(same) {
+                matching.push(kind);
             }
         }
-        narrowed
+        matching
     }
 
     fn apply(&self, kind: &FlowFields) -> FlowFields {
@@ -221,25 +226,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn primitives_become_fields() {
+    fn primitives_constrain_fields() {
         let kinds = [
             FlowFields::ipv4(Protocol::Udp),
             FlowFields::ipv6(Protocol::Tcp),
         ];
-        let narrow = |text: &str| MatchFilter::parse(text).unwrap().matching_kinds(&kinds);
-        let [kind] = narrow("udp dst port 320")[..] else {
+        let kinds_of = |text: &str| MatchFilter::parse(text).unwrap().matching_kinds(&kinds);
+        let [kind] = kinds_of("udp dst port 320")[..] else {
             panic!("one kind")
         };
         assert_eq!(kind.destination_ports, PortRange::single(320));
         assert_eq!(kind.version(), 4);
-        let [kind] = narrow("ip6 and src net 2001:db8::/32 && tcp src portrange 5-9")[..] else {
+        let [kind] = kinds_of("ip6 and src net 2001:db8::/32 && tcp src portrange 5-9")[..] else {
             panic!("one kind")
         };
         assert_eq!((kind.version(), kind.protocol), (6, Protocol::Tcp));
         assert_eq!(kind.source_ports, PortRange { first: 5, last: 9 });
-        assert_eq!(narrow("port 53").len(), 2);
-        // No kind is TCP in IPv4: it is made.
-        let [kind] = narrow("ip and tcp and host 10.0.0.1")[..] else {
+        assert_eq!(kinds_of("port 53").len(), 2);
+        // There is no kind of TCP over IPv4: it is derived.
+        let [kind] = kinds_of("ip and tcp and host 10.0.0.1")[..] else {
             panic!("one kind")
         };
         assert_eq!((kind.version(), kind.protocol), (4, Protocol::Tcp));
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_constructed_is_refused() {
+    fn rejects_unsupported_filters() {
         for text in [
             "",
             "not tcp",

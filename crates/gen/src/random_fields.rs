@@ -1,4 +1,4 @@
-//! Fields that are drawn anew for every packet.
+//! Fields with a random value in every packet.
 
 use crate::checksum::Sum;
 use crate::error::GeneratorError;
@@ -7,40 +7,41 @@ use crate::frame::{Layout, field, get_u16, put_u16};
 use hw::random::Random;
 use std::str::FromStr;
 
-/// Which fields.
+/// Selects the fields that have a random value in every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RandomFields {
-    /// Source address, within the range of the flows.
+    /// Source address, from the range of the flows.
     pub source: bool,
-    /// Destination address, within the range of the flows.
+    /// Destination address, from the range of the flows.
     pub destination: bool,
-    /// Source port, within the range of the flows.
+    /// Source port, from the range of the flows.
     pub source_port: bool,
-    /// Destination port, within the range of the flows.
+    /// Destination port, from the range of the flows.
     pub destination_port: bool,
-    /// Time to live, or hop limit: 1 to 255.
+    /// TTL or hop limit: 1 to 255.
     pub ttl: bool,
-    /// Differentiated services code point.
+    /// DSCP.
     pub dscp: bool,
-    /// Identification of IPv4.
+    /// IPv4 identification.
     pub identification: bool,
-    /// The payload, behind a probe.
+    /// The payload after the probe, if there is one.
     pub payload: bool,
 }
 
 impl RandomFields {
-    /// Whether packets of one flow would be of many.
+    /// Whether the random fields belong to the flow key, so that packets of one flow become many flows.
     #[must_use]
     pub fn changes_flow_key(&self) -> bool {
         self.source || self.destination || self.source_port || self.destination_port
     }
 
-    /// Whether a header has any of them.
+    /// Whether any random field is in a header.
     pub(crate) fn changes_headers(&self) -> bool {
         self.changes_flow_key() || self.ttl || self.dscp || self.identification
     }
 
-    /// Draws them, with the checksum of IPv4 mended; what the transport checksum changes by.
+    /// Sets the random fields of the headers and updates the IPv4 checksum. Returns the change of the
+    /// transport checksum.
     pub(crate) fn randomize(
         &self,
         frame: &mut [u8],
@@ -51,21 +52,25 @@ impl RandomFields {
         let mut network = Sum::default();
         let (addresses, width) = layout.addresses();
         let mut change = Sum::default();
-        let ends = [
+        let address_fields = [
             (self.source, &fields.source, addresses),
             (self.destination, &fields.destination, addresses + width),
         ];
-        for (_, range, at) in ends.into_iter().filter(|(drawn, ..)| *drawn) {
+        for (_, range, at) in address_fields
+            .into_iter()
+            .filter(|(is_random, ..)| *is_random)
+        {
             let address = range.pick(random.bits());
             for (offset, word) in address[..width].chunks_exact(2).enumerate() {
                 let at = at + 2 * offset;
-                change = change.replace_u16(get_u16(frame, at), u16::from_be_bytes([word[0], word[1]]));
+                change =
+                    change.replace_u16(get_u16(frame, at), u16::from_be_bytes([word[0], word[1]]));
             }
             frame[at..at + width].copy_from_slice(&address[..width]);
         }
         network = network.add_sum(change);
         let transport = layout.transport();
-        let ports = [
+        let port_fields = [
             (self.source_port, fields.source_ports, transport),
             (
                 self.destination_port,
@@ -73,7 +78,7 @@ impl RandomFields {
                 transport + 2,
             ),
         ];
-        for (_, range, at) in ports.into_iter().filter(|(drawn, ..)| *drawn) {
+        for (_, range, at) in port_fields.into_iter().filter(|(is_random, ..)| *is_random) {
             let port = range.pick(random.bits());
             change = change.replace_u16(get_u16(frame, at), port);
             put_u16(frame, at, port);
@@ -89,7 +94,8 @@ impl RandomFields {
         change
     }
 
-    /// Fields of the network header that the transport checksum does not cover.
+    /// Sets random fields of the IP header that the transport checksum does not cover. Returns the change
+    /// of the IPv4 checksum.
     fn randomize_network(&self, frame: &mut [u8], layout: Layout, bits: u64) -> Sum {
         let mut change = Sum::default();
         let mut replace = |frame: &mut [u8], at: usize, new: u16| {
@@ -103,7 +109,7 @@ impl RandomFields {
                 frame[field::HOP_LIMIT] = ttl;
             }
             if self.dscp {
-                // Version, then the traffic class, of which the upper six bits are the code point.
+                // The version, then the traffic class, whose upper six bits are the DSCP.
                 put_u16(frame, field::TOS - 1, 0x6000 | dscp << 6);
             }
             return change;
@@ -122,8 +128,8 @@ impl RandomFields {
     }
 }
 
-/// Fills a payload with random bytes; what that adds to the checksum of zeroes. `payload` starts at
-/// an even offset in the segment.
+/// Fills a payload, which was zero, with random bytes. Returns the change of the checksum. `payload`
+/// must start at an even offset in the segment or datagram.
 pub(crate) fn fill_payload(payload: &mut [u8], random: &mut Random) -> Sum {
     for chunk in payload.chunks_mut(8) {
         let bits = random.bits().to_be_bytes();
@@ -135,7 +141,7 @@ pub(crate) fn fill_payload(payload: &mut [u8], random: &mut Random) -> Sum {
 impl FromStr for RandomFields {
     type Err = GeneratorError;
 
-    /// `src,dst,sport,dport,ttl,dscp,id,payload`, any of them.
+    /// Parses a list of `src`, `dst`, `sport`, `dport`, `ttl`, `dscp`, `id` and `payload`.
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
         let mut fields = Self::default();
         for name in text.split(',') {
@@ -150,7 +156,7 @@ impl FromStr for RandomFields {
                 "payload" => &mut fields.payload,
                 other => {
                     return Err(GeneratorError::new(format!(
-                        "'{other}' is no field to draw: src, dst, sport, dport, ttl, dscp, id or payload"
+                        "invalid field '{other}': use src, dst, sport, dport, ttl, dscp, id or payload"
                     )));
                 }
             };

@@ -1,25 +1,24 @@
-//! How fast: packets or bits a second, or a part of a link.
+//! Rates in packets or bits per second, or as a percentage of the link speed.
 
 use crate::error::GeneratorError;
 use crate::sizes::{FCS_BYTES, WIRE_OVERHEAD};
 use std::fmt;
 use std::str::FromStr;
 
-/// Parts of a unit that rates are kept in: a rate is exact to a millionth of a packet or bit a second.
+/// Rates are stored in millionths of a packet or bit per second.
 const MICRO: u64 = 1_000_000;
 
-/// Which bits of a frame a bit rate counts.
+/// The bits of a frame that a bit rate includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// All that a frame takes on the wire: preamble, frame, check sequence, gap (20 bytes more than
-    /// the frame's size).
+    /// Preamble, frame, frame check sequence and interframe gap: 20 bytes more than the frame size.
     One,
-    /// The frame with its check sequence: its size.
+    /// The frame and its frame check sequence: the frame size.
     Two,
 }
 
 impl Layer {
-    /// Bytes that count besides the frame without its check sequence.
+    /// Bytes that are included in addition to the frame without its frame check sequence.
     #[must_use]
     pub const fn overhead(self) -> usize {
         match self {
@@ -29,45 +28,43 @@ impl Layer {
     }
 }
 
-/// A rate, in millionths so that it is kept exactly as it was written.
+/// A rate, in millionths to represent decimal fractions exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Packets a second, times 10^6.
+    /// Packets per second, times 10^6.
     Packets(u128),
-    /// Bits a second, times 10^6, of a layer.
+    /// Bits per second at a layer, times 10^6.
     Bits(u128, Layer),
 }
 
-/// A rate as it is written: `14.88Mpps`, `10Gbps`, `10Gbps@2`, `50%`.
+/// A rate as specified by a user: `14.88Mpps`, `10Gbps`, `10Gbps@2`, `50%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSpec {
-    /// It says all.
+    /// An absolute rate.
     Rate(Rate),
-    /// Millionths of a per cent of a link's speed, at layer 1.
+    /// Percentage of the link speed at layer 1, times 10^6.
     Percent(u128),
 }
 
 impl RateSpec {
-    /// The rate, with per cent taken of a link of so many bits a second (times 10^6).
+    /// Returns the absolute rate. `link_speed` is in bits per second, times 10^6.
     ///
     /// # Errors
-    /// Per cent of a link whose speed nobody said.
-    pub fn resolve(self, speed: Option<u128>) -> Result<Rate, GeneratorError> {
-        match (self, speed) {
+    /// If this is a percentage and the link speed is unknown, or the result is zero or too large.
+    pub fn resolve(self, link_speed: Option<u128>) -> Result<Rate, GeneratorError> {
+        match (self, link_speed) {
             (Self::Rate(rate), _) => Ok(rate),
-            (Self::Percent(percent), Some(speed)) => {
-                let bits = speed
+            (Self::Percent(percent), Some(link_speed)) => {
+                let bits = link_speed
                     .checked_mul(percent)
                     .map(|product| product / (100 * u128::from(MICRO)));
                 match bits {
                     Some(bits) if bits > 0 => Ok(Rate::Bits(bits, Layer::One)),
-                    _ => Err(GeneratorError::new(
-                        "this part of the link's speed is no rate",
-                    )),
+                    _ => Err(GeneratorError::new("invalid percentage of the link speed")),
                 }
             }
             (Self::Percent(_), None) => Err(GeneratorError::new(
-                "a rate in per cent needs the link's speed: --link-speed 10Gbps",
+                "a rate in per cent requires the link speed: use --link-speed 10Gbps",
             )),
         }
     }
@@ -77,16 +74,16 @@ impl FromStr for RateSpec {
     type Err = GeneratorError;
 
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
-        let wrong = || {
+        let invalid = || {
             GeneratorError::new(format!(
-                "'{text}' is no rate: write 14.88Mpps, 500Kpps, 10Gbps (layer 1), 10Gbps@2 (layer 2) or 50%"
+                "invalid rate '{text}': use 14.88Mpps, 500Kpps, 10Gbps (layer 1), 10Gbps@2 (layer 2) or 50%"
             ))
         };
         let end = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
+            .ok_or_else(invalid)?;
         let (number, unit) = text.split_at(end);
-        let number = micro(number).ok_or_else(wrong)?;
+        let number = parse_micro(number).ok_or_else(invalid)?;
         let unit = unit.trim();
         if unit == "%" {
             return Ok(Self::Percent(number));
@@ -95,7 +92,7 @@ impl FromStr for RateSpec {
             None => (unit, None),
             Some((unit, "1")) => (unit, Some(Layer::One)),
             Some((unit, "2")) => (unit, Some(Layer::Two)),
-            Some(_) => return Err(wrong()),
+            Some(_) => return Err(invalid()),
         };
         let (prefix, unit) = match unit.as_bytes().first() {
             Some(b'k' | b'K') => (1_000, &unit[1..]),
@@ -107,24 +104,24 @@ impl FromStr for RateSpec {
         let number = number
             .checked_mul(prefix)
             .filter(|&number| number < 1 << 80)
-            .ok_or_else(wrong)?;
+            .ok_or_else(invalid)?;
         match (unit, layer) {
             ("pps", None) => Ok(Self::Rate(Rate::Packets(number))),
             ("bps" | "bit/s", layer) => {
                 Ok(Self::Rate(Rate::Bits(number, layer.unwrap_or(Layer::One))))
             }
-            _ => Err(wrong()),
+            _ => Err(invalid()),
         }
     }
 }
 
-/// A decimal number above 0, times 10^6; more than six places are no rate that anybody means.
-fn micro(text: &str) -> Option<u128> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    if part.len() > 6 || (whole.is_empty() && part.is_empty()) {
+/// Parses a positive decimal number with at most six decimal places, and multiplies it by 10^6.
+fn parse_micro(text: &str) -> Option<u128> {
+    let (integer, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 6 || (integer.is_empty() && fraction.is_empty()) {
         return None;
     }
-    let digits = format!("{whole}{part:0<6}");
+    let digits = format!("{integer}{fraction:0<6}");
     digits
         .parse::<u64>()
         .ok()
@@ -133,7 +130,8 @@ fn micro(text: &str) -> Option<u128> {
 }
 
 impl Rate {
-    /// Packets a second, for frames of this mean length (without the check sequence).
+    /// The rate in packets per second. `mean_length` is the mean frame length in bytes without the frame
+    /// check sequence.
     #[must_use]
     pub fn packets_per_second(self, mean_length: f64) -> f64 {
         match self {
@@ -144,10 +142,10 @@ impl Rate {
         }
     }
 
-    /// Time a packet and time a byte of a frame without its check sequence, in units of 2^-64 ticks,
-    /// for so many ticks a second.
+    /// Returns the time per packet and per byte of a frame without its frame check sequence, in units of
+    /// 2^-64 ticks.
     pub(crate) fn intervals(self, ticks_per_second: u64) -> (u128, u128) {
-        // 2^64 ticks-per-second is below 2^98 for 16 GHz; 10^6 makes it 2^118.
+        // No overflow: below 2^34 ticks per second (16 GHz), the product is below 2^118.
         let second = (u128::from(ticks_per_second) << 64).saturating_mul(u128::from(MICRO));
         match self {
             Self::Packets(packets) => (second / packets, 0),
@@ -182,9 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_exactly() {
-        let read = |text: &str| text.parse::<RateSpec>();
-        let rate = |text: &str| read(text).unwrap().resolve(None).unwrap();
+    fn parses_rates_exactly() {
+        let parse = |text: &str| text.parse::<RateSpec>();
+        let rate = |text: &str| parse(text).unwrap().resolve(None).unwrap();
         assert_eq!(rate("14.88Mpps"), Rate::Packets(14_880_000_000_000));
         assert_eq!(rate("500Kpps"), rate("500kpps"));
         assert_eq!(rate("0.5pps"), Rate::Packets(500_000));
@@ -197,11 +195,11 @@ mod tests {
             Rate::Bits(10_000_000_000_000_000, Layer::Two)
         );
         assert_eq!(
-            read("50%").unwrap().resolve(Some(2_000_000)).unwrap(),
+            parse("50%").unwrap().resolve(Some(2_000_000)).unwrap(),
             Rate::Bits(1_000_000, Layer::One)
         );
-        assert!(read("50%").unwrap().resolve(None).is_err());
-        for wrong in [
+        assert!(parse("50%").unwrap().resolve(None).is_err());
+        for invalid in [
             "",
             "Mpps",
             "14",
@@ -216,13 +214,13 @@ mod tests {
             "9999999999999Tbps",
             "5 furlongs",
         ] {
-            assert!(read(wrong).is_err(), "{wrong}");
+            assert!(parse(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn ten_gigabits_of_the_smallest_frames() {
-        // 10^10 / (84 * 8), as every paper of the field has it.
+    fn packets_per_second_of_minimum_frames_at_10_gbit() {
+        // 10^10 / (84 * 8).
         let rate = Rate::Bits(10_000_000_000 * 1_000_000, Layer::One);
         assert!((rate.packets_per_second(60.0) - 14_880_952.38).abs() < 0.01);
         let rate = Rate::Bits(10_000_000_000 * 1_000_000, Layer::Two);

@@ -1,4 +1,4 @@
-//! A capture in memory, with what replaying it needs to know of each packet.
+//! A capture in memory, prepared for replay.
 
 use crate::error::GeneratorError;
 use crate::rewrite_addresses::{AddressRewrite, locate_addresses};
@@ -7,18 +7,18 @@ use port::{Port, PortError, Received};
 use std::collections::HashMap;
 use wire::{Decapsulate, FlowKey, LinkType, dissect};
 
-/// One packet.
+/// A packet of a recording.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordedPacket {
     pub(crate) start: usize,
     pub(crate) length: u32,
     pub(crate) flow: u32,
-    /// After the first packet; never less than that of the packet before.
+    /// Time after the first packet; not below that of the previous packet.
     pub(crate) time_ns: u64,
     pub(crate) address_rewrite: AddressRewrite,
 }
 
-/// Packets of one link type, in the order in which they were captured.
+/// Captured packets of one link type, in the order of the capture.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub(crate) link: LinkType,
@@ -34,8 +34,7 @@ impl Recording {
     /// Reads `port` to its end.
     ///
     /// # Errors
-    /// When the port cannot go on, has packets of two link types, none at all, or more than memory
-    /// holds.
+    /// If the port fails, contains no packets or packets of several link types, or memory runs out.
     pub fn load(port: &mut dyn Port) -> Result<Self, PortError> {
         let mut recording = Self {
             link: LinkType::Ethernet,
@@ -73,8 +72,8 @@ impl Recording {
         if recording.packets.is_empty() {
             let name = port.name();
             return Err(PortError::Failed(match recording.read_errors.first() {
-                Some(fault) => fault.clone(),
-                None => format!("{name}: there are no packets in it to replay"),
+                Some(error) => error.clone(),
+                None => format!("{name}: contains no packets to replay"),
             }));
         }
         Ok(recording)
@@ -91,7 +90,7 @@ impl Recording {
             self.first_ns = frame.time_ns;
         } else if self.link != link {
             return Err(GeneratorError::new(
-                "packets of two link types; replay the captures one by one",
+                "the packets have different link types; replay the captures separately",
             ));
         }
         let no_memory = |_| GeneratorError::new("the captures are larger than memory");
@@ -99,13 +98,13 @@ impl Recording {
             .try_reserve(frame.bytes.len())
             .map_err(no_memory)?;
         self.packets.try_reserve(1).map_err(no_memory)?;
-        let before = self.packets.last().map_or(0, |packet| packet.time_ns);
+        let previous = self.packets.last().map_or(0, |packet| packet.time_ns);
         let since_first = frame.time_ns.saturating_sub(self.first_ns).max(0);
         let headers = dissect(link, frame.bytes, frame.wire_length, Decapsulate::No);
         let flow = match headers.no_flow {
             Some(_) => NO_FLOW,
             None => {
-                // As flow records have it where nobody asks for VLAN tags.
+                // The key of flow records does not contain VLAN tags by default.
                 let key = FlowKey {
                     vlan: [0; 2],
                     ..headers.key
@@ -123,56 +122,56 @@ impl Recording {
             start: self.bytes.len(),
             length: frame.bytes.len() as u32,
             flow,
-            time_ns: since_first.cast_unsigned().max(before),
+            time_ns: since_first.cast_unsigned().max(previous),
             address_rewrite: locate_addresses(link, frame.bytes),
         });
         self.bytes.extend_from_slice(frame.bytes);
         Ok(())
     }
 
-    /// Packets.
+    /// The number of packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether there are none: never, once loaded.
+    /// Whether there are no packets: never after [`Recording::load`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Link type of all packets.
+    /// The link type of all packets.
     #[must_use]
     pub fn link(&self) -> LinkType {
         self.link
     }
 
-    /// The time of the first packet, nanoseconds since the Unix epoch.
+    /// The timestamp of the first packet, in nanoseconds since the Unix epoch.
     #[must_use]
     pub fn first_ns(&self) -> i64 {
         self.first_ns
     }
 
-    /// Packets of which a snap length has cut the end: they are sent as they were captured.
+    /// The number of packets truncated by the snaplen: they are sent as captured.
     #[must_use]
     pub fn truncated(&self) -> u64 {
         self.truncated
     }
 
-    /// What could not be read of the captures, in words.
+    /// The messages of read errors.
     #[must_use]
     pub fn read_errors(&self) -> &[String] {
         &self.read_errors
     }
 
-    /// Mean length of a packet.
+    /// The mean captured length of a packet in bytes.
     #[must_use]
     pub fn mean_length(&self) -> f64 {
         self.bytes.len() as f64 / self.packets.len().max(1) as f64
     }
 
-    /// All but packets and their bytes.
+    /// A copy without packets and their bytes.
     pub(crate) fn clone_without_packets(&self) -> Self {
         Self {
             link: self.link,
@@ -185,12 +184,11 @@ impl Recording {
         }
     }
 
-    /// Time of one pass: from the first packet to the last, and as much as lies between two packets
-    /// on average.
+    /// Duration of one loop: from the first packet to the last, plus the mean time between two packets.
     pub(crate) fn loop_ns(&self) -> u64 {
         let last = self.packets.last().map_or(0, |packet| packet.time_ns);
-        let gaps = (self.packets.len() as u64).saturating_sub(1).max(1);
-        last + last / gaps
+        let intervals = (self.packets.len() as u64).saturating_sub(1).max(1);
+        last + last / intervals
     }
 
     pub(crate) fn bytes_of(&self, packet: &RecordedPacket) -> &[u8] {

@@ -1,5 +1,5 @@
-//! Replaying captures: in the order and, if wished, at the times in which they were captured, looped,
-//! and in copies with other addresses.
+//! Replays captures in their order and, optionally, with their timing, in loops and in copies with
+//! different addresses.
 
 use crate::error::GeneratorError;
 use crate::recording::Recording;
@@ -13,12 +13,12 @@ use wire::{FlowKey, Toeplitz};
 /// How a recording is replayed.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// How many times over.
+    /// How often the recording is sent.
     pub loops: u64,
-    /// Copies of each packet, sent one after the other.
+    /// Copies of each packet, sent directly after each other.
     pub copies: u32,
-    /// By how much the addresses of a copy are higher than those of the one before; those of the first
-    /// are as captured.
+    /// The number added to the addresses of each copy, compared with the previous copy. The first copy
+    /// has the captured addresses.
     pub shift: u64,
     /// Key of the Toeplitz hash in [`Slot::rss_hash`].
     pub rss_key: Vec<u8>,
@@ -35,42 +35,46 @@ impl Default for ReplayOptions {
     }
 }
 
-/// The most flows, copies counted.
+/// The maximum number of flows in all copies.
 const FLOWS_MAX: usize = u32::MAX as usize;
 
-/// The most flows for which it is counted how many meet: a second's work.
-const MEETING_MAX: usize = 20_000_000;
+/// The maximum number of flows for which collisions are counted, which takes about a second.
+const COLLISION_CHECK_MAX: usize = 20_000_000;
 
 /// Packets of a recording as a source of frames.
 pub struct Replay {
     recording: Recording,
     loops_left: u64,
-    /// Packets of the loop at hand that have been sent in all copies.
+    /// The next packet of the current loop.
     next: usize,
-    /// Copies of the next packet that have been sent.
+    /// The next copy of this packet.
     copy: u32,
     copies: u32,
     shift: u64,
+    /// When the current loop started, in nanoseconds after the first packet.
     loop_start_ns: u64,
+    /// Duration of a loop.
     loop_ns: u64,
     slot_bytes: usize,
-    /// Hashes of the flows of all copies.
+    /// RSS hashes of the flows of all copies.
     hashes: Vec<u32>,
 }
 
 impl Replay {
-    /// Ready to send the first packet.
+    /// Creates a replay.
     ///
     /// # Errors
-    /// Nothing to send, more flows than can be numbered, or too short a key.
+    /// If there are no copies, no loops or too many flows, or the RSS key is too short.
     pub fn new(recording: Recording, options: &ReplayOptions) -> Result<Self, GeneratorError> {
         if options.copies == 0 || options.loops == 0 {
-            return Err(GeneratorError::new("at least one copy and one loop"));
+            return Err(GeneratorError::new(
+                "at least one copy and one loop are required",
+            ));
         }
         let flows = recording.keys.len().checked_mul(options.copies as usize);
         if flows.is_none_or(|flows| flows >= FLOWS_MAX) {
             return Err(GeneratorError::new(format!(
-                "{} copies of {} flows are more than can be numbered",
+                "{} copies of {} flows are too many flows",
                 options.copies,
                 recording.keys.len()
             )));
@@ -105,13 +109,13 @@ impl Replay {
         })
     }
 
-    /// The recording.
+    /// Returns the recording.
     #[must_use]
     pub fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// Flows, those of all copies.
+    /// The number of flows in all copies.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.hashes.len()
@@ -120,29 +124,30 @@ impl Replay {
     /// The key of a flow.
     ///
     /// # Panics
-    /// When there is no such flow.
+    /// If there is no such flow.
     #[must_use]
     pub fn key(&self, flow: u32) -> FlowKey {
-        let each = self.recording.keys.len();
-        let copy = flow as usize / each;
-        let key = &self.recording.keys[flow as usize % each];
+        let flows_per_copy = self.recording.keys.len();
+        let copy = flow as usize / flows_per_copy;
+        let key = &self.recording.keys[flow as usize % flows_per_copy];
         shift_key(key, shift_of(self.shift, copy as u32))
     }
 
-    /// How many flows of the copies have the key of a flow that was captured: they become one with it.
-    /// `None` where there are too many to look.
+    /// The number of flows in copies that have the key of a captured flow and are therefore merged with
+    /// it. `None` if there are too many flows to check.
     #[must_use]
     pub fn colliding_flows(&self) -> Option<usize> {
-        if self.flows() > MEETING_MAX {
+        if self.flows() > COLLISION_CHECK_MAX {
             return None;
         }
         let keys: HashSet<&FlowKey> = self.recording.keys.iter().collect();
-        let meeting = (self.recording.keys.len()..self.flows())
+        let colliding = (self.recording.keys.len()..self.flows())
             .filter(|&flow| keys.contains(&self.key(flow as u32)));
-        Some(meeting.count())
+        Some(colliding.count())
     }
 }
 
+/// The number added to the addresses of a copy.
 fn shift_of(shift: u64, copy: u32) -> u128 {
     u128::from(shift) * u128::from(copy)
 }

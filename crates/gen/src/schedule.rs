@@ -1,26 +1,28 @@
-//! When the next packet is due, in fixed point.
+//! When packets are due, in fixed-point arithmetic.
 
 use crate::rate::Rate;
 
-/// Binary places of a time: it is kept in units of 2^-64 ticks.
-const PLACES: u32 = 64;
+/// Fraction bits of a time: its unit is 2^-64 ticks.
+const FRACTION_BITS: u32 = 64;
 
-/// Times of packets at a rate, in ticks after the start.
+/// The times of packets at a constant rate, in ticks after the start.
 ///
-/// The time of a packet is a sum of intervals that are right to 2^-64 ticks each (to 2^-46, where
-/// bytes count), so that after a month at 100 Mpps it is off by less than a thousandth of a tick.
+/// The time of a packet is a sum of intervals, each with an error below 2^-64 ticks (2^-46 for rates
+/// in bits), so that after a month at 100 Mpps the error is less than a thousandth of a tick.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     per_packet: u128,
     per_byte: u128,
     next: u128,
-    /// Packets in a tick, by the mean length: for counting how many are due, not for their times.
+    /// Packets per tick at the mean length. Only used to count the packets that are due, not for their
+    /// times.
     packets_per_tick: f64,
 }
 
 impl Schedule {
-    /// Packets at `rate`, the first at once, on a clock of so many ticks a second. `mean_length` (of
-    /// frames, without the check sequence) says how many are due where bits set the pace.
+    /// Creates a schedule at `rate` on a clock of `ticks_per_second`. The first packet is due at 0.
+    /// `mean_length` is the mean frame length in bytes without the frame check sequence; it is used to
+    /// estimate the number of packets due at a rate in bits per second.
     #[must_use]
     pub fn new(rate: Rate, ticks_per_second: u64, mean_length: f64) -> Self {
         let (per_packet, per_byte) = rate.intervals(ticks_per_second);
@@ -32,15 +34,16 @@ impl Schedule {
         }
     }
 
-    /// When the next packet is due, rounded up: not before.
+    /// When the next packet is due, rounded up to whole ticks.
     #[inline]
     #[must_use]
     pub fn next_ticks(&self) -> u64 {
-        let whole = (self.next >> PLACES) as u64;
+        let whole = (self.next >> FRACTION_BITS) as u64;
         whole.saturating_add(u64::from(self.next as u64 != 0))
     }
 
-    /// Packets that are due `elapsed` ticks after the start: exactly, where packets set the pace.
+    /// The number of packets due `elapsed` ticks after the start: exact at a rate in packets per second,
+    /// an estimate at a rate in bits per second.
     #[inline]
     #[must_use]
     pub fn due(&self, elapsed: u64) -> u64 {
@@ -51,16 +54,16 @@ impl Schedule {
         ((elapsed - next) as f64 * self.packets_per_tick) as u64 + 1
     }
 
-    /// How late the packet after so many others is, in ticks.
+    /// The lateness in ticks of the packet that follows the next `others` packets.
     #[inline]
     #[must_use]
     pub fn lateness(&self, elapsed: u64, others: u64) -> u64 {
-        let behind = elapsed.saturating_sub(self.next_ticks());
-        let before = (others as f64 / self.packets_per_tick) as u64;
-        behind.saturating_sub(before)
+        let late = elapsed.saturating_sub(self.next_ticks());
+        let due_later = (others as f64 / self.packets_per_tick) as u64;
+        late.saturating_sub(due_later)
     }
 
-    /// So many packets of so many bytes have had their turn.
+    /// Advances the schedule by `packets` packets with `bytes` bytes in total.
     #[inline]
     pub fn advance(&mut self, packets: u64, bytes: u64) {
         let step = self
@@ -70,7 +73,7 @@ impl Schedule {
         self.next = self.next.saturating_add(step);
     }
 
-    /// Packets in so many ticks.
+    /// The number of packets in `ticks` ticks.
     #[must_use]
     pub fn packets_in(&self, ticks: u64) -> f64 {
         ticks as f64 * self.packets_per_tick
@@ -102,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn bits_set_the_pace_by_what_was_sent() {
-        // 10 Gbit/s at layer 1, in nanoseconds: 0.8 a byte.
+    fn bit_rate_depends_on_frame_lengths() {
+        // 10 Gbit/s at layer 1: 0.8 ns per byte.
         let mut schedule = Schedule::new(rate("10Gbps"), 1_000_000_000, 500.0);
         for _ in 0..1000 {
             schedule.advance(2, 60 + 1514);
@@ -114,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_due_is_never_early(
+        fn due_packets_are_never_early(
             pps in 1u64..200_000_000, ticks in 1_000_000_000u64..5_000_000_000, elapsed in 0u64..1 << 40,
             sent in 0u64..1 << 20,
         ) {
@@ -122,7 +125,7 @@ mod tests {
             schedule.advance(sent, 0);
             let due = schedule.due(elapsed);
             if due > 0 {
-                // The last of them is due by now, but for what a double rounds.
+                // The last packet is due by now, except for the rounding error of f64.
                 let last = u128::from(sent + due - 1) * u128::from(ticks) / u128::from(pps);
                 prop_assert!(last <= u128::from(elapsed) + u128::from(ticks / pps / 1000 + 1));
             } else {

@@ -1,4 +1,4 @@
-//! Sending: frames of a source go to a link when they are due.
+//! The sender: passes frames of a source to a link when they are due.
 
 use crate::histogram::Histogram;
 use crate::lateness::{Lateness, WorstWindow};
@@ -13,71 +13,72 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What sets the pace.
+/// What determines when packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
-    /// The link: as fast as it takes frames.
+    /// As fast as the link accepts frames.
     Link,
-    /// A rate.
+    /// A constant rate.
     Rate(Rate),
-    /// The source's own times, so many times as fast.
+    /// The timestamps of the source, accelerated by this factor.
     Recorded(f64),
 }
 
-/// What happens to packets whose time has passed.
+/// What happens to late packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenLate {
-    /// They are sent as fast as the link takes them, so that the mean rate holds.
+    /// They are sent as fast as the link accepts them, to reach the mean rate.
     CatchUp,
-    /// Those that are later than this are never sent, and counted.
+    /// Packets that are later than this are skipped and counted.
     Skip(Duration),
 }
 
-/// What happens to frames that the link does not take at once.
+/// What happens to frames that the link does not accept immediately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// They are offered again until it does.
+    /// They are offered again until the link accepts them.
     #[default]
     Retry,
-    /// They are given up, and counted as refused.
+    /// They are dropped and counted as refused.
     Drop,
 }
 
-/// Which clock is looked at.
+/// The clock of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendClock {
-    /// That on the wall.
+    /// The real-time clock.
     Wall,
-    /// None: nobody waits (files). The first frame has this time, nanoseconds since the Unix epoch,
-    /// the others follow by their pace.
+    /// A simulated clock that never waits, for files. It starts at this time, in nanoseconds since the
+    /// Unix epoch, and advances to the time at which each frame is due.
     Virtual(i64),
 }
 
-/// How frames are sent.
+/// The options of [`send`].
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions {
-    /// What sets the pace.
+    /// What determines when packets are due.
     pub pacing: Pacing,
-    /// Which clock.
+    /// The clock.
     pub clock: SendClock,
-    /// Ends after this many packets.
+    /// Ends the run after this many packets.
     pub count: Option<u64>,
-    /// Ends after this time: packets that are due earlier are the intended ones.
+    /// Ends the run after this time. Packets that are due earlier are intended.
     pub duration: Option<Duration>,
     /// What happens to late packets.
     pub when_late: WhenLate,
-    /// What happens to frames that the link does not take.
+    /// What happens to frames that the link does not accept immediately.
     pub when_full: WhenFull,
-    /// With a count, and frames that are offered again: ends when the link has been down for so long.
+    /// Ends the run when the link has been down for this long. Only applies with a count and
+    /// [`WhenFull::Retry`], where the run would otherwise not end.
     pub link_down_max: Duration,
-    /// The most frames handed to the link at once, up to [`BURST`].
+    /// The maximum number of frames passed to the link at once, up to [`BURST`].
     pub burst: usize,
 }
 
-/// Between two attempts on a link that is down.
+/// Time between two attempts to send on a link that is down.
 const DOWN_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a run that has a count to reach waits for a link that is down.
+/// The default of [`SendOptions::link_down_max`].
 pub const LINK_DOWN_MAX: Duration = Duration::from_secs(5);
 
 impl Default for SendOptions {
@@ -95,84 +96,86 @@ impl Default for SendOptions {
     }
 }
 
-/// For whoever watches a sender, and may end it.
+/// Observes and stops a sender from another thread.
 #[derive(Debug, Default)]
 pub struct SendControl {
-    /// Set to end the run.
+    /// Set this to end the run.
     pub stop: AtomicBool,
-    /// Frames that the link has taken so far.
+    /// Frames that the link has accepted so far.
     pub sent: AtomicU64,
-    /// What the link has told, until [`Control::take_told`].
+    /// Notices of the link since the last [`SendControl::take_notices`].
     pub notices: Mutex<Vec<String>>,
 }
 
 impl SendControl {
-    /// What the link has told since this was last asked: that it is down, or up again.
+    /// Returns and removes the notices of the link, such as "down" and "up".
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn notify(&self, notice: String) {
-        let mut told = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        told.push(notice);
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
     }
 }
 
-/// What a run came to. `intended = offered + skipped + unsent`; `offered = sent + refused + left`.
+/// The result of a run: `intended = offered + skipped + unsent` and `offered = sent + refused`.
 #[derive(Clone, Default)]
 pub struct SendReport {
-    /// Packets that count, time and rate asked for until the end; where nothing asks for any number,
-    /// those that were offered.
+    /// Packets that were due by count, duration and rate until the end of the run. Equal to `offered` if
+    /// none of these determines a number.
     pub intended: u64,
-    /// Frames that were built and handed to the link.
+    /// Frames built and passed to the link.
     pub offered: u64,
-    /// Frames that the link took.
+    /// Frames that the link accepted.
     pub sent: u64,
-    /// Their bytes, without frame check sequences.
+    /// Bytes of these frames, without frame check sequences.
     pub bytes: u64,
-    /// Frames that the link did not take and that were given up.
+    /// Frames that the link did not accept and that were dropped.
     pub refused: u64,
-    /// Packets that were too late to be sent.
+    /// Packets skipped because they were too late.
     pub skipped: u64,
-    /// Packets that were intended and not built when the run ended.
+    /// Intended packets that were not built when the run ended.
     pub unsent: u64,
     /// How often the link was full.
     pub link_full: u64,
-    /// From the first packet to the end, by `CLOCK_MONOTONIC_RAW`; for virtual time, from the first
-    /// packet to the time of one more, or of the last where the source's own times set the pace.
+    /// Time from the first packet to the end of the run, by `CLOCK_MONOTONIC_RAW`. With a virtual clock,
+    /// to the time at which one more packet would be due, or with [`Pacing::Recorded`], to the last
+    /// packet.
     pub elapsed_ns: u64,
-    /// How late packets were, nanoseconds; where a rate or the source's own times set the pace.
+    /// Lateness of packets in nanoseconds, with [`Pacing::Rate`] and [`Pacing::Recorded`].
     pub lateness: Option<Histogram>,
-    /// The worst ten milliseconds; where a rate set the pace and the run lasted that long.
+    /// The worst ten milliseconds, with [`Pacing::Rate`] and if the run lasted that long.
     pub worst_window: Option<WorstWindow>,
-    /// Frames that the link took, by [`Source::classes`].
+    /// Frames that the link accepted, by [`Source::classes`].
     pub by_class: Vec<u64>,
-    /// Whether the source came to its end.
+    /// Whether the source ended.
     pub source_ended: bool,
-    /// Whether the run ended because there was no link.
+    /// Whether the run ended because the link was down for too long.
     pub link_lost: bool,
 }
 
-/// After the end of the time, what is late may still catch up for so long.
-const LINGER_NS: u64 = 20_000_000;
+/// Late packets may still be sent for this long after the end of the duration.
+const CATCH_UP_NS: u64 = 20_000_000;
 
-/// With more time than this until the next packet the sender sleeps for part of it.
-const SLEEP_FROM_NS: u64 = 2_000_000;
+/// The sender sleeps if the next packet is due later than this, and otherwise spins.
+const SLEEP_THRESHOLD_NS: u64 = 2_000_000;
 
-/// How long it sleeps at a time at most, to see a wish to stop.
+/// The maximum time of one sleep, to notice [`SendControl::stop`] in time.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
-/// Frames that were built and that the link has not taken, oldest first.
+/// Frames that were built but not accepted by the link yet, oldest first.
 struct Pending {
     flows: [u32; BURST],
     lengths: [u16; BURST],
     count: usize,
 }
 
-/// Sends frames of `source` to `sink` until count, time, source or `control` end it.
+/// Sends frames of `source` to `sink` until the count or the duration is reached, the source ends, the
+/// link is lost, or `control` stops it.
 ///
 /// # Errors
-/// Those of the link or of the source.
+/// If the link or the source fails.
 pub fn send<S: Source + ?Sized>(
     source: &mut S,
     sink: &mut (impl Transmit + ?Sized),
@@ -193,18 +196,18 @@ struct Sender<'a, S: ?Sized> {
     lateness: Lateness,
     pending: Pending,
     report: SendReport,
-    /// Ticks after the start at which the last packet was due by the source's own times.
+    /// When the last packet was due by the timestamps of the source, in ticks after the start.
     last_due: u64,
-    /// Ticks after the start at which the run's time ends, or never.
+    /// When the duration ends, in ticks after the start; `u64::MAX` for never.
     deadline: u64,
-    /// The same, and the time to catch up.
+    /// When catching up ends, too.
     catch_up_end: u64,
     classes: usize,
-    /// Whether the link was down when it was last asked.
+    /// Whether the link was down at the last check.
     is_down: bool,
 }
 
-/// Elapsed ticks, and what they mean.
+/// Converts ticks since the start to time.
 struct Clock {
     rate: TickRate,
     is_virtual: bool,
@@ -217,13 +220,15 @@ impl Clock {
     fn new(time: SendClock) -> Self {
         match time {
             SendClock::Wall => {
-                // Whole ticks a second, as the schedule counts them, so that a time ends where it should.
+                // Rounded like in the schedule, so that a duration contains the exact number of packets.
                 let rate = TickRate::from_per_second(TickRate::get().per_second().round());
                 Self {
                     rate,
                     is_virtual: false,
                     start_ns: realtime_ns(),
                     raw_start_ns: monotonic_raw_ns(),
+                    // Read after `TickRate::get`, whose first call takes time to calibrate: the
+                    // first packet is due now.
                     start: ticks(),
                 }
             }
@@ -274,7 +279,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         let classes = source.classes().len();
         Self {
             lateness: Lateness::new(clock.rate),
-            catch_up_end: deadline.saturating_add(clock.rate.to_ticks(LINGER_NS)),
+            catch_up_end: deadline.saturating_add(clock.rate.to_ticks(CATCH_UP_NS)),
             deadline,
             clock,
             schedule,
@@ -301,7 +306,6 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     }
 
     fn run(mut self, sink: &mut (impl Transmit + ?Sized)) -> Result<SendReport, PortError> {
-        // The wait for the calibration is over: the first packet is due now.
         let mut elapsed = if self.clock.is_virtual {
             0
         } else {
@@ -311,7 +315,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             if !self.clock.is_virtual {
                 elapsed = self.clock.elapsed();
             }
-            let fresh = match self.due(elapsed) {
+            let new_frames = match self.due(elapsed) {
                 Due::Frames(count) => {
                     count.min(self.options.burst - self.pending.count.min(self.options.burst))
                 }
@@ -324,7 +328,7 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 Due::Finished if self.pending.count > 0 && elapsed < self.catch_up_end => 0,
                 Due::Finished => break,
             };
-            self.send_burst(sink, elapsed, fresh)?;
+            self.send_burst(sink, elapsed, new_frames)?;
             if self.report.link_lost {
                 break;
             }
@@ -338,19 +342,19 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         Ok(self.finish(elapsed))
     }
 
-    /// What is due.
+    /// Determines what is due.
     fn due(&mut self, elapsed: u64) -> Due {
         if self.report.source_ended {
             return Due::Finished;
         }
-        let mut left = u64::MAX;
+        let mut remaining = u64::MAX;
         if let Some(count) = self.options.count {
-            left = count.saturating_sub(self.report.offered + self.report.skipped);
-            if left == 0 {
+            remaining = count.saturating_sub(self.report.offered + self.report.skipped);
+            if remaining == 0 {
                 return Due::Finished;
             }
         }
-        let most = |count: u64| Due::Frames(count.min(left).min(BURST as u64) as usize);
+        let up_to = |count: u64| Due::Frames(count.min(remaining).min(BURST as u64) as usize);
         if elapsed >= self.catch_up_end {
             return Due::Finished;
         }
@@ -361,22 +365,22 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                     return Due::Finished;
                 }
                 if self.clock.is_virtual {
-                    return most(1);
+                    return up_to(1);
                 }
-                // What is due after the end is not intended.
+                // Packets that are due after the end are not intended.
                 let mut due = schedule.due(elapsed.min(self.deadline - 1));
                 if let WhenLate::Skip(limit) = self.options.when_late {
                     let limit = self.clock.rate.to_ticks(limit.as_nanos() as u64);
-                    let behind = elapsed.saturating_sub(next);
-                    if behind > limit {
-                        let late = schedule.packets_in(behind - limit) as u64;
-                        let skipped = late.min(due).min(left);
+                    let late = elapsed.saturating_sub(next);
+                    if late > limit {
+                        let too_late = schedule.packets_in(late - limit) as u64;
+                        let skipped = too_late.min(due).min(remaining);
                         let bytes = (skipped as f64 * self.source.mean_length()) as u64;
                         schedule.advance(skipped, bytes);
                         self.report.skipped += skipped;
                         due -= skipped;
-                        left -= skipped;
-                        if left == 0 {
+                        remaining -= skipped;
+                        if remaining == 0 {
                             return Due::Finished;
                         }
                     }
@@ -384,17 +388,17 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 if due == 0 {
                     return Due::Wait(schedule.next_ticks());
                 }
-                Due::Frames(due.min(left).min(BURST as u64) as usize)
+                Due::Frames(due.min(remaining).min(BURST as u64) as usize)
             }
             (None, Pacing::Recorded(speed)) => match self.source.next_due_ns() {
-                None => most(1),
+                None => up_to(1),
                 Some(next_ns) => {
                     let next = self.clock.rate.to_ticks((next_ns as f64 / speed) as u64);
                     if next >= self.deadline {
                         Due::Finished
                     } else if self.clock.is_virtual || next <= elapsed {
                         self.last_due = next;
-                        most(1)
+                        up_to(1)
                     } else {
                         Due::Wait(next)
                     }
@@ -404,41 +408,43 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
                 if elapsed >= self.deadline {
                     return Due::Finished;
                 }
-                most(BURST as u64)
+                up_to(BURST as u64)
             }
         }
     }
 
-    /// Waits for a packet that is due later: awake when it is near.
+    /// Waits until a packet is due: sleeps for a long wait, spins for a short one.
     fn wait(&self, elapsed: u64, until: u64) {
         let wait_ns = self.clock.rate.to_ns(until.saturating_sub(elapsed));
-        if wait_ns > SLEEP_FROM_NS {
-            let sleep = (wait_ns - SLEEP_FROM_NS / 2).min(SLEEP_MAX_NS);
+        if wait_ns > SLEEP_THRESHOLD_NS {
+            let sleep = (wait_ns - SLEEP_THRESHOLD_NS / 2).min(SLEEP_MAX_NS);
             std::thread::sleep(Duration::from_nanos(sleep));
         } else {
             std::hint::spin_loop();
         }
     }
 
-    /// Builds `fresh` frames and hands them to the link behind those that it did not take before.
+    /// Builds `new_frames` frames and passes them to the link, after the pending frames.
     fn send_burst(
         &mut self,
         sink: &mut (impl Transmit + ?Sized),
         elapsed: u64,
-        fresh: usize,
+        new_frames: usize,
     ) -> Result<(), PortError> {
         let pending = &mut self.pending;
         let time_ns = match (&self.schedule, self.options.pacing) {
             (Some(schedule), _) if self.clock.is_virtual => {
                 self.clock.time_ns(schedule.next_ticks())
             }
-            (None, Pacing::Recorded(_)) if self.clock.is_virtual => self.clock.time_ns(self.last_due),
+            (None, Pacing::Recorded(_)) if self.clock.is_virtual => {
+                self.clock.time_ns(self.last_due)
+            }
             _ => self.clock.time_ns(elapsed),
         };
-        let slots = sink.reserve(pending.count + fresh, self.source.slot_bytes())?;
-        let old = pending.count.min(slots.len());
-        let new = &mut slots[old..];
-        let count = new.len().min(fresh);
+        let slots = sink.reserve(pending.count + new_frames, self.source.slot_bytes())?;
+        let pending_slots = pending.count.min(slots.len());
+        let new = &mut slots[pending_slots..];
+        let count = new.len().min(new_frames);
         let new = &mut new[..count];
         let mut filled = 0;
         if count > 0 {
@@ -467,20 +473,20 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             pending.count += filled;
             self.report.offered += filled as u64;
         }
-        let submitted = old + filled;
-        let taken = sink.submit(submitted)?.min(submitted);
-        if taken < submitted || (fresh > 0 && count == 0) {
+        let submitted = pending_slots + filled;
+        let accepted = sink.submit(submitted)?.min(submitted);
+        if accepted < submitted || (new_frames > 0 && count == 0) {
             self.report.link_full += 1;
         }
-        self.record_sent(taken);
+        self.record_sent(accepted);
         if self.pending.count > 0 && self.options.when_full == WhenFull::Drop {
             sink.discard();
             self.report.refused += self.pending.count as u64;
             self.pending.count = 0;
         }
-        if taken == 0 || self.is_down {
+        if accepted == 0 || self.is_down {
             self.check_link(sink);
-            if self.is_down && taken == 0 {
+            if self.is_down && accepted == 0 {
                 std::thread::sleep(DOWN_PAUSE);
             } else {
                 std::hint::spin_loop();
@@ -489,7 +495,8 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
         Ok(())
     }
 
-    /// Hears what a link says that takes nothing, and whether it is down for too long.
+    /// Collects the notices of a link that accepts no frames, and checks whether it has been down for too
+    /// long.
     #[cold]
     fn check_link(&mut self, sink: &mut (impl Transmit + ?Sized)) {
         while let Some(notice) = sink.next_notice() {
@@ -502,30 +509,30 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             && down.is_some_and(|since| since.elapsed() >= self.options.link_down_max);
     }
 
-    /// The link took the first `taken` of what was pending.
-    fn record_sent(&mut self, taken: usize) {
+    /// Records that the link accepted the first `accepted` pending frames, and removes them.
+    fn record_sent(&mut self, accepted: usize) {
         let pending = &mut self.pending;
-        let bytes: u64 = pending.lengths[..taken]
+        let bytes: u64 = pending.lengths[..accepted]
             .iter()
             .map(|&length| u64::from(length))
             .sum();
         self.report.bytes += bytes;
-        self.report.sent += taken as u64;
+        self.report.sent += accepted as u64;
         if let Some(truth) = &mut self.truth {
-            truth.record(&pending.flows[..taken], &pending.lengths[..taken]);
+            truth.record(&pending.flows[..accepted], &pending.lengths[..accepted]);
         }
         if self.classes > 1 {
-            for &flow in &pending.flows[..taken] {
+            for &flow in &pending.flows[..accepted] {
                 if let Some(count) = self.report.by_class.get_mut(self.source.class_of(flow)) {
                     *count += 1;
                 }
             }
         }
-        if taken < pending.count {
-            pending.flows.copy_within(taken..pending.count, 0);
-            pending.lengths.copy_within(taken..pending.count, 0);
+        if accepted < pending.count {
+            pending.flows.copy_within(accepted..pending.count, 0);
+            pending.lengths.copy_within(accepted..pending.count, 0);
         }
-        pending.count -= taken;
+        pending.count -= accepted;
         self.control.sent.store(self.report.sent, Ordering::Relaxed);
     }
 
@@ -539,20 +546,20 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             let next = next.map_or(self.last_due, Schedule::next_ticks);
             report.elapsed_ns = self.clock.rate.to_ns(next);
         }
-        let turned = report.offered + report.skipped;
-        report.intended = turned;
+        let handled = report.offered + report.skipped;
+        report.intended = handled;
         if let Some(schedule) = self.schedule {
-            // What the schedule had due when the run ended, and nobody built.
+            // Packets that were due when the run ended, but not built.
             let until = elapsed.min(self.deadline.saturating_sub(1));
             if !self.clock.is_virtual && !report.source_ended {
-                let left = self
+                let remaining = self
                     .options
                     .count
-                    .map_or(u64::MAX, |count| count - turned.min(count));
-                report.unsent = schedule.due(until).min(left);
+                    .map_or(u64::MAX, |count| count - handled.min(count));
+                report.unsent = schedule.due(until).min(remaining);
                 report.intended += report.unsent;
             }
-            // Windows after the last packet was due are no part of the run.
+            // Without such packets, windows after the last packet do not count.
             if report.unsent > 0 {
                 self.lateness.close_windows(elapsed);
             }
@@ -565,8 +572,8 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
             if let Some(count) = self.options.count
                 && !report.source_ended
             {
-                report.unsent = count - turned.min(count);
-                report.intended = turned + report.unsent;
+                report.unsent = count - handled.min(count);
+                report.intended = handled + report.unsent;
             }
             if !self.clock.is_virtual && matches!(self.options.pacing, Pacing::Recorded(_)) {
                 report.lateness = Some(self.lateness.into_histogram());
@@ -576,12 +583,12 @@ impl<'a, S: Source + ?Sized> Sender<'a, S> {
     }
 }
 
-/// What is due.
+/// What a sender has to do now.
 enum Due {
-    /// So many frames.
+    /// Send this many frames.
     Frames(usize),
-    /// The next one at this tick.
+    /// Wait for the next frame, which is due at this tick.
     Wait(u64),
-    /// None, and none later.
+    /// No more frames are due.
     Finished,
 }

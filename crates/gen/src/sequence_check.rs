@@ -1,52 +1,53 @@
-//! Sequence numbers at the receiver: what was lost, came twice, or came late.
+//! Detects loss, duplicates and reordering from sequence numbers.
 
-/// Numbers that are remembered behind the highest: 2^20, in 128 KiB.
+/// The number of sequence numbers below the highest that are remembered: 2^20, in 128 KiB.
 const WINDOW: u64 = 1 << 20;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// Tells loss, duplication and reordering of numbers that were sent as 0, 1, 2, …
+/// Detects loss, duplicates and reordering of sequence numbers that were sent as 0, 1, 2, …
 ///
-/// A number below one that has come already is reordered (RFC 4737, section 3.4), by as much as lies
-/// between them. Exact for numbers within [`SequenceCheck::WINDOW`] of the highest; what comes later
-/// than that may be a duplicate or reordered, and is counted apart.
+/// A number below the highest received one is reordered (RFC 4737, section 3.4); the reorder distance
+/// is the difference. Counts are exact for numbers within [`SequenceCheck::WINDOW`] of the highest.
+/// Older numbers may be duplicates or reordered and are counted as stale.
 #[derive(Clone)]
 pub struct SequenceCheck {
+    /// A bit per number within the window.
     seen: Box<[u64; WORDS]>,
-    /// One more than the highest number, 0 before the first.
+    /// The highest number plus one; 0 before the first.
     next: u64,
-    /// Numbers that were sent: those above are not of this stream.
+    /// The number of packets sent, if known: larger numbers are foreign.
     expected: Option<u64>,
     counts: SequenceCounts,
 }
 
-/// What a [`SequenceCheck`] has counted. `received = distinct + duplicates + stale + foreign`.
+/// Counters of a [`SequenceCheck`]. `received = distinct + duplicates + stale + foreign`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceCounts {
-    /// Numbers that came.
+    /// Numbers received.
     pub received: u64,
-    /// Different ones.
+    /// Distinct numbers.
     pub distinct: u64,
-    /// Numbers that had come before.
+    /// Numbers received before.
     pub duplicates: u64,
-    /// Numbers that came after a higher one, for the first time.
+    /// Numbers received for the first time, but after a higher one.
     pub reordered: u64,
-    /// The furthest that one of these was behind.
+    /// The maximum reorder distance.
     pub reorder_distance_max: u64,
-    /// Numbers too far behind to tell whether they had come before.
+    /// Numbers below the window, which may be duplicates or reordered.
     pub stale: u64,
     /// Numbers that were never sent.
     pub foreign: u64,
-    /// Numbers that did not come: of all that were sent where that is known, else below the highest.
-    /// Up to `stale` too many where some are stale.
+    /// Numbers not received: of all that were sent if this is known, otherwise below the highest.
+    /// Up to `stale` of them may have been received as stale numbers.
     pub lost: u64,
 }
 
 impl SequenceCheck {
-    /// How far behind the highest a number may come.
+    /// The maximum reorder distance that is recognised.
     pub const WINDOW: u64 = WINDOW;
 
-    /// Before the first number. `expected`: how many were sent, where that is known.
+    /// Creates a check. `expected` is the number of packets sent, if known.
     #[must_use]
     pub fn new(expected: Option<u64>) -> Self {
         Self {
@@ -57,7 +58,7 @@ impl SequenceCheck {
         }
     }
 
-    /// A number came.
+    /// Records a received number.
     #[inline]
     pub fn record(&mut self, number: u64) {
         self.counts.received += 1;
@@ -70,46 +71,46 @@ impl SequenceCheck {
             self.counts.distinct += 1;
             return;
         }
-        let behind = self.next - 1 - number;
-        if behind >= WINDOW {
+        let distance = self.next - 1 - number;
+        if distance >= WINDOW {
             self.counts.stale += 1;
         } else if self.mark_seen(number) {
             self.counts.duplicates += 1;
         } else {
             self.counts.distinct += 1;
             self.counts.reordered += 1;
-            self.counts.reorder_distance_max = self.counts.reorder_distance_max.max(behind);
+            self.counts.reorder_distance_max = self.counts.reorder_distance_max.max(distance);
         }
     }
 
-    /// Makes `number` the highest.
+    /// Moves the window so that `number` is the highest.
     fn advance(&mut self, number: u64) {
         if number - self.next >= WINDOW {
             self.seen.fill(0);
         } else {
-            for between in self.next..number {
-                self.seen[word(between)] &= !bit(between);
+            for skipped in self.next..number {
+                self.seen[word(skipped)] &= !bit(skipped);
             }
         }
         self.seen[word(number)] |= bit(number);
         self.next = number + 1;
     }
 
-    /// Remembers `number`; whether it was remembered before.
+    /// Marks `number` as seen. Returns whether it was seen before.
     fn mark_seen(&mut self, number: u64) -> bool {
         let word = &mut self.seen[word(number)];
-        let was = *word & bit(number) != 0;
+        let was_seen = *word & bit(number) != 0;
         *word |= bit(number);
-        was
+        was_seen
     }
 
-    /// Whether all that were sent have come.
+    /// Whether all expected numbers were received.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         Some(self.counts.distinct) == self.expected
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> SequenceCounts {
         SequenceCounts {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_from_the_others() {
+    fn counts_each_kind_of_fault() {
         let counts = check(&[0, 1, 3, 2, 5, 5, 9, 7], Some(11));
         assert_eq!(
             counts,
@@ -164,31 +165,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_counted_apart() {
+    fn numbers_below_the_window_are_stale() {
         let counts = check(&[0, WINDOW + 5, 4, 5, 6], None);
         assert_eq!((counts.stale, counts.reordered), (2, 1));
         assert_eq!(counts.lost, WINDOW + 6 - 3);
-        // A jump over the whole window leaves nothing of what stood there.
+        // A jump by more than the window clears it.
         let counts = check(&[7, 7 + 3 * WINDOW, 7 + 2 * WINDOW + 1], None);
         assert_eq!((counts.duplicates, counts.reordered), (0, 1));
     }
 
     proptest! {
         #[test]
-        fn as_a_set_would_tell(numbers in proptest::collection::vec(0u64..500, 0..800)) {
+        fn agrees_with_a_set(numbers in proptest::collection::vec(0u64..500, 0..800)) {
             let counts = check(&numbers, None);
             let set: HashSet<&u64> = numbers.iter().collect();
-            let highest = numbers.iter().max().map_or(0, |highest| highest + 1);
+            let expected = numbers.iter().max().map_or(0, |highest| highest + 1);
             prop_assert_eq!(counts.received, numbers.len() as u64);
             prop_assert_eq!(counts.distinct, set.len() as u64);
             prop_assert_eq!(counts.duplicates, numbers.len() as u64 - set.len() as u64);
-            prop_assert_eq!(counts.lost, highest - set.len() as u64);
-            let (mut seen, mut most, mut reordered) = (HashSet::new(), 0, 0);
+            prop_assert_eq!(counts.lost, expected - set.len() as u64);
+            let (mut seen, mut highest, mut reordered) = (HashSet::new(), 0, 0);
             for &number in &numbers {
-                if seen.insert(number) && number < most {
+                if seen.insert(number) && number < highest {
                     reordered += 1;
                 }
-                most = most.max(number);
+                highest = highest.max(number);
             }
             prop_assert_eq!(counts.reordered, reordered);
         }

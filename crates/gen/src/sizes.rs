@@ -1,38 +1,39 @@
-//! Frame sizes: one, a list with weights, or IMIX.
+//! Frame sizes: a fixed size, a weighted list, or IMIX.
 
 use crate::error::GeneratorError;
 use std::fmt;
 use std::str::FromStr;
 
-/// The frame check sequence, which the device adds: a size of 64 is a frame of 60 bytes and 4 of it.
+/// Bytes of the frame check sequence, which the device appends: a frame of size 64 has 60 bytes in
+/// memory.
 pub const FCS_BYTES: usize = 4;
 
-/// What a frame takes on the wire besides itself and its check sequence: preamble, start of frame,
-/// gap (IEEE 802.3: 7 + 1 + 12 bytes).
+/// Bytes on the wire in addition to the frame and its check sequence: preamble, start-of-frame
+/// delimiter and interframe gap (IEEE 802.3: 7 + 1 + 12 bytes).
 pub const WIRE_OVERHEAD: usize = 20;
 
-/// The least size of an Ethernet frame, check sequence included.
+/// The minimum size of an Ethernet frame, including the frame check sequence.
 pub const SIZE_MIN: usize = 64;
 
-/// The largest size that is made: jumbo frames, and what fits a virtual cable.
+/// The maximum frame size: enough for jumbo frames and virtual links.
 pub const SIZE_MAX: usize = 16_384;
 
-/// Frame sizes with the frame check sequence, each with its weight.
+/// Frame sizes in bytes, including the frame check sequence, with weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrameSizes {
     list: Vec<(usize, f64)>,
 }
 
 impl FrameSizes {
-    /// All frames of one size.
+    /// A single size.
     ///
     /// # Errors
-    /// Below 64 or above 16384.
+    /// If the size is not from 64 to 16384.
     pub fn fixed(size: usize) -> Result<Self, GeneratorError> {
         Self::list(vec![(size, 1.0)])
     }
 
-    /// The least Ethernet frame: 64.
+    /// The minimum Ethernet frame size: 64.
     #[must_use]
     pub fn min_frame() -> Self {
         Self {
@@ -40,50 +41,53 @@ impl FrameSizes {
         }
     }
 
-    /// The simple IMIX: 7 of 64, 4 of 594, 1 of 1518 (RFC 6985 calls it `IMIX` of three sizes).
+    /// The simple IMIX: 7 frames of 64 bytes, 4 of 594 and 1 of 1518 (see RFC 6985).
     #[must_use]
     pub fn imix() -> Self {
         Self::imix_from(SIZE_MIN)
     }
 
-    /// The same where 64 has no room for the headers, as with IPv6: `least`, at most 594, in its place.
+    /// [`FrameSizes::imix`] with `min`, at most 594, instead of 64: with IPv6, the headers can need more
+    /// than 64 bytes.
     #[must_use]
-    pub fn imix_from(least: usize) -> Self {
+    pub fn imix_from(min: usize) -> Self {
         Self {
-            list: vec![(least.clamp(SIZE_MIN, 594), 7.0), (594, 4.0), (1518, 1.0)],
+            list: vec![(min.clamp(SIZE_MIN, 594), 7.0), (594, 4.0), (1518, 1.0)],
         }
     }
 
-    /// Sizes and weights; each frame draws its size.
+    /// Sizes and their weights. Each frame has a random size.
     ///
     /// # Errors
-    /// No sizes, one out of bounds, or a weight that is not above 0.
+    /// If there are no sizes or more than 1024, a size is out of range, or a weight is not positive.
     pub fn list(list: Vec<(usize, f64)>) -> Result<Self, GeneratorError> {
         if list.is_empty() || list.len() > 1024 {
-            return Err(GeneratorError::new("give from 1 to 1024 frame sizes"));
+            return Err(GeneratorError::new(
+                "the number of frame sizes must be from 1 to 1024",
+            ));
         }
         for &(size, weight) in &list {
             if !(SIZE_MIN..=SIZE_MAX).contains(&size) {
                 return Err(GeneratorError::new(format!(
-                    "frame size {size}: from {SIZE_MIN} to {SIZE_MAX}, the frame check sequence (4 bytes) included"
+                    "invalid frame size {size}: use {SIZE_MIN} to {SIZE_MAX} bytes, including the FCS (4 bytes)"
                 )));
             }
             if !(weight.is_finite() && weight > 0.0) {
                 return Err(GeneratorError::new(format!(
-                    "the weight of frame size {size} must be a number above 0"
+                    "the weight of frame size {size} must be a positive number"
                 )));
             }
         }
         Ok(Self { list })
     }
 
-    /// Sizes with their weights.
+    /// The sizes and their weights.
     #[must_use]
     pub fn weighted(&self) -> &[(usize, f64)] {
         &self.list
     }
 
-    /// The least size.
+    /// The minimum size.
     #[must_use]
     pub fn min(&self) -> usize {
         self.list.iter().map(|&(size, _)| size).min().unwrap_or(0)
@@ -103,14 +107,14 @@ impl FrameSizes {
 impl FromStr for FrameSizes {
     type Err = GeneratorError;
 
-    /// `64`, `imix`, `64,1518` or `64=7,594=4,1518=1`.
+    /// Parses `64`, `imix`, `64,1518` or `64=7,594=4,1518=1`.
     fn from_str(text: &str) -> Result<Self, GeneratorError> {
         if text == "imix" {
             return Ok(Self::imix());
         }
-        let wrong = || {
+        let invalid = || {
             GeneratorError::new(format!(
-                "'{text}' is no frame size: write 64, imix, 64,1518 or 64=7,594=4,1518=1"
+                "invalid frame size '{text}': use 64, imix, 64,1518 or 64=7,594=4,1518=1"
             ))
         };
         let list = text
@@ -118,8 +122,8 @@ impl FromStr for FrameSizes {
             .map(|part| {
                 let (size, weight) = part.split_once('=').unwrap_or((part, "1"));
                 Ok((
-                    size.trim().parse().map_err(|_| wrong())?,
-                    weight.trim().parse().map_err(|_| wrong())?,
+                    size.trim().parse().map_err(|_| invalid())?,
+                    weight.trim().parse().map_err(|_| invalid())?,
                 ))
             })
             .collect::<Result<_, _>>()?;
@@ -148,15 +152,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_said() {
+    fn parses_and_prints_sizes() {
         for text in ["64", "imix", "64=1,1518=1", "64=0.5,128=2.25"] {
             assert_eq!(text.parse::<FrameSizes>().unwrap().to_string(), text);
         }
         assert_eq!("64,1518".parse::<FrameSizes>().unwrap().mean(), 791.0);
         // (7 * 64 + 4 * 594 + 1518) / 12
         assert!((FrameSizes::imix().mean() - 361.833).abs() < 0.001);
-        for wrong in ["", "63", "16385", "64=0", "64=x", "64=-1", "64=inf", "big"] {
-            assert!(wrong.parse::<FrameSizes>().is_err(), "{wrong}");
+        for invalid in ["", "63", "16385", "64=0", "64=x", "64=-1", "64=inf", "big"] {
+            assert!(invalid.parse::<FrameSizes>().is_err(), "{invalid}");
         }
     }
 }

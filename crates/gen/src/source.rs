@@ -20,15 +20,15 @@ pub trait Source {
     /// written by copying whole templates.
     fn slot_bytes(&self) -> usize;
 
-    /// Writes the next frames into `slots`: bytes, length, and the hash of a device. `flows`, as long
-    /// as `slots`, gets the number of the flow of each ([`NO_FLOW`] where it has none).
-    /// [`Slot::time_ns`] is the caller's: a time stamp in the payload takes it from there.
+    /// Writes the next frames into `slots`: bytes, length and RSS hash. `flows`, as long as `slots`,
+    /// receives the flow number of each frame, or [`NO_FLOW`]. The caller sets [`Slot::time_ns`]
+    /// before the call; a timestamp in the payload is copied from it.
     ///
     /// # Errors
-    /// When the source cannot go on.
+    /// If the source cannot continue.
     ///
     /// # Panics
-    /// When a slot has less room than [`Source::room`].
+    /// If a slot is smaller than [`Source::slot_bytes`].
     fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError>;
 
     /// Mean frame length in bytes, without the frame check sequence.

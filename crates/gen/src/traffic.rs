@@ -1,51 +1,51 @@
-//! Synthetic traffic: frames of a population of flows, written where they are sent from.
+//! Synthetic traffic: frames of a population of flows, written directly into the slots of a link.
 
-use crate::lookahead::LookaheadSelector;
 use crate::error::GeneratorError;
 use crate::fields::{FlowFields, Protocol};
-use crate::frame::{self, Layout, MacAddresses};
-use crate::match_filter::MatchFilter;
 use crate::flow_order::FlowOrder;
-use crate::population::{self, HASH_BYTES, FrameTemplates, Population, PopulationSpec};
+use crate::frame::{self, Layout, MacAddresses};
+use crate::frame_writer::FrameWriter;
+use crate::lookahead::LookaheadSelector;
+use crate::match_filter::MatchFilter;
+use crate::population::{self, FrameTemplates, HASH_BYTES, Population, PopulationSpec};
 use crate::probe::Probe;
 use crate::random_fields::RandomFields;
 use crate::sizes::{FCS_BYTES, FrameSizes};
 use crate::source::{Filled, Source};
-use crate::frame_writer::FrameWriter;
 use port::{PortError, Slot};
 use wire::FlowKey;
 use wire::toeplitz::MICROSOFT_KEY;
 
-/// What traffic is made of.
+/// The options of synthetic traffic.
 #[derive(Clone, Debug)]
 pub struct TrafficOptions {
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
-    /// How packets are spread over them.
+    /// How packets are distributed over the flows.
     pub order: FlowOrder,
-    /// Kinds of flows, at most one of each family and protocol; each flow draws its kind.
+    /// Kinds of flows, at most one per address family and protocol. Each flow has a random kind.
     pub kinds: Vec<FlowFields>,
     /// Frame sizes.
     pub sizes: FrameSizes,
-    /// A filter, and the share of packets (0 to 1) that match it; the others do not. The last flows
-    /// are the matching ones, and each of the two parts has its own [`Order`].
+    /// A filter, and the share of packets (0 to 1) that match it; the others do not match. The matching
+    /// flows are the last ones, and [`FlowOrder`] applies to each of the two parts separately.
     pub matching: Option<(MatchFilter, f64)>,
-    /// Fields drawn anew for every packet.
+    /// Fields with a random value in every packet.
     pub random: RandomFields,
-    /// Whether payloads carry sequence numbers, from 0 on.
+    /// Whether payloads contain sequence numbers, starting with 0.
     pub sequence: bool,
-    /// Whether they carry [`Slot::time_ns`] as well.
+    /// Whether payloads also contain a timestamp, copied from [`Slot::time_ns`].
     pub timestamps: bool,
     /// Ethernet addresses.
     pub mac: MacAddresses,
-    /// Key of the Toeplitz hash in [`Slot::rss_hash`], at least 40 bytes. It covers addresses and ports.
+    /// Key of the Toeplitz hash of addresses and ports in [`Slot::rss_hash`]; at least 40 bytes.
     pub rss_key: Vec<u8>,
-    /// Everything that is drawn follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Default for TrafficOptions {
-    /// 65,536 uniform flows of UDP in IPv4, 64 B.
+    /// 65,536 uniform UDP flows over IPv4, with frames of 64 bytes.
     fn default() -> Self {
         Self {
             flows: 1 << 16,
@@ -64,7 +64,8 @@ impl Default for TrafficOptions {
 }
 
 impl TrafficOptions {
-    /// The least frame size that has room for the headers of all kinds, and for numbers and times.
+    /// The minimum frame size, including the frame check sequence, for the headers of all kinds and the
+    /// probe.
     #[must_use]
     pub fn min_frame_size(&self) -> usize {
         let headers = |kind: &FlowFields| Layout::new(kind.version(), kind.protocol).payload();
@@ -81,7 +82,7 @@ impl TrafficOptions {
     }
 }
 
-/// A source of frames: as many as wanted, without end.
+/// An endless source of synthetic frames.
 ///
 /// ```
 /// use generator::{Source, Traffic, TrafficOptions};
@@ -90,32 +91,35 @@ impl TrafficOptions {
 /// let mut traffic = Traffic::new(&TrafficOptions::default())?;
 /// let mut sink = NullSink::new();
 /// let mut flows = [0; 256];
-/// let slots = sink.reserve(256, traffic.room())?;
+/// let slots = sink.reserve(256, traffic.slot_bytes())?;
 /// let filled = traffic.fill(slots, &mut flows)?;
 /// assert_eq!(sink.submit(filled.frames)?, 256);
-/// println!("the first frame is of {:?}", traffic.key(flows[0]));
+/// println!("the first frame belongs to {:?}", traffic.key(flows[0]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Traffic {
     population: Population,
-    drawing: LookaheadSelector,
-    writing: FrameWriter,
+    selector: LookaheadSelector,
+    writer: FrameWriter,
     classes: Classes,
 }
 
 impl Traffic {
-    /// Makes the population.
+    /// Builds the population of flows.
     ///
     /// # Errors
-    /// What cannot be made, in one line.
+    /// If the options are invalid, or memory runs out.
     pub fn new(options: &TrafficOptions) -> Result<Self, GeneratorError> {
         if options.random.changes_flow_key() && options.matching.is_some() {
             return Err(GeneratorError::new(
-                "addresses and ports drawn for every packet, and a share that matches a filter: one or the other",
+                "random addresses or ports cannot be combined with a share of packets that match a filter",
             ));
         }
         let list = options.sizes.weighted();
-        let lengths: Vec<u16> = list.iter().map(|&(size, _)| (size - FCS_BYTES) as u16).collect();
+        let lengths: Vec<u16> = list
+            .iter()
+            .map(|&(size, _)| (size - FCS_BYTES) as u16)
+            .collect();
         let matching = options
             .matching
             .as_ref()
@@ -133,67 +137,68 @@ impl Traffic {
         })?;
         let share = matching.map_or(0.0, |(_, share)| share);
         Ok(Self {
-            drawing: LookaheadSelector::new(options.order, &population, share, options.seed)?,
-            writing: FrameWriter::new(options, &population, lengths)?,
+            selector: LookaheadSelector::new(options.order, &population, share, options.seed)?,
+            writer: FrameWriter::new(options, &population, lengths)?,
             classes: Classes::new(&population),
             population,
         })
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     #[must_use]
     pub fn flows(&self) -> u32 {
         self.population.flows()
     }
 
-    /// The key of a flow. (Fields that are drawn for every packet are not those of its packets.)
+    /// The key of a flow. Random fields of its packets differ from it.
     ///
     /// # Panics
-    /// When there is no such flow.
+    /// If there is no such flow.
     #[must_use]
     pub fn key(&self, flow: u32) -> FlowKey {
         frame::key_of(self.population.templates.get(flow))
     }
 
-    /// The hash that a device gives the packets of a flow.
+    /// The RSS hash of the packets of a flow.
     ///
     /// # Panics
-    /// When there is no such flow.
+    /// If there is no such flow.
     #[must_use]
     pub fn rss_hash(&self, flow: u32) -> u32 {
         population::hash_of(self.population.templates.get(flow))
     }
 
-    /// The next flows, without writing frames: for whoever has frames of his own.
+    /// Fills `flows` with the flows of the next packets, without writer frames: for callers that build
+    /// frames themselves.
     pub fn next_flows(&mut self, flows: &mut [u32]) {
-        self.drawing.next_flows(flows, &self.population.templates);
+        self.selector.next_flows(flows, &self.population.templates);
     }
 
-    /// The frame of a flow as it is before sizes, sequence numbers and random fields: the first size.
+    /// The frame of a flow with the first frame size, before the sequence number and random fields are set.
     ///
     /// # Panics
-    /// When there is no such flow.
+    /// If there is no such flow.
     #[must_use]
     pub fn frame(&self, flow: u32) -> Vec<u8> {
-        let image = self.population.templates.get(flow);
-        let mut frame = image[..image.len() - HASH_BYTES].to_vec();
-        frame.resize(usize::from(self.writing.lengths[0]), 0);
+        let template = self.population.templates.get(flow);
+        let mut frame = template[..template.len() - HASH_BYTES].to_vec();
+        frame.resize(usize::from(self.writer.lengths[0]), 0);
         frame
     }
 }
 
 impl Source for Traffic {
     fn slot_bytes(&self) -> usize {
-        self.writing.slot_bytes
+        self.writer.slot_bytes
     }
 
     fn fill(&mut self, slots: &mut [Slot<'_>], flows: &mut [u32]) -> Result<Filled, PortError> {
         let count = slots.len().min(flows.len());
         let (slots, flows) = (&mut slots[..count], &mut flows[..count]);
-        self.drawing.next_flows(flows, &self.population.templates);
+        self.selector.next_flows(flows, &self.population.templates);
         let bytes = match &self.population.templates {
-            FrameTemplates::Small(images) => self.writing.write_all(images, slots, flows),
-            FrameTemplates::Large(images) => self.writing.write_all(images, slots, flows),
+            FrameTemplates::Small(templates) => self.writer.write_all(templates, slots, flows),
+            FrameTemplates::Large(templates) => self.writer.write_all(templates, slots, flows),
         };
         Ok(Filled {
             frames: count,
@@ -202,7 +207,7 @@ impl Source for Traffic {
     }
 
     fn mean_length(&self) -> f64 {
-        self.writing.mean_length
+        self.writer.mean_length
     }
 
     fn classes(&self) -> &[String] {
@@ -214,10 +219,10 @@ impl Source for Traffic {
     }
 }
 
-/// Kinds of frames: family, protocol, and whether they match the filter.
+/// Classes of frames: IP version, protocol, and whether they match the filter.
 struct Classes {
     names: Vec<String>,
-    /// By layout, those that match behind the others.
+    /// Index of the name by layout; matching frames have an offset of 4. `usize::MAX` if unused.
     numbers: [usize; 8],
 }
 
@@ -227,14 +232,14 @@ impl Classes {
             names: Vec::new(),
             numbers: [usize::MAX; 8],
         };
-        let is_divided = population.non_matching > 0 && population.non_matching < population.flows();
+        let has_both = population.non_matching > 0 && population.non_matching < population.flows();
         for flow in 0..population.flows() {
             let (kind, layout) = kind_of(population, flow);
             if classes.numbers[kind] != usize::MAX {
                 continue;
             }
             classes.numbers[kind] = classes.names.len();
-            let matching = match (is_divided, kind > 3) {
+            let matching = match (has_both, kind > 3) {
                 (false, _) => "",
                 (true, true) => "matching ",
                 (true, false) => "other ",
@@ -253,6 +258,7 @@ impl Classes {
     }
 }
 
+/// Returns the index in [`Classes::numbers`], and the layout.
 fn kind_of(population: &Population, flow: u32) -> (usize, Layout) {
     let layout = population
         .layout

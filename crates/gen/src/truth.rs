@@ -1,20 +1,20 @@
-//! The ground truth: what every flow sent, counted where the link took it.
+//! The truth: the packets and bytes of every flow that the link accepted.
 
 use crate::source::NO_FLOW;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use wire::FlowKey;
 
-/// Packets and bytes of a flow.
+/// The packets and bytes sent by a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentCounts {
-    /// Frames that the link took.
+    /// Frames that the link accepted.
     pub packets: u64,
-    /// Their bytes without frame check sequences, as a capture holds them.
+    /// Bytes of these frames without frame check sequences, as in a capture.
     pub bytes: u64,
 }
 
-/// What each flow sent, by its number.
+/// The packets and bytes sent by each flow, by flow number.
 #[derive(Clone, Debug)]
 pub struct Truth {
     flows: Vec<SentCounts>,
@@ -22,7 +22,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// For flows 0 to `flows` - 1.
+    /// Creates counters for flows 0 to `flows` - 1.
     #[must_use]
     pub fn new(flows: usize) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Truth {
         }
     }
 
-    /// Frames that were sent: flow and length of each.
+    /// Records sent frames, given the flow and the length of each.
     pub fn record(&mut self, flows: &[u32], lengths: &[u16]) {
         for (&flow, &length) in flows.iter().zip(lengths) {
             let sent = match self.flows.get_mut(flow as usize) {
@@ -43,7 +43,7 @@ impl Truth {
         }
     }
 
-    /// What a flow sent; that of [`NO_FLOW`] are the frames of no flow.
+    /// The packets and bytes sent by a flow; for [`NO_FLOW`], those that belong to no flow.
     #[must_use]
     pub fn sent_by(&self, flow: u32) -> SentCounts {
         match flow {
@@ -52,7 +52,7 @@ impl Truth {
         }
     }
 
-    /// All together, those of no flow among them.
+    /// The sum of all flows, including frames that belong to no flow.
     #[must_use]
     pub fn total(&self) -> SentCounts {
         self.flows
@@ -64,8 +64,8 @@ impl Truth {
             })
     }
 
-    /// What was sent by key, in the order of the flows: flows of one key (copies of a capture that
-    /// meet) are one.
+    /// The packets and bytes sent by key, in the order of flow numbers. Flows with the same key, which
+    /// copies of a capture can have, are merged.
     fn by_key(&self, key: impl Fn(u32) -> FlowKey) -> Vec<(FlowKey, SentCounts)> {
         let mut numbers = HashMap::new();
         let mut flows: Vec<(FlowKey, SentCounts)> = Vec::new();
@@ -86,10 +86,10 @@ impl Truth {
         flows
     }
 
-    /// Writes a line a flow that sent something, with the names that flow records have.
+    /// Writes a CSV line for each flow that sent packets, with the column names of flow records.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// If writing fails.
     pub fn write_csv(
         &self,
         mut writer: impl Write,
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_written_by_flow() {
+    fn writes_a_csv_line_per_flow() {
         let mut truth = Truth::new(3);
         truth.record(&[2, 0, 2, NO_FLOW], &[60, 100, 70, 42]);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Clients and server over links in memory: every connection is completed on a good link, and on one
-//! that loses frames what was begun is completed, failed or open, to the connection.
+//! Clients and server over in-memory links. Without loss, every connection completes; with loss, every
+//! started connection is counted as completed, failed or open.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::closed_loop::{Clients, ClientsOptions, EchoServer, PAYLOAD_BYTES};
@@ -36,29 +36,29 @@ fn server() -> EchoServer {
     EchoServer::new(None, 7, MacAddresses::default()).unwrap()
 }
 
-/// Hands over what is on the link now.
-fn deliver(link: &mut MemoryReceiver, mut to: impl FnMut(&Burst<'_>)) {
+/// Delivers the frames that are on the link.
+fn deliver(link: &mut MemoryReceiver, mut receive: impl FnMut(&Burst<'_>)) {
     while let Received::Burst(burst) = link.receive().unwrap() {
         for frame in burst.frames {
             let headers = dissect(burst.link, frame.bytes, frame.wire_length, Decapsulate::No);
             assert_eq!(headers.malformed, None);
         }
-        to(&burst);
+        receive(&burst);
     }
 }
 
-/// A link that loses a part of what it is given, in silence.
+/// A link that accepts all frames and silently loses some of them.
 struct Lossy {
     link: MemorySender,
     scratch: NullSink,
     random: Random,
-    /// Of 256.
+    /// The probability of loss, times 256.
     lost: u64,
 }
 
 impl Transmit for Lossy {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        // One at a time, so that each can be lost alone.
+        // One slot at a time, so that frames are lost individually.
         if self.random.below(256) < self.lost {
             self.scratch.reserve(count.min(1), room)
         } else {
@@ -66,7 +66,7 @@ impl Transmit for Lossy {
         }
     }
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        // Only one of the two has something lent.
+        // Only one of the two has reserved a slot.
         Ok(self.link.submit(count)? + self.scratch.submit(count)?)
     }
     fn discard(&mut self) {
@@ -84,7 +84,7 @@ impl Transmit for Lossy {
 }
 
 #[test]
-fn every_connection_of_a_good_link_is_completed() {
+fn every_connection_completes_without_loss() {
     for ipv6 in [false, true] {
         let mut clients = Clients::new(options(50, 1000, ipv6)).unwrap();
         let mut server = server();
@@ -114,7 +114,10 @@ fn every_connection_of_a_good_link_is_completed() {
         );
         assert_eq!((served.retransmissions, served.unexpected), (0, 0));
         assert_eq!(
-            clients.per_client().map(|client| client.completed).sum::<u64>(),
+            clients
+                .per_client()
+                .map(|client| client.completed)
+                .sum::<u64>(),
             1000
         );
         assert!(clients.per_client().all(|client| client.completed > 0));
@@ -125,7 +128,7 @@ fn every_connection_of_a_good_link_is_completed() {
 }
 
 #[test]
-fn a_server_that_was_away_forgets_nobody_whose_segments_may_wait() {
+fn suspended_server_restarts_idle_timeouts() {
     const SECOND: i64 = 1_000_000_000;
     let mut clients = Clients::new(options(10, 10, false)).unwrap();
     let mut server = server();
@@ -136,23 +139,29 @@ fn a_server_that_was_away_forgets_nobody_whose_segments_may_wait() {
     assert_eq!(server.open_connections(), 10);
     now += 1000 * SECOND;
     server.sweep(now);
-    assert_eq!((server.open_connections(), server.counts().timed_out), (10, 0));
-    // It is there from now on, and nothing comes.
+    assert_eq!(
+        (server.open_connections(), server.counts().timed_out),
+        (10, 0)
+    );
+    // From now on it is called regularly, but receives nothing.
     for _ in 0..100 {
         now += SECOND / 2;
         server.sweep(now);
     }
-    assert_eq!((server.open_connections(), server.counts().timed_out), (0, 10));
+    assert_eq!(
+        (server.open_connections(), server.counts().timed_out),
+        (0, 10)
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_link_that_loses_frames_delays_and_loses_nothing_in_silence(lost in 8u64..120, seed: u64) {
+    fn every_connection_is_counted_with_loss(lost in 8u64..120, seed: u64) {
         let mut clients = Clients::new(ClientsOptions { seed, ..options(20, 200, false) }).unwrap();
         let mut server = server();
-        let lossy = |link, use_| Lossy {
-            link, scratch: NullSink::new(), random: Random::new(seed, use_), lost,
+        let lossy = |link, stream| Lossy {
+            link, scratch: NullSink::new(), random: Random::new(seed, stream), lost,
         };
         let (up, mut up_end) = memory_link(1024, LinkType::Ethernet);
         let (down, mut down_end) = memory_link(1024, LinkType::Ethernet);
@@ -179,7 +188,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_answers_and_every_connection_fails() {
+fn every_connection_fails_without_answers() {
     let mut clients = Clients::new(options(10, 30, false)).unwrap();
     let mut sink = NullSink::new();
     let mut now = 0;
@@ -192,23 +201,23 @@ fn nobody_answers_and_every_connection_fails() {
         (counts.started, counts.completed, counts.failed),
         (30, 0, 30)
     );
-    // Each was said once and repeated five times.
+    // Each SYN was sent once and retransmitted five times.
     assert_eq!(counts.retransmissions, 150);
     assert_eq!(sink.sent().0, 180);
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn rejects_invalid_options() {
     assert!(Clients::new(options(0, 1, false)).is_err());
-    let crossed = ClientsOptions {
+    let mixed_families = ClientsOptions {
         server: "::1".parse().unwrap(),
         ..options(1, 1, false)
     };
-    assert!(Clients::new(crossed).is_err());
-    let few = ClientsOptions {
+    assert!(Clients::new(mixed_families).is_err());
+    let too_few_ports = ClientsOptions {
         addresses: "10.0.0.1".parse().unwrap(),
         ports: "1-3".parse().unwrap(),
         ..options(2, 1, false)
     };
-    assert!(Clients::new(few).is_err());
+    assert!(Clients::new(too_few_ports).is_err());
 }

@@ -1,9 +1,9 @@
-//! Frames against an independent reading of them: keys by `wire`, checksums by a sum of our own kind
-//! (byte by byte with end-around carry), hashes by the key.
+//! Checks generated frames independently: keys with `wire`, checksums with a sum that carries after each
+//! word, and RSS hashes from the key.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    FlowFields, MatchFilter, FlowOrder, Probe, Protocol, RandomFields, FrameSizes, Source, Traffic,
+    FlowFields, FlowOrder, FrameSizes, MatchFilter, Probe, Protocol, RandomFields, Source, Traffic,
     TrafficOptions,
 };
 use port::filter::Matcher;
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use wire::toeplitz::{Input, MICROSOFT_KEY};
 use wire::{Decapsulate, FlowKey, LinkType, Toeplitz, dissect};
 
-/// A frame as it was written, and the flow that it is of.
+/// A frame as it was written, and its flow.
 struct Written {
     bytes: Vec<u8>,
     flow: u32,
@@ -29,7 +29,7 @@ fn write(traffic: &mut Traffic, mut count: usize) -> Vec<Written> {
         let room = traffic.slot_bytes();
         let slots = sink.reserve(count.min(100), room).unwrap();
         for slot in slots.iter_mut() {
-            // What the memory held before is nobody's business.
+            // The result must not depend on the old content.
             slot.bytes.fill(0xa5);
             slot.time_ns = 77;
         }
@@ -49,8 +49,8 @@ fn write(traffic: &mut Traffic, mut count: usize) -> Vec<Written> {
     written
 }
 
-/// The sum of RFC 1071 over several pieces, each of an even length but the last: 0xffff where a
-/// checksum is among them and right.
+/// The sum of RFC 1071 over several pieces, which have even lengths except for the last. It is 0xffff if
+/// the pieces contain a correct checksum.
 fn ones_complement(pieces: &[&[u8]]) -> u16 {
     let mut sum = 0u16;
     let bytes: Vec<u8> = pieces.concat();
@@ -62,8 +62,8 @@ fn ones_complement(pieces: &[&[u8]]) -> u16 {
     sum
 }
 
-/// Lengths and checksums of a frame, read with nothing but the RFCs.
-fn assert_sound(frame: &[u8]) {
+/// Asserts that lengths and checksums of a frame are correct.
+fn assert_valid(frame: &[u8]) {
     let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
     let (transport, protocol, addresses) = match ethertype {
         0x0800 => {
@@ -118,7 +118,7 @@ fn all_kinds() -> Vec<FlowFields> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn frames_are_sound_and_of_their_flows(
+    fn frames_are_valid_and_belong_to_their_flows(
         seed: u64,
         kinds in 1usize..16,
         sizes in proptest::sample::select(vec!["96", "97", "1518=1,96=3,577=2", "9018"]),
@@ -150,7 +150,7 @@ proptest! {
         let rss = Toeplitz::new(&MICROSOFT_KEY).unwrap();
         for (number, written) in write(&mut traffic, 500).iter().enumerate() {
             let frame = &written.bytes;
-            assert_sound(frame);
+            assert_valid(frame);
             let key = key_of(frame);
             if !random.changes_flow_key() {
                 prop_assert_eq!(key, traffic.key(written.flow));
@@ -175,9 +175,9 @@ proptest! {
     }
 
     #[test]
-    fn the_smallest_frame_of_each_kind_is_sound(kind in 0usize..4, seed: u64) {
+    fn minimum_frame_of_each_kind_is_valid(kind in 0usize..4, seed: u64) {
         let kind = all_kinds()[kind];
-        let least = 14 + if kind.version() == 4 { 20 } else { 40 }
+        let min_size = 14 + if kind.version() == 4 { 20 } else { 40 }
             + if kind.protocol == Protocol::Udp { 8 } else { 20 } + 4;
         let make = |size: usize| Traffic::new(&TrafficOptions {
             flows: 5,
@@ -186,17 +186,17 @@ proptest! {
             seed,
             ..TrafficOptions::default()
         });
-        if least > 64 {
-            prop_assert!(make(least - 1).is_err());
+        if min_size > 64 {
+            prop_assert!(make(min_size - 1).is_err());
         }
-        for written in write(&mut make(least.max(64)).unwrap(), 20) {
-            assert_sound(&written.bytes);
+        for written in write(&mut make(min_size.max(64)).unwrap(), 20) {
+            assert_valid(&written.bytes);
         }
     }
 }
 
 #[test]
-fn flows_are_as_many_as_asked_for_and_repeat_with_the_seed() {
+fn flows_are_distinct_and_reproducible_from_the_seed() {
     for flows in [1, 2, 1000, 1 << 16] {
         let options = TrafficOptions {
             flows,
@@ -219,7 +219,7 @@ fn flows_are_as_many_as_asked_for_and_repeat_with_the_seed() {
 }
 
 #[test]
-fn round_robin_leaves_no_flow_out() {
+fn round_robin_visits_every_flow() {
     let options = TrafficOptions {
         flows: 999,
         order: FlowOrder::RoundRobin,
@@ -229,18 +229,17 @@ fn round_robin_leaves_no_flow_out() {
     for (number, written) in write(&mut traffic, 5000).iter().enumerate() {
         assert_eq!(written.flow as usize, number % 999);
     }
-    let mut drawn = [0; 700];
-    traffic.next_flows(&mut drawn);
+    let mut next = [0; 700];
+    traffic.next_flows(&mut next);
     assert!(
-        drawn
-            .iter()
+        next.iter()
             .enumerate()
             .all(|(at, &flow)| flow as usize == (5000 + at) % 999)
     );
 }
 
 #[test]
-fn a_share_of_packets_matches_and_the_others_do_not() {
+fn exactly_the_matching_flows_match_the_filter() {
     for (text, kinds) in [
         ("udp dst port 320", vec![FlowFields::ipv4(Protocol::Udp)]),
         ("ip6 and src net 2001:db8::/32", all_kinds()),
@@ -259,18 +258,18 @@ fn a_share_of_packets_matches_and_the_others_do_not() {
         let matcher = Matcher::new(text, LinkType::Ethernet).unwrap();
         let mut matching = 0;
         for written in write(&mut traffic, 20_000) {
-            assert_sound(&written.bytes);
+            assert_valid(&written.bytes);
             let is_match = matcher.matches(&Frame::new(&written.bytes, 0, 96));
             assert_eq!(is_match, written.flow >= 700, "{text}");
             matching += u32::from(is_match);
         }
-        // Five standard deviations of 20,000 draws; the seed is fixed.
+        // Five standard deviations of 20,000 random choices; the seed is fixed.
         assert!(matching.abs_diff(6000) < 325, "{text}: {matching}");
     }
 }
 
 #[test]
-fn shares_at_their_ends_are_exact() {
+fn shares_of_zero_and_one_are_exact() {
     for (share, expected) in [(0.0, 0), (1.0, 3000)] {
         let options = TrafficOptions {
             flows: 10,
@@ -287,28 +286,28 @@ fn shares_at_their_ends_are_exact() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused() {
-    let refused = |options: TrafficOptions, words: &str| {
+fn rejects_invalid_options() {
+    let assert_rejected = |options: TrafficOptions, words: &str| {
         let error = Traffic::new(&options).err().unwrap().to_string();
         assert!(error.contains(words), "{error}");
         assert!(!error.contains('\n'));
     };
     let default = TrafficOptions::default;
-    refused(
+    assert_rejected(
         TrafficOptions {
             flows: 0,
             ..default()
         },
-        "0 flows",
+        "number of flows 0",
     );
-    refused(
+    assert_rejected(
         TrafficOptions {
             flows: u32::MAX,
             ..default()
         },
-        "from 1 to",
+        "use 1 to",
     );
-    refused(
+    assert_rejected(
         TrafficOptions {
             kinds: vec![],
             ..default()
@@ -322,26 +321,26 @@ fn what_cannot_be_made_is_refused() {
         destination_ports: "1-10".parse().unwrap(),
         protocol: Protocol::Udp,
     };
-    refused(
+    assert_rejected(
         TrafficOptions {
             flows: 101,
             kinds: vec![narrow],
             ..default()
         },
-        "do not give 101 flows",
+        "fewer than 101 flows",
     );
-    let crossed = FlowFields {
+    let mixed_families = FlowFields {
         source: "::1".parse().unwrap(),
         ..narrow
     };
-    refused(
+    assert_rejected(
         TrafficOptions {
-            kinds: vec![crossed],
+            kinds: vec![mixed_families],
             ..default()
         },
-        "two families",
+        "different address families",
     );
-    refused(
+    assert_rejected(
         TrafficOptions {
             kinds: vec![FlowFields::ipv4(Protocol::Tcp)],
             timestamps: true,
@@ -349,14 +348,14 @@ fn what_cannot_be_made_is_refused() {
         },
         "at least 76",
     );
-    refused(
+    assert_rejected(
         TrafficOptions {
             matching: Some((MatchFilter::parse("udp").unwrap(), 0.5)),
             ..default()
         },
-        "all other flows match too",
+        "all other flows also match",
     );
-    refused(
+    assert_rejected(
         TrafficOptions {
             rss_key: vec![1; 39],
             ..default()

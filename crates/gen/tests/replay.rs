@@ -1,9 +1,9 @@
-//! Replays: every packet in its order and at its time, loops and copies counted, addresses of copies
-//! shifted with carry, checksums as right as they were.
+//! Tests of replays: order and timing of packets, loops, and copies with shifted addresses and updated
+//! checksums.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    SendControl, NO_FLOW, Pacing, Recording, Replay, ReplayOptions, SendClock, SendOptions, Source,
+    NO_FLOW, Pacing, Recording, Replay, ReplayOptions, SendClock, SendControl, SendOptions, Source,
     Truth, send,
 };
 use port::{CaptureFile, MemoryPort, PcapWriter, Port, Received, Transmit};
@@ -13,14 +13,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use wire::{Decapsulate, FlowKey, LinkType, dissect};
 
-/// The capture that is shipped, as frames: time, bytes.
+/// The example capture of the repository.
 fn example() -> Recording {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/example.pcap");
     let mut file = CaptureFile::open(&port::Input::Path(path)).unwrap();
     Recording::load(&mut file).unwrap()
 }
 
-/// All that a replay sends, through a file: time, bytes.
+/// The timestamps and bytes of all frames that a replay sends, via a file.
 fn replay(
     replay: &mut Replay,
     options: &SendOptions,
@@ -63,9 +63,9 @@ fn virtual_time(first_ns: i64, speed: f64) -> SendOptions {
 }
 
 #[test]
-fn a_replay_to_a_file_is_the_capture() {
+fn replay_to_a_file_reproduces_the_capture() {
     let recording = example();
-    // The books of the example, as capinfos counts them; the end of one packet was not captured.
+    // The number of packets according to capinfos; one packet was truncated by the snaplen.
     assert_eq!((recording.len(), recording.truncated()), (548, 1));
     let first = recording.first_ns();
     let mut source = Replay::new(recording, &ReplayOptions::default()).unwrap();
@@ -88,7 +88,7 @@ fn a_replay_to_a_file_is_the_capture() {
 }
 
 #[test]
-fn loops_and_speed_and_every_packet_at_the_end() {
+fn loops_repeat_the_capture_and_speed_scales_its_timing() {
     let recording = example();
     let (first, packets) = (recording.first_ns(), recording.len());
     let options = ReplayOptions {
@@ -129,7 +129,7 @@ fn key(frame: &[u8]) -> Option<FlowKey> {
 }
 
 #[test]
-fn copies_have_addresses_of_their_own() {
+fn copies_have_shifted_addresses() {
     let recording = example();
     let once: Vec<Vec<u8>> = {
         let mut source = Replay::new(recording.clone(), &ReplayOptions::default()).unwrap();
@@ -176,7 +176,8 @@ fn copies_have_addresses_of_their_own() {
     assert_eq!(truth.sent_by(NO_FLOW).packets % 5, 0);
 }
 
-/// Which checksums of a frame are right: IPv4's, and that of TCP, UDP or ICMPv6 behind it.
+/// Whether the IPv4 checksum and the TCP, UDP or ICMPv6 checksum of a frame are correct; `None` if
+/// absent or not verifiable.
 fn checksums(frame: &[u8]) -> [Option<bool>; 2] {
     let Some((&[a, b], at)) = frame
         .get(12..14)
@@ -231,7 +232,7 @@ fn checksums(frame: &[u8]) -> [Option<bool>; 2] {
     [network, sum(&[addresses, &length, &[0, protocol], segment])]
 }
 
-/// A frame with right checksums: UDP, TCP, ICMPv6 in either family.
+/// A UDP, TCP or ICMPv6 frame with correct checksums.
 fn frame(
     ipv6: bool,
     protocol: u8,
@@ -269,7 +270,10 @@ fn frame(
         &segment,
     ]
     .concat();
-    let checksum = match generator::checksum::Sum::default().add_bytes(&sum).checksum() {
+    let checksum = match generator::checksum::Sum::default()
+        .add_bytes(&sum)
+        .checksum()
+    {
         0 if protocol == 17 => 0xffff,
         checksum => checksum,
     };
@@ -299,17 +303,17 @@ fn frame(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn checksums_stay_right_whatever_the_shift(
+    fn checksums_stay_correct_with_any_shift(
         ipv6: bool, protocol in proptest::sample::select(vec![6u8, 17, 58]), addresses: [u8; 32],
         payload in proptest::collection::vec(any::<u8>(), 0..50), none: bool, shift: u64,
         ones in 0usize..32,
     ) {
-        // Carries through many bytes are rare by chance.
+        // Carries through many bytes are rare in random addresses.
         let mut addresses = addresses;
         addresses[32 - ones..].fill(0xff);
         let protocol = if ipv6 || protocol != 58 { protocol } else { 6 };
         let frame = frame(ipv6, protocol, addresses, &payload, none);
-        prop_assert!(checksums(&frame).iter().all(|right| *right != Some(false)));
+        prop_assert!(checksums(&frame).iter().all(|correct| *correct != Some(false)));
         let mut port = MemoryPort::new(LinkType::Ethernet, [(7, frame.len() as u32, &frame)]);
         let recording = Recording::load(&mut port).unwrap();
         let options = ReplayOptions { copies: 3, shift, ..ReplayOptions::default() };
@@ -325,7 +329,7 @@ proptest! {
 }
 
 #[test]
-fn copies_that_meet_are_counted() {
+fn counts_colliding_flows_of_copies() {
     let packet = |last: u8| {
         let mut addresses = [0; 32];
         addresses[3] = last;
@@ -343,18 +347,19 @@ fn copies_that_meet_are_counted() {
         ..ReplayOptions::default()
     };
     let mut source = Replay::new(recording, &options).unwrap();
-    // Of 1, 2, 9: copy 1 is 2, 3, 10, copy 2 is 3, 4, 11. One meets what was captured.
+    // Captured addresses 1, 2, 9; copy 1 has 2, 3, 10 and copy 2 has 3, 4, 11. One flow collides with a
+    // captured one.
     assert_eq!(source.colliding_flows(), Some(1));
     let mut truth = Truth::new(source.flows());
     replay(&mut source, &virtual_time(0, 1.0), Some(&mut truth));
     let mut text = Vec::new();
     truth.write_csv(&mut text, |flow| source.key(flow)).unwrap();
-    // And two of the copies meet each other: 9 packets of 7 flows.
+    // Two flows of the copies also collide with each other: 9 packets of 7 flows.
     assert_eq!(String::from_utf8(text).unwrap().lines().count(), 1 + 7);
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused() {
+fn rejects_empty_captures_and_invalid_copies() {
     let mut none = MemoryPort::new(LinkType::Ethernet, Vec::<(i64, u32, Vec<u8>)>::new());
     let error = Recording::load(&mut none).unwrap_err().to_string();
     assert!(error.contains("no packets"), "{error}");
@@ -371,7 +376,7 @@ fn what_cannot_be_replayed_is_refused() {
 }
 
 #[test]
-fn rss_hashes_are_those_of_the_shifted_keys() {
+fn rss_hashes_match_shifted_keys() {
     let options = ReplayOptions {
         copies: 2,
         ..ReplayOptions::default()
@@ -383,7 +388,7 @@ fn rss_hashes_are_those_of_the_shifted_keys() {
     let slots = sink.reserve(256, room).unwrap();
     let mut flows = [0; 256];
     let filled = source.fill(slots, &mut flows).unwrap();
-    let mut looked_at = 0;
+    let mut checked = 0;
     for (slot, &flow) in slots[..filled.frames]
         .iter()
         .zip(&flows)
@@ -396,34 +401,34 @@ fn rss_hashes_are_those_of_the_shifted_keys() {
                 slot.rss_hash,
                 rss.hash_key(&key, wire::toeplitz::Input::AddressesAndPorts)
             );
-            looked_at += 1;
+            checked += 1;
         }
     }
-    assert!(looked_at > 100);
+    assert!(checked > 100);
 }
 
-/// Sequence number, its end, and the acknowledgement of a TCP packet in IPv4.
+/// Sequence number, end of the sequence space, and acknowledgement number of a TCP packet over IPv4.
 fn tcp(frame: &[u8]) -> Option<(u32, u32, u32)> {
     if frame.get(12..14)? != [8, 0] || frame[23] != 6 {
         return None;
     }
-    let long =
+    let field =
         |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
     let transport = 14 + usize::from(frame[14] & 15) * 4;
     let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
     let payload = end - transport - usize::from(frame[transport + 12] >> 4) * 4;
     let extra =
         u32::from(frame[transport + 13] & 2 != 0) + u32::from(frame[transport + 13] & 1 != 0);
-    let sequence = long(transport + 4);
+    let sequence = field(transport + 4);
     Some((
         sequence,
         sequence.wrapping_add(payload as u32 + extra),
-        long(transport + 8),
+        field(transport + 8),
     ))
 }
 
 #[test]
-fn lengthened_streams_stay_streams() {
+fn padded_streams_stay_consistent() {
     let recording = example();
     let sent = |recording: Recording| -> Vec<Vec<u8>> {
         let mut source = Replay::new(recording, &ReplayOptions::default()).unwrap();
@@ -434,16 +439,16 @@ fn lengthened_streams_stay_streams() {
     };
     let before = sent(recording.clone());
     for mean in [400.0, 700.0] {
-        let lengthened = recording.with_longer_payloads(mean, 1514).unwrap();
+        let padded = recording.with_longer_payloads(mean, 1514).unwrap();
         assert!(
-            (lengthened.mean_length() - mean).abs() < 0.02 * mean,
+            (padded.mean_length() - mean).abs() < 0.02 * mean,
             "{}",
-            lengthened.mean_length()
+            padded.mean_length()
         );
-        let after = sent(lengthened);
+        let after = sent(padded);
         assert_eq!(before.len(), after.len());
         let mut last: std::collections::HashMap<FlowKey, usize> = std::collections::HashMap::new();
-        let (mut followed, mut acknowledged) = (0, 0);
+        let (mut contiguous, mut acknowledged) = (0, 0);
         for index in 0..before.len() {
             assert!(after[index].len() <= before[index].len().max(1514));
             assert_eq!(key(&before[index]), key(&after[index]));
@@ -457,12 +462,13 @@ fn lengthened_streams_stay_streams() {
             else {
                 continue;
             };
-            // What followed on without a gap still does, and what acknowledged all still does.
+            // Segments without a hole before them still have none, and ACKs of all data still acknowledge
+            // all data.
             if let Some(&earlier) = last.get(&key)
                 && tcp(&before[earlier]).unwrap().1 == old.0
             {
                 assert_eq!(tcp(&after[earlier]).unwrap().1, new.0, "packet {index}");
-                followed += 1;
+                contiguous += 1;
             }
             if let Some(&other) = last.get(&key.reversed())
                 && tcp(&before[other]).unwrap().1 == old.2
@@ -473,8 +479,8 @@ fn lengthened_streams_stay_streams() {
             last.insert(key, index);
         }
         assert!(
-            followed > 20 && acknowledged > 20,
-            "{followed} {acknowledged}"
+            contiguous > 20 && acknowledged > 20,
+            "{contiguous} {acknowledged}"
         );
     }
     assert!(recording.with_longer_payloads(50.0, 1514).is_err());

@@ -1,29 +1,29 @@
-//! The sender against links that misbehave: what was intended, offered, sent, refused and left is one
-//! identity, and nothing is sent twice, out of turn or not at all.
+//! Tests of the sender with links that accept only some frames, stall or fail: the report adds up, and
+//! frames are sent exactly once and in order.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use generator::{
-    SendControl, FlowOrder, Pacing, Probe, Rate, RateSpec, SendClock, SendOptions, SendReport, FrameSizes, Source,
-    Traffic, TrafficOptions, Truth, WhenFull, WhenLate, send,
+    FlowOrder, FrameSizes, Pacing, Probe, Rate, RateSpec, SendClock, SendControl, SendOptions,
+    SendReport, Source, Traffic, TrafficOptions, Truth, WhenFull, WhenLate, send,
 };
 use port::{NullSink, PortError, Slot, Transmit};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A link that takes as many frames of each burst as its script says, and reads what it took.
-struct Moody {
+/// A link that accepts the scripted number of frames of each burst, and stores them.
+struct ScriptedLink {
     memory: Vec<Vec<u8>>,
     times: Vec<i64>,
     lengths: Vec<usize>,
     left: usize,
     script: Vec<usize>,
-    turn: usize,
+    bursts: usize,
     taken: Vec<(Vec<u8>, i64)>,
-    lent: usize,
+    reserved: usize,
 }
 
-impl Moody {
+impl ScriptedLink {
     fn new(script: Vec<usize>) -> Self {
         Self {
             memory: vec![vec![0xee; 2048]; 256],
@@ -31,17 +31,17 @@ impl Moody {
             lengths: vec![0; 256],
             left: 0,
             script,
-            turn: 0,
+            bursts: 0,
             taken: Vec::new(),
-            lent: 0,
+            reserved: 0,
         }
     }
 }
 
-/// The slots are leaked: a test can afford it, and the trait wants them borrowed from the link.
-impl Transmit for Moody {
+/// The slots are leaked, because the trait requires that the link owns them.
+impl Transmit for ScriptedLink {
     fn reserve(&mut self, count: usize, _room: usize) -> Result<&mut [Slot<'_>], PortError> {
-        self.lent = count;
+        self.reserved = count;
         let (lengths, times, left) = (&self.lengths, &self.times, self.left);
         let slots: Vec<Slot<'_>> = self
             .memory
@@ -55,14 +55,14 @@ impl Transmit for Moody {
                 rss_hash: 0,
             })
             .collect();
-        // Slots are read back through their memory; lengths through the frames themselves.
+        // `submit` reads the memory, and the lengths from the IP headers.
         Ok(Box::leak(slots.into_boxed_slice()))
     }
 
     fn submit(&mut self, count: usize) -> Result<usize, PortError> {
-        let most = self.script[self.turn % self.script.len()];
-        self.turn += 1;
-        let taken = most.min(count);
+        let accepted_max = self.script[self.bursts % self.script.len()];
+        self.bursts += 1;
+        let taken = accepted_max.min(count);
         for frame in self.memory.drain(..taken) {
             let length = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
             self.taken.push((frame[..length].to_vec(), 0));
@@ -90,7 +90,7 @@ impl Transmit for Moody {
     }
 
     fn name(&self) -> &str {
-        "moody"
+        "scripted"
     }
 }
 
@@ -105,7 +105,7 @@ fn traffic(order: FlowOrder) -> Traffic {
     .unwrap()
 }
 
-fn sequences(sink: &Moody) -> Vec<u64> {
+fn sequences(sink: &ScriptedLink) -> Vec<u64> {
     sink.taken
         .iter()
         .map(|(frame, _)| Probe::parse(&frame[42..]).unwrap().sequence)
@@ -116,7 +116,8 @@ fn rate(text: &str) -> Rate {
     text.parse::<RateSpec>().unwrap().resolve(None).unwrap()
 }
 
-fn assert_identity(report: &SendReport, sink: &dyn Transmit, truth: &Truth) {
+/// Asserts that the counters of report, link and truth agree.
+fn assert_books_balance(report: &SendReport, sink: &dyn Transmit, truth: &Truth) {
     assert_eq!(
         report.intended,
         report.offered + report.skipped + report.unsent
@@ -130,19 +131,19 @@ fn assert_identity(report: &SendReport, sink: &dyn Transmit, truth: &Truth) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn a_link_that_takes_some_gets_all_in_their_order(
+    fn all_frames_are_sent_in_order_over_a_full_link(
         script in proptest::collection::vec(0usize..300, 1..12), count in 1u64..3000, burst in 1usize..300,
     ) {
         prop_assume!(script.iter().any(|&taken| taken > 0));
         let mut traffic = traffic(FlowOrder::Uniform);
-        let mut sink = Moody::new(script);
+        let mut sink = ScriptedLink::new(script);
         let mut truth = Truth::new(100);
         let options = SendOptions { count: Some(count), burst, ..SendOptions::default() };
         let report = send(&mut traffic, &mut sink, &options, Some(&mut truth), &SendControl::default()).unwrap();
         prop_assert_eq!(report.sent, count);
         prop_assert_eq!(report.intended, count);
         prop_assert_eq!(sequences(&sink), (0..count).collect::<Vec<_>>());
-        assert_identity(&report, &sink, &truth);
+        assert_books_balance(&report, &sink, &truth);
         for flow in 0..100 {
             let key = traffic.key(flow);
             let ports = [key.source_port.to_be_bytes(), key.destination_port.to_be_bytes()].concat();
@@ -152,10 +153,10 @@ proptest! {
     }
 
     #[test]
-    fn what_is_given_up_is_counted_and_never_sent(
+    fn dropped_frames_are_counted_and_never_sent(
         script in proptest::collection::vec(0usize..300, 1..12), count in 1u64..3000,
     ) {
-        let mut sink = Moody::new(script);
+        let mut sink = ScriptedLink::new(script);
         let mut truth = Truth::new(100);
         let options = SendOptions {
             count: Some(count), when_full: WhenFull::Drop, ..SendOptions::default()
@@ -163,7 +164,7 @@ proptest! {
         let report =
             send(&mut traffic(FlowOrder::Uniform), &mut sink, &options, Some(&mut truth), &SendControl::default()).unwrap();
         prop_assert_eq!(report.offered, count);
-        assert_identity(&report, &sink, &truth);
+        assert_books_balance(&report, &sink, &truth);
         let sequences = sequences(&sink);
         prop_assert!(sequences.windows(2).all(|pair| pair[0] < pair[1]));
         prop_assert!(sequences.iter().all(|&sequence| sequence < count));
@@ -171,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn virtual_time_follows_the_rate_exactly() {
+fn virtual_clock_follows_the_rate_exactly() {
     struct Times(NullSink, Vec<i64>);
     impl Transmit for Times {
         fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
@@ -192,7 +193,7 @@ fn virtual_time_follows_the_rate_exactly() {
             "times"
         }
     }
-    // 1.5 s at 1000 packets a second: those due before its end, the first at 0.
+    // 1.5 s at 1000 packets per second, the first at 0.
     let options = SendOptions {
         pacing: Pacing::Rate(rate("1Kpps")),
         clock: SendClock::Virtual(5),
@@ -215,7 +216,7 @@ fn virtual_time_follows_the_rate_exactly() {
     );
     assert_eq!(report.elapsed_ns, 1_500_000_000);
     assert_eq!(control.sent.load(Ordering::Relaxed), 1500);
-    // 8 Mbit/s at layer 2 are a byte a microsecond: as many frames as fit.
+    // 8 Mbit/s at layer 2 are one byte per microsecond: 1500 frames of 1000 bytes.
     let mut fixed = Traffic::new(&TrafficOptions {
         sizes: FrameSizes::fixed(1000).unwrap(),
         ..TrafficOptions::default()
@@ -230,7 +231,7 @@ fn virtual_time_follows_the_rate_exactly() {
 }
 
 #[test]
-fn a_rate_holds_on_the_wall_clock_and_ends_by_count() {
+fn wall_clock_run_reaches_its_count_and_never_exceeds_its_rate() {
     let options = SendOptions {
         pacing: Pacing::Rate(rate("200Kpps")),
         count: Some(20_000),
@@ -246,7 +247,7 @@ fn a_rate_holds_on_the_wall_clock_and_ends_by_count() {
     )
     .unwrap();
     assert_eq!(report.sent, 20_000);
-    // However late it runs, it never runs ahead: 19,999 intervals of 5 us.
+    // The sender is never early: 19,999 intervals of 5 µs.
     assert!(
         report.elapsed_ns >= 99_995_000 - 99_995,
         "{}",
@@ -256,8 +257,8 @@ fn a_rate_holds_on_the_wall_clock_and_ends_by_count() {
 }
 
 #[test]
-fn late_packets_are_skipped_where_that_was_chosen() {
-    // A link that takes nothing for a while: all that was due meanwhile is too late afterwards.
+fn late_packets_are_skipped_on_request() {
+    // A link that stalls once. All packets that were due meanwhile are too late.
     struct Stalled {
         sink: NullSink,
         stalls: u32,
@@ -305,20 +306,16 @@ fn late_packets_are_skipped_where_that_was_chosen() {
         &SendControl::default(),
     )
     .unwrap();
-    assert_identity(&report, &sink, &truth);
+    assert_books_balance(&report, &sink, &truth);
     assert_eq!(report.intended, 6_000);
-    // 30 ms without a turn are 3,000 packets, less the millisecond that is allowed.
+    // 3,000 packets were due in the 30 ms of the stall, except for 1 ms that is allowed.
     assert!(report.skipped >= 2_800, "{}", report.skipped);
-    assert!(sequences_are_without_gaps(&report));
-}
-
-/// Skipped packets were never built, so they have no sequence numbers.
-fn sequences_are_without_gaps(report: &SendReport) -> bool {
-    report.sent == report.offered
+    // Skipped packets are never built, so they have no sequence numbers.
+    assert_eq!(report.sent, report.offered);
 }
 
 #[test]
-fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
+fn stop_and_end_of_duration_account_for_unsent_frames() {
     let control = SendControl {
         stop: AtomicBool::new(true),
         ..SendControl::default()
@@ -338,10 +335,10 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
     )
     .unwrap();
     assert_eq!((report.sent, report.unsent, report.intended), (0, 10, 10));
-    assert_identity(&report, &sink, &truth);
-    // A link that never takes anything: the time ends, and what hangs in it is given up. There is
-    // time for the first burst to be due.
-    let mut sink = Moody::new(vec![0]);
+    assert_books_balance(&report, &sink, &truth);
+    // A link that never accepts a frame: pending frames are dropped at the end of the duration, which is
+    // long enough for the first burst to be due.
+    let mut sink = ScriptedLink::new(vec![0]);
     let options = SendOptions {
         duration: Some(Duration::from_millis(200)),
         ..SendOptions::default()
@@ -356,11 +353,11 @@ fn a_wish_to_stop_is_obeyed_and_what_was_not_taken_is_refused() {
     .unwrap();
     assert_eq!(report.sent, 0);
     assert!(report.refused > 0 && report.link_full > 0);
-    assert_identity(&report, &sink, &truth);
+    assert_books_balance(&report, &sink, &truth);
 }
 
 #[test]
-fn frames_are_counted_by_kind() {
+fn frames_are_counted_by_class() {
     let mut traffic = Traffic::new(&TrafficOptions {
         flows: 4,
         order: FlowOrder::RoundRobin,
@@ -392,14 +389,14 @@ fn frames_are_counted_by_kind() {
     assert_eq!(report.by_class.iter().sum::<u64>(), 1000);
 }
 
-/// A link that takes so many frames, and is down from then on.
-struct Leaving {
+/// A link that accepts a number of frames, and is down from then on.
+struct FailingLink {
     sink: NullSink,
     left: usize,
     down: Option<Instant>,
 }
 
-impl Leaving {
+impl FailingLink {
     fn new(left: usize) -> Self {
         Self {
             sink: NullSink::new(),
@@ -409,7 +406,7 @@ impl Leaving {
     }
 }
 
-impl Transmit for Leaving {
+impl Transmit for FailingLink {
     fn reserve(&mut self, count: usize, room: usize) -> Result<&mut [Slot<'_>], PortError> {
         self.sink.reserve(count, room)
     }
@@ -437,20 +434,20 @@ impl Transmit for Leaving {
         self.sink.sent()
     }
     fn name(&self) -> &str {
-        "leaving"
+        "failing"
     }
 }
 
 #[test]
-fn a_run_with_a_count_ends_when_its_link_stays_down() {
-    let mut sink = Leaving::new(700);
+fn run_with_a_count_ends_if_the_link_stays_down() {
+    let mut sink = FailingLink::new(700);
     let mut truth = Truth::new(100);
     let options = SendOptions {
         count: Some(1_000),
         link_down_max: Duration::from_millis(50),
         ..SendOptions::default()
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     let report = send(
         &mut traffic(FlowOrder::Uniform),
         &mut sink,
@@ -459,14 +456,14 @@ fn a_run_with_a_count_ends_when_its_link_stays_down() {
         &SendControl::default(),
     )
     .unwrap();
-    assert!(report.link_lost && begun.elapsed() >= options.link_down_max);
+    assert!(report.link_lost && start.elapsed() >= options.link_down_max);
     assert_eq!((report.sent, report.intended), (700, 1_000));
-    assert_identity(&report, &sink, &truth);
+    assert_books_balance(&report, &sink, &truth);
 }
 
 #[test]
-fn a_run_without_a_count_outlasts_its_link() {
-    let mut sink = Leaving::new(700);
+fn run_without_a_count_continues_while_the_link_is_down() {
+    let mut sink = FailingLink::new(700);
     let options = SendOptions {
         duration: Some(Duration::from_millis(200)),
         link_down_max: Duration::from_millis(20),

@@ -11,7 +11,7 @@ use ::wire::FlowKey;
 use engine::{Loss, Stop};
 use flow::RecordBatch;
 use generator::{
-    SendControl, Pacing, Rate, SendOptions, SendReport, Source, Traffic, TrafficOptions, Truth,
+    Pacing, Rate, SendControl, SendOptions, SendReport, Source, Traffic, TrafficOptions, Truth,
 };
 use port::Port;
 use port::dpdk::software_nic::{NicOptions, QueueCounts, Wire};

@@ -1,36 +1,40 @@
-//! Tables that tests hold results against: those in pages of the docs, which are written from the
-//! code, and those of `tests/golden`, which other programs have answered.
+//! Reference tables that tests compare results with: tables in the docs, which are generated from the
+//! code, and tables in `tests/golden`, which contain the results of other programs.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// With this in the environment, pages are written instead of compared.
+/// If this environment variable is set, pages are updated instead of compared.
 const UPDATE: &str = "UPDATE_DOCS";
 
-/// With this, which names a file, differences are written there instead of compared.
+/// If this environment variable names a file, differences are written there instead of compared.
 const WRITE_DIFFERENCES: &str = "WRITE_DIFFERENCES";
 
-fn path(within: &str) -> PathBuf {
+/// Converts a path relative to the workspace.
+fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
-        .join(within)
+        .join(relative)
 }
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A page of the docs.
+/// Reads a page of the docs.
+///
+/// # Panics
+/// If the page cannot be read.
 #[must_use]
 pub fn page(name: &str) -> String {
     read(&path("docs").join(name))
 }
 
-/// Asserts that `page` of the docs has `table` between its marks `name: begin` and `name: end`.
+/// Asserts that `page` of the docs contains `table` between the markers `name: begin` and `name: end`.
 ///
 /// # Panics
-/// When it has another, or no such marks.
+/// If the table differs, or the markers are missing.
 #[track_caller]
 pub fn assert_in_page(page: &str, name: &str, table: &str) {
     let begin = format!("<!-- {name}: begin (written by the test of this table) -->\n");
@@ -41,7 +45,7 @@ pub fn assert_in_page(page: &str, name: &str, table: &str) {
         .split_once(&begin)
         .and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
     let Some((before, (old, after))) = parts else {
-        panic!("docs/{page} has no marks {begin:?} and {end:?}");
+        panic!("docs/{page} has no markers {begin:?} and {end:?}");
     };
     if std::env::var_os(UPDATE).is_some() {
         let written = fs::write(&path, format!("{before}{begin}{table}{end}{after}"));
@@ -49,22 +53,25 @@ pub fn assert_in_page(page: &str, name: &str, table: &str) {
     } else {
         assert_eq!(
             old, table,
-            "docs/{page} is behind the code: run this test with {UPDATE}=1"
+            "docs/{page} is out of date: run this test with {UPDATE}=1"
         );
     }
 }
 
-/// A table of `tests/golden`.
+/// Reads a table of `tests/golden`.
+///
+/// # Panics
+/// If the table cannot be read.
 #[must_use]
 pub fn golden(name: &str) -> String {
     read(&path("tests/golden").join(name))
 }
 
-/// Asserts that these differences from another program are those of a table of `tests/golden`: a
-/// line each, behind its kind, which the docs explain. One more, or one less, fails.
+/// Asserts that these differences from another program are exactly the lines of a table of
+/// `tests/golden`. There, each line starts with the kind of difference, which the docs explain.
 ///
 /// # Panics
-/// When they are not.
+/// If a difference is missing in the table, or the table has one that no longer occurs.
 #[track_caller]
 pub fn assert_explained(name: &str, different: &BTreeSet<String>) {
     if let Some(path) = std::env::var_os(WRITE_DIFFERENCES) {

@@ -1,6 +1,7 @@
-//! Real captures for tests and developers' commands. Those that are shared may not be passed on, so
-//! whoever has the source alone has none of them: tests that cannot do without are skipped, and say
-//! so; others make copies of a capture that is shipped, with addresses of their own ([`shift`]).
+//! Finds captures of real traffic for tests and developer commands. The shared captures may not be
+//! published, so they are missing next to a plain copy of the source. Tests that require them are
+//! skipped with a message. Other tests use copies of the published example with shifted addresses
+//! ([`shift_addresses`]).
 
 mod shift;
 
@@ -11,16 +12,16 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The variable of the environment that names the directory.
+/// The environment variable that names the directory of the captures.
 const VARIABLE: &str = "FLOWATCH_TRAFFIC";
 
-/// Lists the captures of the directory: it is taken for theirs if it has this file.
+/// The list of captures. A directory that contains this file is accepted as a directory of captures.
 const MANIFEST: &str = "MANIFEST.tsv";
 
-/// What a line on a skipped test begins with.
+/// The start of the line that reports a skipped test.
 pub const SKIPPED: &str = "SKIPPED ";
 
-/// The environment names a directory that has no captures.
+/// The environment variable names a directory without captures.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotCaptures(PathBuf);
 
@@ -36,49 +37,49 @@ impl fmt::Display for NotCaptures {
 
 impl std::error::Error for NotCaptures {}
 
-/// The directory of the shared captures, if there are any: the one that `FLOWATCH_TRAFFIC` names, or
-/// where that is not set, `../shared/traffic` beside the workspace.
+/// Returns the directory of the shared captures, if it exists: the one that `FLOWATCH_TRAFFIC` names, or
+/// `../shared/traffic` next to the workspace if the variable is not set.
 ///
 /// # Errors
-/// `FLOWATCH_TRAFFIC` names something else.
+/// If `FLOWATCH_TRAFFIC` names a directory without captures.
 pub fn find() -> Result<Option<PathBuf>, NotCaptures> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic");
-    choose(std::env::var_os(VARIABLE), beside)
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic");
+    choose(std::env::var_os(VARIABLE), default)
 }
 
-fn choose(named: Option<OsString>, beside: PathBuf) -> Result<Option<PathBuf>, NotCaptures> {
+fn choose(named: Option<OsString>, default: PathBuf) -> Result<Option<PathBuf>, NotCaptures> {
     let has_captures = |directory: &PathBuf| directory.join(MANIFEST).is_file();
     match named.map(PathBuf::from) {
         Some(named) if has_captures(&named) => Ok(Some(named)),
         Some(named) => Err(NotCaptures(named)),
-        None => Ok(Some(beside).filter(has_captures)),
+        None => Ok(Some(default).filter(has_captures)),
     }
 }
 
-/// Whether there are shared captures, for a test that needs them to ask first and to return if not:
-/// that it did is written to standard error, past the test harness, which hides what a test that
-/// passes has said.
+/// Returns whether there are shared captures. A test that requires them calls this first, and returns
+/// if it is false. The skipped test is reported on standard error directly, because the test harness
+/// hides the output of tests that pass.
 ///
 /// # Panics
-/// If `FLOWATCH_TRAFFIC` names something else.
+/// If `FLOWATCH_TRAFFIC` names a directory without captures.
 #[must_use]
 pub fn present() -> bool {
     let present = found().is_some();
     if !present {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
-        // One write for the line, so that lines of tests side by side stay whole.
+        // A single write, so that lines of parallel tests are not mixed.
         let line = format!("{SKIPPED}{test}: no captures; set {VARIABLE}\n");
-        // Nobody reads a standard error that takes nothing.
+        // If standard error does not accept the line, there is no other place to report it.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     present
 }
 
-/// The directory of the shared captures, for a test that knows that they are [`present`].
+/// Returns the directory of the shared captures, for a test that has checked that they are [`present`].
 ///
 /// # Panics
-/// If there are none, or `FLOWATCH_TRAFFIC` names something else.
+/// If there are no captures, or `FLOWATCH_TRAFFIC` names a directory without captures.
 #[must_use]
 pub fn directory() -> PathBuf {
     found()
@@ -93,7 +94,7 @@ fn found() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A directory of captures: it has their list.
+    /// Creates a directory with a list of captures.
     fn captures() -> PathBuf {
         let directory =
             std::env::temp_dir().join(format!("flowatch-traffic-{}", std::process::id()));
@@ -103,18 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_must_hold_captures_and_what_lies_beside_may() {
-        let (there, elsewhere) = (captures(), PathBuf::from("/nowhere"));
+    fn named_directory_must_contain_captures_and_default_may() {
+        let (captures_dir, missing) = (captures(), PathBuf::from("/nowhere"));
         let name = |directory: &Path| Some(OsString::from(directory));
         assert_eq!(
-            choose(name(&there), elsewhere.clone()),
-            Ok(Some(there.clone()))
+            choose(name(&captures_dir), missing.clone()),
+            Ok(Some(captures_dir.clone()))
         );
-        let wrong = choose(name(&elsewhere), there.clone()).unwrap_err();
+        let wrong = choose(name(&missing), captures_dir.clone()).unwrap_err();
         assert!(wrong.to_string().starts_with("FLOWATCH_TRAFFIC=/nowhere: "));
-        assert!(choose(name(Path::new("")), there.clone()).is_err());
-        assert_eq!(choose(None, there.clone()), Ok(Some(there.clone())));
-        assert_eq!(choose(None, elsewhere), Ok(None));
-        std::fs::remove_dir_all(there).unwrap();
+        assert!(choose(name(Path::new("")), captures_dir.clone()).is_err());
+        assert_eq!(
+            choose(None, captures_dir.clone()),
+            Ok(Some(captures_dir.clone()))
+        );
+        assert_eq!(choose(None, missing), Ok(None));
+        std::fs::remove_dir_all(captures_dir).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Copies of packets with addresses of their own: copy k has k added to them, checksums mended.
+//! Shifts the addresses of copied packets, and updates their checksums.
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -8,8 +8,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
-/// Adds `k` to both addresses of the outermost IP header, and mends the checksums that cover them.
-/// What is not IP, or cut short, stays as it is as far as it is missing.
+/// Adds `k` to both addresses of the outermost IP header, and updates the checksums that cover them.
+/// Frames without a complete IP header do not change, and missing checksums are ignored.
 pub fn shift_addresses(frame: &mut [u8], k: u32) {
     let mut at = 12;
     let Some(mut ethertype) = u16_at(frame, at) else {
@@ -48,8 +48,8 @@ fn shift_ipv4(ip: &mut [u8], k: u32) {
     let offset = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff;
     let header = usize::from(ip[0] & 15) * 4;
     if offset == 0 {
-        let udp_without = ip[9] == UDP && u16_at(ip, header + 6) == Some(0);
-        if !udp_without {
+        let has_no_checksum = ip[9] == UDP && u16_at(ip, header + 6) == Some(0);
+        if !has_no_checksum {
             update_transport_checksum(ip, ip[9], header, &old, &new);
         }
     }
@@ -69,7 +69,7 @@ fn shift_ipv6(ip: &mut [u8], k: u32) {
     update_transport_checksum(ip, ip[6], 40, &old, &new);
 }
 
-/// Mends the checksum of the transport header at `header`, which covers the addresses too.
+/// Updates the checksum of the transport header at `header`, which also covers the addresses.
 fn update_transport_checksum(ip: &mut [u8], protocol: u8, header: usize, old: &[u8], new: &[u8]) {
     let checksum = match protocol {
         TCP => 16,
@@ -79,14 +79,14 @@ fn update_transport_checksum(ip: &mut [u8], protocol: u8, header: usize, old: &[
         _ => return,
     };
     update_checksum(ip, header + checksum, old, new);
-    // In UDP a sum of zero is sent as all ones (RFC 768).
+    // UDP sends a checksum of 0 as 0xffff (RFC 768).
     if protocol == UDP && u16_at(ip, header + 6) == Some(0) {
         ip[header + 6..header + 8].fill(0xff);
     }
 }
 
-/// Replaces, in the checksum at `at`, the part of `old` by that of `new`: RFC 1624 section 3,
-/// equation 3.
+/// Updates the checksum at `at` for a change of the covered bytes from `old` to `new` (RFC 1624, section
+/// 3, equation 3).
 fn update_checksum(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
     let Some(checksum) = u16_at(bytes, at) else {
         return;
@@ -110,7 +110,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// The Internet checksum (RFC 1071) over `parts`, which are of even length but the last.
+    /// The Internet checksum (RFC 1071) over `parts`, which have even lengths except for the last.
     fn sum(parts: &[&[u8]]) -> u16 {
         let mut sum = 0u32;
         for part in parts {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn shifted_addresses_carry_and_checksums_stay_right() {
+    fn shift_carries_and_checksums_stay_correct() {
         for k in [0, 1, 14, 65_535, 1 << 20] {
             let mut frame = udp_over_ipv4();
             shift_addresses(&mut frame, k);
@@ -150,14 +150,14 @@ mod tests {
             let address = |at: usize| u32::from_be_bytes(*ip[at..].first_chunk().unwrap());
             assert_eq!(address(12), 0x0a00_00ff + k);
             assert_eq!(address(16), u32::MAX.wrapping_add(k));
-            // A sum over what holds its own checksum is zero.
+            // The checksum over data that contains its correct checksum is zero.
             assert_eq!(sum(&[&ip[..20]]), 0, "{k}");
             assert_eq!(sum(&[&ip[12..20], &[0, UDP, 0, 13], &ip[20..]]), 0, "{k}");
         }
     }
 
     #[test]
-    fn an_absent_udp_checksum_stays_absent() {
+    fn absent_udp_checksum_stays_absent() {
         let mut frame = udp_over_ipv4();
         frame[14 + 26..14 + 28].fill(0);
         shift_addresses(&mut frame, 7);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_behind_a_vlan_tag_is_shifted() {
+    fn shifts_ipv6_after_a_vlan_tag() {
         let mut frame = vec![0; 18 + 40 + 8];
         frame[12..18].copy_from_slice(&[0x81, 0, 0, 5, 0x86, 0xdd]);
         let ip = &mut frame[18..];
@@ -176,13 +176,13 @@ mod tests {
         ip[42..44].copy_from_slice(&whole.to_be_bytes());
         shift_addresses(&mut frame, 3);
         let ip = &frame[18..];
-        // The carry reaches the upper half.
+        // The carry reaches the upper half of the address.
         assert_eq!((ip[15], ip[23], ip[39]), (1, 2, 12));
         assert_eq!(sum(&[&ip[8..40], &[0, 8, 0, ICMPV6], &ip[40..]]), 0);
     }
 
     #[test]
-    fn no_cut_makes_it_panic() {
+    fn truncated_frames_do_not_panic() {
         let frame = udp_over_ipv4();
         for length in 0..frame.len() {
             shift_addresses(&mut frame[..length].to_vec(), 1);

@@ -184,7 +184,7 @@ impl FlowTable<'_> {
         };
         match self.sort {
             Sort::Bytes => {
-                flows.sort_by_key(|record| (Reverse(sum_directions(record.bytes)), record.key))
+                flows.sort_by_key(|record| (Reverse(sum_directions(record.bytes)), record.key));
             }
             Sort::Packets => {
                 flows.sort_by_key(|record| (Reverse(sum_directions(record.packets)), record.key));

@@ -1,4 +1,4 @@
-//! The clients: each connects from a random port, sends, waits for what it sent, closes, and begins
+//! The clients: each connects from a random port, sends data, waits for the echo, closes, and starts
 //! again.
 
 use super::PAYLOAD_BYTES;
@@ -16,46 +16,46 @@ use wire::FlowKey;
 use wire::ip_protocol;
 use wire::tcp::flag;
 
-/// What clients do.
+/// The options of [`Clients`].
 #[derive(Clone, Debug)]
 pub struct ClientsOptions {
-    /// How many.
+    /// Number of clients.
     pub clients: u32,
-    /// Their addresses, in turn; several clients may have one.
+    /// Addresses of the clients, assigned round robin. Several clients can have the same address.
     pub addresses: AddressRange,
-    /// Ports that they connect from, drawn anew for each connection.
+    /// Source ports, selected randomly for each connection.
     pub ports: PortRange,
-    /// The address that they connect to: the first of the range.
+    /// Address of the server: the first of the range.
     pub server: AddressRange,
-    /// The port that they connect to.
+    /// Port of the server.
     pub server_port: u16,
-    /// After this many connections, all clients together, no more are begun.
+    /// Maximum number of connections of all clients together; `None` for no limit.
     pub connections: Option<u64>,
-    /// Without an answer for this long, what was said last is said again.
+    /// Retransmission timeout.
     pub timeout: Duration,
-    /// After so many repetitions a connection has failed.
+    /// Maximum number of retransmissions of a segment. After that, the connection fails.
     pub max_retries: u8,
     /// Ethernet addresses.
     pub mac: MacAddresses,
-    /// What is drawn follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
-/// What a client (or all together) has counted.
+/// Counters of one client or of all clients.
 /// `started = completed + failed + open`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounts {
-    /// Connections begun.
+    /// Connections started.
     pub started: u64,
-    /// Connections that got everything back and were closed by both sides.
+    /// Connections that received the complete echo and were closed by both sides.
     pub completed: u64,
-    /// Connections given up: reset, or never answered.
+    /// Connections that were reset or timed out.
     pub failed: u64,
-    /// Times that something was said again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
-    /// Bytes that came back as they were sent.
+    /// Bytes echoed correctly.
     pub echoed_bytes: u64,
-    /// Bytes that came back changed.
+    /// Bytes echoed incorrectly.
     pub wrong_bytes: u64,
 }
 
@@ -70,61 +70,62 @@ enum ClientState {
 struct Client {
     state: ClientState,
     key: FlowKey,
-    /// The first sequence number.
+    /// Initial sequence number.
     initial_sequence: u32,
-    /// What the server sends next.
+    /// The next sequence number of the server.
     expected: u32,
     echoed: usize,
     retries: u8,
-    /// When the present state began or was last repeated: time-outs of an older one are void.
+    /// When the current state last sent a segment. Identifies the only valid timeout of this client.
     last_sent_ns: i64,
     counts: ClientCounts,
 }
 
-/// TCP clients over one link.
+/// TCP clients on one link.
 pub struct Clients {
     options: ClientsOptions,
     clients: Vec<Client>,
-    /// By address and port of the client.
+    /// Client number by address and port of the client.
     by_endpoint: HashMap<([u8; 16], u16), u32>,
-    /// Time-outs in the order of their times, since all have one length.
+    /// Timeouts and client numbers. They are in the order of time, because all have the same duration.
     timers: VecDeque<(i64, u32)>,
     queue: SendQueue,
     random: Random,
     connections_left: u64,
-    /// Clients that have no connection, to begin when there is room.
+    /// Clients without a connection.
     idle: VecDeque<u32>,
     received: u64,
 }
 
-/// Segments that wait in the outbox before clients begin new connections.
-const OUTBOX_MAX: usize = 4096;
+/// Clients start no new connections if this many segments are queued.
+const QUEUE_MAX: usize = 4096;
 
-/// Ports that are drawn before a client has to wait for a free one.
-const DRAWS: u32 = 64;
+/// Maximum number of random ports tried to find a free one.
+const PORT_ATTEMPTS: u32 = 64;
 
-const CLIENT_USE: u64 = 0x636c_6965;
+/// Stream of random numbers.
+const CLIENT_STREAM: u64 = 0x636c_6965;
 
 impl Clients {
-    /// Clients without connections.
+    /// Creates clients without connections.
     ///
     /// # Errors
-    /// No clients, two families, or more clients than there are addresses and ports.
+    /// If there are no clients, the address families differ, or there are too few addresses and ports.
     pub fn new(options: ClientsOptions) -> Result<Self, GeneratorError> {
         if options.clients == 0 {
-            return Err(GeneratorError::new("at least one client"));
+            return Err(GeneratorError::new("at least one client is required"));
         }
         if options.addresses.version() != options.server.version() {
             return Err(GeneratorError::new(format!(
-                "clients at {} and server at {}: two families",
+                "clients at {} and server at {} have different address families",
                 options.addresses, options.server
             )));
         }
-        let ends = options.addresses.used_count() * u128::from(options.ports.count());
-        // With half of them taken a free one is found soon.
-        if ends < 2 * u128::from(options.clients) {
+        let endpoints = options.addresses.used_count() * u128::from(options.ports.count());
+        // If at most half of the endpoints are in use, a random one is free with a chance of 1/2.
+        if endpoints < 2 * u128::from(options.clients) {
             return Err(GeneratorError::new(format!(
-                "{} clients need twice as many addresses and ports; widen --src or --sport",
+                "{} clients require at least twice that number of endpoints (address and port): widen --src or --sport",
                 options.clients
             )));
         }
@@ -145,7 +146,7 @@ impl Clients {
             by_endpoint: HashMap::new(),
             timers: VecDeque::new(),
             queue: SendQueue::new(options.mac, &wire::toeplitz::MICROSOFT_KEY)?,
-            random: Random::new(options.seed, CLIENT_USE),
+            random: Random::new(options.seed, CLIENT_STREAM),
             connections_left: options.connections.unwrap_or(u64::MAX),
             idle: (0..options.clients).collect(),
             received: 0,
@@ -153,12 +154,12 @@ impl Clients {
         })
     }
 
-    /// Frames came.
+    /// Processes received frames.
     pub fn receive(&mut self, burst: &Burst<'_>, now_ns: i64) {
         for frame in burst.frames {
             if let Some(segment) = TcpSegment::parse(burst.link, frame.bytes) {
-                let end = (segment.key.destination, segment.key.destination_port);
-                if let Some(&number) = self.by_endpoint.get(&end)
+                let endpoint = (segment.key.destination, segment.key.destination_port);
+                if let Some(&number) = self.by_endpoint.get(&endpoint)
                     && self.clients[number as usize].key.reversed() == segment.key
                 {
                     self.received += 1;
@@ -168,11 +169,10 @@ impl Clients {
         }
     }
 
-    /// Begins connections, says again what was lost, sends what is to be said. Until `draining` new
-    /// connections follow the old ones.
+    /// Retransmits after timeouts, starts connections unless `draining`, and sends queued segments.
     ///
     /// # Errors
-    /// Those of the link.
+    /// If the link fails.
     pub fn send(
         &mut self,
         sink: &mut dyn Transmit,
@@ -180,12 +180,12 @@ impl Clients {
         draining: bool,
     ) -> Result<(), PortError> {
         self.handle_timeouts(now_ns);
-        while !draining && self.connections_left > 0 && self.queue.len() < OUTBOX_MAX {
+        while !draining && self.connections_left > 0 && self.queue.len() < QUEUE_MAX {
             let Some(number) = self.idle.pop_front() else {
                 break;
             };
             if !self.connect(number, now_ns) {
-                // No free port was found: next time.
+                // No free port was found: try again in the next call.
                 self.idle.push_back(number);
                 break;
             }
@@ -194,24 +194,24 @@ impl Clients {
         self.queue.flush(sink, now_ns)
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.by_endpoint.len()
     }
 
-    /// Whether all connections that were to be made are over.
+    /// Whether all connections have ended.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.connections_left == 0 && self.by_endpoint.is_empty() && self.queue.len() == 0
     }
 
-    /// What each client has counted.
+    /// The counters of each client.
     pub fn per_client(&self) -> impl Iterator<Item = ClientCounts> {
         self.clients.iter().map(|client| client.counts)
     }
 
-    /// All clients together.
+    /// The counters of all clients together.
     #[must_use]
     pub fn counts(&self) -> ClientCounts {
         self.per_client()
@@ -225,22 +225,23 @@ impl Clients {
             })
     }
 
-    /// Segments sent and received.
+    /// The numbers of segments sent and received.
     #[must_use]
     pub fn segments(&self) -> (u64, u64) {
         (self.queue.sent(), self.received)
     }
 
+    /// Starts a connection. Returns false if no free port was found.
     fn connect(&mut self, number: u32, now_ns: i64) -> bool {
         let address = self
             .options
             .addresses
             .address(u128::from(number) % self.options.addresses.used_count());
         let mut port = None;
-        for _ in 0..DRAWS {
-            let drawn = self.options.ports.pick(self.random.bits());
-            if !self.by_endpoint.contains_key(&(address, drawn)) {
-                port = Some(drawn);
+        for _ in 0..PORT_ATTEMPTS {
+            let random_port = self.options.ports.pick(self.random.bits());
+            if !self.by_endpoint.contains_key(&(address, random_port)) {
+                port = Some(random_port);
                 break;
             }
         }
@@ -266,14 +267,14 @@ impl Clients {
         true
     }
 
-    /// A new state: what is to be said in it is said.
+    /// Changes the state and sends its segment.
     fn enter_state(&mut self, number: u32, state: ClientState, now_ns: i64) {
         self.clients[number as usize].state = state;
         self.clients[number as usize].retries = 0;
         self.send_for_state(number, now_ns);
     }
 
-    /// Says what the state asks for, and waits for an answer.
+    /// Sends the segment of the current state and starts the timeout.
     fn send_for_state(&mut self, number: u32, now_ns: i64) {
         let client = &mut self.clients[number as usize];
         let payload = payload_of(number, client.initial_sequence);
@@ -306,6 +307,7 @@ impl Clients {
             .push_back((now_ns.saturating_add(timeout_ns), number));
     }
 
+    /// Sends an ACK without data.
     fn acknowledge(&mut self, number: u32, sequence: u32) {
         let client = &self.clients[number as usize];
         let segment = TcpSegment {
@@ -318,6 +320,7 @@ impl Clients {
         self.queue.push(&segment);
     }
 
+    /// Processes a segment from the server.
     fn handle_segment(&mut self, number: u32, segment: &TcpSegment<'_>, now_ns: i64) {
         let client = &mut self.clients[number as usize];
         if segment.has(flag::RST) {
@@ -339,15 +342,15 @@ impl Clients {
                 if segment.sequence == client.expected && !segment.payload.is_empty() =>
             {
                 let sent = payload_of(number, client.initial_sequence);
-                let room = sent.len() - client.echoed;
-                let payload = &segment.payload[..segment.payload.len().min(room)];
-                let right = payload
+                let missing = sent.len() - client.echoed;
+                let payload = &segment.payload[..segment.payload.len().min(missing)];
+                let correct = payload
                     .iter()
                     .zip(&sent[client.echoed..])
-                    .filter(|(came, sent)| came == sent)
+                    .filter(|(received, sent)| received == sent)
                     .count();
-                client.counts.echoed_bytes += right as u64;
-                client.counts.wrong_bytes += (segment.payload.len() - right) as u64;
+                client.counts.echoed_bytes += correct as u64;
+                client.counts.wrong_bytes += (segment.payload.len() - correct) as u64;
                 client.echoed += payload.len();
                 client.expected = segment.end();
                 if client.echoed == PAYLOAD_BYTES {
@@ -369,7 +372,7 @@ impl Clients {
         }
     }
 
-    /// The connection is over.
+    /// Ends the connection.
     fn finish(&mut self, number: u32, completed: bool) {
         let client = &mut self.clients[number as usize];
         client.state = ClientState::Idle;
@@ -383,6 +386,7 @@ impl Clients {
         self.idle.push_back(number);
     }
 
+    /// Retransmits, or ends the connection if the retransmissions are exhausted.
     fn handle_timeouts(&mut self, now_ns: i64) {
         let timeout_ns = i64::try_from(self.options.timeout.as_nanos()).unwrap_or(i64::MAX);
         while let Some(&(at, number)) = self.timers.front()
@@ -390,8 +394,10 @@ impl Clients {
         {
             self.timers.pop_front();
             let client = &mut self.clients[number as usize];
-            // The state has changed since, and has a timer of its own.
-            if client.state == ClientState::Idle || client.last_sent_ns.saturating_add(timeout_ns) != at {
+            // The client has sent another segment since, which has its own timeout.
+            if client.state == ClientState::Idle
+                || client.last_sent_ns.saturating_add(timeout_ns) != at
+            {
                 continue;
             }
             if client.retries >= self.options.max_retries {
@@ -405,7 +411,7 @@ impl Clients {
     }
 }
 
-/// What a client sends: other bytes for each connection.
+/// The payload of a connection, which differs between connections.
 fn payload_of(number: u32, first: u32) -> [u8; PAYLOAD_BYTES] {
     let mut payload = [0; PAYLOAD_BYTES];
     let mut word = number ^ first;

@@ -1,5 +1,5 @@
-//! A closed loop: TCP clients that connect, send 512 bytes, get them back, and close, again and again;
-//! and the server that sends them back.
+//! Closed-loop traffic: TCP clients that repeatedly connect, send 512 bytes, receive them back and
+//! close; and an echo server.
 //!
 //! ```text
 //! client                         server
@@ -12,8 +12,9 @@
 //!                 ◄───────────   FIN, ACK
 //!   ACK           ───────────►
 //! ```
-//! A minimal TCP: no options, one segment of data, the client's time-out repeats what was lost on the
-//! way there or back. Nothing here reads a clock: whoever turns it says what time it is.
+//! The TCP implementation is minimal: no options and one data segment. Only the client has a
+//! retransmission timeout, which covers losses in both directions. No code here reads a clock: the
+//! caller passes the time.
 
 mod client;
 mod send_queue;
@@ -23,5 +24,5 @@ mod tcp;
 pub use client::{ClientCounts, Clients, ClientsOptions};
 pub use server::{EchoServer, ServerCounts};
 
-/// Bytes that a client sends, as the paper's do.
+/// Bytes that a client sends per connection: 512, as in FloWatcher-DPDK.
 pub const PAYLOAD_BYTES: usize = 512;

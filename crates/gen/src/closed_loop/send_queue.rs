@@ -1,4 +1,4 @@
-//! Segments that wait to be sent.
+//! A queue of segments to send.
 
 use super::PAYLOAD_BYTES;
 use super::tcp::{self, TcpSegment};
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use wire::toeplitz::Input;
 use wire::{FlowKey, Toeplitz};
 
-/// A segment without its payload, which lies apart.
+/// A queued segment without its payload, which is in [`SendQueue::payloads`].
 #[derive(Clone, Copy)]
 struct QueuedSegment {
     key: FlowKey,
@@ -20,13 +20,13 @@ struct QueuedSegment {
     length: u16,
 }
 
-/// A queue of segments, in the order in which they are to be sent.
+/// A first-in-first-out queue of segments.
 pub(super) struct SendQueue {
     mac: MacAddresses,
     rss: Toeplitz,
     segments: VecDeque<QueuedSegment>,
     payloads: VecDeque<u8>,
-    /// Frames that were written and not taken by the link.
+    /// Frames that are written into slots but not accepted by the link yet.
     written: usize,
     sent: u64,
 }
@@ -43,17 +43,17 @@ impl SendQueue {
         })
     }
 
-    /// Segments that wait.
+    /// The number of queued segments.
     pub(super) fn len(&self) -> usize {
         self.segments.len() + self.written
     }
 
-    /// Segments that the link took.
+    /// The number of segments that the link accepted.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Puts one at the end.
+    /// Appends a segment.
     pub(super) fn push(&mut self, segment: &TcpSegment<'_>) {
         self.segments.push_back(QueuedSegment {
             key: segment.key,
@@ -65,30 +65,30 @@ impl SendQueue {
         self.payloads.extend(segment.payload);
     }
 
-    /// Sends as many as the link takes.
+    /// Sends as many segments as the link accepts.
     pub(super) fn flush(&mut self, sink: &mut dyn Transmit, now_ns: i64) -> Result<(), PortError> {
         while self.len() > 0 {
             let count = self.len().min(BURST);
             let slots = sink.reserve(count, tcp::slot_bytes(PAYLOAD_BYTES))?;
-            let old = self.written.min(slots.len());
+            let pending_slots = self.written.min(slots.len());
             let mut filled = 0;
-            for slot in &mut slots[old..] {
-                let Some(waiting) = self.segments.pop_front() else {
+            for slot in &mut slots[pending_slots..] {
+                let Some(queued) = self.segments.pop_front() else {
                     break;
                 };
                 let mut payload = [0; PAYLOAD_BYTES];
-                let payload = &mut payload[..usize::from(waiting.length)];
+                let payload = &mut payload[..usize::from(queued.length)];
                 for (to, from) in payload
                     .iter_mut()
-                    .zip(self.payloads.drain(..usize::from(waiting.length)))
+                    .zip(self.payloads.drain(..usize::from(queued.length)))
                 {
                     *to = from;
                 }
                 let segment = TcpSegment {
-                    key: waiting.key,
-                    sequence: waiting.sequence,
-                    acknowledgement: waiting.acknowledgement,
-                    flags: waiting.flags,
+                    key: queued.key,
+                    sequence: queued.sequence,
+                    acknowledgement: queued.acknowledgement,
+                    flags: queued.flags,
                     payload,
                 };
                 slot.length = tcp::write(slot.bytes, &segment, &self.mac);
@@ -96,11 +96,11 @@ impl SendQueue {
                 slot.rss_hash = self.rss.hash_key(&segment.key, Input::AddressesAndPorts);
                 filled += 1;
             }
-            let submitted = old + filled;
-            let taken = sink.submit(submitted)?.min(submitted);
-            self.written = submitted - taken;
-            self.sent += taken as u64;
-            if taken < submitted || submitted == 0 {
+            let submitted = pending_slots + filled;
+            let accepted = sink.submit(submitted)?.min(submitted);
+            self.written = submitted - accepted;
+            self.sent += accepted as u64;
+            if accepted < submitted || submitted == 0 {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! The server: accepts, sends back, closes.
+//! The echo server: accepts connections, echoes data, closes.
 
 use super::PAYLOAD_BYTES;
 use super::send_queue::SendQueue;
@@ -13,50 +13,50 @@ use std::collections::HashMap;
 use wire::FlowKey;
 use wire::tcp::flag;
 
-/// A connection without a packet for this long is forgotten: longer than clients repeat what they
-/// said.
+/// Idle timeout of connections: longer than clients retransmit.
 const IDLE_NS: i64 = 30_000_000_000;
 
-/// How often connections are looked at; and the server that is not called for longer than this has
-/// been away.
+/// Interval between two sweeps of the connections. A server that was not called for longer than this
+/// is considered suspended.
 const SWEEP_NS: i64 = 1_000_000_000;
 
-/// The most connections at a time.
+/// Maximum number of open connections.
 const CONNECTIONS_MAX: usize = 2_000_000;
 
-/// What a server has counted.
+/// Counters of [`EchoServer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounts {
-    /// Connections that a SYN began.
+    /// Connections accepted.
     pub accepted: u64,
-    /// Those whose last acknowledgement came.
+    /// Connections closed by both sides.
     pub closed: u64,
-    /// Those forgotten before, for want of packets.
+    /// Connections that reached the idle timeout.
     pub timed_out: u64,
-    /// SYNs turned away, there being too many connections.
+    /// SYNs ignored because of too many connections.
     pub refused: u64,
-    /// Bytes sent back.
+    /// Bytes echoed.
     pub echoed_bytes: u64,
     /// Segments received.
     pub received: u64,
-    /// Of these, segments that had been received before.
+    /// Retransmissions among the received segments.
     pub retransmissions: u64,
-    /// Segments of no connection, answered with a reset.
+    /// Segments that belong to no connection. Those with data or FIN are answered with a reset.
     pub unexpected: u64,
     /// Segments sent.
     pub sent: u64,
 }
 
 struct Connection {
-    /// What the client sends next.
+    /// The next sequence number of the client.
     expected: u32,
-    /// What is sent next.
+    /// The next sequence number of the server.
     next: u32,
     is_closing: bool,
+    /// When the last segment was received.
     last_ns: i64,
 }
 
-/// Answers whoever connects to its addresses and port.
+/// A TCP server that echoes data.
 pub struct EchoServer {
     addresses: Option<AddressRange>,
     port: u16,
@@ -64,18 +64,18 @@ pub struct EchoServer {
     queue: SendQueue,
     counts: ServerCounts,
     last_sweep_ns: i64,
-    /// When it was last called.
+    /// When the server was last called.
     last_call_ns: i64,
-    /// When it came back after it had been away.
+    /// When the server was first called again after it had been suspended.
     resumed_ns: i64,
 }
 
 impl EchoServer {
-    /// Answers at `port` of `addresses`, or of any address. (Whoever the packet was for is the
-    /// sender of the answer.)
+    /// Creates a server that listens on `port` at `addresses`, or at any address if `None`. Answers are
+    /// sent from the destination address of the request.
     ///
     /// # Errors
-    /// Too short a key.
+    /// If the RSS key is too short.
     pub fn new(
         addresses: Option<AddressRange>,
         port: u16,
@@ -93,7 +93,7 @@ impl EchoServer {
         })
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> ServerCounts {
         ServerCounts {
@@ -102,13 +102,13 @@ impl EchoServer {
         }
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Frames came.
+    /// Processes received frames.
     pub fn receive(&mut self, burst: &Burst<'_>, now_ns: i64) {
         for frame in burst.frames {
             if let Some(segment) = TcpSegment::parse(burst.link, frame.bytes) {
@@ -118,38 +118,39 @@ impl EchoServer {
         self.sweep(now_ns);
     }
 
-    /// Forgets connections without packets. To be called where no frames came, as
-    /// [`EchoServer::receive`] is where some did.
+    /// Removes idle connections. Call it when no frames are received; [`EchoServer::receive`] does the
+    /// same.
     pub fn sweep(&mut self, now_ns: i64) {
-        // What came while it was away may not be read yet: connections have all of their time anew.
+        // Segments received while the server was suspended may not be processed yet, so all idle timeouts
+        // restart.
         if now_ns - self.last_call_ns > SWEEP_NS {
             self.resumed_ns = now_ns;
         }
         self.last_call_ns = now_ns;
         if now_ns - self.last_sweep_ns >= SWEEP_NS {
             self.last_sweep_ns = now_ns;
-            let before = self.connections.len();
-            let back_ns = self.resumed_ns;
+            let old_count = self.connections.len();
+            let resumed_ns = self.resumed_ns;
             self.connections
-                .retain(|_, connection| now_ns - connection.last_ns.max(back_ns) < IDLE_NS);
-            self.counts.timed_out += (before - self.connections.len()) as u64;
+                .retain(|_, connection| now_ns - connection.last_ns.max(resumed_ns) < IDLE_NS);
+            self.counts.timed_out += (old_count - self.connections.len()) as u64;
         }
     }
 
-    /// Sends what is to be said.
+    /// Sends queued segments.
     ///
     /// # Errors
-    /// Those of the link.
+    /// If the link fails.
     pub fn send(&mut self, sink: &mut dyn Transmit, now_ns: i64) -> Result<(), PortError> {
         self.queue.flush(sink, now_ns)
     }
 
     fn handle_segment(&mut self, segment: &TcpSegment<'_>, now_ns: i64) {
-        let is_ours = segment.key.destination_port == self.port
+        let is_for_us = segment.key.destination_port == self.port
             && self
                 .addresses
                 .is_none_or(|range| range.contains(segment.key.destination_address()));
-        if !is_ours {
+        if !is_for_us {
             return;
         }
         self.counts.received += 1;
@@ -163,7 +164,7 @@ impl EchoServer {
         }
         let Some(connection) = self.connections.get_mut(&segment.key) else {
             self.counts.unexpected += 1;
-            // An acknowledgement alone asks for nothing: it may be the last one, repeated.
+            // A pure ACK needs no answer: it may be a retransmission of the last one.
             if !segment.payload.is_empty() || segment.has(flag::FIN) {
                 self.queue.push(&TcpSegment {
                     key: segment.key.reversed(),
@@ -178,13 +179,13 @@ impl EchoServer {
         connection.last_ns = now_ns;
         let payload = &segment.payload[..segment.payload.len().min(PAYLOAD_BYTES)];
         let is_new = segment.sequence == connection.expected;
-        let takes_room = segment.end() != segment.sequence;
-        if takes_room && !is_new && segment.end() != connection.expected {
-            // Before or behind what can be answered.
+        let consumes_numbers = segment.end() != segment.sequence;
+        if consumes_numbers && !is_new && segment.end() != connection.expected {
+            // Too old or too new to answer.
             self.counts.retransmissions += 1;
             return;
         }
-        if takes_room && !is_new {
+        if consumes_numbers && !is_new {
             self.counts.retransmissions += 1;
         }
         if !payload.is_empty() {
@@ -193,7 +194,7 @@ impl EchoServer {
                 connection.expected = connection.expected.wrapping_add(length);
                 self.counts.echoed_bytes += u64::from(length);
             } else {
-                // The answer was lost: it is given again.
+                // The answer was lost: send it again.
                 connection.next = connection.next.wrapping_sub(length);
             }
             self.queue.push(&TcpSegment {
@@ -227,8 +228,8 @@ impl EchoServer {
 
     fn accept(&mut self, segment: &TcpSegment<'_>, now_ns: i64) {
         let expected = segment.sequence.wrapping_add(1);
-        // One that repeats has the same number, so that an answer on its way stays right.
-        let first =
+        // A retransmitted SYN gets the same initial sequence number, so that an answer in flight stays valid.
+        let initial_sequence =
             mix(u64::from(segment.sequence) ^ u64::from(segment.key.source_port) << 32) as u32;
         let known = self.connections.get(&segment.key);
         if known.is_some_and(|connection| connection.expected == expected) {
@@ -243,14 +244,14 @@ impl EchoServer {
             segment.key,
             Connection {
                 expected,
-                next: first.wrapping_add(1),
+                next: initial_sequence.wrapping_add(1),
                 is_closing: false,
                 last_ns: now_ns,
             },
         );
         self.queue.push(&TcpSegment {
             key: segment.key.reversed(),
-            sequence: first,
+            sequence: initial_sequence,
             acknowledgement: expected,
             flags: flag::SYN | flag::ACK,
             payload: &[],

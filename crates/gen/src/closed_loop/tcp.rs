@@ -1,4 +1,4 @@
-//! TCP segments read and written (RFC 9293, section 3.1).
+//! Parses and writes TCP segments (RFC 9293, section 3.1).
 
 use crate::checksum::Sum;
 use crate::frame::{self, Layout, MacAddresses, get_u16};
@@ -6,7 +6,7 @@ use crate::l4_packet::L4Packet;
 use wire::tcp::flag;
 use wire::{FlowKey, LinkType, ip_protocol};
 
-/// What a segment says.
+/// The fields of a TCP segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TcpSegment<'a> {
     pub(super) key: FlowKey,
@@ -17,29 +17,31 @@ pub(super) struct TcpSegment<'a> {
 }
 
 impl<'a> TcpSegment<'a> {
+    /// Parses a frame. Returns `None` if it is not a TCP segment.
     pub(super) fn parse(link: LinkType, frame: &'a [u8]) -> Option<Self> {
-        let segment = L4Packet::parse(link, frame)?;
-        if segment.key.protocol != ip_protocol::TCP {
+        let packet = L4Packet::parse(link, frame)?;
+        if packet.key.protocol != ip_protocol::TCP {
             return None;
         }
-        let long = |at: usize| {
-            let high = u32::from(get_u16(segment.header, at));
-            high << 16 | u32::from(get_u16(segment.header, at + 2))
+        let field = |at: usize| {
+            let high = u32::from(get_u16(packet.header, at));
+            high << 16 | u32::from(get_u16(packet.header, at + 2))
         };
         Some(Self {
-            key: segment.key,
-            sequence: long(4),
-            acknowledgement: long(8),
-            flags: segment.header[13],
-            payload: segment.payload,
+            key: packet.key,
+            sequence: field(4),
+            acknowledgement: field(8),
+            flags: packet.header[13],
+            payload: packet.payload,
         })
     }
 
+    /// Whether all of these flags are set.
     pub(super) fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
-    /// The sequence number behind it: SYN and FIN take one each.
+    /// The sequence number after the segment. SYN and FIN consume one each.
     pub(super) fn end(&self) -> u32 {
         let syn = u32::from(self.has(flag::SYN));
         let fin = u32::from(self.has(flag::FIN));
@@ -49,16 +51,16 @@ impl<'a> TcpSegment<'a> {
     }
 }
 
-/// The least length of an Ethernet frame without its check sequence.
+/// The minimum length of an Ethernet frame, without the frame check sequence.
 const LENGTH_MIN: usize = 60;
 
-/// Room for a frame of so many bytes of payload.
+/// The slot size in bytes for a frame with `payload` bytes of payload.
 pub(super) const fn slot_bytes(payload: usize) -> usize {
     // Ethernet, IPv6 and TCP.
     14 + 40 + 20 + payload
 }
 
-/// Writes a segment into a frame; its length.
+/// Writes a segment into a frame. Returns the frame length in bytes.
 pub(super) fn write(frame: &mut [u8], segment: &TcpSegment<'_>, mac: &MacAddresses) -> usize {
     let version = segment.key.version;
     let layout = Layout::new(version, crate::fields::Protocol::Tcp);
@@ -69,16 +71,16 @@ pub(super) fn write(frame: &mut [u8], segment: &TcpSegment<'_>, mac: &MacAddress
     let transport = layout.transport();
     frame[transport + 4..transport + 8].copy_from_slice(&segment.sequence.to_be_bytes());
     frame[transport + 8..transport + 12].copy_from_slice(&segment.acknowledgement.to_be_bytes());
-    let flags_before = get_u16(frame, transport + 12);
+    let old_flags = get_u16(frame, transport + 12);
     frame[transport + 13] = segment.flags;
     frame[payload..length].copy_from_slice(segment.payload);
     let change = Sum::default()
         .add_u32(segment.sequence)
         .add_u32(segment.acknowledgement)
-        .replace_u16(flags_before, get_u16(frame, transport + 12))
+        .replace_u16(old_flags, get_u16(frame, transport + 12))
         .add_bytes(segment.payload);
     frame::update_transport_checksum(frame, layout, change);
-    // Short frames are padded behind the IP packet.
+    // Pad short frames after the IP packet.
     if length < LENGTH_MIN {
         frame[length..LENGTH_MIN].fill(0);
     }

@@ -70,7 +70,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                 "in memory"
             };
             let mut points = Vec::new();
-            for (spread, order) in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)].into_iter().enumerate() {
+            for (spread, order) in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)]
+                .into_iter()
+                .enumerate()
+            {
                 let name = order_name(order);
                 context.say(&format!("{name}, {label}, frames {kind}"));
                 let wire = wire(&small_frames(FLOWS, order, context.seed()))?;

@@ -1,7 +1,7 @@
 //! Traffic in the manner of a trace.
 
 use crate::trial::TrialError;
-use generator::{FlowFields, FlowOrder, Protocol, FrameSizes, TrafficOptions};
+use generator::{FlowFields, FlowOrder, FrameSizes, Protocol, TrafficOptions};
 
 /// Flows, protocols and sizes by weight.
 pub(super) struct Mix {

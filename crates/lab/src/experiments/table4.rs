@@ -86,7 +86,10 @@ impl Drop for Scratch {
 
 /// A capture of so many frames of 64 bytes.
 fn capture(path: &Path, packets: u64, flows: u32, seed: u64) -> Result<(), TrialError> {
-    let wire = wire_of(&small_frames(flows, FlowOrder::Uniform, seed), packets as usize)?;
+    let wire = wire_of(
+        &small_frames(flows, FlowOrder::Uniform, seed),
+        packets as usize,
+    )?;
     let mut file = BufWriter::new(fs::File::create(path).map_err(TrialError::missing)?);
     let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(TrialError::missing);
     // The header of a capture with nanoseconds, Ethernet.
