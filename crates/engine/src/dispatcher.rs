@@ -369,7 +369,7 @@ mod tests {
         receive(&mut sending, 1, 10_000_000_000);
         assert_eq!(sending.overflow.packets, 256);
         assert_eq!(sending.overflow.bytes, 256 * 64);
-        while let Ok(_) = full.pop() {}
+        while full.pop().is_ok() {}
         block_on(sending.flush());
         let Ok(Message::Packets(batch)) = full.pop() else {
             panic!("no packets");

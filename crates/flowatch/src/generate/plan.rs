@@ -272,11 +272,11 @@ fn receive_plan(arguments: &GenArguments) -> PlanResult<ReceivePlan> {
 const ECHO_PORT: u16 = 7;
 
 /// The retransmission timeout of a client.
-const TIMEOUT: Duration = Duration::from_millis(200);
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Retransmissions before a client abandons a connection: about ten seconds, for which a server on a
 /// busy machine may not run.
-const TRIES: u8 = 50;
+const MAX_RETRIES: u8 = 50;
 
 fn closed_loop_plan(arguments: &GenArguments) -> PlanResult<ClosedLoopPlan> {
     let Some(interface) = arguments.interface.clone() else {
@@ -324,8 +324,8 @@ fn closed_loop_plan(arguments: &GenArguments) -> PlanResult<ClosedLoopPlan> {
                 server: kind.destination,
                 server_port: port,
                 connections: arguments.count,
-                timeout: TIMEOUT,
-                max_retries: TRIES,
+                timeout: RETRANSMISSION_TIMEOUT,
+                max_retries: MAX_RETRIES,
                 mac,
                 seed: arguments.seed,
             })
