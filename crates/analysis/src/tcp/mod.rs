@@ -109,7 +109,7 @@ const JUMP_MAX: i32 = 1 << 30;
 const DUPLICATE_ACK_THRESHOLD: u8 = 3;
 
 /// State of a TCP flow, in addition to its [`Volume`](super::Volume). Side 0 is the initiator.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Tcp {
     /// State of each side.
@@ -127,7 +127,7 @@ impl FreeListNode for Tcp {
 /// It takes four cache lines, the most used first: the counters of every packet, the segments in
 /// flight, the end of that list with timestamps, and round trips. Minima are stored as complements (the
 /// type's maximum minus the value), so that zero means that there is none yet.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct TcpSide {
     /// The sequence number after the highest byte seen.
@@ -220,7 +220,7 @@ impl Tcp {
             return;
         };
         if this.is_in_order(segment) {
-            count_in_order(this, peer, time_ns, segment, pool);
+            count_segment::<true>(this, peer, time_ns, segment, pool);
         } else {
             count_general(this, peer, time_ns, segment, pool);
         }
@@ -327,40 +327,6 @@ impl Tcp {
     }
 }
 
-/// Counts a packet of `this` on the fast path: one for which [`TcpSide::is_in_order`] holds.
-#[inline(always)]
-fn count_in_order(
-    this: &mut TcpSide,
-    peer: &mut TcpSide,
-    time_ns: i64,
-    segment: &PacketInfo,
-    pool: &mut TcpColdPool,
-) {
-    this.acks += 1;
-    this.pushes += u32::from(segment.tcp_flags & PSH != 0);
-    let is_same_window = this.window == segment.window;
-    this.update_window(segment.window);
-    let length = segment.payload_length;
-    let is_pure_ack = length == 0;
-    if is_pure_ack {
-        this.pure_acks += 1;
-    } else {
-        this.add_data(segment.sequence, length, time_ns, segment);
-    }
-    let acknowledgement = segment.acknowledgement;
-    peer.acknowledge(
-        acknowledgement,
-        time_ns,
-        is_pure_ack && is_same_window,
-        pool,
-    );
-    if segment.has(present::TIMESTAMPS) {
-        this.process_timestamps(peer, time_ns, segment);
-    } else if segment.has(present::OPTIONS_CUT) {
-        this.flags |= flag::OPTIONS_CUT;
-    }
-}
-
 /// Counts any packet of `this`.
 #[inline(never)]
 fn count_general(
@@ -370,17 +336,27 @@ fn count_general(
     segment: &PacketInfo,
     pool: &mut TcpColdPool,
 ) {
-    if segment.tcp_flags & (SYN | RST) != 0 {
-        count_syn_or_rst(this, peer, time_ns, segment, pool);
-    } else {
-        count_segment(this, peer, time_ns, segment, pool);
+    let tcp_flags = segment.tcp_flags;
+    if tcp_flags & RST != 0 {
+        // A reset takes its sequence number from the segment that it answers (RFC 9293 section 3.5.2), so
+        // it says nothing about the side's own.
+        this.acks += u32::from(tcp_flags & ACK != 0);
+        this.pushes += u32::from(tcp_flags & PSH != 0);
+        return this.count_tcp_flags(tcp_flags, pool);
     }
+    if tcp_flags & SYN != 0 {
+        handle_any_syn(this, peer, time_ns, segment, pool);
+    }
+    count_segment::<false>(this, peer, time_ns, segment, pool);
 }
 
-/// Counts a packet of `this` that is not a reset. [`count_syn_or_rst`] has handled its SYN, if it has
-/// one.
-#[inline(never)]
-fn count_segment(
+/// Counts a packet of `this` that is not a reset. [`handle_any_syn`] has handled its SYN, if it has one.
+///
+/// The only path of a segment. The fast path is this function with `IN_ORDER`, which the caller sets if
+/// [`TcpSide::is_in_order`] holds: the steps that such a segment does not need are then not compiled.
+// Inlined, so that what `is_in_order` has loaded stays in registers: most packets come through here.
+#[inline(always)]
+fn count_segment<const IN_ORDER: bool>(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
@@ -388,89 +364,87 @@ fn count_segment(
     pool: &mut TcpColdPool,
 ) {
     let tcp_flags = segment.tcp_flags;
-    if this.flags & flag::HANDSHAKE_ACK_PENDING != 0 && tcp_flags & ACK != 0 {
+    let has_ack = IN_ORDER || tcp_flags & ACK != 0;
+    let has_syn = !IN_ORDER && tcp_flags & SYN != 0;
+    let has_fin = !IN_ORDER && tcp_flags & FIN != 0;
+    let length = segment.payload_length;
+
+    if !IN_ORDER && has_ack && this.flags & flag::HANDSHAKE_ACK_PENDING != 0 {
         this.end_handshake(peer, time_ns, segment);
     }
-    this.acks += u32::from(tcp_flags & ACK != 0);
+    this.acks += u32::from(has_ack);
     this.pushes += u32::from(tcp_flags & PSH != 0);
-    if tcp_flags & !(ACK | PSH) != 0 {
+    if !IN_ORDER && tcp_flags & !(ACK | PSH) != 0 {
         this.count_tcp_flags(tcp_flags, pool);
-        if tcp_flags & FIN != 0 && segment.payload_length == 0 {
+        if has_fin && length == 0 {
             this.flags |= flag::FIN_WITHOUT_DATA;
         }
     }
+
     let is_same_window = this.window == segment.window;
-    if tcp_flags & SYN == 0 {
-        this.flags |= flag::WINDOW_SEEN;
+    if !has_syn {
         this.update_window(segment.window);
-        if segment.window == 0 {
-            this.count_zero_window(pool);
+        if !IN_ORDER {
+            this.flags |= flag::WINDOW_SEEN;
+            if segment.window == 0 {
+                this.count_zero_window(pool);
+            }
         }
     }
-    let start = segment
-        .sequence
-        .wrapping_add(u32::from(tcp_flags & SYN != 0));
-    let length = segment.payload_length;
-    if this.flags & flag::STARTED == 0 {
+
+    let start = segment.sequence.wrapping_add(u32::from(has_syn));
+    if !IN_ORDER && this.flags & flag::STARTED == 0 {
         this.begin_at_first_packet(start, pool);
     }
-    let is_in_sequence = start == this.next;
+    let is_in_sequence = IN_ORDER || start == this.next;
     if is_in_sequence && length > 0 {
         this.add_data(start, length, time_ns, segment);
     }
-    let has_no_data = length == 0 && tcp_flags & (SYN | FIN) == 0;
-    this.pure_acks += u32::from(has_no_data && tcp_flags & ACK != 0);
-    if tcp_flags & ACK != 0 {
-        let acknowledgement = segment.acknowledgement;
-        peer.acknowledge(
-            acknowledgement,
-            time_ns,
-            has_no_data && is_same_window,
-            pool,
-        );
+
+    let is_pure_ack = has_ack && length == 0 && !has_syn && !has_fin;
+    this.pure_acks += u32::from(is_pure_ack);
+    if has_ack {
+        let may_be_duplicate = is_pure_ack && is_same_window;
+        peer.acknowledge(segment.acknowledgement, time_ns, may_be_duplicate, pool);
     }
     if segment.has(present::TIMESTAMPS) {
         this.process_timestamps(peer, time_ns, segment);
     } else if segment.has(present::OPTIONS_CUT) {
         this.flags |= flag::OPTIONS_CUT;
     }
-    if segment.sack_blocks > 0 {
+    if !IN_ORDER && segment.sack_blocks > 0 {
         this.count_sack_blocks(segment, pool);
     }
+    // Last, because the class depends on the round-trip time, which the acknowledgement may update.
     if !is_in_sequence {
         count_out_of_sequence(this, peer, start, time_ns, segment, pool);
     }
 }
 
-/// Counts a packet of `this` with SYN or RST.
+/// Handles the SYN or SYN-ACK of `this`, before its segment is counted.
 #[inline(never)]
-fn count_syn_or_rst(
+fn handle_any_syn(
     this: &mut TcpSide,
     peer: &mut TcpSide,
     time_ns: i64,
     segment: &PacketInfo,
     pool: &mut TcpColdPool,
 ) {
-    let tcp_flags = segment.tcp_flags;
-    if tcp_flags & RST != 0 {
-        this.acks += u32::from(tcp_flags & ACK != 0);
-        this.pushes += u32::from(tcp_flags & PSH != 0);
-        return this.count_tcp_flags(tcp_flags, pool);
-    }
+    let has_ack = segment.tcp_flags & ACK != 0;
     let start = segment.sequence.wrapping_add(1);
     // Retransmitted or delayed: the connection is already known.
-    let is_retransmitted = this.has_start() && this.start == start;
-    let is_simultaneous = tcp_flags & ACK == 0 && this.is_simultaneous_open(peer);
-    if is_retransmitted {
-        if tcp_flags & ACK == 0 {
+    let is_known = this.has_start() && this.start == start;
+    let is_simultaneous = !has_ack && this.is_simultaneous_open(peer);
+    if is_known {
+        if !has_ack {
             this.handle_retransmitted_syn(pool);
         }
-        let is_late = this.flags & flag::SYN == 0 && tcp_flags & ACK == 0;
+        let is_late = this.flags & flag::SYN == 0 && !has_ack;
         if is_late {
             this.count_connection(pool);
         }
     } else {
-        if tcp_flags & ACK == 0 && !is_simultaneous {
+        if !has_ack && !is_simultaneous {
             // A new connection: what is known of the old one does not hold for either side.
             for side in [&mut *this, &mut *peer] {
                 side.restart(pool);
@@ -482,14 +456,13 @@ fn count_syn_or_rst(
         }
         this.begin(start);
     }
-    if tcp_flags & ACK != 0 {
+    if has_ack {
         this.handle_syn_ack(peer, time_ns);
     } else if !is_simultaneous {
         this.handle_syn(peer, time_ns);
     }
     this.read_options(segment);
     this.negotiate_window_scales(peer);
-    count_segment(this, peer, time_ns, segment, pool);
 }
 
 const _: () = assert!(size_of::<Tcp>() == 512);
