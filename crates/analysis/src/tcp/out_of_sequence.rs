@@ -29,10 +29,12 @@
 //!
 //! `start` is uncertain if the capture began within the connection, or after a jump.
 
-use super::anomaly::Evidence;
+use super::anomaly::{Class, Evidence};
 use super::cold::TcpColdPool;
 use super::sent::after;
-use super::{Class, DUPLICATE_ACK_THRESHOLD, JUMP_MAX, TcpSide, flag, limit};
+use super::side::TcpSide;
+use super::update::{DUPLICATE_ACK_THRESHOLD, JUMP_MAX};
+use super::{flag, limit};
 use wire::PacketInfo;
 use wire::tcp::flag::{FIN, SYN};
 
