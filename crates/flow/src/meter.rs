@@ -2,20 +2,23 @@
 
 mod options;
 
+pub use crate::record_batch::RECORDS_PER_BATCH;
 pub use options::MeterOptions;
 
 use crate::analyser::Analyser;
 use crate::batch::{BURST, Batch, CopiedPayloads, Payloads};
+use crate::end_reason::EndReason;
 use crate::ended::{self, exact_mean, fill_record, has_intervals};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
 use crate::garbage::GarbageCollector;
 use crate::radix_sort;
-use crate::record::{BATCH_RECORDS_MAX, EndReason, Record, RecordBatch};
+use crate::record::Record;
+use crate::record_batch::{BATCH_RECORDS_MAX, RecordBatch};
 use crate::statistic::{Statistic, Value};
 use crate::table::{
-    BucketTable, Combined, DoubleHash, LinkedList, NO_SLOT, NO_VALUE, OUT_OF_CACHE_FLOWS, Observed,
-    Step, Table, TableKind,
+    BucketTable, Combined, DoubleHash, LinkedList, NO_SLOT, OUT_OF_CACHE_FLOWS, Observed, Step,
+    Table, TableKind,
 };
 use crate::view::{LiveView, ViewBuilder};
 use hw::lines::Rows;
@@ -33,9 +36,6 @@ pub trait RecordSink {
     /// [`RecordSink::COMPLETES`].
     fn take(&mut self, batch: &mut RecordBatch);
 }
-
-/// The number of records at which a batch goes to the sink.
-pub const RECORDS_PER_BATCH: usize = 1024;
 
 /// The number of flows that end together. While one group is processed, the next is prefetched.
 const END_GROUP_FLOWS: usize = 8;
@@ -646,5 +646,3 @@ impl Meter {
         self.view = Some(view);
     }
 }
-
-const _: () = assert!(NO_VALUE == u64::MAX);
