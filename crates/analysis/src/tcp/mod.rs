@@ -6,7 +6,6 @@
 
 mod anomaly;
 mod cold;
-pub mod conversation;
 pub mod flag;
 mod holes;
 pub mod limit;
