@@ -2,16 +2,18 @@
 //! end.
 
 mod count;
+mod handles;
 
 use crate::batch::{BURST, Batch, Payloads};
+use crate::end_reason::EndReason;
 use crate::expiry::Timeouts;
-use crate::record::{EndReason, Record};
+use crate::record::Record;
 use crate::table::Observed;
 use analysis::suspended::{SUSPENDED_MAX, Suspended};
 use analysis::tcp::TcpColdPool;
 use analysis::{Analyses, Analysis, FLOWS_PER_TCP_COLD, Level, Tcp, TcpCold, Volume};
 use app::{Applications, DnsAnswer, InspectState, Inspector, InspectorLimits};
-use count::{Handles, NO_HANDLES};
+use handles::{Handles, NO_HANDLES};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use hw::pool::{NO_HANDLE, Pool};

@@ -1,6 +1,6 @@
 //! The meter's input: a burst of packets, each reduced to its key and the fields that the meter counts.
 
-use crate::record::FlowDefinition;
+use crate::definition::FlowDefinition;
 pub use analysis::Packet;
 use app::DnsAnswer;
 use hw::hash::KeyedHash;

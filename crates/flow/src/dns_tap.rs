@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::Timeouts;
     use crate::batch::{FramePayloads, Packet, TableKey};
-    use crate::record::FlowDefinition;
+    use crate::definition::FlowDefinition;
     use std::time::Duration;
 
     const IDLE_MS: u32 = 1000;

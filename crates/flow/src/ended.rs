@@ -2,8 +2,9 @@
 //! later, off the packet path, because in a flood every packet ends a flow.
 
 use crate::batch::Packet;
+use crate::end_reason::EndReason;
 use crate::entry::{Entry, FlowEntry};
-use crate::record::{EndReason, Record};
+use crate::record::Record;
 use crate::statistic::Value;
 use wire::FlowKey;
 

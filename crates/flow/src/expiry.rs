@@ -2,8 +2,8 @@
 
 use crate::batch::{BURST, Packet};
 use crate::clock::PacketClock;
+use crate::end_reason::EndReason;
 use crate::entry::{Entry, FlowEntry};
-use crate::record::EndReason;
 use std::time::Duration;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 

@@ -1,16 +1,16 @@
 //! Sends simulated conversations through a port that injects faults, and compares the records of the
 //! meter with a simple evaluation of the frames that reached it. The columns must be exactly equal.
 
-use analysis::tcp::conversation::{
+use analysis::{AnalysisValue, COLUMNS, Level};
+use conversations::{
     Conversation, Faults as FaultsAfterProbe, Frames, MS, Random, ReferenceReader,
     TruthAtProbe as Truth,
 };
-use analysis::{AnalysisValue, COLUMNS, Level};
 use flow::batch::{BURST, Batch, Packet};
 use flow::clock::PacketClock;
 use flow::meter::{Meter, MeterOptions, RecordSink};
-use flow::record::{FlowDefinition, Record, RecordBatch};
 use flow::statistic::Selection;
+use flow::{FlowDefinition, Record, RecordBatch};
 use flow::{Timeouts, batch::TableKey};
 use port::{Impaired, Impairment, Impairments, MemoryPort, Port, Received};
 use std::collections::BTreeMap;

@@ -1,104 +1,16 @@
 //! The columns of TCP measures.
 
 mod flags;
+mod value;
 
 use self::flags::{flags, rare_flags};
-use super::{AnalysisValue, ColumnVisitor, Part, metadata, number, seconds};
-use crate::Analysis;
-use crate::tcp::{Class, Tcp, TcpCold, TcpSide, flag, limit};
-
-/// Returns a value of one side, if the flow is TCP.
-#[inline(always)]
-fn side_value<'v>(
-    analysis: &Analysis,
-    side: usize,
-    value: impl FnOnce(&TcpSide) -> AnalysisValue<'v>,
-) -> AnalysisValue<'v> {
-    match &analysis.tcp {
-        Some(tcp) => value(&tcp.sides[side]),
-        None => AnalysisValue::None,
-    }
-}
-
-/// Returns a value of both sides, if the flow is TCP.
-#[inline(always)]
-fn flow_value<'v>(
-    analysis: &Analysis,
-    value: impl FnOnce(&Tcp) -> AnalysisValue<'v>,
-) -> AnalysisValue<'v> {
-    match &analysis.tcp {
-        Some(tcp) => value(tcp),
-        None => AnalysisValue::None,
-    }
-}
-
-/// Returns a number that depends on the cold state. No value if the side got no cold state.
-#[inline(always)]
-fn cold_value(
-    analysis: &Analysis,
-    side: usize,
-    value: impl FnOnce(&TcpSide, &TcpCold) -> u64,
-) -> AnalysisValue<'static> {
-    match &analysis.tcp {
-        Some(tcp) if tcp.sides[side].limits & limit::COLD == 0 => {
-            number(value(&tcp.sides[side], &analysis.cold[side]))
-        }
-        _ => AnalysisValue::None,
-    }
-}
-
-#[inline(always)]
-fn class_count(analysis: &Analysis, side: usize, class: Class) -> AnalysisValue<'static> {
-    cold_value(analysis, side, |_, cold| {
-        cold.anomalies.classes[class as usize].into()
-    })
-}
-
-/// Returns the value of a SYN option, 0 if the SYN does not have it. No value if the SYN was not seen or
-/// the option may be cut off.
-#[inline(always)]
-fn syn_option(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
-    side_value(analysis, side, |it| {
-        let may_be_cut = value == 0 && it.flags & flag::OPTIONS_CUT != 0;
-        if it.flags & flag::SYN == 0 || may_be_cut {
-            AnalysisValue::None
-        } else {
-            number(value)
-        }
-    })
-}
-
-/// Returns 1 if an option was seen, otherwise 0. No value if the option may be cut off.
-#[inline(always)]
-fn has_option(analysis: &Analysis, side: usize, flag: u16) -> AnalysisValue<'static> {
-    side_value(analysis, side, |it| match it.flags & flag != 0 {
-        false if it.flags & flag::OPTIONS_CUT != 0 => AnalysisValue::None,
-        seen => number(u8::from(seen)),
-    })
-}
-
-/// Returns a window. No value if the window scale option may be cut off.
-#[inline(always)]
-fn window(
-    analysis: &Analysis,
-    side: usize,
-    window: impl FnOnce(&TcpSide) -> Option<u32>,
-) -> AnalysisValue<'static> {
-    let Some(tcp) = &analysis.tcp else {
-        return AnalysisValue::None;
-    };
-    let flags = [tcp.sides[side].flags, tcp.sides[side ^ 1].flags];
-    let may_lack_scale = |flags: u16| {
-        let cut_syn = flag::SYN | flag::OPTIONS_CUT;
-        flags & (cut_syn | flag::WINDOW_SCALE) == cut_syn
-    };
-    optional(window(&tcp.sides[side]).filter(|_| !flags.into_iter().any(may_lack_scale)))
-}
-
-#[inline(always)]
-fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
-    value.map_or(AnalysisValue::None, number)
-}
+use self::value::{
+    class_count, cold_value, flow_value, has_option, optional, side_value, syn_option, window,
+};
+use super::part::Part;
+use super::value::{AnalysisValue, number, seconds};
+use super::visitor::{ColumnVisitor, metadata};
+use crate::tcp::{Class, TcpSide, flag};
 
 #[inline(always)]
 pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T) {
@@ -441,6 +353,12 @@ fn anomalies(visitor: &mut impl ColumnVisitor) {
         ),
         |it, side| cold_value(it, side, |_, cold| cold.anomalies.out_of_order.into()),
     );
+    anomaly_classes(visitor);
+}
+
+/// The columns of packets out of sequence by class.
+#[inline(always)]
+fn anomaly_classes(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
             "tcpTimeoutPackets",

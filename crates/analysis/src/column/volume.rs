@@ -1,6 +1,8 @@
 //! The columns of volume and timing measures, which every flow has.
 
-use super::{AnalysisValue, ColumnSelection, ColumnVisitor, Part, metadata, number, seconds};
+use super::part::Part;
+use super::value::{AnalysisValue, number, seconds};
+use super::visitor::{ColumnSelection, ColumnVisitor, metadata};
 use crate::Analysis;
 use crate::volume::FIRST_PACKETS;
 use wire::{FlowKey, Outline, Tunnel};

@@ -88,6 +88,8 @@ impl Anomalies {
 /// What the class of a segment is inferred from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
+    /// Whether it repeats the last byte although the window is closed or all data is acknowledged.
+    pub(super) is_probe: bool,
     /// Whether its bytes were seen before. Otherwise it fills a hole.
     pub(super) was_seen: bool,
     /// Whether its bytes had been acknowledged.
@@ -129,7 +131,23 @@ impl Evidence {
     }
 
     /// Returns the class of the segment.
+    ///
+    /// The first row that fits decides. A segment whose age is only a lower bound (it is older than the
+    /// oldest one kept) is never a duplicate or reordered.
+    ///
+    /// | Evidence | Class |
+    /// |---|---|
+    /// | repeats the last byte, and the window is closed or all data acknowledged | flow control |
+    /// | no earlier or later segment is kept to compare with | unknown |
+    /// | seen before with the same identification (without identifications: within half a round trip) | duplicate |
+    /// | fills a hole with an identification before the next segment's (if they are not sequential: within a round trip, and no duplicate ACKs) | reordering |
+    /// | the retransmission timeout has passed | timeout, unnecessary if its bytes had been acknowledged |
+    /// | duplicate ACKs | fast retransmit, unnecessary if its bytes had been acknowledged |
+    /// | anything else | unknown |
     pub(super) fn classify(&self) -> Class {
+        if self.is_probe {
+            return Class::FlowControl;
+        }
         let Some(sent_info) = self.sent_info else {
             return Class::Unknown;
         };
@@ -157,6 +175,112 @@ impl Evidence {
             (false, true, false) => Class::FastRetransmit,
             (false, true, true) => Class::UnnecessaryFastRetransmit,
             (false, false, _) => Class::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A segment whose bytes were seen 5 ms ago, on a path of 20 ms.
+    fn seen() -> Evidence {
+        Evidence {
+            is_probe: false,
+            was_seen: true,
+            was_acknowledged: false,
+            identification: 8,
+            sent_info: Some(SentInfo {
+                age_ns: 5 * MS,
+                is_lower_bound: false,
+                identification: 7,
+                previous_identification: 6,
+            }),
+            rtt_ns: 20 * MS,
+            rto_ns: 200 * MS,
+            has_duplicate_acks: false,
+        }
+    }
+
+    /// Returns the class of `evidence` with a change to what is known of the other segment.
+    fn class_with(evidence: Evidence, change: impl FnOnce(&mut SentInfo)) -> Class {
+        let mut sent_info = evidence.sent_info.unwrap();
+        change(&mut sent_info);
+        let changed = Evidence {
+            sent_info: Some(sent_info),
+            ..evidence
+        };
+        changed.classify()
+    }
+
+    #[test]
+    fn a_probe_or_a_segment_without_another_needs_no_more_evidence() {
+        let mut evidence = seen();
+        evidence.sent_info = None;
+        assert_eq!(evidence.classify(), Class::Unknown);
+        evidence.is_probe = true;
+        assert_eq!(evidence.classify(), Class::FlowControl);
+    }
+
+    #[test]
+    fn seen_bytes_are_duplicates_by_identification_or_by_age() {
+        let is = |evidence, expected, change: fn(&mut SentInfo)| {
+            assert_eq!(class_with(evidence, change), expected);
+        };
+        is(seen(), Class::Duplicate, |it| it.identification = 8);
+        is(seen(), Class::Unknown, |_| {});
+        is(seen(), Class::Unknown, |it| {
+            (it.identification, it.is_lower_bound) = (8, true);
+        });
+        let mut unnumbered = seen();
+        unnumbered.identification = 0;
+        is(unnumbered, Class::Duplicate, |_| {});
+        is(unnumbered, Class::Unknown, |it| it.age_ns = 10 * MS);
+        is(unnumbered, Class::Unknown, |it| it.is_lower_bound = true);
+    }
+
+    #[test]
+    fn segments_that_fill_a_hole_are_reordered_if_sent_before_the_next_one() {
+        let mut filling = seen();
+        filling.was_seen = false;
+        assert_eq!(filling.classify(), Class::Unknown, "sent after it");
+        filling.identification = 6;
+        assert_eq!(filling.classify(), Class::Reordering);
+        assert_eq!(
+            class_with(filling, |it| it.is_lower_bound = true),
+            Class::Unknown
+        );
+        // Identifications that are not sequential: by age.
+        let random = |age_ns| {
+            move |it: &mut SentInfo| {
+                (it.previous_identification, it.age_ns) = (40_000, age_ns);
+            }
+        };
+        assert_eq!(class_with(filling, random(19 * MS)), Class::Reordering);
+        assert_eq!(class_with(filling, random(20 * MS)), Class::Unknown);
+        filling.has_duplicate_acks = true;
+        assert_eq!(class_with(filling, random(19 * MS)), Class::FastRetransmit);
+    }
+
+    #[test]
+    fn retransmissions_are_by_timeout_or_by_duplicate_acks_and_may_be_unnecessary() {
+        for (age_ns, has_duplicate_acks, was_acknowledged, expected) in [
+            (200 * MS, false, false, Class::Timeout),
+            (200 * MS, true, false, Class::Timeout),
+            (200 * MS, false, true, Class::UnnecessaryTimeout),
+            (199 * MS, true, false, Class::FastRetransmit),
+            (199 * MS, true, true, Class::UnnecessaryFastRetransmit),
+            (199 * MS, false, true, Class::Unknown),
+            (199 * MS, false, false, Class::Unknown),
+        ] {
+            let evidence = Evidence {
+                has_duplicate_acks,
+                was_acknowledged,
+                ..seen()
+            };
+            assert_eq!(class_with(evidence, |it| it.age_ns = age_ns), expected);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Cold TCP state: measures of rare events. A side gets it from a pool at its first such event; most
 //! sides never need it.
 
-use super::TcpSide;
 use super::anomaly::Anomalies;
 use super::holes::Holes;
+use super::sent::after;
+use super::side::TcpSide;
 use super::{flag, limit};
 use hw::pool::{FreeListNode, Pool};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, SYN, URG};
@@ -126,6 +127,12 @@ impl TcpSide {
         self.give_up_hole(given_up, pool);
     }
 
+    /// Returns how many of the bytes from `from` to `to` are in a hole.
+    pub(super) fn missing_bytes(&self, from: u32, to: u32, pool: &TcpColdPool) -> u32 {
+        let cold = pool.get(self.cold);
+        cold.map_or(0, |cold| cold.holes.bytes_between(from, to))
+    }
+
     /// Removes bytes that arrived from the holes. Returns how many of them were in one.
     pub(super) fn fill_holes(&mut self, from: u32, to: u32, pool: &mut TcpColdPool) -> u32 {
         let Some(cold) = pool.get_mut(self.cold) else {
@@ -141,7 +148,7 @@ impl TcpSide {
         let Some([from, to]) = hole else {
             return;
         };
-        let is_open = self.flags & flag::ACKNOWLEDGED == 0 || super::after(to, self.acknowledged);
+        let is_open = self.flags & flag::ACKNOWLEDGED == 0 || after(to, self.acknowledged);
         self.limits |= if is_open { limit::HOLES } else { limit::MISSED };
         let bytes = u64::from(to.wrapping_sub(from));
         self.update_cold(pool, |cold| cold.anomalies.given_up_bytes += bytes);

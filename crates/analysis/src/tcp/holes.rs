@@ -11,6 +11,16 @@ pub(super) const HOLES: usize = 3;
 #[repr(C)]
 pub(super) struct Holes([[u32; 2]; HOLES]);
 
+/// Returns the part of a hole that is between `from` and `to`.
+fn overlap(&[first, last]: &[u32; 2], from: u32, to: u32) -> Option<[u32; 2]> {
+    if first == last || !after(to, first) || !after(last, from) {
+        return None;
+    }
+    let start = if after(from, first) { from } else { first };
+    let end = if after(last, to) { to } else { last };
+    Some([start, end])
+}
+
 impl Holes {
     #[inline(always)]
     fn is_hole(hole: &[u32; 2]) -> bool {
@@ -59,11 +69,9 @@ impl Holes {
         let mut remainder = None;
         for hole in &mut self.0 {
             let [first, last] = *hole;
-            if first == last || !after(to, first) || !after(last, from) {
+            let Some([start, end]) = overlap(hole, from, to) else {
                 continue;
-            }
-            let start = if after(from, first) { from } else { first };
-            let end = if after(last, to) { to } else { last };
+            };
             filled += end.wrapping_sub(start);
             match (start == first, end == last) {
                 (true, _) => hole[0] = end,
@@ -77,6 +85,14 @@ impl Holes {
         self.sort();
         let given_up = remainder.and_then(|[from, to]| self.insert(from, to));
         (filled, given_up)
+    }
+
+    /// Returns how many of the bytes from `from` to `to` are in a hole.
+    pub(super) fn bytes_between(&self, from: u32, to: u32) -> u32 {
+        self.iter()
+            .filter_map(|hole| overlap(hole, from, to))
+            .map(|[start, end]| end.wrapping_sub(start))
+            .sum()
     }
 
     /// Removes the bytes below `acknowledged`.
@@ -131,10 +147,12 @@ mod tests {
                     missing.extend(from..from + length);
                     highest = from + length + 1;
                 } else {
+                    let expected = holes.bytes_between(base.wrapping_add(at), base.wrapping_add(at + length));
                     let (filled, given_up) = holes.fill(base.wrapping_add(at), base.wrapping_add(at + length));
                     let before = missing.len();
                     missing.retain(|&byte| !(at..at + length).contains(&byte));
                     prop_assert_eq!(filled as usize, before - missing.len());
+                    prop_assert_eq!(filled, expected);
                     if given_up.is_some() { break; }
                 }
                 let middle = highest / 2;

@@ -21,7 +21,7 @@ const IDENTIFICATION_SHIFT: u32 = u64::BITS - u16::BITS;
 const _: () = assert!(IDENTIFICATION_SHIFT == TIME_BITS + 1);
 
 /// A sent segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct SentSegment {
     /// The sequence number after its last byte.
@@ -68,7 +68,7 @@ impl SentSegment {
 ///
 /// An acknowledged segment stays until its slot is needed. If the ring is full and none is
 /// acknowledged, the newest segment is merged with the one before it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct SentList {
     /// The sequence number at which the oldest segment, or the hole before it, begins.

@@ -1,8 +1,9 @@
 //! Counts the packets of a batch in the states of their flows, and prefetches the states of packets
 //! ahead.
 
+use super::handles::{Handles, VOLUME_PREFETCH_PACKETS};
 use super::{Analyser, initiator_key};
-use crate::batch::{BURST, Batch, Packet, Payloads};
+use crate::batch::{Batch, Packet, Payloads};
 use analysis::tcp::TcpColdPool;
 use analysis::{Tcp, Volume};
 use app::Inspector;
@@ -10,21 +11,12 @@ use hw::pool::{NO_HANDLE, Pool};
 use std::ops::Range;
 use wire::{PacketInfo, ip_protocol};
 
-/// How many packets ahead to prefetch a flow's volume state.
-const VOLUME_PREFETCH_PACKETS: usize = 12;
-
 /// How many packets ahead to prefetch a flow's TCP state. Its handle is in the volume state.
 const TCP_PREFETCH_PACKETS: usize = 6;
 
 /// Byte offsets of the cache lines of a volume state that a packet may touch: all except the line of
 /// the flow's first packets.
 const VOLUME_LINE_OFFSETS: [usize; 4] = [0, 64, 128, 192];
-
-/// Handles of the flows of a batch's packets, with padding to look ahead past the end.
-pub(super) type Handles = [u32; BURST + VOLUME_PREFETCH_PACKETS];
-
-/// No flow for any packet.
-pub(super) const NO_HANDLES: Handles = [NO_HANDLE; BURST + VOLUME_PREFETCH_PACKETS];
 
 impl Analyser {
     /// Prefetches the volume states of the first of these packets, before they are

@@ -8,6 +8,7 @@
 
 mod add;
 mod crc32c;
+mod each;
 mod keyed;
 mod murmur3;
 mod spooky;
@@ -17,6 +18,7 @@ mod xor;
 
 pub use spread::{fmix32, spread};
 
+use each::hash_each;
 use std::fmt;
 use std::str::FromStr;
 use toeplitz::KeyToeplitz;
@@ -239,12 +241,5 @@ impl FlowHash {
             Function::Toeplitz(function) => function.hash_wide(keys, hashes),
             _ => self.hash32_burst(digests, hashes),
         }
-    }
-}
-
-#[inline(always)]
-fn hash_each<H>(keys: &[u128], hashes: &mut [H], function: impl Fn(u128) -> H) {
-    for (hash, &key) in hashes.iter_mut().zip(keys) {
-        *hash = function(key);
     }
 }

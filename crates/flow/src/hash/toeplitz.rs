@@ -1,5 +1,6 @@
 //! The RSS hash of table keys. Their last bytes are the addresses and ports, in the order of RSS.
 
+use super::each::hash_each;
 use wire::FlowKey;
 use wire::toeplitz::{
     Input, MAX_INPUT, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz, ipv4_input, ipv6_input,
@@ -57,7 +58,7 @@ impl KeyToeplitz {
     }
 
     fn hash_by_tables(&self, keys: &[u128], hashes: &mut [u32]) {
-        super::hash_each(keys, hashes, |key| {
+        hash_each(keys, hashes, |key| {
             self.tables.hash(&key.to_le_bytes()[16 - INPUT_BYTES..])
         });
     }

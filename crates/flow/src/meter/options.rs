@@ -1,12 +1,13 @@
 //! The options of a meter.
 
 use crate::batch::KeyMaker;
+use crate::definition::FlowDefinition;
 use crate::ended::FlowStart;
 use crate::entry::Entry;
 use crate::expiry::{Expiry, Timeouts};
 use crate::garbage::GarbageSchedule;
 use crate::hash::{FlowHash, HashKind};
-use crate::record::{FlowDefinition, Schema};
+use crate::record::Schema;
 use crate::statistic::Selection;
 use crate::table::{TableKind, WIDE_KEY_BYTES};
 use app::Applications;

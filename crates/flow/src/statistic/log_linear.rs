@@ -36,14 +36,17 @@
 mod code;
 mod estimate;
 mod histogram;
+mod layout;
+mod tail_shares;
 mod window;
 
 use super::{NO_VALUE, Statistic, Value, clear, percentile_column, relocate};
 use crate::record::Column;
 use estimate::Snapshot;
-use histogram::{State, TailShares};
 use hw::lines::Lines;
 use hw::prefetch::CacheLevel;
+use layout::State;
+use tail_shares::TailShares;
 
 /// Percentiles of one value.
 #[derive(Debug)]

@@ -11,15 +11,12 @@ pub use log_linear::LogLinear;
 pub use moments::Moments;
 pub use psquare::PSquare;
 pub use selection::{Estimator, Selection, SelectionError};
-pub use value::Value;
+pub use value::{NO_VALUE, Value};
 
 use crate::record::Column;
 use hw::lines::Lines;
 use hw::memory::{Line, Zeroed};
 use hw::prefetch::CacheLevel;
-
-/// No value: a flow's first packet has no gap.
-pub const NO_VALUE: u64 = u64::MAX;
 
 /// One statistic of every flow.
 ///

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// No value: the gap and the inter-arrival time of a flow's first packet. It is larger than any value:
+/// gaps have 48 bits, inter-arrival times 63.
+pub const NO_VALUE: u64 = u64::MAX;
+
 /// A value measured for each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {

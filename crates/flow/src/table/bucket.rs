@@ -21,27 +21,26 @@
 mod allocation;
 mod count;
 mod growth;
+mod scratch;
 
 use super::clock_hand::ClockHand;
+use super::lanes::{LANES, Lanes};
 use super::prefetcher::Prefetcher;
 use super::{NO_SLOT, Observed, Outputs, Step, Table, WideKeys};
 use crate::batch::{BURST, Batch, Packet};
+use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::hash::FlowHash;
-use crate::record::EndReason;
-use growth::Scratch;
 use hw::lines::Lines;
 use hw::memory::HugeSlice;
 use hw::prefetch::{self, CacheLevel};
 use hw::tags::{self, TAGS, TagLine};
+use scratch::Scratch;
 use std::io;
 use std::ops::Range;
 use wire::FlowKey;
-
-/// Slots of a bucket. The last one never holds a flow.
-pub(super) const LANES: u32 = 32;
 
 /// The lane of a tag line that counts the flows that passed the bucket because it was full.
 const OVERFLOW_LANE: usize = TAGS;
@@ -326,23 +325,6 @@ impl Table for BucketTable {
         self.buckets_max as usize * (size_of::<TagLine>() + LANES as usize * FLOW)
             + ClockHand::memory_bytes(self.buckets_max as usize)
             + self.wide.memory_bytes()
-    }
-}
-
-/// Iterates over the lanes whose bits are set.
-pub(super) struct Lanes(pub(super) u32);
-
-impl Iterator for Lanes {
-    type Item = u32;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<u32> {
-        if self.0 == 0 {
-            return None;
-        }
-        let lane = self.0.trailing_zeros();
-        self.0 &= self.0 - 1;
-        Some(lane)
     }
 }
 

@@ -5,7 +5,7 @@
 //! A flow in a lane that was free at the last visit is newer than that visit. It stays, and its entry
 //! need not be read: in a flood, that saves every second entry.
 
-use super::bucket::{LANES, Lanes};
+use super::lanes::{LANES, Lanes};
 use crate::entry::{Entry, FlowEntry};
 use hw::lines::Lines;
 use hw::memory::HugeSlice;

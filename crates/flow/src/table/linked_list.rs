@@ -4,9 +4,9 @@
 use super::nodes::{BUCKETS, Nodes, bucket_of, node_table, tag_of};
 use super::{Observed, Outputs, Step, Table};
 use crate::batch::Batch;
+use crate::end_reason::EndReason;
 use crate::entry::Entry;
 use crate::expiry::Expiry;
-use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use hw::prefetch::{self, CacheLevel};
 use std::io;

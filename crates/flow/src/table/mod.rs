@@ -4,6 +4,7 @@ mod bucket;
 mod clock_hand;
 mod combined;
 mod double_hash;
+mod lanes;
 mod linked_list;
 mod nodes;
 mod prefetcher;
@@ -17,10 +18,11 @@ pub use linked_list::LinkedList;
 pub(crate) use prefetcher::OUT_OF_CACHE_FLOWS;
 
 use crate::batch::{BURST, Batch, Packet};
+use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
-use crate::record::EndReason;
+use crate::statistic::NO_VALUE;
 use hw::memory::HugeSlice;
 use hw::prefetch::{self, CacheLevel};
 use std::io;
@@ -30,9 +32,6 @@ use wire::FlowKey;
 
 /// The slot of a packet whose flow is not in the table.
 pub const NO_SLOT: u32 = u32::MAX;
-
-/// No value: the gap and the inter-arrival time of a flow's first packet.
-pub const NO_VALUE: u64 = u64::MAX;
 
 /// What a table computes for each packet in addition to its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use super::{Observed, Outputs, Step, WideKeys, count, open};
 use crate::batch::{Batch, Packet};
+use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart, flow_start};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
-use crate::record::EndReason;
 use hw::memory::HugeSlice;
 use std::io;
 use wire::FlowKey;

@@ -1,6 +1,7 @@
 //! Compares every table with a hash map.
 
 mod against_entries;
+mod eviction;
 
 use super::*;
 use crate::expiry::Timeouts;

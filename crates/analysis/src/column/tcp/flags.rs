@@ -1,8 +1,9 @@
 //! The columns of TCP flags.
 
-use super::{cold_value, side_value};
+use super::value::{cold_value, side_value};
 use crate::Analysis;
-use crate::column::{AnalysisValue, ColumnVisitor, metadata, number};
+use crate::column::value::{AnalysisValue, number};
+use crate::column::visitor::{ColumnVisitor, metadata};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
 #[inline(always)]

@@ -1,7 +1,8 @@
 //! Compares the fast path with the general one.
 
 use super::super::{count_general, flag};
-use super::{Faults, Random, Tcp, TcpColdPool, cold_of, conversation};
+use super::{Tcp, TcpColdPool, cold_of};
+use conversations::{Conversation, Faults, Random};
 use wire::PacketInfo;
 use wire::packet_info::present;
 use wire::tcp::flag::{ACK, FIN, PSH, RST, SYN};
@@ -43,7 +44,8 @@ fn the_fast_path_equals_the_general_path() {
             missed: 10 * (number % 7),
             ..Faults::default()
         };
-        let (packets, _) = conversation(&mut random, faults, number % 2 == 0).run(&mut random);
+        let (packets, _) =
+            Conversation::random(&mut random, faults, number % 2 == 0).run(&mut random);
         let mut pools = [(); 2].map(|()| TcpColdPool::new(2).unwrap());
         let [mut fast_state, mut general_state] = [Tcp::default(); 2];
         for (number, packet) in (1..).zip(&packets) {
@@ -62,11 +64,7 @@ fn the_fast_path_equals_the_general_path() {
             }
             fast_state.count(packet.side, packet.time_ns, &segment, &mut pools[0]);
             count_general(this, peer, packet.time_ns, &segment, &mut pools[1]);
-            assert_eq!(
-                format!("{fast_state:?}"),
-                format!("{general_state:?}"),
-                "{segment:?}"
-            );
+            assert_eq!(fast_state, general_state, "{segment:?}");
             assert_eq!(
                 cold_of(&fast_state, &pools[0]),
                 cold_of(&general_state, &pools[1])

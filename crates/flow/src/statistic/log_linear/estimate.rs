@@ -1,8 +1,9 @@
 //! Percentile estimates from a histogram, and their certain bounds.
 
 use super::code::{first_value, last_value};
-use super::histogram::{Header, State, TailShares, WIDE_COUNTERS};
-use super::window::{Window, codes_of_bin, kept_codes};
+use super::layout::{Header, State, WIDE_COUNTERS, kept_codes};
+use super::tail_shares::TailShares;
+use super::window::{Window, codes_of_bin};
 use crate::statistic::nearest_rank;
 
 /// A histogram unpacked from its line, for any number of percentiles.

@@ -1,10 +1,11 @@
 //! A histogram unpacked from its line for rare operations: fitting the window to the values, widening
 //! or halving counters, merging.
 
-use super::histogram::{
-    FIRST_COUNTER_MAX, HALVINGS_MAX, HEADER_BYTES, Header, NARROW_COUNTERS, OBSERVATIONS_OFFSET,
-    State, TailShares, WIDE_COUNTERS, first_counter, set_first_counter,
+use super::layout::{
+    FIRST_COUNTER_MAX, HALVINGS_MAX, HEADER_BYTES, Header, INEXACT, NARROW_COUNTERS,
+    OBSERVATIONS_OFFSET, State, WIDE_COUNTERS, first_counter, kept_codes, set_first_counter,
 };
+use super::tail_shares::TailShares;
 
 /// At this shift, a bin spans four octaves, and all codes fit any window.
 const SHIFT_MAX: u32 = 12;
@@ -28,16 +29,6 @@ pub(super) struct Window {
     /// Whether every observation is counted in its true bin.
     pub(super) exact: bool,
     pub(super) counts: [u32; NARROW_COUNTERS],
-}
-
-/// Returns the codes stored in a line, in order of arrival, and their number.
-pub(super) fn kept_codes(line: &State) -> ([u16; WIDE_COUNTERS], usize) {
-    let (pairs, _) = line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].as_chunks::<2>();
-    let mut codes = [0; WIDE_COUNTERS];
-    for (code, pair) in codes.iter_mut().zip(pairs) {
-        *code = u16::from_le_bytes(*pair);
-    }
-    (codes, Header::load(line).kept_codes().unwrap_or(0))
 }
 
 impl Window {
@@ -155,9 +146,21 @@ impl Window {
         self
     }
 
+    /// Returns the header of the histogram.
+    fn header(&self) -> Header {
+        let wide = u8::from(self.counters == WIDE_COUNTERS) | (self.halvings as u8) << 1;
+        Header {
+            smallest: self.smallest as u16,
+            end: self.largest as u16 + 1,
+            base: self.base as u16,
+            shift: self.shift as u8,
+            flags: if self.exact { wide } else { wide | INEXACT },
+        }
+    }
+
     /// Packs the histogram into `line`.
     pub(super) fn store(&self, line: &mut State) {
-        Header::of_window(self).store(line);
+        self.header().store(line);
         if self.counters == WIDE_COUNTERS {
             let (pairs, _) = line.0[HEADER_BYTES..OBSERVATIONS_OFFSET].as_chunks_mut::<2>();
             for (pair, &count) in pairs.iter_mut().zip(&self.counts) {

@@ -1,11 +1,12 @@
 //! Allocation of slots for new flows: a free slot in or near the home bucket, or that of a flow to
 //! evict.
 
-use super::{BucketTable, LANES, Lanes, OVERFLOW_LANE, PROBES_MAX};
+use super::{BucketTable, OVERFLOW_LANE, PROBES_MAX};
+use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::FlowEntry;
 use crate::expiry::Expiry;
-use crate::record::EndReason;
+use crate::table::lanes::{LANES, Lanes};
 use hw::prefetch::{self, CacheLevel};
 use hw::tags;
 

@@ -1,13 +1,15 @@
 //! Counts the packets of a batch in their flows, one prefetch step at a time.
 
-use super::{BucketTable, LANES, OVERFLOW_LANE};
+use super::{BucketTable, OVERFLOW_LANE};
 use crate::batch::{BURST, Batch, Packet};
+use crate::end_reason::EndReason;
 use crate::ended::flow_start;
 use crate::entry::FlowEntry;
 use crate::expiry::{Expiry, QuickCheck};
-use crate::record::EndReason;
+use crate::statistic::NO_VALUE;
+use crate::table::lanes::LANES;
 use crate::table::prefetcher::{self, FlowArrays};
-use crate::table::{NO_VALUE, Observed, Step, count, open, silence_ns};
+use crate::table::{Observed, Step, count, open, silence_ns};
 use hw::prefetch::{self, CacheLevel};
 use hw::tags;
 use std::ops::Range;

@@ -1,8 +1,10 @@
 //! Growth by linear hashing: buckets are split in order, and the flows of a bucket whose hashes map to
 //! the new bucket move there.
 
-use super::{BucketTable, LANES, Lanes, OVERFLOW_LANE, PROBES_MAX};
+use super::scratch::Scratch;
+use super::{BucketTable, OVERFLOW_LANE, PROBES_MAX};
 use crate::entry::FlowEntry;
+use crate::table::lanes::{LANES, Lanes};
 use hw::tags::{self, TAGS};
 
 /// The mean number of flows per bucket above which the table grows. A bucket that is not split yet in
@@ -11,29 +13,6 @@ const GROW_FLOWS_PER_BUCKET: usize = 11;
 
 /// The maximum number of splits before a burst. A burst of only new flows needs 24.
 const SPLITS_PER_BATCH_MAX: usize = 32;
-
-/// Buffers for the flows of a bucket that is split.
-#[derive(Default)]
-pub(super) struct Scratch {
-    slots: Vec<u32>,
-    keys: Vec<u128>,
-    hashes: Vec<u64>,
-}
-
-impl Scratch {
-    /// Retains only the flows whose hashes satisfy `predicate`.
-    fn retain(&mut self, predicate: impl Fn(u64) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.hashes.len().min(self.slots.len()) {
-            let (slot, hash) = (self.slots[at], self.hashes[at]);
-            self.slots[kept] = slot;
-            self.hashes[kept] = hash;
-            kept += usize::from(predicate(hash));
-        }
-        self.slots.truncate(kept);
-        self.hashes.truncate(kept);
-    }
-}
 
 impl BucketTable {
     /// Splits a few buckets while the table is crowded.

@@ -6,10 +6,8 @@ use crate::outcome::{Finding, Holds, Outcome, Table};
 use crate::plot::{Axis, Figure, Kind as PlotKind, Point, Series};
 use crate::trial::TrialError;
 use analysis::Analysis;
-use analysis::tcp::conversation::{
-    Faults as Behind, Frames, PAYLOAD, Random, ReferenceReader, TruthAtProbe,
-};
 use analysis::{AnalysisColumn, AnalysisValue, COLUMNS};
+use conversations::{Faults as Behind, Frames, PAYLOAD, Random, ReferenceReader, TruthAtProbe};
 use port::{Impaired, Impairment, Impairments, MemoryPort};
 use wire::LinkType;
 

@@ -2,8 +2,8 @@
 
 use crate::experiments::Context;
 use crate::trial::TrialError;
-use analysis::tcp::conversation::{Conversation, Faults as Behind, Frames, MS, Random};
 use analysis::{Analysis, Level};
+use conversations::{Conversation, Faults as Behind, Frames, MS, Random};
 use engine::parser::PacketParser;
 use flow::statistic::Selection;
 use flow::{

@@ -1,20 +1,22 @@
 //! The simulated probe in the middle of the path: the packets that pass it, and the truth about them.
 
-use super::{Conversation, ObservedPacket, PAYLOAD, SendReason, Truth, headers};
-use crate::tcp::Class;
+use crate::conversation::Conversation;
+use crate::packet::{ObservedPacket, PAYLOAD, SendReason, headers};
+use crate::truth::Truth;
+use analysis::tcp::Class;
 use std::collections::{HashMap, HashSet};
 use wire::PacketInfo;
 use wire::tcp::flag::ACK;
 
 /// A data segment at the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DataSegment {
-    pub(super) number: u32,
-    pub(super) identification: u16,
-    pub(super) reason: SendReason,
-    pub(super) is_copy: bool,
+pub(crate) struct DataSegment {
+    pub(crate) number: u32,
+    pub(crate) identification: u16,
+    pub(crate) reason: SendReason,
+    pub(crate) is_copy: bool,
     /// Whether it is delivered to the receiver.
-    pub(super) reaches_receiver: bool,
+    pub(crate) reaches_receiver: bool,
 }
 
 /// The last time that a segment passed the probe.
@@ -27,9 +29,9 @@ struct LastPass {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Probe {
-    pub(super) packets: Vec<ObservedPacket>,
-    pub(super) truth: Truth,
+pub(crate) struct Probe {
+    pub(crate) packets: Vec<ObservedPacket>,
+    pub(crate) truth: Truth,
     last_passes: HashMap<u32, LastPass>,
     /// Segments that were delivered without being seen.
     missed: HashSet<u32>,
@@ -41,7 +43,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Observes a packet that is not out of sequence.
-    pub(super) fn observe(&mut self, time_ns: i64, side: usize, segment: PacketInfo) {
+    pub(crate) fn observe(&mut self, time_ns: i64, side: usize, segment: PacketInfo) {
         self.packets.push(ObservedPacket {
             time_ns,
             side,
@@ -52,12 +54,12 @@ impl Probe {
     }
 
     /// Lets a segment pass without observing it.
-    pub(super) fn miss(&mut self, number: u32) {
+    pub(crate) fn miss(&mut self, number: u32) {
         self.missed.insert(number);
     }
 
     /// Observes a data segment.
-    pub(super) fn observe_data(&mut self, time_ns: i64, segment: DataSegment, path: &Conversation) {
+    pub(crate) fn observe_data(&mut self, time_ns: i64, segment: DataSegment, path: &Conversation) {
         let DataSegment {
             number,
             identification,
@@ -118,7 +120,7 @@ impl Probe {
     }
 
     /// Observes an acknowledgement of all segments below `below`, sent when segment `cause` arrived.
-    pub(super) fn acknowledge(&mut self, time_ns: i64, below: u32, cause: u32) {
+    pub(crate) fn acknowledge(&mut self, time_ns: i64, below: u32, cause: u32) {
         if below <= self.acked {
             return;
         }
@@ -137,7 +139,7 @@ impl Probe {
     }
 
     /// Returns all packets in the order of their times, and the truth about them.
-    pub(super) fn finish(mut self) -> (Vec<ObservedPacket>, Truth) {
+    pub(crate) fn finish(mut self) -> (Vec<ObservedPacket>, Truth) {
         self.packets.sort_by_key(|packet| packet.time_ns);
         let missed = self.missed.iter();
         let never_seen = missed.filter(|number| !self.last_passes.contains_key(number));

@@ -2,8 +2,9 @@
 //! after any faults on their way, and computes the truth about them. It remembers every packet and knows
 //! why each was sent, so it never has to guess.
 
-use super::{Frames, PAYLOAD, SendReason};
-use crate::tcp::Class;
+use crate::frames::Frames;
+use crate::packet::{PAYLOAD, SendReason};
+use analysis::tcp::Class;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use wire::tcp::flag::SYN;
 

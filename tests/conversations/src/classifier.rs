@@ -1,6 +1,7 @@
 //! Classes of single packets, as the analysis assigns them. Records contain only the totals.
 
-use crate::tcp::{Class, Tcp, TcpCold, TcpColdPool};
+use analysis::tcp::{Class, TcpColdPool};
+use analysis::{Tcp, TcpCold};
 use std::collections::HashMap;
 use std::io;
 use wire::PacketInfo;
@@ -44,8 +45,11 @@ impl Classifier {
     }
 
     /// Returns the state of a conversation and the cold state of each side, the initiator's first.
-    #[cfg(test)]
-    pub(in crate::tcp) fn state(&self, conversation: usize) -> (Tcp, [TcpCold; 2]) {
+    ///
+    /// # Panics
+    /// If no packet of the conversation was counted.
+    #[must_use]
+    pub fn state(&self, conversation: usize) -> (Tcp, [TcpCold; 2]) {
         let (tcp, _) = self.conversations[&conversation];
         (tcp, cold_of(&tcp, &self.pool))
     }

@@ -1,9 +1,12 @@
 //! Discrete-event simulation of a conversation between a sender and a receiver, with a probe between
 //! them.
 
-use super::probe::{DataSegment, Probe};
-use super::{Conversation, MS, ObservedPacket, PAYLOAD, Random, SendReason, Truth, headers};
-use crate::tcp::Class;
+use crate::conversation::{Conversation, MS};
+use crate::packet::{ObservedPacket, PAYLOAD, SendReason, headers};
+use crate::probe::{DataSegment, Probe};
+use crate::random::Random;
+use crate::truth::Truth;
+use analysis::tcp::Class;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use wire::PacketInfo;
@@ -93,9 +96,18 @@ struct Receiver {
     expected: u32,
 }
 
+impl Conversation {
+    /// Simulates the conversation. Returns the packets that the probe observes, in the order of their
+    /// times, and the truth about them.
+    #[must_use]
+    pub fn run(&self, random: &mut Random) -> (Vec<ObservedPacket>, Truth) {
+        Simulation::new(self, random).run()
+    }
+}
+
 /// State of the simulation.
 #[derive(Debug)]
-pub(super) struct Simulation<'a> {
+struct Simulation<'a> {
     path: &'a Conversation,
     random: &'a mut Random,
     now_ns: i64,
@@ -106,7 +118,7 @@ pub(super) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    pub(super) fn new(path: &'a Conversation, random: &'a mut Random) -> Self {
+    fn new(path: &'a Conversation, random: &'a mut Random) -> Self {
         Self {
             path,
             random,
@@ -120,7 +132,7 @@ impl<'a> Simulation<'a> {
 
     /// Runs the simulation. Returns the packets that the probe observes, in the order of their times,
     /// and the truth about them.
-    pub(super) fn run(mut self) -> (Vec<ObservedPacket>, Truth) {
+    fn run(mut self) -> (Vec<ObservedPacket>, Truth) {
         self.open();
         self.fill_window();
         while let Some((at_ns, event)) = self.queue.pop() {

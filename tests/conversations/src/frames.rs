@@ -1,6 +1,8 @@
 //! Conversations as frames. Each of several concurrent conversations has its own client port.
 
-use super::{Conversation, ObservedPacket, PAYLOAD, Random, SendReason};
+use crate::conversation::Conversation;
+use crate::packet::{ObservedPacket, PAYLOAD, SendReason};
+use crate::random::Random;
 use std::collections::HashMap;
 
 /// Bytes of a frame's headers: Ethernet, IPv4 and TCP without options. The payload is cut off.
@@ -16,9 +18,9 @@ pub type TimedFrame = (i64, u32, Vec<u8>);
 pub struct Frames {
     frames: Vec<TimedFrame>,
     /// The first sequence number of each conversation.
-    pub(super) starts: Vec<u32>,
+    pub(crate) starts: Vec<u32>,
     /// Number of the segment and reason for sending it, by conversation and IPv4 identification.
-    pub(super) sent: HashMap<(usize, u16), (u32, SendReason)>,
+    pub(crate) sent: HashMap<(usize, u16), (u32, SendReason)>,
 }
 
 impl Frames {

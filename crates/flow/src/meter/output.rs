@@ -1,0 +1,102 @@
+//! The output of a meter: records on their way to the sink, and counters.
+
+use crate::end_reason::EndReason;
+use crate::entry::FlowEntry;
+use crate::record_batch::{BATCH_RECORDS_MAX, RECORDS_PER_BATCH, RecordBatch};
+
+/// The interval at which the records of a live link are flushed, full batch or not.
+pub const FLUSH_INTERVAL_MS: u32 = 500;
+
+/// Receives the records of a meter.
+pub trait RecordSink {
+    /// Whether the sink [completes](RecordBatch::complete) batches itself, usually in another thread.
+    const COMPLETES: bool = false;
+
+    /// Takes the records out of `batch` and leaves it empty. The batch is complete unless
+    /// [`RecordSink::COMPLETES`].
+    fn take(&mut self, batch: &mut RecordBatch);
+}
+
+/// Counters of a meter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterCounters {
+    /// Packets and bytes in the emitted records.
+    pub recorded: [u64; 2],
+    /// Packets and bytes of flows that did not fit the table. They are in no record.
+    pub unattributed: [u64; 2],
+    /// Emitted records.
+    pub records: u64,
+    /// Records of evicted flows.
+    pub evicted: u64,
+    /// Whether the table was ever full. If not, flows were evicted because too many hashes collide.
+    pub was_full: bool,
+    /// Flows in the table now.
+    pub flows: u64,
+}
+
+/// Ended flows and their records, until the sink takes them.
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) records: RecordBatch,
+    pub(super) counters: MeterCounters,
+    /// The clock at the last flush by [`Output::flush_after`].
+    flushed_ms: u32,
+}
+
+impl Output {
+    /// Creates an output that begins with this batch, which must be empty.
+    pub(super) fn new(records: RecordBatch) -> Self {
+        Self {
+            records,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the reasons of ended flows, whose entries and starts the batch already has, and counts the
+    /// flows. Returns the index of the first of them among the batch's ended flows.
+    pub(super) fn add_reasons(&mut self, reasons: &[EndReason]) -> usize {
+        let ended = &mut self.records.ended;
+        let first = ended.len();
+        ended.reasons.extend_from_slice(reasons);
+        let mut recorded = [0; 2];
+        for entry in &ended.entries[first..ended.reasons.len()] {
+            recorded[0] += entry.packets().iter().sum::<u64>();
+            recorded[1] += entry.bytes().iter().sum::<u64>();
+        }
+        let counters = &mut self.counters;
+        for (total, count) in counters.recorded.iter_mut().zip(recorded) {
+            *total += count;
+        }
+        let is_evicted = |reason: &&EndReason| **reason == EndReason::LackOfResources;
+        counters.evicted += reasons.iter().filter(is_evicted).count() as u64;
+        counters.records += reasons.len() as u64;
+        first
+    }
+
+    /// Flushes the batch if it is full.
+    pub(super) fn flush_if_full(&mut self, sink: &mut impl RecordSink) {
+        if self.records.len() >= RECORDS_PER_BATCH {
+            self.flush(sink);
+        }
+    }
+
+    /// See [`Meter::flush_after`](super::Meter::flush_after).
+    pub(super) fn flush_after(&mut self, clock_ms: u32, sink: &mut impl RecordSink) {
+        if clock_ms.wrapping_sub(self.flushed_ms) >= FLUSH_INTERVAL_MS {
+            self.flushed_ms = clock_ms;
+            self.flush(sink);
+        }
+    }
+
+    /// Hands all records to `sink`.
+    pub(super) fn flush<S: RecordSink>(&mut self, sink: &mut S) {
+        if !self.records.is_empty() {
+            if !S::COMPLETES {
+                self.records.complete();
+            }
+            sink.take(&mut self.records);
+            self.records.clear();
+            self.records.ended.reserve(BATCH_RECORDS_MAX);
+        }
+    }
+}
