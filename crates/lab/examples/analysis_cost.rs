@@ -8,7 +8,7 @@
 
 use flow::statistic::Estimator;
 use hw::time::TickRate;
-use lab::experiments::dpdkstat_rate::{monitor, wire};
+use lab::experiments::full_analysis::{full_monitor, real_wire};
 use lab::virtual_clock::{VirtualOptions, VirtualPort};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -45,9 +45,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wire = wire(&PathBuf::from(capture), true, PACKETS)?;
     let link = VirtualOptions {
         rate_pps: f64::INFINITY,
-        stamped_pps: RATE_PPS,
+        timestamp_pps: RATE_PPS,
         packets: PACKETS as u64,
-        tells_hash: false,
+        reports_hash: false,
         truth: false,
         trace: true,
         ..VirtualOptions::default()
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut least = Bursts::new();
     for _ in 0..passes.get() {
         let (ports, outcomes) = VirtualPort::queues(&wire, &link)?;
-        monitor.watch(ports, |_| {})?;
+        monitor.run(ports, |_| {})?;
         let bursts: Bursts = outcomes.take().remove(0).trace;
         if least.is_empty() {
             least = bursts;

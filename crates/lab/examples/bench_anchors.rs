@@ -10,12 +10,12 @@ use lab::paper_tables::{Account, Compared, Setting, compare};
 const TURNS: usize = 12;
 
 fn lost(account: &Account) -> String {
-    let share = 100.0 * account.miscounted as f64 / account.packets.max(1) as f64;
+    let share = 100.0 * account.unattributed as f64 / account.packets.max(1) as f64;
     let error = account.error.map_or_else(String::new, |error| {
         format!(", 99th percentile off by {:.1} %", error * 100.0)
     });
     format!(
-        "{share:.2} % of the packets miscounted, {} of {} flows exact{error}",
+        "{share:.2} % of the packets unattributed, {} of {} flows exact{error}",
         account.exact, account.flows
     )
 }

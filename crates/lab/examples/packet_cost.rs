@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let monitor = Monitor::counting(FLOWS as usize)
                     .with_statistics(list, Estimator::LogLinear)?;
                 let (ports, outcomes) = VirtualPort::queues(&wire, &options)?;
-                monitor.watch(ports, |_| {})?;
+                monitor.run(ports, |_| {})?;
                 let outcome = outcomes.take().remove(0);
                 let windows: Vec<String> = outcome
                     .trace

@@ -99,7 +99,7 @@ pub struct Account {
     /// Packets in records.
     pub in_flows: u64,
     /// Packets that had no place in the table.
-    pub miscounted: u64,
+    pub unattributed: u64,
     /// Flows, told apart by their hashes.
     pub flows: u64,
     /// Flows whose record has exactly their packets.
@@ -289,7 +289,7 @@ impl Contender {
         Account {
             packets: self.number.cast_unsigned(),
             in_flows: counters.recorded[0],
-            miscounted: counters.unattributed[0],
+            unattributed: counters.unattributed[0],
             flows: truth.packets.len() as u64,
             exact: truth
                 .packets
@@ -420,7 +420,7 @@ mod tests {
         let compared = compare(&setting, 2, 1).unwrap();
         for account in &compared.accounts {
             assert_eq!(account.packets, 3 * packets as u64);
-            assert_eq!(account.in_flows + account.miscounted, account.packets);
+            assert_eq!(account.in_flows + account.unattributed, account.packets);
         }
         assert!(compared.ns.iter().all(|turns| turns.len() == 2));
         assert!(compared.ratios.iter().all(|ratio| ratio.value > 0.0));
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(compared.accounts[1], compared.accounts[2]);
         // Ours is exact whatever comes.
         let ours = compared.accounts[0];
-        assert_eq!((ours.miscounted, ours.exact), (0, ours.flows));
+        assert_eq!((ours.unattributed, ours.exact), (0, ours.flows));
         compared
     }
 
@@ -449,7 +449,7 @@ mod tests {
         let without = 1.0 - theirs.exact as f64 / theirs.flows as f64;
         let expected = 3.0 / std::f64::consts::E - 1.0;
         assert!((without - expected).abs() < 0.005, "{theirs:?}");
-        let lost = theirs.miscounted as f64 / theirs.packets as f64;
+        let lost = theirs.unattributed as f64 / theirs.packets as f64;
         assert!((0.85 * expected..expected).contains(&lost), "{theirs:?}");
     }
 
@@ -458,7 +458,7 @@ mod tests {
         for order in [Order::Uniform, Order::Zipf(1.0)] {
             let found = compared(1 << 8, order, Task::Gap, TableKind::Combined, 1 << 16);
             for account in found.accounts {
-                assert_eq!((account.miscounted, account.exact), (0, account.flows));
+                assert_eq!((account.unattributed, account.exact), (0, account.flows));
                 let error = account.error.unwrap();
                 assert!(error < 0.1, "{order:?}: {error}");
             }

@@ -6,7 +6,7 @@
 
 use crate::ledger::{FlowTruth, Ledger};
 use crate::monitor::{FlowCounts, Monitor};
-use crate::trial::{TrialError, Verdict};
+use crate::trial::{TrialError, Validity};
 use ::wire::FlowKey;
 use engine::{Loss, Stop};
 use flow::RecordBatch;
@@ -56,7 +56,7 @@ pub struct RealTrial {
     /// The books.
     pub ledger: Ledger,
     /// Whether it says anything.
-    pub verdict: Verdict,
+    pub validity: Validity,
     /// Packets a second that were sent.
     pub sent_pps: f64,
     /// How late packets were sent: the 99th percentile in microseconds.
@@ -188,7 +188,7 @@ impl RealTrial {
                 stop_after.request();
                 sent
             });
-            let watched = monitor.watch_until(ports, &stop, |batch| {
+            let watched = monitor.run_until(ports, &stop, |batch| {
                 counts.add(batch);
                 look(batch);
             });
@@ -203,11 +203,11 @@ impl RealTrial {
         let sent = sent.map_err(|error| refuse(error.to_string()))?;
         let watched = watched?;
         let ledger = books(&sent, &wire, &watched.report.books);
-        let flows = (ledger.lost() == 0 && monitor.tells_flows()).then(|| {
+        let flows = (ledger.lost() == 0 && monitor.counts_five_tuples()).then(|| {
             let truth: HashMap<_, _> = (0..flows as u32)
                 .map(|flow| (key(source, flow), truth.of(flow).packets))
                 .collect();
-            counts.against(&truth)
+            counts.compare(&truth)
         });
         Ok(Self::judge(
             sent,
@@ -218,20 +218,20 @@ impl RealTrial {
     }
 
     fn judge(sent: SendReport, ledger: Ledger, report: &engine::Report, monitor: &Monitor) -> Self {
-        let mut against = ledger.faults();
+        let mut reasons = ledger.faults();
         let short = ledger.shortfall() as f64 / ledger.intended.max(1) as f64;
         if short > SHORTFALL_MAX {
-            against.push(format!(
+            reasons.push(format!(
                 "the generator was short of {:.1} % of its packets",
                 short * 100.0
             ));
         }
         if !report.books.is_balanced() {
-            against.push("the engine's books do not balance".into());
+            reasons.push("the engine's books do not balance".into());
         }
         let exact_table = monitor.options.meter.table == flow::TableKind::Bucket;
         if exact_table && ledger.flows.as_ref().is_some_and(|truth| !truth.is_exact()) {
-            against.push("per-flow counts are not the truth though nothing was lost".into());
+            reasons.push("per-flow counts are not the truth though nothing was lost".into());
         }
         let cpu: Duration = report.queues.iter().map(|queue| queue.cpu).sum();
         Self {
@@ -242,7 +242,7 @@ impl RealTrial {
                 .map_or(f64::NAN, |late| late.percentile(99.0) as f64 / 1e3),
             cpu_ns: cpu.as_nanos() as f64 / ledger.received.max(1) as f64,
             faults: report.faults.clone(),
-            verdict: Verdict { against },
+            validity: Validity { reasons },
             ledger,
         }
     }
@@ -269,7 +269,7 @@ fn books(sent: &SendReport, wire: &Wire, books: &engine::Books) -> Ledger {
         received: books.processed.packets,
         in_flows: books.in_flows.packets,
         no_flow: books.without_flow().packets,
-        miscounted: books.unattributed.packets,
+        unattributed: books.unattributed.packets,
         counted_only: books.counted_only.packets,
         flows: None::<FlowTruth>,
     }

@@ -146,7 +146,7 @@ fn the_gap_of_round_robin_is_exact_in_every_model_and_batch_size() {
                 ..link(10_000)
             };
             let seen = Mutex::new(0);
-            let trial = Trial::run_looking(&wire, &options, &monitor, |records| {
+            let trial = Trial::run_observed(&wire, &options, &monitor, |records| {
                 for row in records.values.chunks(columns.len()) {
                     *seen.lock().unwrap() += 1;
                     for (column, &value) in columns.iter().zip(row) {

@@ -30,10 +30,10 @@ pub enum Frames {
 pub struct VirtualOptions {
     /// Packets a second, all queues together; infinite for a wire that waits for the receiver, so
     /// that every burst is full and none is lost (time stamps are then those of
-    /// [`Self::stamped_pps`]).
+    /// [`Self::timestamp_pps`]).
     pub rate_pps: f64,
     /// Packets a second by their time stamps, where the wire waits.
-    pub stamped_pps: f64,
+    pub timestamp_pps: f64,
     /// Packets in all.
     pub packets: u64,
     /// Receive queues; packets are steered by the device's hash.
@@ -54,7 +54,7 @@ pub struct VirtualOptions {
     /// Packets at the beginning that count as warming up.
     pub warm_up: u64,
     /// Whether the device tells its hash with each packet.
-    pub tells_hash: bool,
+    pub reports_hash: bool,
     /// Hold each flow's count against the truth, where records tell 5-tuples.
     pub truth: bool,
     /// Keep what each poll took.
@@ -81,7 +81,7 @@ impl Default for VirtualOptions {
     fn default() -> Self {
         Self {
             rate_pps: Self::LINE_10G,
-            stamped_pps: Self::LINE_10G,
+            timestamp_pps: Self::LINE_10G,
             packets: 1 << 22,
             queues: 1,
             ring: Self::RING,
@@ -91,7 +91,7 @@ impl Default for VirtualOptions {
             receive_ns: Self::RECEIVE_NS,
             stall_ns: Self::STALL_NS,
             warm_up: 0,
-            tells_hash: true,
+            reports_hash: true,
             truth: true,
             trace: false,
             begin_ns: 1_600_000_000_000_000_000,

@@ -134,13 +134,15 @@ impl VirtualPort {
         let waits = options.rate_pps.is_infinite();
         // Slower than a packet an hour is a mistake, and more than the clock can hold.
         let slowest = 1.0 / 3600.0;
-        if options.rate_pps.is_nan() || options.rate_pps < slowest || options.stamped_pps < slowest
+        if options.rate_pps.is_nan()
+            || options.rate_pps < slowest
+            || options.timestamp_pps < slowest
         {
             let message = format!("a wire at {} packets a second", options.rate_pps);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let rate_pps = if waits {
-            options.stamped_pps
+            options.timestamp_pps
         } else {
             options.rate_pps
         };
@@ -319,7 +321,7 @@ impl VirtualPort {
             let said = FrameMeta {
                 time_ns: self.options.begin_ns + (number as f64 * self.ns_per_packet) as i64,
                 wire_length: frame.wire_length,
-                rss_hash: frame.hash().filter(|_| self.options.tells_hash),
+                rss_hash: frame.hash().filter(|_| self.options.reports_hash),
                 ..FrameMeta::default()
             };
             self.pool.write(frame.bytes, said, cold);
@@ -361,7 +363,7 @@ impl Port for VirtualPort {
     }
 
     fn rss_key(&self) -> Option<&[u8]> {
-        self.wire.rss_key().filter(|_| self.options.tells_hash)
+        self.wire.rss_key().filter(|_| self.options.reports_hash)
     }
 
     fn occupancy(&mut self) -> Option<usize> {
