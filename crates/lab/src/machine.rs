@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn names_cpu_and_kernel() {
         let here = Provenance::here(7, "lab run");
-        assert!(!here.processor.is_empty() && !here.kernel.is_empty());
+        assert!(!here.cpu.is_empty() && !here.kernel.is_empty());
         assert!(
             here.pairs()
                 .iter()

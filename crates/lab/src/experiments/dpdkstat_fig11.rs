@@ -192,7 +192,7 @@ impl Experiment for DpdkstatFig11 {
                 Axis::linear("highest rate without loss (Gbit/s)").from_zero(),
             )
             .with(Series::bars("", points.collect()))
-            .level("40 Gbit/s", LINK / 1e9),
+            .horizontal("40 Gbit/s", LINK / 1e9),
         ]
     }
 }

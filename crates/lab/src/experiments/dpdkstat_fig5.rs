@@ -292,7 +292,7 @@ impl Experiment for DpdkstatFig5 {
             Axis::log10("packets in the queue"),
             Axis::log10("share of wakeups that find more").within(1e-4, 1.0),
         )
-        .upright("4096 descriptors", RING);
+        .vertical("4096 descriptors", RING);
         for measured in results.with(Waking::Deadline) {
             let label = format!("{} ms", measured.period_ms());
             let series = Series::survival(&label, &measured.packets);

@@ -411,7 +411,7 @@ impl Experiment for DpdkstatFig8 {
             Axis::log10("time of a poll (µs)"),
             Axis::log10("share of polls that take longer"),
         )
-        .upright("ring of 4096 at 14.88 Mpps", RING_US);
+        .vertical("ring of 4096 at 14.88 Mpps", RING_US);
         for (name, measured) in &results.cases {
             if let Some(measured) = measured {
                 figure.series.push(Series::survival(name, &measured.times));

@@ -205,7 +205,7 @@ impl Experiment for Fig5b {
             ),
             Axis::linear("highest rate without loss (Mpps)").from_zero(),
         )
-        .level("10 GbE, 64 B", mpps(VirtualOptions::LINE_10G));
+        .horizontal("10 GbE, 64 B", mpps(VirtualOptions::LINE_10G));
         for order in &results.orders {
             let points = order
                 .queues

@@ -265,7 +265,7 @@ impl Experiment for Fig6a {
                 Axis::names("", names),
                 Axis::log10("million hashes a second").within(1.0, f64::NAN),
             )
-            .level("14.88 Mpps", 14.88)
+            .horizontal("14.88 Mpps", 14.88)
             .with(Series::bars("", points.collect())),
         ]
     }

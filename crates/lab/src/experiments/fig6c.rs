@@ -268,7 +268,7 @@ impl Experiment for Fig6c {
                 Axis::linear("packets without a slot (%)").from_zero(),
             )
             .with(Series::bars("", shares.collect()))
-            .level(&format!("a random hash: {expected:.1} %"), expected),
+            .horizontal(&format!("a random hash: {expected:.1} %"), expected),
         ]
     }
 }

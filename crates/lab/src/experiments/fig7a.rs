@@ -354,7 +354,7 @@ impl Experiment for Fig7a {
             Axis::linear("offered (Mpps)").from_zero(),
             Axis::log10("packets lost or without a slot, of those offered").within(f64::NAN, 1.0),
         )
-        .upright("10 GbE", mpps(VirtualOptions::LINE_10G));
+        .vertical("10 GbE", mpps(VirtualOptions::LINE_10G));
         for table in &results.drops {
             let points = table
                 .rates

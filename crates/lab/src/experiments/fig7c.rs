@@ -267,7 +267,7 @@ impl Experiment for Fig7c {
             Axis::log2("flows"),
             Axis::linear("cost of a packet (ns)").from_zero(),
         )
-        .level(
+        .horizontal(
             "10 GbE, 64 B: 67.2 ns",
             1e3 / mpps(VirtualOptions::LINE_10G),
         );

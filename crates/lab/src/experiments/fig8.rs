@@ -292,7 +292,7 @@ impl Experiment for Fig8 {
             Axis::names("level", levels().map(|(name, _)| name)),
             Axis::linear("highest rate without loss (Mpps)").from_zero(),
         )
-        .level("10 GbE, 64 B: 14.88 Mpps", mpps(VirtualOptions::LINE_10G));
+        .horizontal("10 GbE, 64 B: 14.88 Mpps", mpps(VirtualOptions::LINE_10G));
         for levels in results.levels.chunks(levels().len()) {
             let points = levels.iter().enumerate();
             let points = points.map(|(index, level)| Point::new(index as f64, level.rate_mpps));

@@ -268,8 +268,8 @@ impl Experiment for Fig9b {
             )
             .with(Series::curve("in", curve(0)))
             .with(Series::curve("out", curve(1)))
-            .level(&format!("fair share: {share:.2} kpps"), share)
-            .upright("k = 200", f64::from(CLIPPED)),
+            .horizontal(&format!("fair share: {share:.2} kpps"), share)
+            .vertical("k = 200", f64::from(CLIPPED)),
         ]
     }
 

@@ -242,7 +242,7 @@ impl Experiment for LossGate {
             ),
             Axis::linear("highest rate without loss (Mpps)").from_zero(),
         )
-        .level("10 GbE, 64 B: 14.88 Mpps", mpps(VirtualOptions::LINE_10G));
+        .horizontal("10 GbE, 64 B: 14.88 Mpps", mpps(VirtualOptions::LINE_10G));
         for frames in [Frames::Hot, Frames::Cold] {
             let cases = results.with(frames).enumerate();
             let points = cases.map(|(index, case)| Point::new(index as f64, case.rate_mpps));

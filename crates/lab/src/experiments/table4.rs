@@ -322,6 +322,6 @@ mod tests {
         assert_eq!(profile.data, 300.0);
         assert_eq!((profile.l1_misses, profile.last_level_misses), (30.0, 5.0));
         assert_eq!((profile.branches, profile.mispredicted), (100.0, 6.0));
-        assert!(super::totals("events: Ir\n").is_none());
+        assert!(totals("events: Ir\n").is_none());
     }
 }
