@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let last_eighth = &least[least.len() * 7 / 8..];
     println!(
-        "{statistics}: {:.1} ns a packet, {:.1} in the last eighth",
+        "{statistics}: {:.1} ns per packet, {:.1} in the last eighth",
         mean_ns(&least),
         mean_ns(last_eighth)
     );

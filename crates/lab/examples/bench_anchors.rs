@@ -25,19 +25,19 @@ fn print_comparison(compared: &Compared) {
     let medians = compared.medians();
     println!("\n{}", setting.name());
     println!(
-        "  {:<26}{:>8.2} ns a packet: {}",
+        "  {:<26}{:>8.2} ns per packet: {}",
         "bucket",
         medians[0],
         account_text(&compared.accounts[0])
     );
     println!(
-        "  {:<26}{:>8.2} ns a packet: {}",
+        "  {:<26}{:>8.2} ns per packet: {}",
         setting.table.name(),
         medians[1],
         account_text(&compared.accounts[1])
     );
     println!(
-        "  {:<26}{:>8.2} ns a packet",
+        "  {:<26}{:>8.2} ns per packet",
         format!("{}, prefetching", setting.table.name()),
         medians[2],
     );

@@ -90,7 +90,7 @@ impl Finding {
     }
 }
 
-/// A figure of a paper beside ours.
+/// A figure of a paper next to ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The quantity that is compared.
@@ -345,7 +345,7 @@ pub struct Outcome {
     pub settings: Vec<(String, String)>,
     /// The paper's findings with their verdicts.
     pub findings: Vec<Finding>,
-    /// The paper's figures beside ours.
+    /// The paper's figures next to ours.
     pub comparisons: Vec<Comparison>,
     /// Plots.
     pub figures: Vec<Figure>,

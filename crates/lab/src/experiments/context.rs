@@ -336,11 +336,11 @@ pub(super) fn cost_table(name: &str, caption: &str, what: &str, costs: &[Cost]) 
         caption,
         &[
             what,
-            "ns a packet",
+            "ns per packet",
             low,
             high,
             half,
-            "Mpps of a core, receive charge in",
+            "Mpps per core, with receive charge",
         ],
     );
     for cost in costs {

@@ -117,7 +117,7 @@ impl Experiment for DpdkstatFig11 {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("statistics", "moments"),
-            parameter("packets a trial", results.packets),
+            parameter("packets per trial", results.packets),
         ]
     }
 
@@ -150,7 +150,7 @@ impl Experiment for DpdkstatFig11 {
         let rates = results.mixes.iter().map(Measured::gigabits);
         vec![Comparison::new(
             "least of the mixes on one core",
-            format!("40 Gbit/s on many cores, {PAPER_BYTES} B a packet on average"),
+            format!("40 Gbit/s on many cores, {PAPER_BYTES} B per packet on average"),
             format!("{:.1} Gbit/s", rates.fold(f64::INFINITY, f64::min)),
         )]
     }
@@ -163,7 +163,7 @@ impl Experiment for DpdkstatFig11 {
                 "mix",
                 "flows",
                 "mean frame, B",
-                "ns a packet",
+                "ns per packet",
                 "highest rate without loss, Mpps",
                 "the same on the wire, Gbit/s",
             ],

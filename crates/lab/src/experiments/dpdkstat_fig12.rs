@@ -351,7 +351,7 @@ impl Experiment for DpdkstatFig12 {
                     "Sorted packets are processed faster.",
                     results.gain() > CLEAR_GAIN,
                     format!(
-                        "With sorted packets the monitor alone takes {:.0} instead of {:.0} ns a packet ({}).",
+                        "With sorted packets the monitor alone takes {:.0} instead of {:.0} ns per packet ({}).",
                         alone.monitor_ns, unsorted.monitor_ns, alone.name
                     ),
                 ),
@@ -386,9 +386,9 @@ impl Experiment for DpdkstatFig12 {
                 "horizon",
                 "packets within it",
                 "packets of a flow in a row",
-                "monitor, ns a packet",
-                "buffer and sorting, ns a packet",
-                "both, ns a packet",
+                "monitor, ns per packet",
+                "buffer and sorting, ns per packet",
+                "both, ns per packet",
                 "both, times those without sorting",
             ],
         );
@@ -424,7 +424,7 @@ impl Experiment for DpdkstatFig12 {
                 "costs",
                 "Cost of a packet by the horizon within which packets are sorted by flow.",
                 names(),
-                Axis::linear("ns a packet").from_zero(),
+                Axis::linear("ns per packet").from_zero(),
             )
             .with(Series::bars(
                 "monitor alone",

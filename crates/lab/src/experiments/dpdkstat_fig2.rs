@@ -185,7 +185,7 @@ impl Experiment for DpdkstatFig2 {
     type Results = Results;
 
     const NAME: &'static str = "dpdkstat-fig2";
-    const TITLE: &'static str = "One core of an analyser, beside other analysers";
+    const TITLE: &'static str = "One core of an analyser, next to other analysers";
     const SOURCE: &'static str = "DPDKStat, figure 2";
 
     fn instrument() -> String {
@@ -264,7 +264,7 @@ impl Experiment for DpdkstatFig2 {
                 let ratio = results.ratio(program);
                 let paper = PAPER.iter().find(|(name, _)| *name == program.name);
                 Comparison::new(
-                    format!("CPU time a packet, {} against flowatch", program.name),
+                    format!("CPU time per packet, {} against flowatch", program.name),
                     paper.map_or("not in the paper".into(), |(_, times)| {
                         format!("Tstat {times} times as fast")
                     }),
@@ -288,9 +288,9 @@ impl Experiment for DpdkstatFig2 {
                 "program",
                 "kind",
                 "version",
-                "ns a packet",
-                "Mpps of a core",
-                "Gbit/s of a core",
+                "ns per packet",
+                "Mpps per core",
+                "Gbit/s per core",
                 "times flowatch's time",
                 "95 % from",
                 "to",
@@ -329,7 +329,7 @@ impl Experiment for DpdkstatFig2 {
                     "program",
                     results.programs.iter().map(|program| program.name),
                 ),
-                Axis::log10("rate of a core (Gbit/s)"),
+                Axis::log10("rate per core (Gbit/s)"),
             )
             .with(Series::bars("", points.collect())),
         ]

@@ -190,7 +190,7 @@ impl Experiment for DpdkstatFig5 {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("rate of a queue", format!("{:.0} kpps", RATE / 1e3)),
-            parameter("time a setting", format!("{} s", results.seconds)),
+            parameter("time per setting", format!("{} s", results.seconds)),
         ]
     }
 

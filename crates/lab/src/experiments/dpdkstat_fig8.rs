@@ -383,7 +383,7 @@ impl Experiment for DpdkstatFig8 {
                 "99th",
                 "99.9th",
                 "longest",
-                "longest but the first 2 %",
+                "longest after the first 2 %",
                 "longest of any trial",
                 "records",
                 "files written",

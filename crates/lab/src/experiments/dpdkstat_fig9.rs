@@ -93,7 +93,7 @@ impl Experiment for DpdkstatFig9 {
         vec![
             parameter("flows", format!("{FLOWS}, Zipf(1)")),
             parameter("statistics", "moments"),
-            parameter("packets a trial and instance", results.packets),
+            parameter("packets per trial and instance", results.packets),
         ]
     }
 

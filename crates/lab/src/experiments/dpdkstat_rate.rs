@@ -25,7 +25,7 @@ const LINK: f64 = 40e9;
 const OUTPUTS: [&str; 1] = ["csv:records.csv"];
 
 const CLAIM: &str =
-    "40 Gbit/s of real traffic, 716 B a packet, are analysed whole and without loss.";
+    "40 Gbit/s of real traffic, 716 B per packet, are analysed whole and without loss.";
 
 pub(super) struct DpdkstatRate;
 
@@ -188,7 +188,7 @@ fn rates_table(frames: &[ByFrames]) -> Table {
             "of them without loss",
             "lost, median",
             "records written",
-            "ns a packet",
+            "ns per packet",
             "longest poll, us",
             "most in the ring of 4096",
             "stalls clipped",
@@ -257,7 +257,7 @@ impl Experiment for DpdkstatRate {
 
     const NAME: &'static str = "dpdkstat-rate";
     const TITLE: &'static str = "40 Gbit/s of real traffic analysed on one core";
-    const SOURCE: &'static str = "DPDKStat, section 5: 40 Gbit/s at 716 B a packet";
+    const SOURCE: &'static str = "DPDKStat, section 5: 40 Gbit/s at 716 B per packet";
 
     fn instrument() -> String {
         format!(

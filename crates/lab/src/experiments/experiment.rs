@@ -31,7 +31,7 @@ pub(super) trait Experiment {
     /// Returns the paper's findings with a verdict for each part.
     fn judge(results: &Self::Results) -> Vec<Finding>;
 
-    /// Returns the paper's figures beside ours.
+    /// Returns the paper's figures next to ours.
     fn compare(_results: &Self::Results) -> Vec<Comparison> {
         Vec::new()
     }

@@ -128,7 +128,7 @@ impl Experiment for Fig5a {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("flows", FLOWS),
-            parameter("packets a trial", results.packets),
+            parameter("packets per trial", results.packets),
             repetitions_parameter(results.repetitions),
         ]
     }
@@ -191,7 +191,7 @@ impl Experiment for Fig5a {
             &[
                 "monitor",
                 "batch",
-                "ns a packet",
+                "ns per packet",
                 low,
                 high,
                 half,

@@ -110,7 +110,7 @@ impl Experiment for Fig5b {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("flows", FLOWS),
-            parameter("packets a trial and queue", results.packets),
+            parameter("packets per trial and queue", results.packets),
             parameter("goal of the search", Goal::Rfc2544.description()),
         ]
     }
@@ -170,7 +170,7 @@ impl Experiment for Fig5b {
                 "flows",
                 "queues",
                 "highest rate without loss, Mpps",
-                "the same a queue",
+                "the same per queue",
                 "share of the fullest queue",
                 "drop ratio at 14.88 Mpps",
                 "lost",

@@ -31,9 +31,9 @@ fn conditions() -> Vec<RealTimeCondition> {
     let mut monitor = Monitor::counting(FLOWS as usize);
     monitor.options.cores = cores().1;
     [
-        ("a pool a queue", false, None),
+        ("a pool per queue", false, None),
         ("one pool for all", true, None),
-        ("a pool a queue, 8192 buffers", false, Some(8192)),
+        ("a pool per queue, 8192 buffers", false, Some(8192)),
         ("one pool for all, 12288 buffers", true, Some(12_288)),
     ]
     .map(|(name, shared_pool, pool_size)| RealTimeCondition {
@@ -56,7 +56,7 @@ fn judge_pools(pools: &[RealTimeResult], repetitions: usize) -> Part {
         "",
         is_conclusive.then_some(shared > 2.0 * own),
         format!(
-            "{}One pool loses {}, a pool a queue {}; a packet takes {:.2} times the CPU time ({:.0} against {:.0} ns, \
+            "{}One pool loses {}, a pool per queue {}; a packet takes {:.2} times the CPU time ({:.0} against {:.0} ns, \
              polling included). With {} cores for a generator and two receivers, the scheduler of the machine decides \
              which of them runs, and with that what is lost; the table shows losses by full queues and by missing \
              buffers separately.",
@@ -79,7 +79,7 @@ impl Experiment for Fig5c {
     type Results = Results;
 
     const NAME: &'static str = "fig5c";
-    const TITLE: &'static str = "Memory pools: one for all queues, or one a queue";
+    const TITLE: &'static str = "Memory pools: one for all queues, or one per queue";
     const SOURCE: &'static str = "FloWatcher-DPDK, figure 5c";
 
     fn instrument() -> String {
@@ -116,7 +116,7 @@ impl Experiment for Fig5c {
             Err(error) => Part::not_compared("", format!("The experiment {error}.")),
         };
         vec![Finding::new(
-            "A pool a queue loses about ten times less than one pool that all queues share.",
+            "A pool per queue loses about ten times less than one pool that all queues share.",
             [part],
         )]
     }
@@ -126,7 +126,7 @@ impl Experiment for Fig5c {
             return Vec::new();
         };
         vec![Comparison::new(
-            "drop ratio, one pool for all against a pool a queue",
+            "drop ratio, one pool for all against a pool per queue",
             "about 10 times",
             format!(
                 "{} against {}",

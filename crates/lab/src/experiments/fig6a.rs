@@ -217,8 +217,8 @@ impl Experiment for Fig6a {
         vec![
             Comparison::new(
                 "Toeplitz bit by bit",
-                "below 10 million a second",
-                format!("{bitwise:.0} million a second"),
+                "below 10 million per second",
+                format!("{bitwise:.0} million per second"),
             ),
             Comparison::new(
                 "the other hashes",
@@ -233,7 +233,7 @@ impl Experiment for Fig6a {
         let mut table = Table::new(
             "hashes",
             "Time of one hash of a 5-tuple within a batch of 256",
-            &["hash", "ns", low, high, half, "ticks", "million a second"],
+            &["hash", "ns", low, high, half, "ticks", "million per second"],
         );
         for hash in &results.hashes {
             let ns = hash.ticks.scaled(1e9 / results.ticks_per_second);
@@ -263,7 +263,7 @@ impl Experiment for Fig6a {
                 "rate",
                 "Hashes of a 5-tuple per second on one core, in batches of 256.",
                 Axis::names("", names),
-                Axis::log10("million hashes a second").within(1.0, f64::NAN),
+                Axis::log10("million hashes per second").within(1.0, f64::NAN),
             )
             .horizontal("14.88 Mpps", 14.88)
             .with(Series::bars("", points.collect())),

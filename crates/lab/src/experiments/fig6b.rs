@@ -90,7 +90,7 @@ impl Experiment for Fig6b {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("flows", FLOWS),
-            parameter("packets a trial", results.packets),
+            parameter("packets per trial", results.packets),
             repetitions_parameter(results.repetitions),
         ]
     }
@@ -99,11 +99,11 @@ impl Experiment for Fig6b {
         let (extra, extra_cold) = (extra_ns(&results.hot), extra_ns(&results.cold));
         let ticks_per_ns = TickRate::get().per_second() / 1e9;
         vec![Finding::new(
-            "Reading the 5-tuple instead of the device's hash costs at most 100 cycles a packet, and drops four \
+            "Reading the 5-tuple instead of the device's hash costs at most 100 cycles per packet, and drops four \
              times as much.",
             [
                 Part::compared(
-                    "It costs at most 100 cycles a packet.",
+                    "It costs at most 100 cycles per packet.",
                     extra.max(extra_cold) * ticks_per_ns <= PAPER_CYCLES,
                     format!(
                         "The 5-tuple costs {extra:+.1} ns ({:+.0} ticks) against the device's hash with frames in \
@@ -126,7 +126,7 @@ impl Experiment for Fig6b {
         let (hot, cold) = (ratio(&results.hot), ratio(&results.cold));
         vec![Comparison::new(
             "5-tuple against RSS hash",
-            "drop ratio about 4 times, up to 100 cycles a packet more",
+            "drop ratio about 4 times, up to 100 more cycles per packet",
             format!(
                 "{:+.1} ns in the cache ({:.2} times, {:.2} to {:.2}), {:+.1} ns from memory ({:.2} times)",
                 extra_ns(&results.hot),

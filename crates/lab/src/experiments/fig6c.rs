@@ -147,7 +147,7 @@ impl Experiment for Fig6c {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("flows", FLOWS),
-            parameter("packets a trial", results.packets),
+            parameter("packets per trial", results.packets),
             repetitions_parameter(results.repetitions),
         ]
     }
@@ -203,7 +203,7 @@ impl Experiment for Fig6c {
                 "software Toeplitz against the device's hash",
                 "30 % of the packets dropped",
                 format!(
-                    "{:.1} ns against {:.1} ns a packet, none dropped at 14.88 Mpps",
+                    "{:.1} ns against {:.1} ns per packet, none dropped at 14.88 Mpps",
                     results.ns("toeplitz"),
                     results.ns(RSS)
                 ),
@@ -219,11 +219,11 @@ impl Experiment for Fig6c {
              double hash",
             &[
                 "hash",
-                "ns a packet, exact table",
+                "ns per packet, exact table",
                 low,
                 high,
                 half,
-                "ns a packet, double hash",
+                "ns per packet, double hash",
                 "packets without a slot, double hash",
                 "packets counted for a wrong flow, exact table",
             ],

@@ -235,7 +235,7 @@ impl Experiment for Fig7a {
                     set.label
                 ),
                 tables.is_sorted(),
-                format!("{double:.1}, {combined:.1} and {linked:.1} ns a packet, in the paper's order."),
+                format!("{double:.1}, {combined:.1} and {linked:.1} ns per packet, in the paper's order."),
             ));
         }
         let uniform = &results.sets[0];
@@ -254,7 +254,7 @@ impl Experiment for Fig7a {
         parts.push(judge_linked_list(&results.drops));
         vec![Finding::new(
             "Double hash costs hardly more than counting packets, the linked list loses most by orders of magnitude, \
-             the combined table lies between.",
+             the combined table is between.",
             parts,
         )]
     }
@@ -288,11 +288,11 @@ impl Experiment for Fig7a {
             &[
                 "flows",
                 "table",
-                "ns a packet",
+                "ns per packet",
                 low,
                 high,
                 half,
-                "Mpps of a core, receive charge in",
+                "Mpps per core, with receive charge",
                 "packets without a slot",
             ],
         );

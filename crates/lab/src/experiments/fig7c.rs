@@ -236,11 +236,11 @@ impl Experiment for Fig7c {
             &[
                 "flows",
                 "statistics of each",
-                "ns a packet",
+                "ns per packet",
                 low,
                 high,
                 half,
-                "Mpps of a core, receive charge in",
+                "Mpps per core, with receive charge",
                 "offered at 14.88 Mpps",
                 "lost",
                 "drop ratio at most (95 %)",

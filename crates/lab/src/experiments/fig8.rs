@@ -152,7 +152,7 @@ impl Experiment for Fig8 {
     type Results = Results;
 
     const NAME: &'static str = "fig8";
-    const TITLE: &'static str = "Packet and flow level, beside other tools";
+    const TITLE: &'static str = "Packet and flow level, next to other programs";
     const SOURCE: &'static str = "FloWatcher-DPDK, figure 8";
 
     fn instrument() -> String {
@@ -174,7 +174,7 @@ impl Experiment for Fig8 {
     fn parameters(results: &Results) -> Vec<(String, String)> {
         vec![
             parameter("flows", FLOWS),
-            parameter("packets a trial", results.packets),
+            parameter("packets per trial", results.packets),
         ]
     }
 
@@ -236,7 +236,7 @@ impl Experiment for Fig8 {
             &[
                 "flows",
                 "level",
-                "ns a packet",
+                "ns per packet",
                 "Mpps by that cost",
                 "highest rate without loss, Mpps",
                 "lost at 14.88 Mpps",

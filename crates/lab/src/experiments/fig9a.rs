@@ -322,7 +322,7 @@ impl Experiment for Fig9a {
             "where the rate stops growing",
             "about 400 clients, then the link bounds it",
             format!(
-                "between the step below and {:.0} clients, at {:.0} thousand connections a second",
+                "between the step below and {:.0} clients, at {:.0} thousand connections per second",
                 results.knee(),
                 rates.fold(0.0, f64::max)
             ),
@@ -338,8 +338,8 @@ impl Experiment for Fig9a {
                 "completed",
                 "failed",
                 "repeated",
-                "thousand connections a second",
-                "least of a client",
+                "thousand connections per second",
+                "fewest of a client",
                 "most of a client",
                 "fairness (Jain)",
                 "packets on the link",
@@ -376,7 +376,7 @@ impl Experiment for Fig9a {
                 "clients",
                 "Connections completed per second by the number of clients in a closed loop.",
                 Axis::linear("clients").from_zero(),
-                Axis::linear("thousand connections a second").from_zero(),
+                Axis::linear("thousand connections per second").from_zero(),
             )
             .with(Series::line("all clients", points.collect())),
         ]

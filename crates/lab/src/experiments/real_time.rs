@@ -277,7 +277,7 @@ pub(super) fn real_time_table(name: &str, what: &str, results: &[RealTimeResult]
             low,
             high,
             half,
-            "CPU time, ns a packet",
+            "CPU time, ns per packet",
             "remarks",
         ],
     );

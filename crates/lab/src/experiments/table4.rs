@@ -183,7 +183,7 @@ impl Experiment for Table4 {
     type Results = Results;
 
     const NAME: &'static str = "table4";
-    const TITLE: &'static str = "Profile: instructions, cache misses and mispredictions a packet";
+    const TITLE: &'static str = "Profile: instructions, cache misses and mispredictions per packet";
     const SOURCE: &'static str = "FloWatcher-DPDK, table IV";
 
     fn instrument() -> String {
@@ -226,10 +226,10 @@ impl Experiment for Table4 {
         let (_, count) = results.profiles[COUNTING];
         let share = count.last_level_share();
         vec![Finding::new(
-            "About two instructions a cycle, and hardly any misses of the last-level cache.",
+            "About two instructions per cycle, and hardly any misses of the last-level cache.",
             [
                 Part::not_compared(
-                    "About two instructions a cycle.",
+                    "About two instructions per cycle.",
                     format!(
                         "Instructions per cycle need hardware counters. A packet read from a file and counted in its \
                          flow takes {:.0} instructions.",
@@ -257,7 +257,7 @@ impl Experiment for Table4 {
                 format!("{:.3} % (simulated)", share * 100.0),
             ),
             Comparison::new(
-                "instructions a cycle",
+                "instructions per cycle",
                 "about 2",
                 "not measured: valgrind has no hardware counters",
             ),
@@ -302,7 +302,7 @@ impl Experiment for Table4 {
                 "instructions",
                 "Instructions per packet of 64 B, from the file to the flow's entry.",
                 Axis::names("", WORK.iter().map(|(name, _)| *name)),
-                Axis::linear("instructions a packet").from_zero(),
+                Axis::linear("instructions per packet").from_zero(),
             )
             .with(Series::bars("", points.collect())),
         ]

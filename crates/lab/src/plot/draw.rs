@@ -235,7 +235,7 @@ fn draw_legend(entries: &[Entry<'_>], area: &Area<'_>) -> Drawn<()> {
                 GREY.stroke_width(1),
             ))?,
             Entry::Series(series_index, series) => {
-                draw_sample(*series_index, series, (x, y), area)?
+                draw_sample(*series_index, series, (x, y), area)?;
             }
         }
         area.draw(&Text::new(

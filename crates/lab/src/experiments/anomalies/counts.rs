@@ -293,7 +293,7 @@ impl Results {
 
     pub(super) fn parameter(&self) -> (String, String) {
         (
-            "conversations a run".into(),
+            "conversations per run".into(),
             format!(
                 "{}, of {SEGMENTS} segments of {PAYLOAD} B",
                 self.conversations
