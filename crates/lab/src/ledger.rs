@@ -147,7 +147,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn sound() -> Ledger {
+    fn balanced() -> Ledger {
         Ledger {
             intended: 110,
             offered: 100,
@@ -164,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn sound_books_balance_and_each_loss_has_its_place() {
-        let ledger = sound();
+    fn balanced_books_have_no_faults() {
+        let ledger = balanced();
         assert_eq!(ledger.faults(), Vec::<String>::new());
         assert_eq!((ledger.shortfall(), ledger.lost()), (10, 5));
         assert!((ledger.drop_ratio() - 0.05).abs() < 1e-12);
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_too_few_or_too_many_is_found_where_it_is() {
-        for (change, place) in [
+    fn reports_each_equation_that_does_not_hold() {
+        for (change, equation) in [
             (
                 (|ledger| ledger.received -= 1) as fn(&mut Ledger),
                 "offered =",
@@ -185,11 +185,11 @@ mod tests {
             (|ledger| ledger.counted_only -= 1, "received ="),
             (|ledger| ledger.intended = 99, "offered is at most"),
         ] {
-            let mut ledger = sound();
+            let mut ledger = balanced();
             change(&mut ledger);
             let faults = ledger.faults();
             assert!(
-                faults.iter().any(|fault| fault.starts_with(place)),
+                faults.iter().any(|fault| fault.starts_with(equation)),
                 "{faults:?}"
             );
         }

@@ -49,7 +49,7 @@ impl Monitor {
         }
     }
 
-    /// The same with `statistics` as `--statistics` takes them.
+    /// The same with these statistics, in the syntax of `--statistics`.
     ///
     /// # Errors
     /// When the statistics do not exist.

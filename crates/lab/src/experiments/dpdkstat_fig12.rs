@@ -156,12 +156,12 @@ impl Wrapper for Timed {
 
 /// Nanoseconds per packet in the port and in the monitor: the minimum of each burst over identical
 /// trials, which excludes disturbances by the machine.
-fn least(trials: &[BurstTicks], packets: usize) -> [f64; 2] {
+fn minimum(trials: &[BurstTicks], packets: usize) -> [f64; 2] {
     let bursts = trials.iter().map(Vec::len).min().unwrap_or(0);
     let rate = TickRate::get();
     [0, 1].map(|which| {
-        let least = |burst: usize| trials.iter().map(|trial| trial[burst][which]).min();
-        let ticks: u64 = (0..bursts).filter_map(least).sum();
+        let fastest = |burst: usize| trials.iter().map(|trial| trial[burst][which]).min();
+        let ticks: u64 = (0..bursts).filter_map(fastest).sum();
         rate.to_ns(ticks) as f64 / packets as f64
     })
 }
@@ -312,7 +312,7 @@ impl Experiment for DpdkstatFig12 {
             mean_bytes,
             horizons: measured
                 .map(|(((name, horizon), run_length), trials)| {
-                    let [sort_ns, monitor_ns] = least(trials, packets);
+                    let [sort_ns, monitor_ns] = minimum(trials, packets);
                     Measured {
                         name,
                         horizon,
@@ -483,7 +483,7 @@ mod tests {
             of([[1000, 90_000], [2000, 8000]]),
             of([[70_000, 4000], [2000, 6000]]),
         ];
-        let [within, between] = least(&trials, 10);
+        let [within, between] = minimum(&trials, 10);
         assert!((within - 300.0).abs() < 2.0 && (between - 1000.0).abs() < 2.0);
     }
 }

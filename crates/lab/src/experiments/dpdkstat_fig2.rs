@@ -3,7 +3,7 @@
 use super::context::{Context, parameter};
 use super::experiment::Experiment;
 use super::mix::CAMPUS;
-use super::peers::{self, Peer, Task, Workplace};
+use super::peers::{self, Peer, Task, Workspace};
 use super::recorded::{self, TRAFFIC};
 use crate::outcome::{Comparison, Finding, Part, Table};
 use crate::plot::{Axis, Figure, Point, Series};
@@ -134,7 +134,7 @@ impl Results {
 fn measure_programs(
     context: &mut Context<'_>,
     installed: &[&'static Peer],
-    workplace: &Workplace,
+    workspace: &Workspace,
     capture: &Path,
     (packets, repetitions): (usize, usize),
 ) -> Result<(Vec<Program>, Vec<String>), TrialError> {
@@ -157,7 +157,7 @@ fn measure_programs(
                 continue;
             }
             context.progress(programs[index].name);
-            let cost = workplace.task(capture, |task| match index.checked_sub(1) {
+            let cost = workspace.task(capture, |task| match index.checked_sub(1) {
                 None => flowatch(task),
                 Some(peer) => installed[peer].cost(task),
             });
@@ -209,14 +209,14 @@ impl Experiment for DpdkstatFig2 {
         if installed.is_empty() {
             return Ok(results);
         }
-        let workplace = Workplace::new("fig2")?;
-        let capture = workplace.file("capture.pcap");
+        let workspace = Workspace::new("fig2")?;
+        let capture = workspace.file("capture.pcap");
         let (traffic, mut frames) = source(context.seed(), packets)?;
         results.traffic = traffic;
         results.bytes = write_capture(&capture, &mut *frames, packets)?;
         drop(frames);
         let extent = (packets, repetitions);
-        let measured = measure_programs(context, &installed, &workplace, &capture, extent)?;
+        let measured = measure_programs(context, &installed, &workspace, &capture, extent)?;
         (results.programs, results.errors) = measured;
         Ok(results)
     }
@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn capture_has_the_requested_number_of_packets() {
-        let workplace = Workplace::new("fig2-test").unwrap();
-        let path = workplace.file("capture.pcap");
+        let workspace = Workspace::new("fig2-test").unwrap();
+        let path = workspace.file("capture.pcap");
         let options = TrafficOptions::default();
         let mut traffic = Traffic::new(&options).unwrap();
         let bytes = write_capture(&path, &mut traffic, 1000).unwrap();

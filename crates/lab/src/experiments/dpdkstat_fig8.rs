@@ -93,7 +93,7 @@ fn cases() -> [Case; 6] {
 
 /// Microseconds of each poll: the minimum over identical trials, which excludes disturbances by the
 /// machine.
-fn least(traces: &[Vec<(u16, u64)>]) -> Vec<f64> {
+fn minimum(traces: &[Vec<(u16, u64)>]) -> Vec<f64> {
     let length = traces.iter().map(Vec::len).min().unwrap_or(0);
     let rate = TickRate::get().per_second() / 1e6;
     (0..length)
@@ -199,7 +199,7 @@ struct Measured {
 
 impl Measured {
     fn of(trials: &CaseTrials) -> Self {
-        let times = least(&trials.traces);
+        let times = minimum(&trials.traces);
         let settled = &times[times.len() / 50..];
         let mut sorted = times.clone();
         sorted.sort_by(f64::total_cmp);
@@ -442,7 +442,7 @@ mod tests {
                 .map(|&ticks| (256u16, ticks))
                 .collect::<Vec<_>>()
         };
-        let times = least(&[of(&[10, 900, 30]), of(&[500, 20, 31, 7])]);
+        let times = minimum(&[of(&[10, 900, 30]), of(&[500, 20, 31, 7])]);
         let ticks: Vec<u64> = times
             .iter()
             .map(|time| (time * rate).round() as u64)

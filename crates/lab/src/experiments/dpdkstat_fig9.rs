@@ -100,7 +100,7 @@ impl Experiment for DpdkstatFig9 {
     fn judge(results: &Results) -> Vec<Finding> {
         let gain = results.rate("polled", 4) / results.rate("polled", 1);
         vec![Finding::new(
-            "Instances scale; acquisition by SCHED_DEADLINE on the processing thread's core bears about twice the \
+            "Instances scale; acquisition by SCHED_DEADLINE on the processing thread's core sustains about twice the \
              load of polling there.",
             [
                 Part::new(
@@ -109,7 +109,7 @@ impl Experiment for DpdkstatFig9 {
                     format!("Four instances sustain {gain:.1} times the rate of one."),
                 ),
                 Part::not_compared(
-                    "SCHED_DEADLINE on the processing thread's core bears about twice the load of polling.",
+                    "SCHED_DEADLINE on the processing thread's core sustains about twice the load of polling.",
                     format!(
                         "In the paper two busy threads share the core, which is not modelled: an instance is alone on \
                          its core here, where polling has no limit of this kind. Receiving every 0.5 ms sustains about \

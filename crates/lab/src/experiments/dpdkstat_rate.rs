@@ -24,8 +24,7 @@ const LINK: f64 = 40e9;
 /// The output of the records.
 const OUTPUTS: [&str; 1] = ["csv:records.csv"];
 
-const CLAIM: &str =
-    "40 Gbit/s of real traffic, 716 B per packet, are analysed whole and without loss.";
+const CLAIM: &str = "40 Gbit/s of real traffic, 716 B per packet, are fully analysed without loss.";
 
 pub(super) struct DpdkstatRate;
 
@@ -333,7 +332,7 @@ impl Experiment for DpdkstatRate {
         padded
             .map(|padded| {
                 Comparison::new(
-                    "analysed whole without loss",
+                    "fully analysed without loss",
                     "40 Gbit/s on 4 links, with 8 cores of processing",
                     format!("{:.1} Gbit/s on one core", padded.gigabits()),
                 )

@@ -221,14 +221,14 @@ fn children_seconds_in(stat: &str) -> Option<f64> {
 }
 
 /// A temporary directory, removed on drop, and a flow collector for programs that need one.
-pub(super) struct Workplace {
+pub(super) struct Workspace {
     directory: PathBuf,
     /// Never read: datagrams that do not fit its buffer are dropped.
     collector: UdpSocket,
     tasks: std::cell::Cell<u32>,
 }
 
-impl Workplace {
+impl Workspace {
     pub(super) fn new(name: &str) -> std::io::Result<Self> {
         let directory =
             std::env::temp_dir().join(format!("flowatch-{name}-{}", std::process::id()));
@@ -268,7 +268,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Workplace {
+impl Drop for Workspace {
     fn drop(&mut self) {
         // Files that cannot be removed are in the temporary directory.
         let _ = fs::remove_dir_all(&self.directory);
@@ -284,10 +284,10 @@ mod tests {
         let stat = "7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 150 25 16 17";
         assert_eq!(children_seconds_in(stat), Some(1.75));
         assert_eq!(children_seconds_in("7 (a) S 1"), None);
-        let workplace = Workplace::new("test").unwrap();
+        let workspace = Workspace::new("test").unwrap();
         let spin = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done";
         let run = |script: &str| {
-            workplace.task(Path::new("/dev/null"), |task| {
+            workspace.task(Path::new("/dev/null"), |task| {
                 cost(
                     "sh",
                     Command::new("sh").args(["-c", script]),

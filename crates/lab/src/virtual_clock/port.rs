@@ -215,14 +215,14 @@ impl VirtualPort {
         let Some((begun, packets)) = self.last_burst.take() else {
             return;
         };
-        let took = entered.saturating_sub(begun);
-        let (counted, own) = self.stalls.clip(took, packets);
+        let elapsed = entered.saturating_sub(begun);
+        let (counted, own) = self.stalls.clip(elapsed, packets);
         if self.options.trace {
-            self.outcome.trace.push((packets as u16, took));
+            self.outcome.trace.push((packets as u16, elapsed));
         }
         if own {
-            self.outcome.own_ticks += took;
-            self.outcome.own_worst = self.outcome.own_worst.max(took);
+            self.outcome.own_ticks += elapsed;
+            self.outcome.own_worst = self.outcome.own_worst.max(elapsed);
             self.outcome.busy_packets += packets;
         }
         self.charge += packets as f64 * self.receive_ticks;
