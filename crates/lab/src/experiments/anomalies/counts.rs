@@ -23,6 +23,8 @@ const RATES: [u32; 4] = [1, 3, 10, 30];
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
+    /// Makes the random numbers of each kind different; results depend on it.
+    salt: &'static str,
     /// The count in which the analysis reports it.
     counted_as: &'static str,
     count: fn(&Counts) -> u64,
@@ -33,6 +35,7 @@ struct Kind {
 static KINDS: [Kind; 5] = [
     Kind {
         name: "lost by the capture",
+        salt: "lost by the capture",
         counted_as: "missed segments",
         count: |counts| counts.missed_bytes / u64::from(PAYLOAD),
         faults: |rate| {
@@ -45,6 +48,7 @@ static KINDS: [Kind; 5] = [
     },
     Kind {
         name: "copied",
+        salt: "copied",
         counted_as: "duplicates",
         count: |counts| counts.copies,
         faults: |rate| {
@@ -57,6 +61,7 @@ static KINDS: [Kind; 5] = [
     },
     Kind {
         name: "overtaken",
+        salt: "overtaken",
         counted_as: "out-of-order segments",
         count: |counts| counts.out_of_order,
         faults: |rate| {
@@ -70,6 +75,7 @@ static KINDS: [Kind; 5] = [
     },
     Kind {
         name: "delayed",
+        salt: "delayed",
         counted_as: "out-of-order segments",
         count: |counts| counts.out_of_order,
         faults: |rate| {
@@ -83,6 +89,7 @@ static KINDS: [Kind; 5] = [
     },
     Kind {
         name: "lost after the probe",
+        salt: "lost behind the probe",
         counted_as: "retransmitted segments",
         count: |counts| counts.retransmitted,
         faults: |rate| {
@@ -193,7 +200,7 @@ fn run(
     conversations: usize,
 ) -> Result<Run, TrialError> {
     let (faults, path_faults) = (kind.faults)(rate);
-    let seed = kind.name.bytes().fold(context.seed(), |seed, byte| {
+    let seed = kind.salt.bytes().fold(context.seed(), |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
     let faults = Impairments { seed, ..faults };
