@@ -5,7 +5,8 @@ use crate::standard_output::print;
 use crate::watch::warn;
 use anyhow::Context;
 use export::ExportError;
-use lab::experiments::{self, Experiment, Extent};
+use lab::experiments::{self, Entry, Extent};
+use lab::outcome::Finding;
 use lab::results::ResultsError;
 use lab::{report, results};
 use std::fmt;
@@ -105,13 +106,7 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
                         error => error.into(),
                     })?;
                 for finding in &outcome.findings {
-                    print(format!(
-                        "{}: {} ({}) {}\n",
-                        outcome.name,
-                        finding.holds.word(),
-                        finding.paper,
-                        finding.because
-                    ))?;
+                    print_finding(&outcome.name, finding)?;
                 }
                 print(format!(
                     "{}: {:.1} s, {} valid trials, {} invalid, {} files in {}\n",
@@ -137,9 +132,20 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Prints a finding with a line for each part.
+fn print_finding(experiment: &str, finding: &Finding) -> anyhow::Result<()> {
+    print(format!("{experiment}: {}\n", finding.paper))?;
+    for part in &finding.parts {
+        let verdict = part.verdict.label();
+        let line = [verdict, ": ", &part.claim, " ", &part.reason].concat();
+        print(format!("  {}\n", line.replace(":  ", ": ")))?;
+    }
+    Ok(())
+}
+
 /// Returns the named experiments, each once, in the order given.
-fn choose(names: &[String]) -> anyhow::Result<Vec<Experiment>> {
-    let mut chosen: Vec<Experiment> = Vec::new();
+fn choose(names: &[String]) -> anyhow::Result<Vec<Entry>> {
+    let mut chosen: Vec<Entry> = Vec::new();
     for name in names {
         let more = if name == "all" {
             experiments::ALL.to_vec()

@@ -1,6 +1,6 @@
-//! What a packet costs from the beginning of a trial on: the gate's cases on a wire that waits for
-//! the receiver, so that every burst is full. ns per packet of bursts that were not stalled, in
-//! windows of so many packets each; the device's own receive function is not in it.
+//! The cost of a packet over the course of a trial: the gate's cases on a wire that waits for the receiver,
+//! so that every burst is full. Prints the median ns per packet in windows of equal size; the device's
+//! receive function is not included.
 //!
 //! `cargo run --release -p flowatch-lab --example packet_cost`
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let monitor = Monitor::counting(FLOWS as usize)
                     .with_statistics(list, Estimator::LogLinear)?;
                 let (ports, outcomes) = VirtualPort::queues(&wire, &options)?;
-                monitor.watch(ports, |_| {})?;
+                monitor.run(ports, |_| {})?;
                 let outcome = outcomes.take().remove(0);
                 let windows: Vec<String> = outcome
                     .trace

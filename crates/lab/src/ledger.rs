@@ -1,61 +1,61 @@
-//! The books of a trial, from the generator's intention to the sums over the flows.
+//! The books of a trial, from the generator to the sums over the flows.
 //!
 //! ```text
-//! intended = shortfall + offered           what the generator did not manage to send
-//! offered  = link loss + delivered         what the link lost before the monitor's device
-//! delivered = monitor loss + waiting + received      what the monitor lost, by reason
-//! received = in flows + in no flow + miscounted + counted only      what the monitor could not place
-//! in flows = the sum over the flows' records, each flow's own count right
+//! intended  = shortfall + offered              shortfall: not sent in time by the generator
+//! offered   = link loss + delivered            link loss: before the monitor's device
+//! delivered = monitor loss + waiting + received         monitor loss: by reason
+//! received  = in flows + in no flow + unattributed + counted only
+//! in flows  = the sum over the flows' records, with each flow's count correct
 //! ```
 
 use serde::{Deserialize, Serialize};
 
-/// Packets of one trial, at each place that counts them.
+/// The packets of one trial, at each point where they are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Packets that were to be sent.
+    /// Packets that the generator was to send.
     pub intended: u64,
     /// Packets that were sent.
     pub offered: u64,
-    /// Packets that the link lost, or did not take, before the monitor's device.
+    /// Packets that the link lost or rejected before the monitor's device.
     pub link_loss: u64,
     /// Packets that the monitor's side lost, by reason.
     pub monitor_loss: Vec<(String, u64)>,
     /// Packets left in the monitor's device at the end.
     pub waiting: u64,
-    /// Packets handed to the monitor.
+    /// Packets delivered to the monitor.
     pub received: u64,
     /// Packets counted in a flow.
     pub in_flows: u64,
     /// Packets that belong to no flow (ARP and the like).
     pub no_flow: u64,
-    /// Packets that the table had no place for.
-    pub miscounted: u64,
-    /// Packets counted and no more: a monitor of packets knows no flows.
+    /// Packets that the table had no slot for.
+    pub unattributed: u64,
+    /// Packets that are only counted, at packet level.
     #[serde(default)]
     pub counted_only: u64,
-    /// The comparison of each flow's count, where the truth is known.
+    /// The comparison of each flow's count, if the truth is known.
     pub flows: Option<FlowTruth>,
 }
 
-/// Flow by flow: what was handed to the monitor against what it says.
+/// The comparison of the monitor's counts with the truth, flow by flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowTruth {
-    /// Flows that had packets.
+    /// Flows with packets.
     pub flows: u64,
     /// Flows whose records have exactly their packets.
     pub exact: u64,
-    /// Packets in records less packets handed over, without sign, summed over the flows.
-    pub off: u64,
-    /// Packets in the records of flows that there were not.
-    pub strangers: u64,
+    /// The sum over the flows of the absolute difference of packets in records and packets delivered.
+    pub deviation: u64,
+    /// Packets in records of flows that do not exist.
+    pub unexpected: u64,
 }
 
 impl FlowTruth {
-    /// Whether every flow is right.
+    /// Whether every count is correct.
     #[must_use]
     pub const fn is_exact(&self) -> bool {
-        self.exact == self.flows && self.off == 0 && self.strangers == 0
+        self.exact == self.flows && self.deviation == 0 && self.unexpected == 0
     }
 }
 
@@ -72,7 +72,7 @@ impl Ledger {
         self.monitor_loss.iter().map(|(_, packets)| packets).sum()
     }
 
-    /// The packet drop ratio: what the monitor lost of what was offered.
+    /// The packet drop ratio: packets that the monitor lost, divided by packets offered; NaN of 0.
     #[must_use]
     pub fn drop_ratio(&self) -> f64 {
         if self.offered == 0 {
@@ -81,7 +81,7 @@ impl Ledger {
         self.lost() as f64 / self.offered as f64
     }
 
-    /// What the books do not account for, one line for each place; empty when they balance.
+    /// Returns a line for each equation that does not hold; empty when the books balance.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -98,9 +98,9 @@ impl Ledger {
             self.link_loss + delivered,
         );
         compare(
-            "received = in flows + in no flow + miscounted + counted only",
+            "received = in flows + in no flow + unattributed + counted only",
             self.received,
-            self.in_flows + self.no_flow + self.miscounted + self.counted_only,
+            self.in_flows + self.no_flow + self.unattributed + self.counted_only,
         );
         if self.offered > self.intended {
             compare("offered is at most intended", self.intended, self.offered);
@@ -108,7 +108,7 @@ impl Ledger {
         faults
     }
 
-    /// The identity in one line, for people.
+    /// Formats the books in one line.
     #[must_use]
     pub fn identity(&self) -> String {
         let losses: Vec<String> = self
@@ -129,7 +129,7 @@ impl Ledger {
         };
         format!(
             "intended {} - shortfall {} = offered {} = link loss {} + lost ({losses}) + waiting {} + received {}; \
-             received = in flows {} + in no flow {} + miscounted {}{flows}",
+             received = in flows {} + in no flow {} + unattributed {}{flows}",
             self.intended,
             self.shortfall(),
             self.offered,
@@ -138,7 +138,7 @@ impl Ledger {
             self.received,
             self.in_flows,
             self.no_flow,
-            self.miscounted,
+            self.unattributed,
         )
     }
 }
@@ -147,7 +147,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn sound() -> Ledger {
+    fn balanced() -> Ledger {
         Ledger {
             intended: 110,
             offered: 100,
@@ -157,15 +157,15 @@ mod tests {
             received: 90,
             in_flows: 80,
             no_flow: 5,
-            miscounted: 3,
+            unattributed: 3,
             counted_only: 2,
             flows: None,
         }
     }
 
     #[test]
-    fn sound_books_balance_and_each_loss_has_its_place() {
-        let ledger = sound();
+    fn balanced_books_have_no_faults() {
+        let ledger = balanced();
         assert_eq!(ledger.faults(), Vec::<String>::new());
         assert_eq!((ledger.shortfall(), ledger.lost()), (10, 5));
         assert!((ledger.drop_ratio() - 0.05).abs() < 1e-12);
@@ -173,23 +173,23 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_too_few_or_too_many_is_found_where_it_is() {
-        for (change, place) in [
+    fn reports_each_equation_that_does_not_hold() {
+        for (change, equation) in [
             (
                 (|ledger| ledger.received -= 1) as fn(&mut Ledger),
                 "offered =",
             ),
             (|ledger| ledger.link_loss += 1, "offered ="),
-            (|ledger| ledger.miscounted += 1, "received ="),
+            (|ledger| ledger.unattributed += 1, "received ="),
             (|ledger| ledger.in_flows -= 1, "received ="),
             (|ledger| ledger.counted_only -= 1, "received ="),
             (|ledger| ledger.intended = 99, "offered is at most"),
         ] {
-            let mut ledger = sound();
+            let mut ledger = balanced();
             change(&mut ledger);
             let faults = ledger.faults();
             assert!(
-                faults.iter().any(|fault| fault.starts_with(place)),
+                faults.iter().any(|fault| fault.starts_with(equation)),
                 "{faults:?}"
             );
         }

@@ -1,5 +1,5 @@
-//! The laboratory: experiments that ask of flowatch what the papers asked of theirs, on instruments
-//! whose figures can be believed on a machine that others use too.
+//! The laboratory: the experiments of the papers, with instruments whose results repeat even on a machine
+//! that other programs use.
 
 pub mod experiments;
 pub mod fair_dropper;
@@ -22,4 +22,4 @@ pub mod virtual_clock;
 pub use ledger::Ledger;
 pub use monitor::Monitor;
 pub use search::{Goal, Search};
-pub use trial::{Trial, TrialError, Verdict};
+pub use trial::{Trial, TrialError, Validity};

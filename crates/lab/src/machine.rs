@@ -1,36 +1,35 @@
-//! Where a measurement was taken, and with what.
+//! The provenance of a measurement: build, machine, command line and time.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::process::Command;
 
-/// What every result file names.
+/// The provenance that every result file starts with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Seed of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// The command line.
     pub command: String,
-    /// flowatch's version, and its commit where it can be told.
+    /// flowatch's version, and its commit if known.
     pub flowatch: String,
-    /// DPDK's version, where it is used.
+    /// The version of the DPDK in this build, or that there is none.
     pub dpdk: String,
-    /// The processor.
-    pub processor: String,
-    /// Cores that may be used.
+    /// The CPU.
+    pub cpu: String,
+    /// Allowed cores.
     pub cores: String,
     /// The kernel.
     pub kernel: String,
-    /// Huge pages: how many are free, and of what size.
+    /// Free huge pages and their size.
     pub huge_pages: String,
-    /// Load of the machine when the experiment began: runnable processes over the last minute.
+    /// The load average over the last minute when the experiment began.
     pub load: String,
     /// When it began, in UTC.
     pub time: String,
 }
 
 impl Provenance {
-    /// Of this machine, now.
+    /// The provenance of a measurement that begins now.
     #[must_use]
     pub fn here(seed: u64, command: &str) -> Self {
         Self {
@@ -38,7 +37,7 @@ impl Provenance {
             command: command.into(),
             flowatch: flowatch(),
             dpdk: dpdk(),
-            processor: processor(),
+            cpu: cpu(),
             cores: format!(
                 "{} ({})",
                 hw::cores::allowed().len(),
@@ -55,7 +54,7 @@ impl Provenance {
         }
     }
 
-    /// Names and values.
+    /// Returns names and values.
     #[must_use]
     pub fn pairs(&self) -> Vec<(String, String)> {
         [
@@ -63,7 +62,7 @@ impl Provenance {
             ("command", self.command.clone()),
             ("flowatch", self.flowatch.clone()),
             ("dpdk", self.dpdk.clone()),
-            ("processor", self.processor.clone()),
+            ("cpu", self.cpu.clone()),
             ("cores", self.cores.clone()),
             ("kernel", self.kernel.clone()),
             ("huge pages", self.huge_pages.clone()),
@@ -87,8 +86,8 @@ fn list(cores: &[usize]) -> String {
     numbers.join(",")
 }
 
-/// The processor's name, its rate by the time-stamp counter, and its last-level cache.
-fn processor() -> String {
+/// The CPU's name, the rate of its timestamp counter, and its last-level cache.
+fn cpu() -> String {
     let information = read("/proc/cpuinfo");
     let field = |name: &str| {
         information
@@ -125,7 +124,7 @@ fn huge_pages() -> String {
     )
 }
 
-/// The version, and the commit that it was built from, where that is known.
+/// The version, and the commit of the build if known.
 fn flowatch() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match env!("FLOWATCH_COMMIT") {
@@ -134,19 +133,18 @@ fn flowatch() -> String {
     }
 }
 
+/// The version of the DPDK that the build contains.
+#[cfg(feature = "dpdk")]
 fn dpdk() -> String {
-    Command::new("pkg-config")
-        .args(["--modversion", "libdpdk"])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map_or_else(
-            || "not installed".into(),
-            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        )
+    port::dpdk::version()
 }
 
-/// A time as `2026-01-31 12:34:56 UTC`.
+#[cfg(not(feature = "dpdk"))]
+fn dpdk() -> String {
+    "not in this build".into()
+}
+
+/// Formats a time as `2026-01-31 12:34:56 UTC`.
 fn utc(ns: i64) -> String {
     let [year, month, day, hour, minute, second] = export::time_text::civil(ns);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
@@ -157,20 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_as_the_calendar_has_them() {
+    fn formats_times_by_the_calendar() {
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
         assert_eq!(utc(1_767_225_599_999_999_999), "2025-12-31 23:59:59 UTC");
     }
 
     #[test]
-    fn this_machine_has_a_name_and_cores() {
+    fn names_cpu_and_kernel() {
         let here = Provenance::here(7, "lab run");
-        assert!(!here.processor.is_empty() && !here.kernel.is_empty());
+        assert!(!here.cpu.is_empty() && !here.kernel.is_empty());
         assert!(
             here.pairs()
                 .iter()
                 .any(|(name, value)| name == "seed" && value == "7")
         );
+    }
+
+    #[test]
+    fn names_dpdk_only_if_the_build_contains_it() {
+        let dpdk = Provenance::here(7, "lab run").dpdk;
+        assert_eq!(dpdk.starts_with("DPDK"), cfg!(feature = "dpdk"), "{dpdk}");
     }
 }

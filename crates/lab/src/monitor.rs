@@ -1,4 +1,4 @@
-//! The monitor under test: the real engine over given ports, its records compared with the truth.
+//! The monitor under test: the real engine over given ports, and its records compared with the truth.
 
 use crate::ledger::FlowTruth;
 use engine::options::Level;
@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::time::Duration;
 use wire::FlowKey;
 
-/// How long the records' end of a run waits before it looks whether the run has ended.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// Time to wait for a batch of records before checking whether the engine has ended.
+const RECORD_WAIT: Duration = Duration::from_millis(1);
 
-/// How the monitor runs.
+/// The configuration of a monitor.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
-    /// What the engine is told.
+    /// The engine's options.
     pub options: Options,
 }
 
 impl Monitor {
-    /// One thread that counts up to `flows` flows, which last until the end.
+    /// One thread that counts up to `flows` flows, without timeouts.
     #[must_use]
     pub fn counting(flows: usize) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Monitor {
         }
     }
 
-    /// One thread that counts packets and bytes, and no flows.
+    /// One thread that counts packets and bytes only.
     #[must_use]
     pub fn packets() -> Self {
         Self {
@@ -49,10 +49,10 @@ impl Monitor {
         }
     }
 
-    /// The same with `statistics` as `--statistics` takes them.
+    /// The same with these statistics, in the syntax of `--statistics`.
     ///
     /// # Errors
-    /// When there are no such statistics.
+    /// When the statistics do not exist.
     pub fn with_statistics(
         mut self,
         statistics: &str,
@@ -90,34 +90,34 @@ impl Monitor {
         self
     }
 
-    /// Whether its records can be held against the flows of the wire: a record a 5-tuple.
+    /// Whether it has a record per 5-tuple, which can be compared with the flows of the wire.
     #[must_use]
-    pub fn tells_flows(&self) -> bool {
+    pub fn counts_five_tuples(&self) -> bool {
         self.options.level == Level::Flow && self.options.meter.flow == FlowDefinition::FiveTuple
     }
 
-    /// Runs over `ports`, a link's, until they end. Each batch of records is shown to `look`.
+    /// Runs over the ports of a link until they end; `observe` sees each batch of records.
     ///
     /// # Errors
     /// When the engine cannot run.
-    pub fn watch(
+    pub fn run(
         &self,
         ports: Vec<Box<dyn Port>>,
-        look: impl FnMut(&RecordBatch) + Send,
-    ) -> Result<Watched, EngineError> {
-        self.watch_until(ports, &Stop::default(), look)
+        observe: impl FnMut(&RecordBatch) + Send,
+    ) -> Result<MonitorResult, EngineError> {
+        self.run_until(ports, &Stop::default(), observe)
     }
 
-    /// The same until `stop` is requested, and what had come by then is counted.
+    /// The same until `stop` is requested; packets received by then are counted.
     ///
     /// # Errors
     /// When the engine cannot run.
-    pub fn watch_until(
+    pub fn run_until(
         &self,
         ports: Vec<Box<dyn Port>>,
         stop: &Stop,
-        mut look: impl FnMut(&RecordBatch) + Send,
-    ) -> Result<Watched, EngineError> {
+        mut observe: impl FnMut(&RecordBatch) + Send,
+    ) -> Result<MonitorResult, EngineError> {
         let options = Options {
             stop: stop.clone(),
             ..self.options.clone()
@@ -141,11 +141,11 @@ impl Monitor {
                 drop(records);
                 report
             });
-            // The clone that is kept here for its count keeps the way open: the thread's end ends it.
+            // `lost` is a sender too and keeps the channel open, so the end of the thread is checked.
             loop {
-                match returned.recv_timeout(PATIENCE) {
+                match returned.recv_timeout(RECORD_WAIT) {
                     Ok(Some(batch)) => {
-                        look(&batch);
+                        observe(&batch);
                         returned.recycle(batch);
                     }
                     Ok(None) => break,
@@ -158,20 +158,20 @@ impl Monitor {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         while let Ok(Some(batch)) = returned.recv_timeout(Duration::ZERO) {
-            look(&batch);
+            observe(&batch);
         }
-        Ok(Watched {
+        Ok(MonitorResult {
             report,
             records_lost: lost.lost(),
         })
     }
 }
 
-/// What a monitor came to.
-pub struct Watched {
+/// The result of a monitor.
+pub struct MonitorResult {
     /// The engine's own report.
     pub report: Report,
-    /// Records that found no room on their way.
+    /// Records that were lost because the channel was full.
     pub records_lost: u64,
 }
 
@@ -187,28 +187,28 @@ impl FlowCounts {
         }
     }
 
-    /// Packets of a flow.
+    /// Returns the packets of a flow.
     #[must_use]
     pub fn of(&self, key: &FlowKey) -> u64 {
         self.0.get(key).copied().unwrap_or(0)
     }
 
-    /// Each flow and its packets, in no order.
+    /// Returns each flow and its packets, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&FlowKey, u64)> {
         self.0.iter().map(|(key, &packets)| (key, packets))
     }
 
-    /// Holds the records against the truth: the packets of each flow.
+    /// Compares the records with the true packets of each flow.
     #[must_use]
-    pub fn against(&self, truth: &HashMap<FlowKey, u64>) -> FlowTruth {
+    pub fn compare(&self, truth: &HashMap<FlowKey, u64>) -> FlowTruth {
         let mut compared = FlowTruth::default();
         for (key, &packets) in truth {
             let counted = self.of(key);
             compared.flows += u64::from(packets > 0);
             compared.exact += u64::from(packets > 0 && counted == packets);
-            compared.off += counted.abs_diff(packets);
+            compared.deviation += counted.abs_diff(packets);
         }
-        compared.strangers = self
+        compared.unexpected = self
             .iter()
             .filter(|(key, _)| !truth.contains_key(key))
             .map(|(_, packets)| packets)

@@ -1,56 +1,115 @@
-//! What an experiment comes to, as it is written to a file and read back for the report.
+//! The results of an experiment, as they are written to files and read back for the report.
 
 use crate::machine::Provenance;
 use crate::plot::Figure;
 use serde::{Deserialize, Serialize};
 
-/// Whether what a paper found is found here.
+/// Whether a part of a paper's finding holds here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Holds {
-    /// It is.
-    Yes,
-    /// In part.
-    Partly,
-    /// It is not.
-    No,
-    /// It cannot be told here.
-    Unknown,
+pub enum Verdict {
+    /// The measurement agrees with the paper.
+    Holds,
+    /// The measurement contradicts the paper.
+    DoesNotHold,
+    /// Nothing was measured that could agree or contradict.
+    NotCompared,
 }
 
-impl Holds {
-    /// In a word.
+impl Verdict {
+    /// The text that the report and the command line print.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
-            Self::Yes => "holds here",
-            Self::Partly => "holds in part",
-            Self::No => "does not hold here",
-            Self::Unknown => "cannot be told here",
+            Self::Holds => "holds",
+            Self::DoesNotHold => "does not hold",
+            Self::NotCompared => "not compared",
         }
     }
 }
 
-/// A paper's finding, and what became of it.
+/// A statement of a finding that is true or false by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// What the paper found, in a sentence.
-    pub paper: String,
+pub struct Part {
+    /// The statement; empty when the finding is this one statement.
+    pub claim: String,
     /// Whether it holds.
-    pub holds: Holds,
-    /// What was seen, and why it differs where it does.
-    pub because: String,
+    pub verdict: Verdict,
+    /// The measurement behind the verdict, or why there is none.
+    pub reason: String,
 }
 
-/// A figure of a paper beside ours.
+impl Part {
+    /// A statement that was compared: it holds if `holds`.
+    pub fn compared(claim: &str, holds: bool, reason: impl Into<String>) -> Self {
+        Self {
+            claim: claim.into(),
+            verdict: if holds {
+                Verdict::Holds
+            } else {
+                Verdict::DoesNotHold
+            },
+            reason: reason.into(),
+        }
+    }
+
+    /// A statement that was not compared, with the reason.
+    pub fn not_compared(claim: &str, reason: impl Into<String>) -> Self {
+        Self {
+            claim: claim.into(),
+            verdict: Verdict::NotCompared,
+            reason: reason.into(),
+        }
+    }
+
+    /// A statement that was compared if `holds` has a value.
+    pub fn new(claim: &str, holds: Option<bool>, reason: impl Into<String>) -> Self {
+        match holds {
+            Some(holds) => Self::compared(claim, holds, reason),
+            None => Self::not_compared(claim, reason),
+        }
+    }
+}
+
+/// A paper's finding with a verdict for each of its parts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The paper's finding, in a sentence.
+    pub paper: String,
+    /// Its parts, at least one.
+    pub parts: Vec<Part>,
+}
+
+impl Finding {
+    /// A finding and its parts.
+    pub fn new(paper: &str, parts: impl Into<Vec<Part>>) -> Self {
+        Self {
+            paper: paper.into(),
+            parts: parts.into(),
+        }
+    }
+}
+
+/// A figure of a paper next to ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What is compared.
+    /// The quantity that is compared.
     pub what: String,
     /// The paper's value.
     pub paper: String,
-    /// Ours.
+    /// The value measured here.
     pub here: String,
+}
+
+impl Comparison {
+    /// A quantity, the paper's value and ours.
+    pub fn new(what: impl Into<String>, paper: impl Into<String>, here: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            paper: paper.into(),
+            here: here.into(),
+        }
+    }
 }
 
 /// One value of a table.
@@ -59,9 +118,9 @@ pub struct Comparison {
 pub enum Cell {
     /// A count.
     Count(u64),
-    /// A number; what is not finite is written as nothing.
+    /// A number; one that is not finite is written as an empty cell.
     Number(f64),
-    /// A word.
+    /// A text.
     Text(String),
 }
 
@@ -106,7 +165,7 @@ impl From<u32> for Cell {
 }
 
 impl Cell {
-    /// As it stands in a CSV file.
+    /// Formats the value for a CSV file.
     #[must_use]
     pub fn csv(&self) -> String {
         match self {
@@ -120,7 +179,7 @@ impl Cell {
         }
     }
 
-    /// As a person reads it.
+    /// Formats the value for the report page.
     #[must_use]
     pub fn display(&self) -> String {
         match self {
@@ -130,7 +189,7 @@ impl Cell {
         }
     }
 
-    /// Whether it is set to the right, as numbers are.
+    /// Whether the cell is a number, which the page aligns to the right.
     #[must_use]
     pub const fn is_number(&self) -> bool {
         !matches!(self, Self::Text(_))
@@ -149,7 +208,7 @@ fn with_separators(count: u64) -> String {
     text
 }
 
-/// A number with three or four digits that count: `0.0123`, `14.88`, `1,234`, `2.1e-7`.
+/// Formats a number with three or four significant digits: `0.0123`, `14.88`, `1,234`, `2.1e-7`.
 #[must_use]
 pub fn number_text(number: f64) -> String {
     let size = number.abs();
@@ -180,13 +239,13 @@ pub fn number_text(number: f64) -> String {
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Its name in the name of its file.
+    /// Its name, part of the file name.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// What the table shows, in a sentence.
     pub caption: String,
     /// Names of the columns, with their units.
     pub columns: Vec<String>,
-    /// The rows, a cell for each column.
+    /// The rows, with a cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -205,13 +264,13 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// When it has not a cell for each column.
+    /// When the number of cells is not the number of columns.
     pub fn row(&mut self, cells: Vec<Cell>) {
         assert_eq!(cells.len(), self.columns.len(), "table {}", self.name);
         self.rows.push(cells);
     }
 
-    /// As CSV, behind lines that begin with `#` and say where it comes from.
+    /// Formats the table as CSV, after `#` lines with the provenance.
     #[must_use]
     pub fn csv(&self, provenance: &[(String, String)]) -> String {
         let mut text = String::new();
@@ -235,29 +294,29 @@ impl Table {
     }
 }
 
-/// What became of the trials of an experiment.
+/// Counts of an experiment's trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trials {
-    /// Trials that say something.
+    /// Valid trials.
     pub valid: u64,
-    /// Trials that do not.
+    /// Invalid trials, which do not count.
     pub invalid: u64,
-    /// Why, each reason once, with how often.
+    /// The reasons of invalid trials, each once, with its number of trials.
     pub reasons: Vec<(String, u64)>,
     /// The books of the last trial, as an example.
     pub example: String,
 }
 
 impl Trials {
-    /// Counts a trial by its verdict.
-    pub fn count(&mut self, against: &[String]) {
-        if against.is_empty() {
+    /// Counts a trial, which is invalid if there are reasons.
+    pub fn count(&mut self, reasons: &[String]) {
+        if reasons.is_empty() {
             self.valid += 1;
             return;
         }
         self.invalid += 1;
-        for reason in against {
-            // Numbers differ from trial to trial, the reason does not.
+        for reason in reasons {
+            // Numbers differ from trial to trial, the kind of reason does not.
             let kind: String = reason
                 .split(' ')
                 .filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()))
@@ -271,22 +330,22 @@ impl Trials {
     }
 }
 
-/// An experiment carried out.
+/// Everything that the report says about an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its name.
+    /// The experiment's name.
     pub name: String,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub title: String,
-    /// Where it comes from: paper, figure or table.
+    /// Paper and figure or table.
     pub source: String,
-    /// Which instrument, and what that cannot say.
+    /// The instrument and its limits.
     pub instrument: String,
-    /// Options that decide the result.
+    /// The parameters that decide the result.
     pub settings: Vec<(String, String)>,
-    /// The paper's findings.
+    /// The paper's findings with their verdicts.
     pub findings: Vec<Finding>,
-    /// Figures side by side.
+    /// The paper's figures next to ours.
     pub comparisons: Vec<Comparison>,
     /// Plots.
     pub figures: Vec<Figure>,
@@ -296,14 +355,14 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Its trials.
     pub trials: Trials,
-    /// Where it was measured, and with what.
+    /// Machine, build, command line and time of the measurement.
     pub provenance: Provenance,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 impl Outcome {
-    /// What every file of it says of where it comes from.
+    /// Returns the names and values that every result file starts with.
     #[must_use]
     pub fn origin(&self) -> Vec<(String, String)> {
         let mut origin = vec![
@@ -322,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_csv_file_says_where_it_comes_from_and_quotes_what_must_be() {
+    fn csv_starts_with_the_provenance_and_quotes_special_characters() {
         let mut table = Table::new("t", "", &["flows", "name, odd"]);
         table.row(vec![5u64.into(), "a \"b\"".into()]);
         table.row(vec![0.25.into(), f64::NAN.into()]);
@@ -334,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn numbers_have_three_or_four_significant_digits() {
         for (number, text) in [
             (0.0, "0"),
             (2.13e-7, "2.1e-7"),
@@ -350,12 +409,20 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_counted_without_their_numbers() {
+    fn reasons_are_grouped_without_their_numbers() {
         let mut trials = Trials::default();
         trials.count(&[]);
         trials.count(&["3 of 40 polls were stalled".into()]);
         trials.count(&["7 of 90 polls were stalled".into()]);
         assert_eq!((trials.valid, trials.invalid), (1, 2));
         assert_eq!(trials.reasons, [("of polls were stalled".into(), 2)]);
+    }
+
+    #[test]
+    fn part_without_a_comparison_is_neither_true_nor_false() {
+        let verdict = |holds| Part::new("a", holds, "b").verdict;
+        assert_eq!(verdict(Some(true)), Verdict::Holds);
+        assert_eq!(verdict(Some(false)), Verdict::DoesNotHold);
+        assert_eq!(verdict(None), Verdict::NotCompared);
     }
 }

@@ -1,9 +1,9 @@
-//! The tables and the percentile of FloWatcher-DPDK beside ours: both count the same packets by the
-//! device's hash, by turns, on one thread and in memory, and each says what it lost. The paper's program
-//! takes packet by packet; its tables are measured so, and once more with what our own does besides:
-//! asking for what a whole burst needs before it is counted.
+//! The tables and the percentile of FloWatcher-DPDK next to flowatch's: both count the same packets by the
+//! device's hash, alternately, on one thread and in memory, and report the packets that they could not
+//! attribute to a flow. The paper's program processes packet by packet; its tables are measured without
+//! prefetching and once more with flowatch's prefetching of a burst.
 //!
-//! In time of the machine: figures of one run are for comparison with each other.
+//! The measurement is in real time: compare only figures of one run.
 
 use crate::statistics::{Interval, abba, median, paired_ratio};
 use crate::traffic::{order_name, small_frames, wire_of};
@@ -19,36 +19,36 @@ use port::{Burst, Frame};
 use std::collections::HashMap;
 use wire::{Decapsulate, LinkType};
 
-/// What is kept of each flow.
+/// The statistics of each flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Packets and bytes.
     Count,
-    /// These, and the mean and 99th percentile of the interleaving gap: ours by a histogram, theirs by
-    /// P-square.
+    /// These, and the mean and 99th percentile of the interleaving gap: by a histogram in flowatch, by
+    /// P-square in the paper.
     Gap,
 }
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Flows.
+    /// The number of flows.
     pub flows: u32,
-    /// How they share the packets.
+    /// How flows share the packets.
     pub order: FlowOrder,
-    /// What is kept of each.
+    /// The statistics of each flow.
     pub task: Task,
     /// The paper's table.
     pub table: TableKind,
-    /// How many times as fast ours is to be.
+    /// The required ratio of the paper's time to flowatch's.
     pub goal: f64,
-    /// Packets of a turn.
+    /// Packets per turn.
     pub packets: usize,
 }
 
 impl Setting {
-    /// Those of the goals: no slower than the double hash in counting, twice as fast as the combined
-    /// table with percentiles, five times as fast where a million flows lengthen their lists.
+    /// The comparisons with a goal: counting is no slower than the double hash, percentiles are twice as
+    /// fast as in the combined table, and with a million flows, which make its lists long, five times.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let setting = |flows, order, task, table, goal| Self {
@@ -80,7 +80,7 @@ impl Setting {
         settings
     }
 
-    /// In words.
+    /// Describes the comparison.
     #[must_use]
     pub fn name(&self) -> String {
         let task = match self.task {
@@ -91,51 +91,51 @@ impl Setting {
     }
 }
 
-/// What one of them says of the packets that it was given.
+/// The counts of a contender, compared with the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Account {
-    /// Packets that it was given.
+    /// Packets that it processed.
     pub packets: u64,
     /// Packets in records.
     pub in_flows: u64,
-    /// Packets that had no place in the table.
-    pub miscounted: u64,
-    /// Flows, told apart by their hashes.
+    /// Packets without a slot in the table.
+    pub unattributed: u64,
+    /// Flows, by their hashes.
     pub flows: u64,
-    /// Flows whose record has exactly their packets.
+    /// Flows whose record has the true number of packets.
     pub exact: u64,
-    /// The median over some flows of the relative error of the 99th percentile, where there are enough
-    /// packets for one.
+    /// The median over some flows of the relative error of the 99th percentile; `None` if no flow has
+    /// enough packets.
     pub error: Option<f64>,
 }
 
-/// Our table, the paper's packet by packet, and the paper's with bursts asked for ahead.
+/// flowatch's table, the paper's packet by packet, and the paper's with prefetched bursts.
 pub const CONTENDERS: usize = 3;
 
-/// A comparison that was carried out.
+/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What was compared.
+    /// The comparison.
     pub setting: Setting,
-    /// Nanoseconds a packet of each turn of ours, and of both of theirs.
+    /// Nanoseconds per packet of each turn, by contender.
     pub ns: [Vec<f64>; CONTENDERS],
-    /// How many times as fast as each of theirs ours is, over the pairs of turns.
+    /// The ratio of each of the paper's times to flowatch's, over the pairs of turns.
     pub ratios: [Interval; CONTENDERS - 1],
-    /// What each counted, ours first.
+    /// The counts of each contender.
     pub accounts: [Account; CONTENDERS],
     /// Bursts that the machine stalled.
     pub stalls: u64,
 }
 
 impl Compared {
-    /// The medians of the turns, ours first.
+    /// The medians of the turns, by contender.
     #[must_use]
     pub fn medians(&self) -> [f64; CONTENDERS] {
         self.ns.each_ref().map(|turns| median(turns))
     }
 
-    /// Whether the goal was reached, as far as the interval tells: it is set against the paper's program,
-    /// which takes packet by packet.
+    /// Whether the interval reaches the goal. The goal is for the paper's program, which processes packet by
+    /// packet.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         if self.ratios[0].low >= self.setting.goal {
@@ -143,29 +143,29 @@ impl Compared {
         } else if self.ratios[0].high < self.setting.goal {
             "missed"
         } else {
-            "open: the interval holds the goal"
+            "open: the interval contains the goal"
         }
     }
 }
 
-/// Flows whose percentiles are held against the truth: those with most packets.
+/// The number of flows whose percentiles are compared with the truth: those with most packets.
 const FLOWS_SAMPLED: usize = 64;
 
-/// Gaps without which a flow has no 99th percentile to speak of.
+/// The fewest gaps for a meaningful 99th percentile.
 const GAPS_LEAST: usize = 300;
 
-/// A burst that takes so many times the median of its turn was stalled by the machine, and counts as
-/// the median.
+/// A burst that takes longer than this multiple of its turn's median was stalled by the machine, and
+/// counts as the median.
 const STALL: u64 = 8;
 
 /// Nanoseconds between two packets, as at 14.88 Mpps.
 const SPACING_NS: i64 = 67;
 
-/// Records by hash: packets, and the 99th percentile of the gap if it was asked for.
+/// Records by hash: packets, and the 99th percentile of the gap if it is measured.
 #[derive(Default)]
 struct Records {
     flows: HashMap<u32, (u64, f64)>,
-    /// Values of a record, and the place of the percentile among them.
+    /// The number of values per record, and the index of the percentile.
     columns: usize,
     percentile: Option<usize>,
 }
@@ -173,9 +173,9 @@ struct Records {
 impl RecordSink for Records {
     fn take(&mut self, batch: &mut RecordBatch) {
         for (index, record) in batch.records.iter().enumerate() {
-            let value = self
-                .percentile
-                .map_or(f64::NAN, |place| batch.values[index * self.columns + place]);
+            let value = self.percentile.map_or(f64::NAN, |column| {
+                batch.values[index * self.columns + column]
+            });
             if let Some(hash) = record.key.hash() {
                 let flow = self.flows.entry(hash).or_default();
                 flow.0 += record.packets[0];
@@ -186,9 +186,9 @@ impl RecordSink for Records {
     }
 }
 
-/// One of them.
+/// A meter that is compared.
 struct Contender {
-    intake: PacketParser,
+    parser: PacketParser,
     meter: Meter,
     batch: Batch,
     records: Records,
@@ -202,7 +202,7 @@ impl Contender {
         setting: &Setting,
         table: TableKind,
         estimator: Estimator,
-        asks_ahead: bool,
+        prefetches: bool,
     ) -> Result<Self, TrialError> {
         let list = match setting.task {
             Task::Count => "count",
@@ -215,12 +215,12 @@ impl Contender {
             timeouts: Timeouts::NONE,
             statistics: Selection::parse(list, estimator).map_err(TrialError::missing)?,
             populate: true,
-            prefetches: asks_ahead,
+            prefetches,
             ..MeterOptions::default()
         };
         let columns = options.schema().statistics;
         Ok(Self {
-            intake: PacketParser::new(&options, Decapsulate::No),
+            parser: PacketParser::new(&options, Decapsulate::No),
             meter: Meter::new(&options)?,
             batch: Batch::default(),
             records: Records {
@@ -235,10 +235,10 @@ impl Contender {
         })
     }
 
-    /// A turn: nanoseconds a packet.
+    /// Processes the packets once; returns nanoseconds per packet.
     fn turn(&mut self, frames: &[Frame<'_>]) -> f64 {
         let mut list: Vec<Frame<'_>> = Vec::with_capacity(BURST);
-        let mut taken = Vec::with_capacity(frames.len() / BURST + 1);
+        let mut times = Vec::with_capacity(frames.len() / BURST + 1);
         for burst in frames.chunks_exact(BURST) {
             list.clear();
             for frame in burst {
@@ -250,7 +250,7 @@ impl Contender {
             }
             let begun = ticks();
             self.batch.clear();
-            self.intake.parse(
+            self.parser.parse(
                 &Burst {
                     link: LinkType::Ethernet,
                     frames: &list,
@@ -258,13 +258,13 @@ impl Contender {
                 &mut self.batch,
             );
             self.meter.process(&self.batch, &mut self.records);
-            taken.push(ticks() - begun);
+            times.push(ticks() - begun);
         }
-        let mut sorted = taken.clone();
+        let mut sorted = times.clone();
         sorted.sort_unstable();
         let usual = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         let mut sum = 0;
-        for burst in taken {
+        for burst in times {
             let is_stalled = burst > STALL * usual;
             self.stalls += u64::from(is_stalled);
             sum += if is_stalled { usual } else { burst };
@@ -273,9 +273,9 @@ impl Contender {
         sum as f64 * 1e9 / TickRate::get().per_second() / packets.max(1) as f64
     }
 
-    /// Ends all flows and holds them against the truth.
+    /// Ends all flows and compares them with the truth.
     fn account(mut self, truth: &Truth) -> Account {
-        self.meter.finish(self.intake.clock_ms(), &mut self.records);
+        self.meter.finish(self.parser.clock_ms(), &mut self.records);
         self.meter.flush(&mut self.records);
         let counters = self.meter.counters();
         let of = |hash: &u32| self.records.flows.get(hash).copied();
@@ -289,7 +289,7 @@ impl Contender {
         Account {
             packets: self.number.cast_unsigned(),
             in_flows: counters.recorded[0],
-            miscounted: counters.unattributed[0],
+            unattributed: counters.unattributed[0],
             flows: truth.packets.len() as u64,
             exact: truth
                 .packets
@@ -301,15 +301,15 @@ impl Contender {
     }
 }
 
-/// What the packets of all turns are, by hash.
+/// The true packets of all turns, by hash.
 struct Truth {
     packets: HashMap<u32, u64>,
-    /// The 99th percentile of the gap of some flows.
+    /// The true 99th percentile of the gap of some flows.
     percentiles: Vec<(u32, f64)>,
 }
 
 impl Truth {
-    /// Of `turns` times the same packets.
+    /// The truth of `turns` rounds of the same packets.
     fn new(hashes: &[u32], turns: usize) -> Self {
         let mut packets: HashMap<u32, u64> = HashMap::new();
         for &hash in hashes {
@@ -319,7 +319,7 @@ impl Truth {
             .iter()
             .map(|(&hash, &count)| (hash, count))
             .collect();
-        // Among flows of equally many packets by hash, so that a run repeats.
+        // Ties are broken by hash, so that a run repeats.
         most.sort_unstable_by_key(|&(hash, count)| (std::cmp::Reverse(count), hash));
         most.truncate(FLOWS_SAMPLED);
         let mut gaps: HashMap<u32, (Option<usize>, Vec<u64>)> = most
@@ -348,10 +348,10 @@ impl Truth {
     }
 }
 
-/// Carries a comparison out: a turn of each that fills the tables, then `turns` of each, forth and back.
+/// Runs a comparison: a turn of each contender to fill the tables, then `turns` of each in ABBA order.
 ///
 /// # Errors
-/// When there is no room for the tables, or no such traffic.
+/// When there is too little memory for the tables, or the options of the traffic are invalid.
 pub fn compare(setting: &Setting, turns: usize, seed: u64) -> Result<Compared, TrialError> {
     let whole_bursts = setting.packets / BURST * BURST;
     let wire = wire_of(
@@ -383,8 +383,8 @@ pub fn compare(setting: &Setting, turns: usize, seed: u64) -> Result<Compared, T
     }
     let mut ns = [const { Vec::new() }; CONTENDERS];
     for turn in 0..turns {
-        for place in abba(CONTENDERS, turn) {
-            ns[place].push(contenders[place].turn(&frames));
+        for index in abba(CONTENDERS, turn) {
+            ns[index].push(contenders[index].turn(&frames));
         }
     }
     let stalls = contenders.iter().map(|contender| contender.stalls).sum();
@@ -420,20 +420,20 @@ mod tests {
         let compared = compare(&setting, 2, 1).unwrap();
         for account in &compared.accounts {
             assert_eq!(account.packets, 3 * packets as u64);
-            assert_eq!(account.in_flows + account.miscounted, account.packets);
+            assert_eq!(account.in_flows + account.unattributed, account.packets);
         }
         assert!(compared.ns.iter().all(|turns| turns.len() == 2));
         assert!(compared.ratios.iter().all(|ratio| ratio.value > 0.0));
-        // Asking ahead changes nothing that is counted.
+        // Prefetching does not change the counts.
         assert_eq!(compared.accounts[1], compared.accounts[2]);
-        // Ours is exact whatever comes.
+        // flowatch's table is exact for any traffic.
         let ours = compared.accounts[0];
-        assert_eq!((ours.miscounted, ours.exact), (0, ours.flows));
+        assert_eq!((ours.unattributed, ours.exact), (0, ours.flows));
         compared
     }
 
     #[test]
-    fn a_double_hash_loses_what_finds_no_place_and_ours_nothing() {
+    fn double_hash_has_unattributed_packets_and_bucket_table_none() {
         let flows = 1 << 16;
         let found = compared(
             flows,
@@ -442,23 +442,23 @@ mod tests {
             TableKind::DoubleHash,
             1 << 19,
         );
-        // Two entries in each of as many buckets as there are flows: of a Poisson distribution of mean
-        // 1, what is above 2, 3/e - 1 of the flows. (A little less of the packets: flows with many come
-        // first.)
+        // Two slots per bucket and as many buckets as flows: the flows above 2 of a Poisson distribution
+        // with mean 1, which is 3/e - 1 of the flows. (Slightly less of the packets: flows with many
+        // packets are inserted first.)
         let theirs = found.accounts[1];
         let without = 1.0 - theirs.exact as f64 / theirs.flows as f64;
         let expected = 3.0 / std::f64::consts::E - 1.0;
         assert!((without - expected).abs() < 0.005, "{theirs:?}");
-        let lost = theirs.miscounted as f64 / theirs.packets as f64;
+        let lost = theirs.unattributed as f64 / theirs.packets as f64;
         assert!((0.85 * expected..expected).contains(&lost), "{theirs:?}");
     }
 
     #[test]
-    fn both_tables_with_lists_are_exact_and_both_estimators_near_the_truth() {
+    fn list_tables_are_exact_and_both_estimators_accurate() {
         for order in [FlowOrder::Uniform, FlowOrder::Zipf(1.0)] {
             let found = compared(1 << 8, order, Task::Gap, TableKind::Combined, 1 << 16);
             for account in found.accounts {
-                assert_eq!((account.miscounted, account.exact), (0, account.flows));
+                assert_eq!((account.unattributed, account.exact), (0, account.flows));
                 let error = account.error.unwrap();
                 assert!(error < 0.1, "{order:?}: {error}");
             }
@@ -475,8 +475,8 @@ mod tests {
     }
 
     #[test]
-    fn the_99th_percentile_of_one_flow_in_turn_is_known() {
-        // Ten flows in turn, so that every gap is 9.
+    fn true_percentile_of_round_robin_gaps() {
+        // Ten flows in round robin order, so every gap is 9.
         let hashes: Vec<u32> = (0..10_000).map(|number| number % 10 + 1).collect();
         let truth = Truth::new(&hashes, 2);
         assert_eq!(truth.packets[&1], 2000);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_reached_missed_or_open() {
+    fn goal_is_reached_missed_or_open() {
         let with = |low, high| Compared {
             setting: Setting::all()[1],
             ns: [1.0, 2.0, 1.5].map(|ns| vec![ns]),

@@ -1,15 +1,15 @@
-//! The report: one HTML page that holds everything, plots and all.
+//! The report: one self-contained HTML page with all results and plots.
 
-use crate::outcome::{Holds, Outcome, Table};
+use crate::outcome::{Finding, Outcome, Part, Table, Verdict};
 use crate::plot::{self, DrawError};
 use std::fmt::Write;
 
-/// Rows of a table on the page; a file has them all.
+/// The most rows of a table on the page; the CSV file has all.
 const ROWS: usize = 40;
 
 const STYLE: &str = include_str!("report/style.css");
 
-/// The page for these outcomes.
+/// Formats the page of these outcomes.
 ///
 /// # Errors
 /// When a plot cannot be drawn.
@@ -29,7 +29,7 @@ pub fn html(outcomes: &[Outcome]) -> Result<String, DrawError> {
     Ok(page)
 }
 
-/// Writes into the page; a string takes whatever is written.
+/// Writes to the page; writing to a string does not fail.
 macro_rules! put {
     ($page:expr, $($argument:tt)*) => {
         let _ = writeln!($page, $($argument)*);
@@ -43,8 +43,8 @@ fn head(page: &mut String, outcomes: &[Outcome]) {
     let valid: u64 = outcomes.iter().map(|outcome| outcome.trials.valid).sum();
     put!(
         page,
-        "<p>{} experiments, {valid} valid trials and {invalid} invalid ones, {seconds:.0} s of measuring. \
-         An invalid trial is repeated and never counts; each experiment says why it had any.</p>",
+        "<p>{} experiments, {valid} valid trials and {invalid} invalid ones, {seconds:.0} s. \
+         An invalid trial is repeated and does not count; each experiment has the reasons of its invalid trials.</p>",
         outcomes.len()
     );
     if let Some(first) = outcomes.first() {
@@ -65,16 +65,19 @@ fn head(page: &mut String, outcomes: &[Outcome]) {
     {
         put!(
             page,
-            "<p class=\"warning\">Not all experiments were carried out with the same version: see each one.</p>"
+            "<p class=\"warning\">The experiments were run with different versions of flowatch: see each one.</p>"
         );
     }
 }
 
 fn findings(page: &mut String, outcomes: &[Outcome]) {
-    put!(page, "<h2>What holds here</h2>\n<table class=\"findings\">");
     put!(
         page,
-        "<thead><tr><th>Experiment</th><th>The paper</th><th></th><th>Here</th></tr></thead>\n<tbody>"
+        "<h2>The papers' findings</h2>\n<table class=\"findings\">"
+    );
+    put!(
+        page,
+        "<thead><tr><th>Experiment</th><th>The paper</th><th>Verdict</th><th>Here</th></tr></thead>\n<tbody>"
     );
     for outcome in outcomes {
         for (index, finding) in outcome.findings.iter().enumerate() {
@@ -87,26 +90,60 @@ fn findings(page: &mut String, outcomes: &[Outcome]) {
             } else {
                 String::new()
             };
-            put!(
-                page,
-                "<tr><td>{name}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                escape(&finding.paper),
-                mark(finding.holds),
-                escape(&finding.because)
-            );
+            for (index, part) in finding.parts.iter().enumerate() {
+                put!(page, "<tr>");
+                if index == 0 {
+                    let rows = finding.parts.len();
+                    put!(page, "<td rowspan=\"{rows}\">{name}</td>");
+                }
+                put!(
+                    page,
+                    "<td>{}</td><td>{}</td><td>{}</td></tr>",
+                    escape(claim(finding, part)),
+                    mark(part.verdict),
+                    escape(&part.reason)
+                );
+            }
         }
     }
     put!(page, "</tbody>\n</table>");
 }
 
-fn mark(holds: Holds) -> String {
-    let class = match holds {
-        Holds::Yes => "yes",
-        Holds::Partly => "partly",
-        Holds::No => "no",
-        Holds::Unknown => "unknown",
+/// The statement of a part: the finding's if it is the only one.
+fn claim<'a>(finding: &'a Finding, part: &'a Part) -> &'a str {
+    if part.claim.is_empty() {
+        &finding.paper
+    } else {
+        &part.claim
+    }
+}
+
+fn mark(verdict: Verdict) -> String {
+    let class = match verdict {
+        Verdict::Holds => "yes",
+        Verdict::DoesNotHold => "no",
+        Verdict::NotCompared => "unknown",
     };
-    format!("<span class=\"mark {class}\">{}</span>", holds.word())
+    format!("<span class=\"mark {class}\">{}</span>", verdict.label())
+}
+
+fn finding_section(page: &mut String, finding: &Finding) {
+    put!(
+        page,
+        "<p class=\"finding\"><em>{}</em></p>",
+        escape(&finding.paper)
+    );
+    put!(page, "<ul class=\"parts\">");
+    for part in &finding.parts {
+        put!(
+            page,
+            "<li>{} <em>{}</em> {}</li>",
+            mark(part.verdict),
+            escape(&part.claim),
+            escape(&part.reason)
+        );
+    }
+    put!(page, "</ul>");
 }
 
 fn section(page: &mut String, outcome: &Outcome) -> Result<(), DrawError> {
@@ -124,13 +161,7 @@ fn section(page: &mut String, outcome: &Outcome) -> Result<(), DrawError> {
         escape(&outcome.instrument)
     );
     for finding in &outcome.findings {
-        put!(
-            page,
-            "<p class=\"finding\">{} <em>{}</em> {}</p>",
-            mark(finding.holds),
-            escape(&finding.paper),
-            escape(&finding.because)
-        );
+        finding_section(page, finding);
     }
     if !outcome.comparisons.is_empty() {
         put!(page, "<table class=\"comparison\">");
@@ -243,18 +274,18 @@ fn trials(page: &mut String, outcome: &Outcome) {
     }
     put!(
         page,
-        "<tr><th>took</th><td>{:.1} s</td></tr>",
+        "<tr><th>duration</th><td>{:.1} s</td></tr>",
         outcome.seconds
     );
     put!(page, "</table></details>");
 }
 
-/// An SVG document as part of a page: without what stands before its element.
+/// Returns the SVG element of an SVG document.
 fn inline(svg: &str) -> &str {
     svg.find("<svg").map_or(svg, |at| &svg[at..])
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,5 +1,5 @@
-//! Result files: an experiment's outcome as JSON, its tables as CSV, its plots as SVG; read back
-//! for the report.
+//! Result files: an experiment's outcome as JSON, its tables as CSV, its plots as SVG. The report reads the
+//! JSON files.
 
 use crate::experiments;
 use crate::outcome::Outcome;
@@ -11,41 +11,41 @@ use std::path::{Path, PathBuf};
 /// Why results cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file that holds no outcome.
+    /// A file is not an outcome of this version.
     #[error("{path} holds no results of this version: {error}; run the experiment again")]
     Content {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The parser's error.
         error: serde_json::Error,
     },
-    /// A plot.
+    /// A plot cannot be drawn.
     #[error(transparent)]
     Plot(#[from] plot::DrawError),
-    /// Nothing there.
+    /// The directory has no results.
     #[error("{path} has no results: run experiments first (flowatch lab run all --short)")]
     Nothing {
-        /// Where.
+        /// The directory.
         path: PathBuf,
     },
 }
 
-/// Writes the files of an outcome into `directory`, which is made where it is not there; tells which.
+/// Writes the files of an outcome to `directory`, which is created if missing; returns their paths.
 ///
 /// # Errors
 /// When a file cannot be written, or a plot not drawn.
 pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, ResultsError> {
     fs::create_dir_all(directory).map_err(|error| file_error(directory, error))?;
     let mut written = Vec::new();
-    let mut put = |name: String, content: &str| {
+    let mut write_file = |name: String, content: &str| {
         let path = directory.join(name);
         fs::write(&path, content).map_err(|error| file_error(&path, error))?;
         written.push(path);
@@ -53,13 +53,13 @@ pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, Result
     };
     let origin = outcome.origin();
     for table in &outcome.tables {
-        put(
+        write_file(
             format!("{}-{}.csv", outcome.name, table.name),
             &table.csv(&origin),
         )?;
     }
     for figure in &outcome.figures {
-        put(
+        write_file(
             format!("{}-{}.svg", outcome.name, figure.name),
             &with_origin(&plot::svg(figure)?, &origin),
         )?;
@@ -69,11 +69,11 @@ pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, Result
         path: path.clone(),
         error,
     })?;
-    put(format!("{}.json", outcome.name), &json)?;
+    write_file(format!("{}.json", outcome.name), &json)?;
     Ok(written)
 }
 
-/// A plot with what it comes from, in its description.
+/// Adds the provenance to a plot, as its description.
 fn with_origin(svg: &str, origin: &[(String, String)]) -> String {
     let Some((start, rest)) = svg.split_once('>') else {
         return svg.to_owned();
@@ -87,14 +87,14 @@ fn with_origin(svg: &str, origin: &[(String, String)]) -> String {
     format!("{start}>\n<desc>{text}</desc>{rest}")
 }
 
-/// The outcomes in `directory`, in the order of the report.
+/// Reads the outcomes in `directory`, in the order of the report.
 ///
 /// # Errors
 /// When a file cannot be read, or there is none.
 pub fn read(directory: &Path) -> Result<Vec<Outcome>, ResultsError> {
     let mut outcomes = Vec::new();
-    for experiment in experiments::ALL {
-        let path = directory.join(format!("{}.json", experiment.name));
+    for entry in experiments::ALL {
+        let path = directory.join(format!("{}.json", entry.name));
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

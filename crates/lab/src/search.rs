@@ -1,24 +1,24 @@
-//! The highest rate that a monitor sustains, by halving the interval that it lies in.
+//! The highest rate that a monitor sustains, by bisection.
 
 use serde::{Deserialize, Serialize};
 
-/// What a rate must show to count as sustained.
+/// When a rate counts as sustained.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
     /// One trial without a lost packet (RFC 2544, section 26.1).
     Rfc2544,
-    /// On a machine that others use too: of at most `trials`, more than half within `loss_max`.
+    /// On a noisy machine: more than half of at most `trials` trials lose at most `loss_max`.
     Noisy {
-        /// The most that a trial may lose, of what was offered.
+        /// The highest drop ratio of a trial.
         loss_max: f64,
-        /// Trials at a rate.
+        /// Trials per rate.
         trials: u32,
     },
 }
 
 impl Goal {
-    /// What it says, for people.
+    /// Describes the goal.
     #[must_use]
     pub fn description(self) -> String {
         match self {
@@ -30,46 +30,46 @@ impl Goal {
     }
 }
 
-/// What one trial at a rate showed.
+/// The result of one trial at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Packets offered.
     pub offered: u64,
     /// Packets lost.
     pub lost: u64,
-    /// Whether the trial says anything.
+    /// Whether the trial is valid.
     pub valid: bool,
 }
 
-/// The interval that is searched, and how finely.
+/// The interval of a search, and its resolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
     /// A rate that is expected to be sustained.
     pub low: f64,
-    /// A rate that is expected not to be.
+    /// A rate that is not expected to be sustained.
     pub high: f64,
-    /// The search ends when the interval is this part of its lower end.
+    /// The search ends when the interval is this share of its lower end.
     pub resolution: f64,
-    /// What is asked of a rate.
+    /// When a rate counts as sustained.
     pub goal: Goal,
 }
 
-/// Trials that may be invalid at one rate before the rate counts as not measured.
+/// Invalid trials that are repeated at one rate; more count as not sustained.
 const INVALID_MAX: u32 = 3;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sustained {
-    /// The highest rate that was sustained; 0 when none was.
+    /// The highest sustained rate; 0 if none was.
     pub rate: f64,
-    /// The lowest that was not; infinite when the upper end of the interval was sustained.
+    /// The lowest rate that was not sustained; infinite if every rate was.
     pub failed: f64,
-    /// Each trial: rate, and what it showed.
+    /// Rate and result of each trial.
     pub trials: Vec<(f64, Probe)>,
 }
 
 impl Sustained {
-    /// Trials that said nothing.
+    /// Invalid trials.
     #[must_use]
     pub fn invalid(&self) -> usize {
         self.trials.iter().filter(|(_, probe)| !probe.valid).count()
@@ -77,7 +77,7 @@ impl Sustained {
 }
 
 impl Search {
-    /// A search to 1 %.
+    /// A search with a resolution of 1 %.
     #[must_use]
     pub const fn new(low: f64, high: f64, goal: Goal) -> Self {
         Self {
@@ -88,8 +88,8 @@ impl Search {
         }
     }
 
-    /// Searches, with `trial` measuring at a rate. An interval that does not hold the rate is
-    /// widened, downwards by halves and upwards by doubling, six times each.
+    /// Searches; `trial` measures at a rate. An interval that does not contain the highest sustained rate
+    /// is widened: its lower end is halved, or its upper end doubled, up to six times.
     ///
     /// # Errors
     /// Those of `trial`.
@@ -146,11 +146,11 @@ impl Search {
         trial: &mut impl FnMut(f64) -> Result<Probe, E>,
         trials: &mut Vec<(f64, Probe)>,
     ) -> Result<bool, E> {
-        let (wanted, loss_max) = match self.goal {
+        let (trials_max, loss_max) = match self.goal {
             Goal::Rfc2544 => (1, 0.0),
             Goal::Noisy { loss_max, trials } => (trials.max(1), loss_max),
         };
-        let majority = wanted / 2 + 1;
+        let majority = trials_max / 2 + 1;
         let (mut good, mut bad, mut invalid) = (0, 0, 0);
         while good < majority && bad < majority {
             let probe = trial(rate)?;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A device that loses what is above its rate.
+    /// A device that drops the packets above its capacity.
     fn device(capacity: f64) -> impl FnMut(f64) -> Result<Probe, ()> {
         move |rate| {
             let offered = 1_000_000u64;
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rate_of_a_device_is_found_to_one_per_cent(
+        fn finds_the_rate_of_a_device_to_one_per_cent(
             capacity in 1.0f64..60.0, low in 1.0f64..20.0, width in 1.1f64..10.0
         ) {
             let search = Search::new(low, low * width, Goal::Rfc2544);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_packet_is_too_much_for_rfc_2544_and_not_for_a_noisy_machine() {
+    fn rfc_2544_rejects_one_lost_packet_and_the_noisy_goal_does_not() {
         let mut number = 0;
         let mut noisy = |_: f64| -> Result<Probe, ()> {
             number += 1;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_trials_are_repeated_and_never_count_as_sustained() {
+    fn repeats_invalid_trials_and_never_counts_them_as_sustained() {
         let mut number = 0;
         let search = Search {
             resolution: 1.0,

@@ -1,12 +1,12 @@
-//! The software NIC as an instrument: the generator on a thread of its own sends in real time to a
-//! card made of DPDK's rings, and the monitor receives from it as from any card.
+//! The software NIC as an instrument: a generator thread sends in real time to a card of DPDK rings, and
+//! the monitor receives from it as from any card.
 //!
-//! What it cannot say: on a machine whose cores stall, real time loses packets whatever the code does.
-//! Its figures are for comparisons within a run; the virtual clock is the gate for loss.
+//! Limits: on a machine whose cores stall, real time loses packets whatever the code does. Its figures are
+//! for comparisons within a run; the virtual clock is the gate for loss.
 
 use crate::ledger::{FlowTruth, Ledger};
 use crate::monitor::{FlowCounts, Monitor};
-use crate::trial::{TrialError, Verdict};
+use crate::trial::{TrialError, Validity};
 use ::wire::FlowKey;
 use engine::{Loss, Stop};
 use flow::RecordBatch;
@@ -25,24 +25,24 @@ use std::time::Duration;
 /// Memory of the DPDK process, in MiB.
 pub const MEMORY_MIB: u64 = 256;
 
-/// Of the intended packets, the share that the generator may be short of before a trial says nothing.
+/// The share of intended packets that the generator may fail to send; above it a trial is invalid.
 const SHORTFALL_MAX: f64 = 0.01;
 
 /// When a trial ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// After this time: what the generator could not send in it, it is short of.
+    /// After this time; packets that were not sent by then are the shortfall.
     Time(Duration),
-    /// When so many packets have been sent, however late.
+    /// After this number of packets, however late.
     Packets(u64),
 }
 
-/// A trial in real time.
+/// Options of a trial in real time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RealOptions {
-    /// Packets a second.
+    /// Packets per second.
     pub rate_pps: f64,
-    /// How much.
+    /// When the trial ends.
     pub extent: Extent,
     /// The card.
     pub nic: NicOptions,
@@ -50,39 +50,39 @@ pub struct RealOptions {
     pub core: Option<usize>,
 }
 
-/// What a trial in real time showed.
+/// The result of a trial in real time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RealTrial {
     /// The books.
     pub ledger: Ledger,
-    /// Whether it says anything.
-    pub verdict: Verdict,
-    /// Packets a second that were sent.
+    /// Whether the trial is valid.
+    pub validity: Validity,
+    /// Packets per second that were sent.
     pub sent_pps: f64,
-    /// How late packets were sent: the 99th percentile in microseconds.
+    /// The 99th percentile of the lateness of sending, in microseconds.
     pub late_p99_us: f64,
-    /// Processor time of the monitor's threads, nanoseconds for each packet that they processed.
+    /// CPU time of the monitor's threads per processed packet, in nanoseconds.
     pub cpu_ns: f64,
-    /// Threads that did not get the policy they were to have, and other faults.
+    /// Faults that do not make the trial invalid, such as a thread without its scheduling policy.
     pub faults: Vec<String>,
 }
 
-/// Where DPDK's memory is.
+/// The pages of DPDK's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// In huge pages.
+    /// Huge pages.
     HugePages,
-    /// In ordinary ones.
+    /// Ordinary pages.
     Ordinary,
 }
 
-/// DPDK, started once a process.
+/// DPDK, which starts once per process.
 static STARTED: OnceLock<(Memory, Result<Eal, String>)> = OnceLock::new();
 
-/// Starts DPDK with its memory there. Trials start it themselves, in huge pages if there are enough.
+/// Starts DPDK with this kind of memory. Trials start it themselves, with huge pages if enough are free.
 ///
 /// # Errors
-/// When it does not start, or has been started with other memory.
+/// When DPDK does not start, or was started with other memory.
 pub fn start(memory: Memory) -> Result<&'static Eal, TrialError> {
     let (started, eal) = STARTED.get_or_init(|| {
         let mut arguments: Vec<String> = vec!["-m".into(), MEMORY_MIB.to_string()];
@@ -123,10 +123,10 @@ fn free_huge_mib() -> u64 {
 }
 
 impl RealTrial {
-    /// Carries it out.
+    /// Runs a trial.
     ///
     /// # Errors
-    /// When DPDK, the generator or the engine refuse.
+    /// When DPDK, the generator or the engine reports an error.
     pub fn run(
         traffic: &TrafficOptions,
         options: &RealOptions,
@@ -137,22 +137,22 @@ impl RealTrial {
         Self::of(&mut source, flows, Traffic::key, options, monitor, |_| {})
     }
 
-    /// The same with any source of so many flows, `key` telling their keys; each batch of records is
-    /// shown to `look`.
+    /// The same with any source of `flows` flows, whose keys `key` returns; `observe` sees each batch of
+    /// records.
     ///
     /// # Errors
-    /// When DPDK, the source or the engine refuse.
+    /// When DPDK, the source or the engine reports an error.
     pub fn of<S: Source + Send>(
         source: &mut S,
         flows: usize,
         key: impl Fn(&S, u32) -> FlowKey,
         options: &RealOptions,
         monitor: &Monitor,
-        mut look: impl FnMut(&RecordBatch) + Send,
+        mut observe: impl FnMut(&RecordBatch) + Send,
     ) -> Result<Self, TrialError> {
-        let refuse = |error: String| TrialError::Missing(error);
+        let missing = |error: String| TrialError::Missing(error);
         let (mut wire, ports) =
-            software_nic(eal()?, &options.nic).map_err(|error| refuse(error.to_string()))?;
+            software_nic(eal()?, &options.nic).map_err(|error| missing(error.to_string()))?;
         let ports: Vec<Box<dyn Port>> = ports
             .into_iter()
             .map(|port| Box::new(port) as Box<dyn Port>)
@@ -171,7 +171,7 @@ impl RealTrial {
         let control = SendControl::default();
         let mut truth = Truth::new(flows);
         let mut counts = FlowCounts::default();
-        let (sent, watched) = std::thread::scope(|scope| {
+        let (sent, result) = std::thread::scope(|scope| {
             let truth = &mut truth;
             let source = &mut *source;
             let wire = &mut wire;
@@ -179,18 +179,18 @@ impl RealTrial {
             let control = &control;
             let sending = scope.spawn(move || {
                 if let Some(core) = options.core {
-                    // Checked by whoever chose it; without it the thread runs anywhere.
+                    // The caller has checked the core; if pinning fails the thread runs on any core.
                     let _ = hw::cores::pin(core);
                 }
-                // The monitor's threads are up before the first packet.
+                // Give the monitor's threads time to start before the first packet.
                 std::thread::sleep(Duration::from_millis(60));
                 let sent = generator::send(source, wire, &send, Some(truth), control);
                 stop_after.request();
                 sent
             });
-            let watched = monitor.watch_until(ports, &stop, |batch| {
+            let result = monitor.run_until(ports, &stop, |batch| {
                 counts.add(batch);
-                look(batch);
+                observe(batch);
             });
             control
                 .stop
@@ -198,40 +198,40 @@ impl RealTrial {
             let sent = sending
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (sent, watched)
+            (sent, result)
         });
-        let sent = sent.map_err(|error| refuse(error.to_string()))?;
-        let watched = watched?;
-        let ledger = books(&sent, &wire, &watched.report.books);
-        let flows = (ledger.lost() == 0 && monitor.tells_flows()).then(|| {
+        let sent = sent.map_err(|error| missing(error.to_string()))?;
+        let result = result?;
+        let ledger = books(&sent, &wire, &result.report.books);
+        let flows = (ledger.lost() == 0 && monitor.counts_five_tuples()).then(|| {
             let truth: HashMap<_, _> = (0..flows as u32)
                 .map(|flow| (key(source, flow), truth.sent_by(flow).packets))
                 .collect();
-            counts.against(&truth)
+            counts.compare(&truth)
         });
         Ok(Self::judge(
             sent,
             Ledger { flows, ..ledger },
-            &watched.report,
+            &result.report,
             monitor,
         ))
     }
 
     fn judge(sent: SendReport, ledger: Ledger, report: &engine::Report, monitor: &Monitor) -> Self {
-        let mut against = ledger.faults();
+        let mut reasons = ledger.faults();
         let short = ledger.shortfall() as f64 / ledger.intended.max(1) as f64;
         if short > SHORTFALL_MAX {
-            against.push(format!(
+            reasons.push(format!(
                 "the generator was short of {:.1} % of its packets",
                 short * 100.0
             ));
         }
         if !report.books.is_balanced() {
-            against.push("the engine's books do not balance".into());
+            reasons.push("the engine's books do not balance".into());
         }
         let exact_table = monitor.options.meter.table == flow::TableKind::Bucket;
         if exact_table && ledger.flows.as_ref().is_some_and(|truth| !truth.is_exact()) {
-            against.push("per-flow counts are not the truth though nothing was lost".into());
+            reasons.push("per-flow counts differ from the truth although nothing was lost".into());
         }
         let cpu: Duration = report.queues.iter().map(|queue| queue.cpu).sum();
         Self {
@@ -242,7 +242,7 @@ impl RealTrial {
                 .map_or(f64::NAN, |late| late.percentile(99.0) as f64 / 1e3),
             cpu_ns: cpu.as_nanos() as f64 / ledger.received.max(1) as f64,
             faults: report.faults.clone(),
-            verdict: Verdict { against },
+            validity: Validity { reasons },
             ledger,
         }
     }
@@ -269,7 +269,7 @@ fn books(sent: &SendReport, wire: &Wire, books: &engine::Books) -> Ledger {
         received: books.processed.packets,
         in_flows: books.in_flows.packets,
         no_flow: books.without_flow().packets,
-        miscounted: books.unattributed.packets,
+        unattributed: books.unattributed.packets,
         counted_only: books.counted_only.packets,
         flows: None::<FlowTruth>,
     }

@@ -1,4 +1,4 @@
-//! What repeated measurements say: means with their intervals, ratios of pairs, quantiles.
+//! Statistics of repeated measurements: means with intervals, ratios of pairs, quantiles.
 
 use generator::Random;
 use serde::{Deserialize, Serialize};
@@ -15,20 +15,20 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `other` lies within.
+    /// Whether the interval contains `other`.
     #[must_use]
-    pub fn holds(&self, other: f64) -> bool {
+    pub fn contains(&self, other: f64) -> bool {
         self.low <= other && other <= self.high
     }
 }
 
-/// The mean; NaN of nothing.
+/// The mean; NaN without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The standard deviation of a sample; 0 of fewer than two.
+/// The standard deviation of a sample; 0 for fewer than two values.
 #[must_use]
 pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
@@ -40,7 +40,7 @@ pub fn deviation(values: &[f64]) -> f64 {
 }
 
 /// The quantile of a sample by linear interpolation between its order statistics (Hyndman and Fan
-/// 1996, type 7); NaN of nothing.
+/// 1996, type 7); NaN without values.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -48,26 +48,26 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     quantile_of_sorted(&sorted, share)
 }
 
-/// The same of values that are sorted already.
+/// The same for sorted values.
 #[must_use]
 pub fn quantile_of_sorted(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return f64::NAN;
     };
-    let place = share.clamp(0.0, 1.0) * last as f64;
-    let below = place.floor() as usize;
+    let position = share.clamp(0.0, 1.0) * last as f64;
+    let below = position.floor() as usize;
     let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+    sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64)
 }
 
-/// The middle one.
+/// The median; NaN without values.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The 95 % interval of the mean by Student's t, as the papers give it: mean ± t × s / √n. Of one
-/// value the interval is all numbers.
+/// The 95 % interval of the mean by Student's t, as the papers give it: mean ± t × s / √n. For one
+/// value the interval is infinite.
 #[must_use]
 pub fn t_interval(values: &[f64]) -> Interval {
     let value = mean(values);
@@ -111,9 +111,9 @@ pub fn bootstrap(values: &[f64], seed: u64) -> Interval {
     }
 }
 
-/// How many times `b` the measurement `a` is, over pairs taken one after the other: the mean of the
-/// logarithms of their ratios, with its t interval, back from logarithms. Pairs with a value that is
-/// not above zero say nothing of a ratio and are left out.
+/// The ratio of measurements `a` to `b`, over pairs measured one after the other: the exponential of the
+/// mean of the logarithms of their ratios, with its t interval. Pairs with a value that is not positive
+/// are skipped.
 #[must_use]
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Interval {
     let logarithms: Vec<f64> = a
@@ -130,8 +130,8 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Interval {
     }
 }
 
-/// The upper end of the 95 % interval of a loss ratio, `lost` of `offered` (Wilson's score; of none
-/// lost, the rule of three: 3 / offered).
+/// The 95 % upper bound of a loss ratio, `lost` of `offered` (Wilson's score; without loss the rule of
+/// three: 3 / offered).
 #[must_use]
 pub fn loss_at_most(lost: u64, offered: u64) -> f64 {
     if offered == 0 {
@@ -148,14 +148,14 @@ pub fn loss_at_most(lost: u64, offered: u64) -> f64 {
     ((centre + spread) / (1.0 + z * z / n)).min(1.0)
 }
 
-/// The order of trials in repetition `repetition` over `conditions` conditions: forth, then back,
-/// so that a machine that drifts steadily favours none (ABBA).
+/// The order of trials in a repetition: forward, then backward, so that a machine that drifts steadily
+/// favours no condition (ABBA).
 pub fn abba(conditions: usize, repetition: usize) -> impl Iterator<Item = usize> {
-    (0..conditions).map(move |place| {
+    (0..conditions).map(move |index| {
         if repetition.is_multiple_of(2) {
-            place
+            index
         } else {
-            conditions - 1 - place
+            conditions - 1 - index
         }
     })
 }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn student_s_t_as_in_the_tables() {
+    fn student_t_matches_printed_tables() {
         // Two-sided 95 %: the printed table of the t distribution (NIST handbook, 1.3.6.7.2).
         for (freedom, expected) in [
             (1.0, 12.706),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn log_gamma_of_numbers_that_are_known() {
+    fn log_gamma_of_known_values() {
         assert!(close(
             log_gamma(0.5),
             std::f64::consts::PI.sqrt().ln(),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_t_interval_of_a_worked_example() {
+    fn t_interval_of_a_worked_example() {
         // Mean 10, s 1, n 4: 10 ± 3.182 / 2.
         let sample = [9.0, 10.0 - 0.5f64.sqrt(), 10.0 + 0.5f64.sqrt(), 11.0];
         let interval = t_interval(&sample);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bootstrap_repeats_and_agrees_with_theory() {
+    fn bootstrap_repeats_and_agrees_with_theory() {
         let mut random = Random::from_state(5);
         let sample: Vec<f64> = (0..400).map(|_| unit(&mut random)).collect();
         let interval = bootstrap(&sample, 1);
@@ -313,18 +313,18 @@ mod tests {
             close(interval.high - interval.low, 2.0 * half, 0.15),
             "{interval:?}"
         );
-        assert!(interval.holds(interval.value));
+        assert!(interval.contains(interval.value));
         let same = bootstrap(&[7.0; 5], 9);
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
     #[test]
-    fn the_bootstrap_holds_the_true_mean_as_often_as_it_says() {
+    fn bootstrap_covers_the_true_mean_as_often_as_stated() {
         let mut random = Random::from_state(11);
         let held = (0..300)
             .filter(|&trial| {
                 let sample: Vec<f64> = (0..40).map(|_| unit(&mut random)).collect();
-                bootstrap(&sample, trial).holds(0.5)
+                bootstrap(&sample, trial).contains(0.5)
             })
             .count();
         // 95 % of 300 is 285, its standard deviation 4; small samples fall short by a little.
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_pairs_do_not_mind_a_machine_that_drifts() {
+    fn paired_ratio_ignores_drift() {
         let b: Vec<f64> = (1..=10).map(f64::from).collect();
         let a: Vec<f64> = b.iter().map(|value| value * 2.0).collect();
         let ratio = paired_ratio(&a, &b);
@@ -342,21 +342,21 @@ mod tests {
     }
 
     #[test]
-    fn what_no_loss_says_of_the_loss_ratio() {
+    fn bound_of_the_loss_ratio_without_loss() {
         assert!(close(loss_at_most(0, 3_000_000), 1e-6, 1e-12));
         assert_eq!(loss_at_most(0, 0), 1.0);
         assert!(loss_at_most(10, 1000) > 0.01 && loss_at_most(10, 1000) < 0.02);
     }
 
     #[test]
-    fn conditions_go_forth_and_back() {
+    fn abba_alternates_the_direction() {
         let order: Vec<usize> = (0..4).flat_map(|repetition| abba(2, repetition)).collect();
         assert_eq!(order, [0, 1, 1, 0, 0, 1, 1, 0]);
     }
 
     proptest! {
         #[test]
-        fn quantiles_never_leave_the_sample_and_never_fall(
+        fn quantiles_stay_in_the_sample_and_increase(
             values in prop::collection::vec(-1e9f64..1e9, 1..60), a in 0.0f64..1.0, b in 0.0f64..1.0
         ) {
             let (a, b) = (a.min(b), a.max(b));

@@ -1,4 +1,4 @@
-//! Traffic of the generator, laid out as a wire of the virtual clock.
+//! The generator's traffic as a wire of the virtual clock.
 
 use crate::trial::TrialError;
 use crate::virtual_clock::Wire;
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use wire::LinkType;
 
-/// Frames that are asked of the generator at a time.
+/// Frames per call of the generator.
 const BURST: usize = 256;
 
-/// The shortest round of packets that a wire repeats, so that what is drawn does not repeat soon.
+/// The shortest round of packets that a wire repeats, so that random numbers do not repeat soon.
 const ROUND_MIN: usize = 1 << 20;
 
-/// How flows share the packets, by the names that results bear.
+/// The name of an order of flows in the results.
 #[must_use]
 pub fn order_name(order: FlowOrder) -> String {
     match order {
@@ -36,11 +36,11 @@ pub fn small_frames(flows: u32, order: FlowOrder, seed: u64) -> TrafficOptions {
     }
 }
 
-/// A wire of the generator's traffic: a round of at least 2^20 packets and four of each flow, then
-/// the same again. (Round robin and rate 1/k: whole rounds of theirs.)
+/// A wire of the generator's traffic, in rounds of at least 2^20 packets and four per flow. For round
+/// robin a round has one packet per flow.
 ///
 /// # Errors
-/// When there can be no such traffic.
+/// When the options of the traffic are invalid.
 pub fn wire(options: &TrafficOptions) -> Result<Arc<Wire>, TrialError> {
     let flows = options.flows as usize;
     let packets = match options.order {
@@ -73,10 +73,10 @@ pub fn wire_of(options: &TrafficOptions, packets: usize) -> Result<Arc<Wire>, Tr
     Ok(Arc::new(wire.with_rss_key(&options.rss_key)))
 }
 
-/// A wire of a replayed recording: each of its packets, in all copies, once a round.
+/// A wire of a replayed recording: each packet of all copies once per round.
 ///
 /// # Errors
-/// When there is nothing to replay.
+/// When the recording is empty.
 pub fn wire_of_replay(replay: &mut Replay, packets: usize) -> Result<Arc<Wire>, TrialError> {
     let link = replay.recording().link();
     let mut frames = Vec::with_capacity(packets);
@@ -84,23 +84,23 @@ pub fn wire_of_replay(replay: &mut Replay, packets: usize) -> Result<Arc<Wire>, 
     Ok(Arc::new(Wire::new(link, frames, Vec::new())))
 }
 
-/// A frame as a wire keeps it: bytes, length with the frame check sequence, hash.
+/// A frame of a wire: bytes, length with the frame check sequence, hash.
 fn stored(slot: &Slot<'_>) -> (Vec<u8>, u32, u32) {
     let bytes = slot.bytes[..slot.length].to_vec();
     (bytes, (slot.length + FCS_BYTES) as u32, slot.rss_hash)
 }
 
-/// Shows the first frames of `source`, and the flow of each.
+/// Calls `observe` with the first `frames` frames of `source` and their flows.
 fn for_each_frame(
     source: &mut impl Source,
     frames: usize,
-    mut show: impl FnMut(&Slot<'_>, u32),
+    mut observe: impl FnMut(&Slot<'_>, u32),
 ) -> Result<(), TrialError> {
     let mut sink = NullSink::new();
     let mut flows = [0; BURST];
-    let mut shown = 0;
-    while shown < frames {
-        let count = BURST.min(frames - shown);
+    let mut observed = 0;
+    while observed < frames {
+        let count = BURST.min(frames - observed);
         let slots = sink
             .reserve(count, source.slot_bytes())
             .map_err(TrialError::missing)?;
@@ -111,9 +111,9 @@ fn for_each_frame(
             return Err(TrialError::Missing("the generator has no frames".into()));
         }
         for (slot, &flow) in slots.iter().zip(&flows).take(filled.frames) {
-            show(slot, flow);
+            observe(slot, flow);
         }
-        shown += filled.frames;
+        observed += filled.frames;
         sink.submit(filled.frames).map_err(TrialError::missing)?;
     }
     Ok(())
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wire_has_the_flows_of_the_generator_and_their_hashes() {
+    fn wire_has_the_generators_flows_and_hashes() {
         let wire = wire_of(&small_frames(100, FlowOrder::Uniform, 1), 5000).unwrap();
         assert_eq!((wire.flows().len(), wire.round()), (100, 5000));
         assert!((0..5000).all(|index| wire.frame(index).hash().is_some()));
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kth_flow_is_k_times_slower() {
+    fn kth_flow_has_one_kth_of_the_packets() {
         let wire = wire_of(&small_frames(10, FlowOrder::RateInverse, 1), 29_290).unwrap();
         let mut counts = [0u32; 10];
         for index in 0..wire.round() {
             counts[wire.frame(index).flow.unwrap() as usize] += 1;
         }
-        // Flows are numbered as they come first, which is by rate.
+        // Flows are numbered by their first packet, which is by rate.
         for (k, &count) in (1..).zip(&counts) {
             assert!(count.abs_diff(counts[0] / k) <= 1, "{counts:?}");
         }

@@ -1,8 +1,7 @@
-//! One trial in the virtual clock: a link at a rate, a monitor on it, and a verdict whether it says
-//! anything.
+//! One trial in the virtual clock: a link at a rate, a monitor on it, and whether the trial is valid.
 
 use crate::ledger::Ledger;
-use crate::monitor::{FlowCounts, Monitor, Watched};
+use crate::monitor::{FlowCounts, Monitor, MonitorResult};
 use crate::search::Probe;
 use crate::virtual_clock::{QueueOutcome, VirtualOptions, VirtualPort, Wire};
 use engine::{EngineError, Report};
@@ -14,81 +13,81 @@ use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
-/// Why a trial cannot be carried out at all.
+/// Why a trial cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The engine refuses.
+    /// The engine reports an error.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The machine has no room, or there is no such link.
-    #[error("the emulated link cannot be made: {0}")]
+    /// Too little memory, or invalid options of the link.
+    #[error("cannot set up the emulated link: {0}")]
     Link(#[from] io::Error),
-    /// An instrument that is not here.
+    /// An instrument is missing.
     #[error("{0}")]
     Missing(String),
 }
 
 impl TrialError {
-    /// [`TrialError::Missing`] in the words of what cannot be had.
+    /// [`TrialError::Missing`] with the text of `error`.
     pub(crate) fn missing(error: impl Display) -> Self {
         Self::Missing(error.to_string())
     }
 }
 
-/// Whether a trial says anything, and why not.
+/// Whether a trial is valid, and why not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// What speaks against it; empty for a valid trial.
-    pub against: Vec<String>,
+pub struct Validity {
+    /// Why it is invalid; empty for a valid trial.
+    pub reasons: Vec<String>,
 }
 
-impl Verdict {
-    /// Whether it is valid.
+impl Validity {
+    /// Whether the trial is valid.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.against.is_empty()
+        self.reasons.is_empty()
     }
 
-    /// In words.
+    /// Formats the validity and its reasons.
     #[must_use]
     pub fn description(&self) -> String {
         if self.is_valid() {
             "valid".into()
         } else {
-            format!("invalid: {}", self.against.join("; "))
+            format!("invalid: {}", self.reasons.join("; "))
         }
     }
 }
 
-/// Of the polls, the share that may be stalled before a trial says nothing.
+/// The share of stalled polls above which a trial is invalid.
 const STALLED_SHARE_MAX: f64 = 0.02;
 
-/// What a trial in the virtual clock showed.
+/// The result of a trial in the virtual clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
-    /// Packets offered a second.
+    /// Packets offered per second.
     pub rate_pps: f64,
     /// The books.
     pub ledger: Ledger,
-    /// Whether it says anything.
-    pub verdict: Verdict,
-    /// Time-stamp ticks a packet of the monitor's own work (the receive charge not in it).
+    /// Whether the trial is valid.
+    pub validity: Validity,
+    /// Ticks per packet of the monitor's own work, without the receive charge.
     pub ticks_per_packet: f64,
     /// The same in nanoseconds.
     pub ns_per_packet: f64,
-    /// Packets a poll brought, on average.
+    /// Mean packets per poll.
     pub packets_per_poll: f64,
     /// Polls that the machine stalled.
     pub stalls: u64,
-    /// Time that they were clipped by, in seconds.
+    /// The clipped time of stalls, in seconds.
     pub stalled_seconds: f64,
-    /// The longest of them, in microseconds.
+    /// The longest stall, in microseconds.
     pub worst_stall_us: f64,
-    /// The most packets that a ring held when it was looked at.
+    /// The most packets in a ring at a poll.
     pub occupancy_max: u64,
     /// Packets lost and offered after the warm-up.
     pub after_warm_up: [u64; 2],
-    /// Each queue as its port saw it.
+    /// The counts of each queue's port.
     #[serde(skip)]
     pub queues: Vec<QueueOutcome>,
     /// The engine's report.
@@ -97,49 +96,49 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Carries it out.
+    /// Runs a trial.
     ///
     /// # Errors
-    /// When the engine refuses, or there is no room.
+    /// When the engine reports an error, or there is too little memory.
     pub fn run(
         wire: &Arc<Wire>,
         link: &VirtualOptions,
         monitor: &Monitor,
     ) -> Result<Self, TrialError> {
-        Self::run_looking(wire, link, monitor, |_| {})
+        Self::run_observed(wire, link, monitor, |_| {})
     }
 
-    /// The same, and each batch of records is shown to `look`.
+    /// The same; `observe` sees each batch of records.
     ///
     /// # Errors
     /// As [`Trial::run`].
-    pub fn run_looking(
+    pub fn run_observed(
         wire: &Arc<Wire>,
         link: &VirtualOptions,
         monitor: &Monitor,
-        mut look: impl FnMut(&RecordBatch) + Send,
+        mut observe: impl FnMut(&RecordBatch) + Send,
     ) -> Result<Self, TrialError> {
         let (ports, outcomes) = VirtualPort::queues(wire, link)?;
-        let mut counts = (link.truth && monitor.tells_flows()).then(FlowCounts::default);
-        let watched = monitor.watch(ports, |batch| {
+        let mut counts = (link.truth && monitor.counts_five_tuples()).then(FlowCounts::default);
+        let result = monitor.run(ports, |batch| {
             if let Some(counts) = &mut counts {
                 counts.add(batch);
             }
-            look(batch);
+            observe(batch);
         })?;
         let queues = outcomes.take();
-        Ok(Self::of(wire, link, counts.as_ref(), watched, queues))
+        Ok(Self::of(wire, link, counts.as_ref(), result, queues))
     }
 
     fn of(
         wire: &Wire,
         link: &VirtualOptions,
         counts: Option<&FlowCounts>,
-        watched: Watched,
+        result: MonitorResult,
         queues: Vec<QueueOutcome>,
     ) -> Self {
         let sum = |figure: fn(&QueueOutcome) -> u64| queues.iter().map(figure).sum::<u64>();
-        let books = &watched.report.books;
+        let books = &result.report.books;
         let missed = sum(|queue| queue.missed);
         let truth = counts.map(|counts| {
             let mut truth: HashMap<_, u64> = HashMap::new();
@@ -148,7 +147,7 @@ impl Trial {
                     *truth.entry(*key).or_default() += packets;
                 }
             }
-            counts.against(&truth)
+            counts.compare(&truth)
         });
         let mut losses: Vec<(String, u64)> = vec![("missed".into(), missed)];
         for reason in engine::Loss::ALL {
@@ -167,7 +166,7 @@ impl Trial {
             received: sum(|queue| queue.received) - ring,
             in_flows: books.in_flows.packets,
             no_flow: books.without_flow().packets,
-            miscounted: books.unattributed.packets,
+            unattributed: books.unattributed.packets,
             counted_only: books.counted_only.packets,
             flows: truth,
         };
@@ -179,7 +178,7 @@ impl Trial {
         let worst = queues.iter().map(|queue| queue.stalled.worst).max();
         let mut trial = Self {
             rate_pps: link.rate_pps,
-            verdict: Verdict::default(),
+            validity: Validity::default(),
             ticks_per_packet,
             ns_per_packet: ticks_per_packet * 1e9 / rate.per_second(),
             packets_per_poll: ledger.received as f64 / polls.max(1) as f64,
@@ -197,25 +196,25 @@ impl Trial {
             ],
             ledger,
             queues,
-            report: watched.report,
+            report: result.report,
         };
-        trial.judge(&watched.records_lost, polls);
+        trial.judge(&result.records_lost, polls);
         trial
     }
 
     fn judge(&mut self, records_lost: &u64, polls: u64) {
-        let against = &mut self.verdict.against;
-        against.extend(self.ledger.faults());
-        against.extend(self.report.faults.iter().cloned());
+        let reasons = &mut self.validity.reasons;
+        reasons.extend(self.ledger.faults());
+        reasons.extend(self.report.faults.iter().cloned());
         if !self.report.books.is_balanced() {
-            against.push("the engine's books do not balance".into());
+            reasons.push("the engine's books do not balance".into());
         }
         if *records_lost > 0 {
-            against.push(format!("{records_lost} records found no room"));
+            reasons.push(format!("{records_lost} records were lost"));
         }
         if self.stalls as f64 > STALLED_SHARE_MAX * polls as f64 + 1.0 {
-            against.push(format!(
-                "{} of {polls} polls were stalled: too busy a machine",
+            reasons.push(format!(
+                "{} of {polls} polls were stalled: the machine is too busy",
                 self.stalls
             ));
         }
@@ -231,13 +230,13 @@ impl Trial {
         lost as f64 / offered as f64
     }
 
-    /// What a search makes of it.
+    /// The trial as a probe of a search.
     #[must_use]
     pub fn probe(&self) -> Probe {
         Probe {
             offered: self.after_warm_up[1],
             lost: self.after_warm_up[0],
-            valid: self.verdict.is_valid(),
+            valid: self.validity.is_valid(),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Result files and the page: what is written is read back, and every kind of figure is drawn.
-#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+//! Result files and the page: results are read back as written, and every kind of figure is drawn.
+#![allow(clippy::unwrap_used, reason = "a failing test shows the line")]
 
 use lab::experiments::{self, Extent};
+use lab::outcome::{Finding, Part};
 use lab::plot::{self, Axis, Figure, Point, Series};
 use lab::{report, results};
 
@@ -15,7 +16,7 @@ fn extent() -> Extent {
 }
 
 #[test]
-fn results_are_read_back_as_they_were_written() {
+fn results_are_read_back_as_written() {
     let directory = tempfile::tempdir().unwrap();
     let experiment = experiments::find("fig6a").unwrap();
     let outcome = experiment.run(&extent(), &mut |_| {}).unwrap();
@@ -30,7 +31,38 @@ fn results_are_read_back_as_they_were_written() {
 }
 
 #[test]
-fn a_file_of_another_version_is_told_by_its_name() {
+fn page_has_a_verdict_for_each_part() {
+    let experiment = experiments::find("fig6a").unwrap();
+    let mut outcome = experiment.run(&extent(), &mut |_| {}).unwrap();
+    outcome.findings = vec![Finding::new(
+        "A is fast and B is slow.",
+        [
+            Part::compared("A is fast.", true, "It took 1 ns."),
+            Part::compared("B is slow.", false, "It took 2 ns."),
+            Part::not_compared("C exists.", "There is no C."),
+        ],
+    )];
+    let page = report::html(&[outcome]).unwrap();
+    let row = |claim: &str, class: &str, verdict: &str| {
+        format!("<td>{claim}</td><td><span class=\"mark {class}\">{verdict}</span></td>")
+    };
+    assert!(page.contains(&row("A is fast.", "yes", "holds")));
+    assert!(page.contains(&row("B is slow.", "no", "does not hold")));
+    assert!(page.contains(&row("C exists.", "unknown", "not compared")));
+    assert!(page.contains("rowspan=\"3\"") && page.contains("There is no C."));
+}
+
+#[test]
+fn every_experiment_has_a_name_for_files() {
+    for experiment in experiments::ALL {
+        let is_safe = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        assert!(experiment.name.chars().all(is_safe), "{}", experiment.name);
+        assert!(!experiment.source.is_empty());
+    }
+}
+
+#[test]
+fn rejects_a_file_of_another_version_by_name() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("gate.json"), "{\"name\": 5}").unwrap();
     let error = results::read(directory.path()).unwrap_err().to_string();
@@ -41,7 +73,7 @@ fn a_file_of_another_version_is_told_by_its_name() {
 }
 
 #[test]
-fn every_kind_of_figure_is_drawn_whatever_its_values() {
+fn draws_every_kind_of_figure_with_any_values() {
     let points = |values: &[(f64, f64)]| -> Vec<Point> {
         values.iter().map(|&(x, y)| Point::new(x, y)).collect()
     };
@@ -68,8 +100,8 @@ fn every_kind_of_figure_is_drawn_whatever_its_values() {
                     .with(Series::bars("bars", points(values)))
                     .with(Series::curve("curve <&>", points(values)))
                     .with(Series::line("bounds", vec![Point::ratio(1.0, 0, 1000)]))
-                    .level("level", 2.0)
-                    .upright("upright", 3.0);
+                    .horizontal("level", 2.0)
+                    .vertical("upright", 3.0);
                 let svg = plot::svg(&figure).unwrap();
                 assert!(svg.contains("</svg>") && svg.contains("curve &lt;&amp;&gt;"));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -79,7 +111,7 @@ fn every_kind_of_figure_is_drawn_whatever_its_values() {
 }
 
 #[test]
-fn names_of_experiments_are_their_own() {
+fn experiment_names_are_unique() {
     for (index, experiment) in experiments::ALL.iter().enumerate() {
         let found = experiments::find(experiment.name).unwrap();
         assert_eq!(found.title, experiment.title);
@@ -89,7 +121,7 @@ fn names_of_experiments_are_their_own() {
 }
 
 #[test]
-fn a_figure_keeps_its_points_through_a_file_even_those_that_are_no_numbers() {
+fn figures_keep_nan_points_in_files() {
     let figure = Figure::new(
         "f",
         "",

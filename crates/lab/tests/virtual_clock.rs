@@ -1,6 +1,6 @@
-//! The virtual clock: its books balance for every model, table and setting, and the gap of round
-//! robin is exact in it.
-#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+//! The virtual clock: its books balance for every model, table and option, and the gap of round robin
+//! traffic is exact.
+#![allow(clippy::unwrap_used, reason = "a failing test shows the line")]
 
 use engine::Model;
 use flow::TableKind;
@@ -10,7 +10,7 @@ use lab::{Monitor, Trial};
 use std::sync::{Arc, Mutex};
 use wire::LinkType;
 
-/// Frames of 64 bytes of `flows` flows, one after the other, with a hash that spreads.
+/// Frames of 64 bytes of `flows` flows in round robin order, with different hashes.
 fn round_robin(flows: u32) -> Arc<Wire> {
     let frames = (0..flows).map(|flow| {
         let mut frame = [0u8; 60];
@@ -38,7 +38,7 @@ fn monitor(model: Model, table: TableKind) -> Monitor {
 }
 
 #[test]
-fn the_identity_holds_for_every_model_and_table_and_each_flow_is_exact() {
+fn books_balance_for_every_model_and_table() {
     let wire = round_robin(1000);
     for model in [Model::RunToCompletion, Model::Pipeline] {
         for table in TableKind::ALL {
@@ -55,7 +55,7 @@ fn the_identity_holds_for_every_model_and_table_and_each_flow_is_exact() {
                 assert!(trial.report.books.is_balanced(), "{what}");
                 let truth = ledger.flows.unwrap();
                 assert_eq!(truth.flows, 1000, "{what}");
-                // Hash tables of the papers may merge flows; the default table never does.
+                // The papers' hash tables may merge flows; the default table never does.
                 if table == TableKind::Bucket && ledger.lost() == 0 {
                     assert!(truth.is_exact(), "{what}");
                 }
@@ -65,7 +65,7 @@ fn the_identity_holds_for_every_model_and_table_and_each_flow_is_exact() {
 }
 
 #[test]
-fn a_monitor_of_packets_alone_accounts_for_all_of_them() {
+fn packet_level_counts_all_packets() {
     let trial = Trial::run(&round_robin(100), &link(20_000), &Monitor::packets()).unwrap();
     let ledger = &trial.ledger;
     assert_eq!(ledger.faults(), Vec::<String>::new());
@@ -77,7 +77,7 @@ fn a_monitor_of_packets_alone_accounts_for_all_of_them() {
 }
 
 #[test]
-fn what_a_receiver_cannot_take_is_missed_and_counted() {
+fn packets_of_a_full_ring_are_counted_as_missed() {
     let wire = round_robin(100);
     let options = VirtualOptions {
         rate_pps: 1e12,
@@ -104,7 +104,7 @@ fn what_a_receiver_cannot_take_is_missed_and_counted() {
 }
 
 #[test]
-fn a_receiver_that_looks_from_time_to_time_finds_what_came_meanwhile() {
+fn periodic_receiver_finds_the_packets_of_a_period() {
     let wire = round_robin(100);
     let options = VirtualOptions {
         rate_pps: 1e6,
@@ -116,18 +116,21 @@ fn a_receiver_that_looks_from_time_to_time_finds_what_came_meanwhile() {
     let trial = Trial::run(&wire, &options, &monitor).unwrap();
     assert_eq!(trial.ledger.faults(), Vec::<String>::new());
     assert_eq!(trial.ledger.lost(), 0);
-    let looks = &trial.queues[0].looks;
-    // A packet a microsecond, a look a millisecond, twenty milliseconds.
-    assert!(looks.iter().all(|&held| held <= 1001), "{looks:?}");
-    assert!((1..=21).contains(&looks.len()), "{looks:?}");
+    let occupancies = &trial.queues[0].occupancies;
+    // A packet per microsecond, a poll per millisecond, twenty milliseconds.
+    assert!(
+        occupancies.iter().all(|&held| held <= 1001),
+        "{occupancies:?}"
+    );
+    assert!((1..=21).contains(&occupancies.len()), "{occupancies:?}");
     assert_eq!(
-        looks.iter().map(|&held| u64::from(held)).max(),
+        occupancies.iter().map(|&held| u64::from(held)).max(),
         Some(trial.occupancy_max)
     );
 }
 
 #[test]
-fn the_gap_of_round_robin_is_exact_in_every_model_and_batch_size() {
+fn round_robin_gap_is_exact_in_every_model_and_batch_size() {
     let flows = 500;
     let wire = round_robin(flows);
     for model in [Model::RunToCompletion, Model::Pipeline] {
@@ -140,19 +143,19 @@ fn the_gap_of_round_robin_is_exact_in_every_model_and_batch_size() {
             let columns = monitor.options.meter.schema().statistics;
             let options = VirtualOptions {
                 batch,
-                // So slow that nothing is lost, whatever the machine does.
+                // Slow enough that nothing is lost even if the machine stalls.
                 rate_pps: 1e4,
                 stall_ns: 1,
                 ..link(10_000)
             };
             let seen = Mutex::new(0);
-            let trial = Trial::run_looking(&wire, &options, &monitor, |records| {
+            let trial = Trial::run_observed(&wire, &options, &monitor, |records| {
                 for row in records.values.chunks(columns.len()) {
                     *seen.lock().unwrap() += 1;
                     for (column, &value) in columns.iter().zip(row) {
                         let deviation = column.name.to_lowercase().contains("dev");
                         let expected = if deviation { 0.0 } else { f64::from(flows - 1) };
-                        // A bin of the histogram is as wide as its resolution.
+                        // A percentile is as exact as a bin of the histogram.
                         let error = if column.name.contains("ercentile") {
                             0.1
                         } else {

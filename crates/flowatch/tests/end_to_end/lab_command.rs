@@ -47,7 +47,7 @@ fn experiment_runs_and_its_page_is_complete() {
     let csv = fs::read_to_string(directory.path().join("fig6a-hashes.csv")).unwrap();
     for wanted in [
         "# seed: 7",
-        "# processor: ",
+        "# cpu: ",
         "# kernel: ",
         "# flowatch: ",
         "# form: short",

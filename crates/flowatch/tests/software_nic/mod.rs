@@ -73,7 +73,7 @@ fn trial(case: &Case, order: FlowOrder, rate_pps: f64, descriptors: u16) -> Real
         "{case:?} {identity}"
     );
     assert_eq!(
-        trial.verdict.against,
+        trial.validity.reasons,
         Vec::<String>::new(),
         "{case:?} {identity}"
     );
@@ -103,12 +103,12 @@ fn nothing_is_lost(case: &Case, order: FlowOrder) -> Outcome {
     let flows = ledger.flows.unwrap();
     // Only the packets of flows without a slot are missing; all other flows are exact.
     assert_eq!(
-        (flows.strangers, flows.off),
-        (0, ledger.miscounted),
+        (flows.unexpected, flows.off),
+        (0, ledger.unattributed),
         "{case:?}"
     );
     assert_eq!(
-        ledger.miscounted > 0,
+        ledger.unattributed > 0,
         case.table == TableKind::DoubleHash,
         "{case:?}"
     );

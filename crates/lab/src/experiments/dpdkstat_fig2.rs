@@ -1,13 +1,13 @@
-//! DPDKStat, figure 2: what one core analyses, beside other analysers.
+//! DPDKStat, figure 2: the rate of one core, next to other analysers.
 
-use super::Experiment;
-use super::context::{Context, outcome};
+use super::context::{Context, parameter};
+use super::experiment::Experiment;
 use super::mix::CAMPUS;
-use super::peers::{self, Peer, Task, Workplace};
+use super::peers::{self, Peer, Task, Workspace};
 use super::recorded::{self, TRAFFIC};
-use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
+use crate::outcome::{Comparison, Finding, Part, Table};
 use crate::plot::{Axis, Figure, Point, Series};
-use crate::statistics::{abba, median, paired_ratio};
+use crate::statistics::{Interval, abba, median, paired_ratio};
 use crate::trial::TrialError;
 use generator::{FCS_BYTES, Source, Traffic, TrafficOptions};
 use port::{PcapWriter, Transmit};
@@ -15,20 +15,13 @@ use std::path::Path;
 use std::process::Command;
 use wire::LinkType;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "dpdkstat-fig2",
-    title: "One core of an analyser, beside other analysers",
-    source: "DPDKStat, figure 2",
-    run,
-};
-
-/// Packets a second, by which the capture is stamped: 40 Gbit/s of 716 B.
+/// Packets per second of the capture's timestamps: 40 Gbit/s of 716 B.
 const RATE: f64 = 6.8e6;
 
-/// The paper's findings: Tstat's rate over those of two systems of intrusion detection.
+/// The paper's findings: Tstat's rate as a multiple of those of two intrusion detection systems.
 const PAPER: [(&str, f64); 2] = [("Suricata", 10.0), ("Zeek", 4.5)];
 
-/// What the capture is made of, in words, and its frames.
+/// The traffic's description, and its frames.
 fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialError> {
     let Some(path) = recorded::mix() else {
         let options = TrafficOptions {
@@ -36,23 +29,23 @@ fn source(seed: u64, packets: usize) -> Result<(String, Box<dyn Source>), TrialE
             ..CAMPUS.traffic(seed)?
         };
         let traffic = Traffic::new(&options).map_err(TrialError::missing)?;
-        let words = format!(
-            "the generator's: {} flows of TCP and UDP, Zipf(0.9), without anything said in them (with {TRAFFIC} in \
-             the environment it would be real)",
+        let description = format!(
+            "the generator's: {} flows of TCP and UDP, Zipf(0.9), without application \
+             payloads (set {TRAFFIC} for real traffic)",
             options.flows
         );
-        return Ok((words, Box::new(traffic)));
+        return Ok((description, Box::new(traffic)));
     };
     let (replay, copies) = recorded::replay(recorded::load(&path)?, packets)?;
-    let words = format!(
-        "real: {copies} copies of {}, each with addresses of its own",
+    let description = format!(
+        "real: {copies} copies of {}, each with its own addresses",
         recorded::name(&path)
     );
-    Ok((words, Box::new(replay)))
+    Ok((description, Box::new(replay)))
 }
 
-/// Writes a capture of `packets` frames; their bytes on the wire.
-fn write(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, TrialError> {
+/// Writes a capture of `packets` frames; returns their bytes on the wire.
+fn write_capture(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, TrialError> {
     let mut writer = PcapWriter::create(path, LinkType::Ethernet).map_err(TrialError::missing)?;
     let mut flows = [0; port::frame::BURST];
     let (mut number, mut bytes) = (0, 0);
@@ -83,7 +76,7 @@ fn write(path: &Path, source: &mut dyn Source, packets: usize) -> Result<u64, Tr
     Ok(bytes)
 }
 
-/// This program over the capture: everything analysed, every record written.
+/// Measures this program over the capture, with full analysis and every record written.
 fn flowatch(task: &Task<'_>) -> Result<f64, TrialError> {
     let program = std::env::current_exe().map_err(TrialError::missing)?;
     let mut command = Command::new(program);
@@ -98,171 +91,262 @@ fn flowatch(task: &Task<'_>) -> Result<f64, TrialError> {
     peers::cost("flowatch", &mut command, task.directory)
 }
 
-fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
-    let mut outcome = outcome(
-        &EXPERIMENT,
-        "Processor time, of all threads, that each program takes to read the same capture and write what it writes: \
-         programs in turn, forth and back, median. What a core would do alone is its inverse.",
-    );
-    let installed = peers::installed();
-    let paper = "One core of Tstat analyses 4.5 times the traffic of Bro (now Zeek) and 10 times that of Suricata.";
-    if installed.is_empty() {
-        outcome.findings.push(Finding {
-            paper: paper.into(),
-            holds: Holds::Unknown,
-            because: format!(
-                "Not run here, because no other analyser is installed (looked for: {}).",
-                peers::names()
-            ),
-        });
-        return Ok(outcome);
+/// A program and its CPU time per packet.
+struct Program {
+    name: &'static str,
+    kind: &'static str,
+    version: String,
+    /// CPU time in ns per packet, one value per run.
+    ns: Vec<f64>,
+}
+
+pub(super) struct DpdkstatFig2;
+
+pub(super) struct Results {
+    packets: usize,
+    bytes: u64,
+    traffic: String,
+    repetitions: usize,
+    /// flowatch, then the others that could read the capture; empty if none is installed.
+    programs: Vec<Program>,
+    /// Why the others could not.
+    errors: Vec<String>,
+}
+
+impl Results {
+    fn others(&self) -> &[Program] {
+        self.programs.get(1..).unwrap_or_default()
     }
-    let packets = context.pick(600_000, 4_000_000);
-    let repetitions = context.repetitions(3, 10);
-    let place = Workplace::new("fig2")?;
-    let capture = place.file("capture.pcap");
-    let (words, mut frames) = source(context.seed(), packets)?;
-    let bytes = write(&capture, &mut *frames, packets)?;
-    drop(frames);
-    let names: Vec<&str> = std::iter::once("flowatch")
-        .chain(installed.iter().map(|peer| peer.name))
-        .collect();
-    let mut costs = vec![Vec::with_capacity(repetitions); names.len()];
-    let mut failed: Vec<Option<String>> = vec![None; names.len()];
+
+    /// A program's time as a multiple of flowatch's.
+    fn ratio(&self, program: &Program) -> Interval {
+        paired_ratio(&program.ns, &self.programs[0].ns)
+    }
+
+    /// The rate of one core, in Gbit/s.
+    fn gigabits(&self, program: &Program) -> f64 {
+        8.0 * self.bytes as f64 / self.packets as f64 / median(&program.ns)
+    }
+}
+
+/// Measures flowatch and the installed programs in ABBA order. A program that fails once is not run
+/// again.
+fn measure_programs(
+    context: &mut Context<'_>,
+    installed: &[&'static Peer],
+    workspace: &Workspace,
+    capture: &Path,
+    (packets, repetitions): (usize, usize),
+) -> Result<(Vec<Program>, Vec<String>), TrialError> {
+    let mut programs = vec![Program {
+        name: "flowatch",
+        kind: "statistical analyser",
+        version: env!("CARGO_PKG_VERSION").into(),
+        ns: Vec::new(),
+    }];
+    programs.extend(installed.iter().map(|peer| Program {
+        name: peer.name,
+        kind: peer.kind,
+        version: peer.version(),
+        ns: Vec::new(),
+    }));
+    let mut errors: Vec<Option<String>> = vec![None; programs.len()];
     for repetition in 0..repetitions {
-        for which in abba(names.len(), repetition) {
-            if failed[which].is_some() {
+        for index in abba(programs.len(), repetition) {
+            if errors[index].is_some() {
                 continue;
             }
-            context.say(names[which]);
-            let cost = place.task(&capture, |task| match which.checked_sub(1) {
+            context.progress(programs[index].name);
+            let cost = workspace.task(capture, |task| match index.checked_sub(1) {
                 None => flowatch(task),
                 Some(peer) => installed[peer].cost(task),
             });
             match cost {
-                Ok(seconds) => costs[which].push(seconds * 1e9 / packets as f64),
-                Err(error) if which == 0 => return Err(error),
-                Err(error) => failed[which] = Some(error.to_string()),
+                Ok(seconds) => programs[index].ns.push(seconds * 1e9 / packets as f64),
+                Err(error) if index == 0 => return Err(error),
+                Err(error) => errors[index] = Some(error.to_string()),
             }
         }
     }
-    for error in failed.iter().flatten() {
-        outcome.notes.push(format!("Not compared: {error}."));
-    }
-    let mut table = Table::new(
-        "programs",
-        "Processor time of a packet, and what one core would analyse",
-        &[
-            "program",
-            "kind",
-            "version",
-            "ns a packet",
-            "Mpps of a core",
-            "Gbit/s of a core",
-            "times flowatch's time",
-            "95 % from",
-            "to",
-        ],
-    );
-    let mut bars = Vec::new();
-    let mut found = Vec::new();
-    for (which, name) in names.iter().enumerate() {
-        let peer: Option<&Peer> = which.checked_sub(1).map(|peer| installed[peer]);
-        if failed[which].is_some() {
-            continue;
-        }
-        let ns = median(&costs[which]);
-        let gigabits = 8.0 * bytes as f64 / packets as f64 / ns;
-        let ratio = paired_ratio(&costs[which], &costs[0]);
-        bars.push(Point::new(bars.len() as f64, gigabits));
-        table.row(vec![
-            (*name).into(),
-            peer.map_or("statistical analyser", |peer| peer.kind).into(),
-            peer.map_or(env!("CARGO_PKG_VERSION").into(), Peer::version)
-                .into(),
-            ns.into(),
-            (1e3 / ns).into(),
-            gigabits.into(),
-            ratio.value.into(),
-            ratio.low.into(),
-            ratio.high.into(),
-        ]);
-        if let Some(peer) = peer {
-            found.push((peer, ratio));
-        }
-    }
-    if found.is_empty() {
+    let measured = programs.into_iter().zip(&errors);
+    let measured: Vec<Program> = measured
+        .filter(|(_, error)| error.is_none())
+        .map(|(program, _)| program)
+        .collect();
+    if measured.len() == 1 {
         return Err(TrialError::missing(
             "no other analyser could read the capture",
         ));
     }
-    let shown = std::iter::once("flowatch").chain(found.iter().map(|(peer, _)| peer.name));
-    outcome.figures.push(
-        Figure::new(
-            "programs",
-            "What one core analyses of the same capture, by program.",
-            Axis::names("program", shown),
-            Axis::log10("rate of a core (Gbit/s)"),
-        )
-        .with(Series::bars("", bars)),
-    );
-    outcome.tables.push(table);
-    let mut told = Vec::new();
-    for (peer, ratio) in &found {
-        let here = format!(
-            "{:.1} times ({:.1} to {:.1})",
-            ratio.value, ratio.low, ratio.high
-        );
-        let paper = PAPER.iter().find(|(name, _)| *name == peer.name);
-        told.push(format!(
-            "{} ({}) {:.1} times",
-            peer.name, peer.kind, ratio.value
-        ));
-        outcome.comparisons.push(Comparison {
-            what: format!("processor time a packet, {} against flowatch", peer.name),
-            paper: paper.map_or("not in the paper".into(), |(_, times)| {
-                format!("Tstat {times} times as fast")
-            }),
-            here,
-        });
+    Ok((measured, errors.into_iter().flatten().collect()))
+}
+
+impl Experiment for DpdkstatFig2 {
+    type Results = Results;
+
+    const NAME: &'static str = "dpdkstat-fig2";
+    const TITLE: &'static str = "One core of an analyser, next to other analysers";
+    const SOURCE: &'static str = "DPDKStat, figure 2";
+
+    fn instrument() -> String {
+        "CPU time, of all threads, that each program needs to read the same capture and write its default output: \
+         programs alternate in ABBA order, median. The rate of one core is the inverse."
+            .into()
     }
-    let of_paper: Vec<bool> = found
-        .iter()
-        .filter_map(|(peer, ratio)| {
-            let (_, times) = PAPER.iter().find(|(name, _)| *name == peer.name)?;
-            Some(ratio.low >= *times)
-        })
-        .collect();
-    let holds = if of_paper.is_empty() {
-        Holds::Unknown
-    } else if of_paper.iter().all(|&holds| holds) {
-        Holds::Yes
-    } else {
-        Holds::Partly
-    };
-    let beside = if of_paper.is_empty() {
-        "Neither Suricata nor Zeek is installed; what is does another work. "
-    } else {
-        ""
-    };
-    outcome.findings.push(Finding {
-        paper: paper.into(),
-        holds,
-        because: format!(
-            "{beside}Of flowatch's time with full analysis and every record written, a packet costs: {}.",
-            told.join(", ")
-        ),
-    });
-    outcome.settings = vec![
-        ("packets".into(), packets.to_string()),
-        (
-            "mean frame as captured".into(),
-            format!("{:.0} B", bytes as f64 / packets as f64),
-        ),
-        ("traffic".into(), words),
-        ("runs of each".into(), repetitions.to_string()),
-    ];
-    Ok(outcome)
+
+    fn measure(context: &mut Context<'_>) -> Result<Results, TrialError> {
+        let packets = context.pick(600_000, 4_000_000);
+        let repetitions = context.repetitions(3, 10);
+        let mut results = Results {
+            packets,
+            bytes: 0,
+            traffic: String::new(),
+            repetitions,
+            programs: Vec::new(),
+            errors: Vec::new(),
+        };
+        let installed = peers::installed();
+        if installed.is_empty() {
+            return Ok(results);
+        }
+        let workspace = Workspace::new("fig2")?;
+        let capture = workspace.file("capture.pcap");
+        let (traffic, mut frames) = source(context.seed(), packets)?;
+        results.traffic = traffic;
+        results.bytes = write_capture(&capture, &mut *frames, packets)?;
+        drop(frames);
+        let extent = (packets, repetitions);
+        let measured = measure_programs(context, &installed, &workspace, &capture, extent)?;
+        (results.programs, results.errors) = measured;
+        Ok(results)
+    }
+
+    fn parameters(results: &Results) -> Vec<(String, String)> {
+        if results.programs.is_empty() {
+            return Vec::new();
+        }
+        let frame = results.bytes as f64 / results.packets as f64;
+        vec![
+            parameter("packets", results.packets),
+            parameter("mean frame as captured", format!("{frame:.0} B")),
+            parameter("traffic", &results.traffic),
+            parameter("runs of each", results.repetitions),
+        ]
+    }
+
+    fn judge(results: &Results) -> Vec<Finding> {
+        let parts = PAPER.map(|(name, times)| {
+            let claim = format!("One core analyses {times} times the traffic of {name}.");
+            let Some(program) = results.others().iter().find(|other| other.name == name) else {
+                return Part::not_compared(&claim, format!("{name} was not measured."));
+            };
+            let ratio = results.ratio(program);
+            Part::compared(
+                &claim,
+                ratio.low >= times,
+                format!(
+                    "A packet costs {:.1} times the CPU time of flowatch with full analysis and every record written \
+                     ({:.1} to {:.1}).",
+                    ratio.value, ratio.low, ratio.high
+                ),
+            )
+        });
+        vec![Finding::new(
+            "One core of Tstat analyses 4.5 times the traffic of Bro (now Zeek) and 10 times that of Suricata.",
+            parts,
+        )]
+    }
+
+    fn compare(results: &Results) -> Vec<Comparison> {
+        let others = results.others().iter();
+        others
+            .map(|program| {
+                let ratio = results.ratio(program);
+                let paper = PAPER.iter().find(|(name, _)| *name == program.name);
+                Comparison::new(
+                    format!("CPU time per packet, {} against flowatch", program.name),
+                    paper.map_or("not in the paper".into(), |(_, times)| {
+                        format!("Tstat {times} times as fast")
+                    }),
+                    format!(
+                        "{:.1} times ({:.1} to {:.1})",
+                        ratio.value, ratio.low, ratio.high
+                    ),
+                )
+            })
+            .collect()
+    }
+
+    fn tabulate(results: &Results) -> Vec<Table> {
+        if results.programs.is_empty() {
+            return Vec::new();
+        }
+        let mut table = Table::new(
+            "programs",
+            "CPU time of a packet, and the rate of one core",
+            &[
+                "program",
+                "kind",
+                "version",
+                "ns per packet",
+                "Mpps per core",
+                "Gbit/s per core",
+                "times flowatch's time",
+                "95 % from",
+                "to",
+            ],
+        );
+        for program in &results.programs {
+            let ns = median(&program.ns);
+            let ratio = results.ratio(program);
+            table.row(vec![
+                program.name.into(),
+                program.kind.into(),
+                program.version.as_str().into(),
+                ns.into(),
+                (1e3 / ns).into(),
+                results.gigabits(program).into(),
+                ratio.value.into(),
+                ratio.low.into(),
+                ratio.high.into(),
+            ]);
+        }
+        vec![table]
+    }
+
+    fn draw(results: &Results) -> Vec<Figure> {
+        if results.programs.is_empty() {
+            return Vec::new();
+        }
+        let programs = results.programs.iter().enumerate();
+        let points =
+            programs.map(|(index, program)| Point::new(index as f64, results.gigabits(program)));
+        vec![
+            Figure::new(
+                "programs",
+                "Rate at which one core analyses the same capture, by program.",
+                Axis::names(
+                    "program",
+                    results.programs.iter().map(|program| program.name),
+                ),
+                Axis::log10("rate per core (Gbit/s)"),
+            )
+            .with(Series::bars("", points.collect())),
+        ]
+    }
+
+    fn notes(results: &Results) -> Vec<String> {
+        if results.programs.is_empty() {
+            return vec![format!(
+                "Not measured: none of the other analysers is installed ({}).",
+                peers::names()
+            )];
+        }
+        let errors = results.errors.iter();
+        errors
+            .map(|error| format!("Not compared: {error}."))
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -271,12 +355,12 @@ mod tests {
     use port::{Port, Received};
 
     #[test]
-    fn the_capture_has_as_many_packets_as_were_asked_for() {
-        let place = Workplace::new("fig2-test").unwrap();
-        let path = place.file("capture.pcap");
+    fn capture_has_the_requested_number_of_packets() {
+        let workspace = Workspace::new("fig2-test").unwrap();
+        let path = workspace.file("capture.pcap");
         let options = TrafficOptions::default();
         let mut traffic = Traffic::new(&options).unwrap();
-        let bytes = write(&path, &mut traffic, 1000).unwrap();
+        let bytes = write_capture(&path, &mut traffic, 1000).unwrap();
         assert_eq!(bytes, 64_000);
         let input = port::Input::from_argument(path.as_os_str());
         let mut files = port::CaptureFiles::open(&[input]).unwrap();

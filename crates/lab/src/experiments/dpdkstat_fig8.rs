@@ -1,12 +1,12 @@
-//! DPDKStat, figures 7 and 8: processing time of packets, and what garbage collection does to it.
+//! DPDKStat, figures 7 and 8: processing time of packets, and its outliers by sweep schedule.
 
-use super::Experiment;
-use super::context::{Context, outcome};
-use super::dpdkstat_rate;
+use super::context::{Context, parameter};
+use super::experiment::Experiment;
+use super::full_analysis::{full_monitor, real_wire};
+use super::record_files::RecordFiles;
 use super::recorded::{self, TRAFFIC};
-use super::writing::Writing;
 use crate::monitor::Monitor;
-use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
+use crate::outcome::{Comparison, Finding, Part, Table};
 use crate::plot::{Axis, Figure, Series};
 use crate::statistics::quantile_of_sorted;
 use crate::traffic::{small_frames, wire};
@@ -19,40 +19,46 @@ use hw::time::TickRate;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "dpdkstat-fig8",
-    title: "Processing time, and outliers by the garbage schedule",
-    source: "DPDKStat, figures 7 and 8",
-    run,
-};
-
 const FLOWS: u32 = 1 << 18;
 
-/// Packet time goes by at so many packets a second, so that a sweep of 5 s comes twice in a short trial.
+/// Packets per second of the timestamps: a sweep of 5 s runs twice in a short trial.
 const STAMPED_PPS: f64 = 1e6;
 
-/// What a ring of 4096 covers at 14.88 Mpps, in microseconds.
+/// The time that a ring of 4096 covers at 14.88 Mpps, in microseconds.
 const RING_US: f64 = 4096.0 / 14.880_952;
 
-/// What the packet path does besides collecting garbage.
+/// Indices of [`cases`].
+const WHOLE: usize = 0;
+const SPLIT: usize = 2;
+const OWN: usize = 3;
+const OWN_WRITING: usize = 4;
+const OWN_ANALYSING: usize = 5;
+
+/// Quantiles below this ratio are the same.
+const SAME: f64 = 1.3;
+
+/// The paper's "orders of magnitude" start at this factor.
+const MAGNITUDE: f64 = 10.0;
+
+/// The work of the packet path besides the sweep.
 #[derive(Clone, Copy, PartialEq)]
 enum Task {
-    /// It counts flows.
+    /// Count flows.
     Count,
-    /// The same, and their records are written.
+    /// Count flows and write their records.
     Write,
-    /// It analyses real traffic whole, and all records are written.
+    /// Fully analyse real traffic and write its records.
     Analyse,
 }
 
-/// A garbage schedule and a task.
+/// A sweep schedule and a task.
 struct Case {
     name: &'static str,
     schedule: GarbageSchedule,
     task: Task,
 }
 
-/// Where records go where they are written, all of them packed, with new files every second.
+/// The outputs of records, compressed, with new files every second.
 const OUTPUTS: [&str; 2] = ["csv:records.csv.zst", "tstat:logs"];
 const ROTATION: Rotation = Rotation {
     period: Some(Duration::from_secs(1)),
@@ -77,7 +83,7 @@ fn cases() -> [Case; 6] {
     [
         case("(5 s, 1)", 5_000_000, 1, 1.0),
         case("(50 ms, 1/100)", 50_000, 1, 0.01),
-        // The meter's clock has milliseconds: twice as much in twice the time.
+        // The meter's clock counts milliseconds: twice the share in twice the time.
         case("(0.5 ms, 1/10000)", 1_000, 1, 0.0002),
         own("flowatch's own", Task::Count),
         own("flowatch's own, writing", Task::Write),
@@ -85,9 +91,9 @@ fn cases() -> [Case; 6] {
     ]
 }
 
-/// Microseconds of each poll: the least over trials that were alike, so that what the machine did to
-/// one of them does not count.
-fn least(traces: &[Vec<(u16, u64)>]) -> Vec<f64> {
+/// Microseconds of each poll: the minimum over identical trials, which excludes disturbances by the
+/// machine.
+fn minimum(traces: &[Vec<(u16, u64)>]) -> Vec<f64> {
     let length = traces.iter().map(Vec::len).min().unwrap_or(0);
     let rate = TickRate::get().per_second() / 1e6;
     (0..length)
@@ -98,7 +104,7 @@ fn least(traces: &[Vec<(u16, u64)>]) -> Vec<f64> {
         .collect()
 }
 
-/// Counts flows that end soon.
+/// A monitor that counts flows with a short idle timeout.
 fn counting(case: &Case) -> Monitor {
     let mut monitor = Monitor::counting(FLOWS as usize + FLOWS as usize / 8);
     monitor.options.meter.garbage = case.schedule;
@@ -110,222 +116,317 @@ fn counting(case: &Case) -> Monitor {
     monitor
 }
 
-/// A trial whose records are written meanwhile, and into how many files.
-fn writing(
+/// Runs a trial that writes its records; returns the number of files too.
+fn trial_with_files(
     context: &mut Context<'_>,
     wire: &Arc<Wire>,
     link: &VirtualOptions,
     monitor: &Monitor,
 ) -> Result<(Trial, usize), TrialError> {
-    let mut writing = Writing::new(monitor, &OUTPUTS, Some(ROTATION))?;
-    let trial = Trial::run_looking(wire, link, monitor, |batch| writing.take(batch))?;
-    context.trials.count(&trial.verdict.against);
-    Ok((trial, writing.finish()?.1))
+    let mut files = RecordFiles::new(monitor, &OUTPUTS, Some(ROTATION))?;
+    let trial = Trial::run_observed(wire, link, monitor, |batch| files.write(batch))?;
+    context.trials.count(&trial.validity.reasons);
+    Ok((trial, files.finish()?.1))
 }
 
 /// The trials of a case.
 #[derive(Clone, Default)]
-struct Polled {
-    /// Of each, the packets and the ticks of its polls.
+struct CaseTrials {
+    /// Packets and ticks of each poll, by trial.
     traces: Vec<Vec<(u16, u64)>>,
-    /// Records of the last, and the files that they were written into.
+    /// Records of the last trial, and the files that they were written to.
     records: u64,
     files: usize,
 }
 
-/// The trials of all cases by turns, over a wire, or over one of real traffic if there is any.
-fn polls(
+/// Runs the trials of all cases in ABBA order, over a wire, or over one of real traffic if there is any.
+fn run_cases(
     context: &mut Context<'_>,
     cases: &[Case],
     repetitions: usize,
     (wire, link): (&Arc<Wire>, &VirtualOptions),
     real: Option<&(Arc<Wire>, VirtualOptions)>,
-) -> Result<Vec<Polled>, TrialError> {
-    let mut polled = vec![Polled::default(); cases.len()];
+) -> Result<Vec<CaseTrials>, TrialError> {
+    let mut trials = vec![CaseTrials::default(); cases.len()];
     for repetition in 0..repetitions {
-        for place in crate::statistics::abba(cases.len(), repetition) {
-            let case = &cases[place];
-            context.say(case.name);
+        for index in crate::statistics::abba(cases.len(), repetition) {
+            let case = &cases[index];
+            context.progress(case.name);
             let (mut trial, files) = match case.task {
                 Task::Count => (context.trial(wire, link, &counting(case))?, 0),
                 Task::Write => {
                     let monitor = counting(case).with_flow(FlowDefinition::Bidirectional);
-                    writing(context, wire, link, &monitor)?
+                    trial_with_files(context, wire, link, &monitor)?
                 }
                 Task::Analyse => {
                     let Some((wire, link)) = real else {
                         continue;
                     };
-                    let monitor = dpdkstat_rate::monitor(wire.flows().len())?;
-                    writing(context, wire, link, &monitor)?
+                    let monitor = full_monitor(wire.flows().len())?;
+                    trial_with_files(context, wire, link, &monitor)?
                 }
             };
-            let polled = &mut polled[place];
-            (polled.records, polled.files) = (trial.report.flows.records, files);
-            polled
-                .traces
+            let case = &mut trials[index];
+            (case.records, case.files) = (trial.report.flows.records, files);
+            case.traces
                 .extend(trial.queues.drain(..).map(|queue| queue.trace));
         }
     }
-    Ok(polled)
+    Ok(trials)
 }
 
-fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
-    let mut outcome = outcome(
-        &EXPERIMENT,
-        "Virtual clock with a wire that waits: every poll brings the same 256 packets in each trial, and the least \
-         of its times over the trials is free of what the machine did. A stall of our own repeats, and stays.",
-    );
-    let repetitions = context.repetitions(3, 10);
-    let packets = context.pick(6_500_000, 31_000_000);
-    let wire = wire(&small_frames(FLOWS, FlowOrder::Zipf(1.0), context.seed()))?;
-    let link = VirtualOptions {
-        rate_pps: f64::INFINITY,
-        stamped_pps: STAMPED_PPS,
-        packets,
-        trace: true,
-        truth: false,
-        ..VirtualOptions::default()
-    };
-    let real = match recorded::mix() {
-        Some(path) => {
-            let packets = context.pick(1_000_000, 4_000_000);
-            let link = VirtualOptions {
-                packets: packets as u64,
-                tells_hash: false,
-                ..link.clone()
-            };
-            Some((dpdkstat_rate::wire(&path, false, packets)?, link))
-        }
-        None => None,
-    };
-    let mut table = Table::new(
-        "polls",
-        "Time of a poll of 256 packets, microseconds",
-        &[
-            "garbage schedule",
-            "median",
-            "75th percentile",
-            "95th",
-            "99th",
-            "99.9th",
-            "longest",
-            "longest but the first 2 %",
-            "longest of any trial",
-            "records",
-            "files written",
-        ],
-    );
-    let mut figure = Figure::new(
-        "polls",
-        "Share of the polls of 256 packets that take longer than a time, by garbage schedule (period, share of the \
-         table).",
-        Axis::log10("time of a poll (µs)"),
-        Axis::log10("share of polls that take longer"),
-    )
-    .upright("ring of 4096 at 14.88 Mpps", RING_US);
-    let mut longest = Vec::new();
-    let mut p95 = Vec::new();
-    let cases = cases();
-    let polled = polls(context, &cases, repetitions, (&wire, &link), real.as_ref())?;
-    for (place, Case { name, .. }) in cases.iter().enumerate() {
-        if polled[place].traces.is_empty() {
-            outcome.notes.push(format!(
-                "{name}: not run, because there is no real traffic: {TRAFFIC} names no directory."
-            ));
-            longest.push((f64::NAN, f64::NAN));
-            continue;
-        }
-        let times = least(&polled[place].traces);
-        // The first polls open the flows and let the table grow.
+pub(super) struct DpdkstatFig8;
+
+pub(super) struct Results {
+    packets: u64,
+    repetitions: usize,
+    /// By case; `None` if it needs real traffic and there is none.
+    cases: Vec<(&'static str, Option<Measured>)>,
+}
+
+/// The polls of a case.
+struct Measured {
+    /// The minimum of each poll over the trials, in microseconds, in order and sorted.
+    times: Vec<f64>,
+    sorted: Vec<f64>,
+    /// The longest poll after the first 2 %, which open the flows and let the table grow.
+    longest_settled: f64,
+    /// The longest poll of any trial.
+    longest_of_any: f64,
+    records: u64,
+    files: usize,
+}
+
+impl Measured {
+    fn of(trials: &CaseTrials) -> Self {
+        let times = minimum(&trials.traces);
         let settled = &times[times.len() / 50..];
         let mut sorted = times.clone();
         sorted.sort_by(f64::total_cmp);
-        let most = settled.iter().copied().fold(0.0, f64::max);
-        let any = polled[place]
-            .traces
-            .iter()
-            .flatten()
-            .map(|poll| poll.1)
-            .max();
-        let any = any.unwrap_or(0) as f64 / (TickRate::get().per_second() / 1e6);
-        longest.push((most, sorted.last().copied().unwrap_or(f64::NAN)));
-        p95.push(quantile_of_sorted(&sorted, 0.95));
-        table.row(vec![
-            (*name).into(),
-            quantile_of_sorted(&sorted, 0.5).into(),
-            quantile_of_sorted(&sorted, 0.75).into(),
-            quantile_of_sorted(&sorted, 0.95).into(),
-            quantile_of_sorted(&sorted, 0.99).into(),
-            quantile_of_sorted(&sorted, 0.999).into(),
-            sorted.last().copied().unwrap_or(f64::NAN).into(),
-            most.into(),
-            any.into(),
-            polled[place].records.into(),
-            polled[place].files.into(),
-        ]);
-        figure.series.push(Series::survival(name, &times));
+        let polls = trials.traces.iter().flatten();
+        let any = polls.map(|poll| poll.1).max().unwrap_or(0);
+        Self {
+            longest_settled: settled.iter().copied().fold(0.0, f64::max),
+            longest_of_any: any as f64 / (TickRate::get().per_second() / 1e6),
+            times,
+            sorted,
+            records: trials.records,
+            files: trials.files,
+        }
     }
-    outcome.figures.push(figure);
-    outcome.tables.push(table);
-    judge(&mut outcome, &longest, &p95);
-    outcome.settings = vec![
-        ("flows".into(), format!("{FLOWS}, Zipf(1)")),
-        ("packets".into(), packets.to_string()),
-        ("packet time".into(), format!("{} Mpps", STAMPED_PPS / 1e6)),
-        ("trials".into(), repetitions.to_string()),
-    ];
-    Ok(outcome)
+
+    fn quantile(&self, share: f64) -> f64 {
+        quantile_of_sorted(&self.sorted, share)
+    }
+
+    fn longest(&self) -> f64 {
+        self.sorted.last().copied().unwrap_or(f64::NAN)
+    }
 }
 
-/// Holds the polls against the paper's: the longest once the table has grown and the longest of all, by
-/// case, and their 95th percentiles.
-fn judge(outcome: &mut Outcome, longest: &[(f64, f64)], p95: &[f64]) {
-    let shrinks = longest[0].0 / longest[2].0;
-    let own = longest[3].1;
-    let written = longest[4].1;
-    let analysing = longest[5].1;
-    let real = match analysing.is_nan() {
-        true => "not measured with real traffic analysed whole as well".to_owned(),
-        false => format!(
-            "{analysing:.0} µs with real traffic analysed whole as well, the work on its packets included"
-        ),
-    };
-    outcome.comparisons.push(Comparison {
-        what: "longest poll, (5 s, 1) against (0.5 ms, 1/10000)".into(),
-        paper: "outliers shrink 100 times a step".into(),
-        here: format!("{:.0} µs against {:.0} µs", longest[0].0, longest[2].0),
-    });
-    outcome.comparisons.push(Comparison {
-        what: "longest stall of the packet path with flowatch's own schedule".into(),
-        paper: "must stay below the 275 µs that a ring of 4096 covers at 14.88 Mpps".into(),
-        here: format!(
-            "{own:.0} µs, the beginning included; {written:.0} µs with records written, packed and files changed \
-             every second; {real}"
-        ),
-    });
-    let alike = p95[2] / p95[0] < 1.3;
-    outcome.findings.push(Finding {
-        paper: "Splitting garbage collection leaves the 75th and 95th percentile as they were, and shrinks the outliers \
-                by orders of magnitude."
-            .into(),
-        holds: if shrinks > 10.0 && alike {
-            Holds::Yes
-        } else if shrinks > 2.0 {
-            Holds::Partly
-        } else {
-            Holds::No
-        },
-        because: format!(
-            "The longest poll falls {shrinks:.0} times from (5 s, 1) to (0.5 ms, 1/10000); the 95th percentile is \
-             {:.1} against {:.1} µs. flowatch's own schedule has its longest stall at {own:.0} µs, {written:.0} µs while \
-             records are written, packed, and files changed every second, {real}: {} the 275 µs of a ring at line \
-             rate.",
-            p95[0],
-            p95[2],
-            if own.max(written).max(analysing) < RING_US { "below" } else { "above" }
-        ),
-    });
+impl Results {
+    /// A value of a case; NaN if the case was not measured.
+    fn value(&self, case: usize, value: fn(&Measured) -> f64) -> f64 {
+        let measured = self.cases.get(case).and_then(|case| case.1.as_ref());
+        measured.map_or(f64::NAN, value)
+    }
+
+    /// The longest poll of a case, the start of the trial included.
+    fn longest(&self, case: usize) -> f64 {
+        self.value(case, Measured::longest)
+    }
+
+    /// Describes flowatch's own schedule with real traffic.
+    fn analysing_text(&self) -> String {
+        let analysing = self.longest(OWN_ANALYSING);
+        if analysing.is_nan() {
+            return "not measured with full analysis of real traffic".to_owned();
+        }
+        format!(
+            "{analysing:.0} µs with full analysis of real traffic as well, the work on its packets included"
+        )
+    }
+}
+
+/// Whether a quantile of the polls is the same when the sweep is split.
+fn judge_quantile(results: &Results, claim: &str, quantile: fn(&Measured) -> f64) -> Part {
+    let whole = results.value(WHOLE, quantile);
+    let split = results.value(SPLIT, quantile);
+    Part::compared(
+        claim,
+        split / whole < SAME,
+        format!("{whole:.1} µs with (5 s, 1) against {split:.1} µs with (0.5 ms, 1/10000)."),
+    )
+}
+
+impl Experiment for DpdkstatFig8 {
+    type Results = Results;
+
+    const NAME: &'static str = "dpdkstat-fig8";
+    const TITLE: &'static str = "Processing time, and outliers by the garbage schedule";
+    const SOURCE: &'static str = "DPDKStat, figures 7 and 8";
+
+    fn instrument() -> String {
+        "Virtual clock with a wire that waits: every poll receives the same 256 packets in each trial, and the minimum \
+         of its times over the trials excludes disturbances by the machine. A stall of flowatch's own repeats, so it \
+         remains."
+            .into()
+    }
+
+    fn measure(context: &mut Context<'_>) -> Result<Results, TrialError> {
+        let repetitions = context.repetitions(3, 10);
+        let packets = context.pick(6_500_000, 31_000_000);
+        let wire = wire(&small_frames(FLOWS, FlowOrder::Zipf(1.0), context.seed()))?;
+        let link = VirtualOptions {
+            rate_pps: f64::INFINITY,
+            timestamp_pps: STAMPED_PPS,
+            packets,
+            trace: true,
+            truth: false,
+            ..VirtualOptions::default()
+        };
+        let real = match recorded::mix() {
+            Some(path) => {
+                let packets = context.pick(1_000_000, 4_000_000);
+                let link = VirtualOptions {
+                    packets: packets as u64,
+                    reports_hash: false,
+                    ..link.clone()
+                };
+                Some((real_wire(&path, false, packets)?, link))
+            }
+            None => None,
+        };
+        let cases = cases();
+        let trials = run_cases(context, &cases, repetitions, (&wire, &link), real.as_ref())?;
+        let measured = cases.iter().zip(&trials).map(|(case, trials)| {
+            let is_measured = !trials.traces.is_empty();
+            (case.name, is_measured.then(|| Measured::of(trials)))
+        });
+        Ok(Results {
+            packets,
+            repetitions,
+            cases: measured.collect(),
+        })
+    }
+
+    fn parameters(results: &Results) -> Vec<(String, String)> {
+        vec![
+            parameter("flows", format!("{FLOWS}, Zipf(1)")),
+            parameter("packets", results.packets),
+            parameter("packet time", format!("{} Mpps", STAMPED_PPS / 1e6)),
+            parameter("trials", results.repetitions),
+        ]
+    }
+
+    fn judge(results: &Results) -> Vec<Finding> {
+        let settled = |case| results.value(case, |measured| measured.longest_settled);
+        let shrinks = settled(WHOLE) / settled(SPLIT);
+        let (own, writing) = (results.longest(OWN), results.longest(OWN_WRITING));
+        let longest = own.max(writing).max(results.longest(OWN_ANALYSING));
+        vec![Finding::new(
+            "Splitting garbage collection leaves the 75th and 95th percentile as they were, and shrinks the outliers \
+             by orders of magnitude.",
+            [
+                judge_quantile(results, "The 75th percentile stays the same.", |measured| {
+                    measured.quantile(0.75)
+                }),
+                judge_quantile(results, "The 95th percentile stays the same.", |measured| {
+                    measured.quantile(0.95)
+                }),
+                Part::compared(
+                    "The outliers shrink by orders of magnitude.",
+                    shrinks > MAGNITUDE,
+                    format!(
+                        "The longest poll falls {shrinks:.1} times from (5 s, 1) to (0.5 ms, 1/10000). flowatch's own \
+                         schedule has its longest stall at {own:.0} µs, {writing:.0} µs while records are written, \
+                         compressed, and files rotated every second, {}: {} the 275 µs of a ring at line rate.",
+                        results.analysing_text(),
+                        if longest < RING_US { "below" } else { "above" }
+                    ),
+                ),
+            ],
+        )]
+    }
+
+    fn compare(results: &Results) -> Vec<Comparison> {
+        let settled = |case| results.value(case, |measured| measured.longest_settled);
+        vec![
+            Comparison::new(
+                "longest poll, (5 s, 1) against (0.5 ms, 1/10000)",
+                "outliers shrink 100 times a step",
+                format!("{:.0} µs against {:.0} µs", settled(WHOLE), settled(SPLIT)),
+            ),
+            Comparison::new(
+                "longest stall of the packet path with flowatch's own schedule",
+                "must stay below the 275 µs that a ring of 4096 covers at 14.88 Mpps",
+                format!(
+                    "{:.0} µs, the start included; {:.0} µs with records written, compressed and files rotated every \
+                     second; {}",
+                    results.longest(OWN),
+                    results.longest(OWN_WRITING),
+                    results.analysing_text()
+                ),
+            ),
+        ]
+    }
+
+    fn tabulate(results: &Results) -> Vec<Table> {
+        let mut table = Table::new(
+            "polls",
+            "Time of a poll of 256 packets, microseconds",
+            &[
+                "garbage schedule",
+                "median",
+                "75th percentile",
+                "95th",
+                "99th",
+                "99.9th",
+                "longest",
+                "longest after the first 2 %",
+                "longest of any trial",
+                "records",
+                "files written",
+            ],
+        );
+        for (name, measured) in &results.cases {
+            let Some(measured) = measured else { continue };
+            let mut row = vec![(*name).into()];
+            row.extend([0.5, 0.75, 0.95, 0.99, 0.999].map(|share| measured.quantile(share).into()));
+            row.push(measured.longest().into());
+            row.push(measured.longest_settled.into());
+            row.push(measured.longest_of_any.into());
+            row.push(measured.records.into());
+            row.push(measured.files.into());
+            table.row(row);
+        }
+        vec![table]
+    }
+
+    fn draw(results: &Results) -> Vec<Figure> {
+        let mut figure = Figure::new(
+            "polls",
+            "Share of the polls of 256 packets that take longer than a time, by garbage schedule (period, share of the \
+             table).",
+            Axis::log10("time of a poll (µs)"),
+            Axis::log10("share of polls that take longer"),
+        )
+        .vertical("ring of 4096 at 14.88 Mpps", RING_US);
+        for (name, measured) in &results.cases {
+            if let Some(measured) = measured {
+                figure.series.push(Series::survival(name, &measured.times));
+            }
+        }
+        vec![figure]
+    }
+
+    fn notes(results: &Results) -> Vec<String> {
+        let cases = results.cases.iter();
+        cases
+            .filter(|(_, measured)| measured.is_none())
+            .map(|(name, _)| format!("{name}: not measured, because {TRAFFIC} is not set to a directory with real traffic."))
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -333,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_of_each_poll_counts() {
+    fn minimum_of_each_poll_counts() {
         let rate = TickRate::get().per_second() / 1e6;
         let of = |times: &[u64]| {
             times
@@ -341,7 +442,7 @@ mod tests {
                 .map(|&ticks| (256u16, ticks))
                 .collect::<Vec<_>>()
         };
-        let times = least(&[of(&[10, 900, 30]), of(&[500, 20, 31, 7])]);
+        let times = minimum(&[of(&[10, 900, 30]), of(&[500, 20, 31, 7])]);
         let ticks: Vec<u64> = times
             .iter()
             .map(|time| (time * rate).round() as u64)

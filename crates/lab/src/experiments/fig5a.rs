@@ -1,9 +1,12 @@
 //! FloWatcher-DPDK, figure 5a: the batch size.
 
-use super::Experiment;
-use super::context::{Condition, Context, VIRTUAL_CLOCK, mpps, mpps_of_cost, outcome};
+use super::context::{
+    Condition, Context, Cost, Estimate, VIRTUAL_CLOCK, mpps, mpps_of_cost, parameter,
+    repetitions_parameter,
+};
+use super::experiment::Experiment;
 use crate::monitor::Monitor;
-use crate::outcome::{Comparison, Finding, Holds, Outcome, Table};
+use crate::outcome::{Comparison, Finding, Part, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::search::Goal;
 use crate::statistics::abba;
@@ -12,85 +15,53 @@ use crate::trial::TrialError;
 use crate::virtual_clock::VirtualOptions;
 use generator::FlowOrder;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "fig5a",
-    title: "Batch size",
-    source: "FloWatcher-DPDK, figure 5a",
-    run,
-};
-
 const BATCHES: [usize; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// The place of the paper's best.
-const PAPERS: usize = 5;
+/// Index of the paper's best batch size.
+const PAPER_BEST: usize = 5;
 const FLOWS: u32 = 1 << 16;
 
-/// Of the rate that bursts of 256 sustain, the load at which drop ratios are compared.
-const LOAD: f64 = 1.0;
+pub(super) struct Fig5a;
 
-fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
-    let mut outcome = outcome(&EXPERIMENT, VIRTUAL_CLOCK);
-    let repetitions = context.repetitions(3, 10);
-    let packets = context.pick(1 << 19, 1 << 24);
-    let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
-    let monitors = [
-        ("per-flow count", Monitor::counting(FLOWS as usize)),
-        ("packet count", Monitor::packets()),
-    ];
-    let mut table = Table::new(
-        "batch",
-        "Cost of a packet in full bursts, and the drop ratio at the highest rate that bursts of 256 sustain",
-        &[
-            "monitor",
-            "batch",
-            "ns a packet",
-            "95 % from",
-            "to",
-            "± by t",
-            "load, Mpps",
-            "drop ratio",
-        ],
-    );
-    let mut cost_figure = Figure::new(
-        "cost",
-        "What a packet costs one core, by the most packets that one poll takes; 2¹⁶ uniform flows.",
-        Axis::log2("batch size (packets)"),
-        Axis::linear("cost of a packet (ns)").from_zero(),
-    );
-    let mut drop_figure = Figure::new(
-        "drops",
-        "Packet drop ratio at the highest rate that bursts of 256 sustain. Hollow: nothing was lost, \
-         the bound that this sets.",
-        Axis::log2("batch size (packets)"),
-        Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
-    );
-    let mut best = (f64::INFINITY, 0);
-    let mut papers_from = f64::NAN;
-    for (name, monitor) in monitors {
-        context.say(name);
-        let conditions: Vec<Condition> = BATCHES
-            .iter()
-            .map(|&batch| {
-                Condition::new(batch.to_string(), &wire, monitor.clone()).over(VirtualOptions {
-                    batch,
-                    ..VirtualOptions::default()
-                })
-            })
-            .collect();
-        let costs = context.costs(&conditions, packets, repetitions)?;
-        let best_there = &conditions[PAPERS];
-        let found = context.sustained(best_there, packets, Goal::Rfc2544)?;
-        let by_cost = mpps_of_cost(context.mean(&costs[PAPERS]).value) * 1e6;
-        let sustained = if found.rate > 0.0 {
+pub(super) struct Results {
+    packets: u64,
+    repetitions: usize,
+    /// Counting flows, then counting packets.
+    monitors: [ByBatch; 2],
+}
+
+/// The measurements of one monitor.
+struct ByBatch {
+    name: &'static str,
+    /// By batch size.
+    costs: Vec<Cost>,
+    /// The rate at which drop ratios are compared: the highest that batches of 256 sustain.
+    rate_pps: f64,
+    /// Packets lost and offered, by batch size.
+    lost: Vec<[u64; 2]>,
+}
+
+impl ByBatch {
+    /// Measures costs, and drop ratios at the highest rate that batches of 256 sustain.
+    fn measure(
+        context: &mut Context<'_>,
+        name: &'static str,
+        conditions: &[Condition],
+        packets: u64,
+        repetitions: usize,
+    ) -> Result<Self, TrialError> {
+        context.progress(name);
+        let costs = context.costs(conditions, packets, repetitions)?;
+        let found = context.sustained(&conditions[PAPER_BEST], packets, Goal::Rfc2544)?;
+        let rate_pps = if found.rate > 0.0 {
             found.rate
         } else {
-            by_cost
+            mpps_of_cost(costs[PAPER_BEST].ns()) * 1e6
         };
-        let rate_pps = sustained * LOAD;
-        let mut lost = vec![[0u64; 2]; BATCHES.len()];
+        let mut lost = vec![[0u64; 2]; conditions.len()];
         for repetition in 0..repetitions {
-            for place in abba(BATCHES.len(), repetition) {
-                let condition = &conditions[place];
+            for index in abba(conditions.len(), repetition) {
+                let condition = &conditions[index];
                 let link = VirtualOptions {
                     rate_pps,
                     packets,
@@ -98,75 +69,179 @@ fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
                     truth: false,
                     ..condition.link.clone()
                 };
-                let trial = context.trial(&wire, &link, &condition.monitor)?;
-                lost[place][0] += trial.after_warm_up[0];
-                lost[place][1] += trial.after_warm_up[1];
+                let trial = context.trial(&condition.wire, &link, &condition.monitor)?;
+                lost[index][0] += trial.after_warm_up[0];
+                lost[index][1] += trial.after_warm_up[1];
             }
         }
-        let mut cost_points = Vec::new();
-        let mut drop_points = Vec::new();
-        for (place, &batch) in BATCHES.iter().enumerate() {
-            let mean = context.mean(&costs[place]);
-            let [dropped, offered] = lost[place];
-            cost_points.push(Point::of(batch as f64, mean));
-            drop_points.push(Point::ratio(batch as f64, dropped, offered));
-            table.row(vec![
-                name.into(),
-                batch.into(),
-                mean.value.into(),
-                mean.low.into(),
-                mean.high.into(),
-                context.half_by_t(&costs[place]).into(),
-                mpps(rate_pps).into(),
-                (dropped as f64 / offered.max(1) as f64).into(),
-            ]);
-            if name == "per-flow count" {
-                if place == PAPERS {
-                    papers_from = mean.low;
-                }
-                if mean.value < best.0 {
-                    best = (mean.value, batch);
-                }
-            }
-        }
-        cost_figure.series.push(Series::line(name, cost_points));
-        drop_figure.series.push(Series::line(name, drop_points));
+        Ok(Self {
+            name,
+            costs,
+            rate_pps,
+            lost,
+        })
     }
-    outcome.figures = vec![cost_figure, drop_figure];
-    outcome.tables.push(table);
-    outcome.comparisons.push(Comparison {
-        what: "best batch size".into(),
-        paper: "256".into(),
-        here: best.1.to_string(),
-    });
-    let is_alike = papers_from <= best.0;
-    outcome.findings.push(Finding {
-        paper: "The drop ratio has its minimum at a batch of 256 packets; smaller and larger ones lose more."
-            .into(),
-        holds: if is_alike {
-            Holds::Partly
-        } else {
-            Holds::No
-        },
-        because: format!(
-            "The cheapest batch is {}{}. Small batches cost more because prefetching has less to run ahead of. \
-             Larger ones than 256 are taken at once and worked off by 256, from buffers that stay in the cache \
-             here: what more of them cost on a card, whose frames wait in memory meanwhile, is not modelled.",
-            best.1,
-            if is_alike && best.1 != BATCHES[PAPERS] {
-                ", whose cost lies within the interval of 256's"
-            } else {
-                ""
+
+    /// Index of the cheapest batch size.
+    fn cheapest(&self) -> usize {
+        let ns = |index: &usize| self.costs[*index].ns();
+        (0..BATCHES.len())
+            .min_by(|a, b| ns(a).total_cmp(&ns(b)))
+            .unwrap_or(0)
+    }
+}
+
+impl Experiment for Fig5a {
+    type Results = Results;
+
+    const NAME: &'static str = "fig5a";
+    const TITLE: &'static str = "Batch size";
+    const SOURCE: &'static str = "FloWatcher-DPDK, figure 5a";
+
+    fn instrument() -> String {
+        VIRTUAL_CLOCK.into()
+    }
+
+    fn measure(context: &mut Context<'_>) -> Result<Results, TrialError> {
+        let repetitions = context.repetitions(3, 10);
+        let packets = context.pick(1 << 19, 1 << 24);
+        let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
+        let mut by_batch = |name: &'static str, monitor: Monitor| {
+            let conditions = BATCHES.map(|batch| {
+                Condition::new(batch.to_string(), &wire, monitor.clone()).over(VirtualOptions {
+                    batch,
+                    ..VirtualOptions::default()
+                })
+            });
+            ByBatch::measure(context, name, &conditions, packets, repetitions)
+        };
+        Ok(Results {
+            packets,
+            repetitions,
+            monitors: [
+                by_batch("per-flow count", Monitor::counting(FLOWS as usize))?,
+                by_batch("packet count", Monitor::packets())?,
+            ],
+        })
+    }
+
+    fn parameters(results: &Results) -> Vec<(String, String)> {
+        vec![
+            parameter("flows", FLOWS),
+            parameter("packets per trial", results.packets),
+            repetitions_parameter(results.repetitions),
+        ]
+    }
+
+    fn judge(results: &Results) -> Vec<Finding> {
+        let costs = &results.monitors[0].costs;
+        let cheapest = results.monitors[0].cheapest();
+        let is_within = costs[PAPER_BEST].estimate.interval.low <= costs[cheapest].ns();
+        let (smallest, paper) = (&costs[0], &costs[PAPER_BEST]);
+        vec![Finding::new(
+            "The drop ratio has its minimum at a batch of 256 packets; smaller and larger ones lose more.",
+            [
+                Part::compared(
+                    "256 is the best batch size.",
+                    is_within,
+                    format!(
+                        "The cheapest batch is {}{}.",
+                        BATCHES[cheapest],
+                        if is_within && cheapest != PAPER_BEST {
+                            ", and its cost is within the interval of the cost at 256"
+                        } else {
+                            ""
+                        }
+                    ),
+                ),
+                Part::compared(
+                    "Smaller batches lose more.",
+                    smallest.ns() > paper.ns(),
+                    format!(
+                        "A packet costs {:.1} ns in batches of {} and {:.1} ns in batches of 256: in small batches \
+                         prefetching has less time to run ahead.",
+                        smallest.ns(),
+                        BATCHES[0],
+                        paper.ns()
+                    ),
+                ),
+                Part::not_compared(
+                    "Larger batches lose more.",
+                    "Larger bursts are received at once and processed in batches of 256, from buffers that stay in the \
+                     cache here. On a card their frames wait in memory meanwhile; this is not modelled.",
+                ),
+            ],
+        )]
+    }
+
+    fn compare(results: &Results) -> Vec<Comparison> {
+        let cheapest = results.monitors[0].cheapest();
+        vec![Comparison::new(
+            "best batch size",
+            "256",
+            BATCHES[cheapest].to_string(),
+        )]
+    }
+
+    fn tabulate(results: &Results) -> Vec<Table> {
+        let [low, high, half] = Estimate::COLUMNS;
+        let mut table = Table::new(
+            "batch",
+            "Cost of a packet in full bursts, and the drop ratio at the highest rate that bursts of 256 sustain",
+            &[
+                "monitor",
+                "batch",
+                "ns per packet",
+                low,
+                high,
+                half,
+                "load, Mpps",
+                "drop ratio",
+            ],
+        );
+        for monitor in &results.monitors {
+            for (index, batch) in BATCHES.into_iter().enumerate() {
+                let [dropped, offered] = monitor.lost[index];
+                let mut row = vec![monitor.name.into(), batch.into()];
+                row.extend(monitor.costs[index].estimate.cells());
+                row.push(mpps(monitor.rate_pps).into());
+                row.push((dropped as f64 / offered.max(1) as f64).into());
+                table.row(row);
             }
-        ),
-    });
-    outcome.settings = vec![
-        ("flows".into(), FLOWS.to_string()),
-        ("packets a trial".into(), packets.to_string()),
-        (
-            "repetitions".into(),
-            format!("{repetitions}, in ABBA order"),
-        ),
-    ];
-    Ok(outcome)
+        }
+        vec![table]
+    }
+
+    fn draw(results: &Results) -> Vec<Figure> {
+        let x_axis = || Axis::log2("batch size (packets)");
+        let mut costs = Figure::new(
+            "cost",
+            "Cost of a packet on one core, by the most packets that one poll receives; 2¹⁶ uniform flows.",
+            x_axis(),
+            Axis::linear("cost of a packet (ns)").from_zero(),
+        );
+        let mut drops = Figure::new(
+            "drops",
+            "Packet drop ratio at the highest rate that bursts of 256 sustain. Hollow: nothing was lost; the upper \
+             bound is shown.",
+            x_axis(),
+            Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
+        );
+        for monitor in &results.monitors {
+            let by_batch = || BATCHES.iter().map(|&batch| batch as f64);
+            let of_costs = by_batch().zip(&monitor.costs);
+            let of_drops = by_batch().zip(&monitor.lost);
+            costs.series.push(Series::line(
+                monitor.name,
+                of_costs.map(|(x, cost)| cost.estimate.point(x)).collect(),
+            ));
+            drops.series.push(Series::line(
+                monitor.name,
+                of_drops
+                    .map(|(x, [lost, offered])| Point::ratio(x, *lost, *offered))
+                    .collect(),
+            ));
+        }
+        vec![costs, drops]
+    }
 }

@@ -1,13 +1,15 @@
-//! FloWatcher-DPDK, figure 7b: threads, light and heavy, on one core or two.
+//! FloWatcher-DPDK, figure 7b: threads and cooperative tasks on one core or two.
 
-use super::Experiment;
-use super::context::{Condition, Context, VIRTUAL_CLOCK, cost_table, outcome};
+use super::context::{
+    Condition, Context, Cost, VIRTUAL_CLOCK, cost_table, parameter, repetitions_parameter,
+};
+use super::experiment::Experiment;
 use super::real_time::{
-    Card, Load, RealCondition, SOFTWARE_NIC, cores, lost_of, ratio_text, real_table, real_trials,
-    tell,
+    Card, Load, RealTimeCondition, RealTimeResult, SOFTWARE_NIC, cores, ratio_text,
+    real_time_table, real_time_trials,
 };
 use crate::monitor::Monitor;
-use crate::outcome::{Comparison, Finding, Holds, Outcome};
+use crate::outcome::{Comparison, Finding, Part, Table};
 use crate::plot::{Axis, Figure, Point, Series};
 use crate::statistics::paired_ratio;
 use crate::traffic::{small_frames, wire};
@@ -16,168 +18,218 @@ use engine::Model;
 use generator::FlowOrder;
 use std::time::Duration;
 
-pub(super) const EXPERIMENT: Experiment = Experiment {
-    name: "fig7b",
-    title: "Cooperative tasks on a core, two threads on a core, two cores",
-    source: "FloWatcher-DPDK, figure 7b",
-    run,
-};
-
 const FLOWS: u32 = 1 << 16;
 
-/// Rates over the software NIC, in Mpps.
+/// Rates over the software NIC, in Mpps; the last one is judged.
 const RATES: [f64; 4] = [1.0, 5.0, 10.0, 14.88];
 
-fn run(context: &mut Context<'_>) -> Result<Outcome, TrialError> {
-    let mut outcome = outcome(&EXPERIMENT, &format!("{VIRTUAL_CLOCK} {SOFTWARE_NIC}"));
-    let traffic = small_frames(FLOWS, FlowOrder::Uniform, context.seed());
-    let wire = wire(&traffic)?;
-    let repetitions = context.repetitions(3, 10);
-    context.say("one core in the virtual clock");
-    let conditions = [
-        Condition::new(
-            "run to completion",
-            &wire,
-            Monitor::counting(FLOWS as usize),
-        ),
-        Condition::new(
-            "cooperative tasks",
-            &wire,
-            Monitor::counting(FLOWS as usize).with_model(Model::Cooperative),
-        ),
-    ];
-    let costs = context.costs(&conditions, context.pick(1 << 19, 1 << 24), repetitions)?;
-    let ratio = paired_ratio(&costs[1], &costs[0]);
-    outcome.tables.push(cost_table(
-        context,
-        "virtual",
-        "One core, in the virtual clock",
-        "threads",
-        &conditions,
-        &costs,
-    ));
+pub(super) struct Fig7b;
+
+pub(super) struct Results {
+    repetitions: usize,
+    /// In the virtual clock: run to completion, cooperative tasks.
+    costs: Vec<Cost>,
+    /// In real time, by rate and condition; or why there was no measurement.
+    real_time: Result<Vec<Vec<RealTimeResult>>, String>,
+}
+
+impl Results {
+    /// The cost of cooperative tasks as a multiple of run to completion's.
+    fn cooperative_ratio(&self) -> f64 {
+        paired_ratio(&self.costs[1].samples, &self.costs[0].samples).value
+    }
+}
+
+/// Cooperative tasks on one core, two threads on one core, two threads on two cores.
+fn conditions() -> Vec<RealTimeCondition> {
     let (_, own) = cores();
-    let one = own.first().copied();
-    let with = |model: Model, cores: Vec<usize>| {
-        let mut monitor = Monitor::counting(FLOWS as usize).with_model(model);
-        monitor.options.cores = cores;
-        monitor
-    };
-    let real: Vec<RealCondition> = [
-        (
-            "cooperative, one core",
-            with(Model::Cooperative, one.into_iter().collect()),
-        ),
-        (
-            "two threads, one core",
-            with(Model::Pipeline, one.into_iter().collect()),
-        ),
-        ("two threads, two cores", with(Model::Pipeline, own)),
+    let one: Vec<usize> = own.first().copied().into_iter().collect();
+    [
+        ("cooperative, one core", Model::Cooperative, one.clone()),
+        ("two threads, one core", Model::Pipeline, one),
+        ("two threads, two cores", Model::Pipeline, own),
     ]
     .into_iter()
-    .map(|(name, monitor)| RealCondition {
-        name: name.into(),
-        card: Card::default(),
-        monitor,
+    .map(|(name, model, cores)| {
+        let mut monitor = Monitor::counting(FLOWS as usize).with_model(model);
+        monitor.options.cores = cores;
+        RealTimeCondition {
+            name: name.into(),
+            card: Card::default(),
+            monitor,
+        }
     })
-    .collect();
-    let paper = "Two threads on two cores lose least; cooperative tasks on one core lose about ten times as much, and \
-                 still keep the rate.";
-    let mut figure = Figure::new(
-        "threads",
-        "Packet drop ratio by offered rate in real time. Hollow: nothing was lost, the bound that this sets.",
-        Axis::linear("offered (Mpps)").from_zero(),
-        Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
-    );
-    figure.series = real
-        .iter()
-        .map(|condition| Series::line(&condition.name, Vec::new()))
-        .collect();
-    let mut last = Vec::new();
-    let mut failure = None;
-    let repetitions = context.repetitions(2, 10);
+    .collect()
+}
+
+fn measure_real_time(context: &mut Context<'_>) -> Result<Vec<Vec<RealTimeResult>>, TrialError> {
+    let traffic = small_frames(FLOWS, FlowOrder::Uniform, context.seed());
+    let conditions = conditions();
+    let mut by_rate = Vec::new();
     for rate in RATES {
-        context.say(&format!("{rate} Mpps over the software NIC"));
+        context.progress(&format!("{rate} Mpps over the software NIC"));
         let load = Load {
             rate_pps: rate * 1e6,
             time: Duration::from_millis(context.pick(300, 10_000)),
-            repetitions,
+            repetitions: context.repetitions(2, 10),
         };
-        match real_trials(context, &traffic, load, &real) {
-            Ok(results) => {
-                for (series, trials) in figure.series.iter_mut().zip(&results) {
-                    let (lost, offered) = lost_of(trials);
-                    if offered > 0 {
-                        series.points.push(Point::ratio(rate, lost, offered));
-                    }
-                }
-                last = results;
-            }
-            Err(error) => {
-                failure = Some(error.to_string());
-                break;
-            }
-        }
+        by_rate.push(real_time_trials(context, &traffic, load, &conditions)?);
     }
-    match failure {
-        None => {
-            outcome.figures.push(figure);
-            outcome.tables.push(real_table(
-                context,
-                "real",
-                "threads, at 14.88 Mpps",
-                &real,
-                &last,
-            ));
-            let drop = |index: usize| {
-                let (lost, offered) = lost_of(&last[index]);
-                lost as f64 / offered as f64
-            };
-            outcome.comparisons.push(Comparison {
-                what: "drop ratio at 14.88 Mpps: cooperative, two threads on a core, on two".into(),
-                paper: "cooperative about 10 times two cores".into(),
-                here: [0, 1, 2].map(|index| ratio_text(drop(index))).join(", "),
-            });
-            let worst = drop(1) >= drop(0);
-            let known = last[..2].iter().all(|trials| tell(trials, repetitions));
-            outcome.findings.push(Finding {
-                paper: paper.into(),
-                holds: match known {
-                    false => Holds::Unknown,
-                    true if worst => Holds::Partly,
-                    true => Holds::No,
-                },
-                because: format!(
-                    "{} Two cores cannot be shown fairly with the generator on one of {}. In the virtual clock \
-                     cooperative tasks cost {:.2} times run to completion.",
-                    if !known {
-                        "At 14.88 Mpps too few trials were valid for a verdict: the generator could not keep its rate."
-                    } else if worst {
-                        "Two threads that share a core lose more than cooperative tasks: the kernel switches between \
-                         them by milliseconds, tasks switch by bursts."
-                    } else {
-                        "Two threads that share a core lose no more than cooperative tasks in this run."
-                    },
-                    hw::cores::allowed().len(),
-                    ratio.value
-                ),
-            });
+    Ok(by_rate)
+}
+
+/// Compares cooperative tasks with two threads that share their core.
+fn judge_shared_core(results: &Results) -> Part {
+    const CLAIM: &str =
+        "Cooperative tasks on one core keep the rate, better than two threads on that core.";
+    let costs = format!(
+        "In the virtual clock cooperative tasks cost {:.2} times run to completion.",
+        results.cooperative_ratio()
+    );
+    let by_rate = match &results.real_time {
+        Ok(by_rate) => by_rate,
+        Err(error) => {
+            let reason = format!("Threads need real time, and the experiment {error}. {costs}");
+            return Part::not_compared(CLAIM, reason);
         }
-        Some(error) => {
-            outcome
-                .notes
-                .push(format!("Not measured in real time: {error}."));
-            outcome.findings.push(Finding {
-                paper: paper.into(),
-                holds: Holds::Unknown,
-                because: format!(
-                    "Threads need real time: {error}. In the virtual clock cooperative tasks cost {:.2} times run to \
-                     completion.",
-                    ratio.value
-                ),
-            });
-        }
+    };
+    let line_rate = by_rate.last().map_or(&[][..], |results| &results[..2]);
+    let [cooperative, threads] = line_rate else {
+        return Part::not_compared(CLAIM, costs);
+    };
+    let is_conclusive = line_rate
+        .iter()
+        .all(|result| result.is_conclusive(result.trials.len()));
+    let is_worse = threads.total_drop_ratio() >= cooperative.total_drop_ratio();
+    let reason = if !is_conclusive {
+        "At 14.88 Mpps too few trials were valid for a verdict: the generator could not keep its rate."
+    } else if is_worse {
+        "Two threads that share a core lose more than cooperative tasks: the kernel switches threads every few \
+         milliseconds, tasks switch after each burst."
+    } else {
+        "Two threads that share a core lose no more than cooperative tasks in this run."
+    };
+    Part::new(
+        CLAIM,
+        is_conclusive.then_some(is_worse),
+        format!("{reason} {costs}"),
+    )
+}
+
+impl Experiment for Fig7b {
+    type Results = Results;
+
+    const NAME: &'static str = "fig7b";
+    const TITLE: &'static str = "Cooperative tasks on a core, two threads on a core, two cores";
+    const SOURCE: &'static str = "FloWatcher-DPDK, figure 7b";
+
+    fn instrument() -> String {
+        format!("{VIRTUAL_CLOCK} {SOFTWARE_NIC}")
     }
-    outcome.settings = vec![("flows".into(), FLOWS.to_string())];
-    Ok(outcome)
+
+    fn measure(context: &mut Context<'_>) -> Result<Results, TrialError> {
+        let wire = wire(&small_frames(FLOWS, FlowOrder::Uniform, context.seed()))?;
+        let repetitions = context.repetitions(3, 10);
+        context.progress("one core in the virtual clock");
+        let counting = || Monitor::counting(FLOWS as usize);
+        let conditions = [
+            Condition::new("run to completion", &wire, counting()),
+            Condition::new(
+                "cooperative tasks",
+                &wire,
+                counting().with_model(Model::Cooperative),
+            ),
+        ];
+        let packets = context.pick(1 << 19, 1 << 24);
+        let costs = context.costs(&conditions, packets, repetitions)?;
+        Ok(Results {
+            repetitions,
+            costs,
+            real_time: measure_real_time(context).map_err(|error| error.to_string()),
+        })
+    }
+
+    fn parameters(results: &Results) -> Vec<(String, String)> {
+        vec![
+            parameter("flows", FLOWS),
+            repetitions_parameter(results.repetitions),
+        ]
+    }
+
+    fn judge(results: &Results) -> Vec<Finding> {
+        let shared = format!(
+            "The generator uses one of {} cores, so two cores cannot be compared fairly.",
+            hw::cores::allowed().len()
+        );
+        vec![Finding::new(
+            "Two threads on two cores lose least; cooperative tasks on one core lose about ten times as much, and \
+             still keep the rate.",
+            [
+                Part::not_compared("Two threads on two cores lose least.", shared.clone()),
+                Part::not_compared(
+                    "Cooperative tasks on one core lose about ten times as much.",
+                    shared,
+                ),
+                judge_shared_core(results),
+            ],
+        )]
+    }
+
+    fn compare(results: &Results) -> Vec<Comparison> {
+        let Some(line_rate) = results.real_time.iter().flatten().last() else {
+            return Vec::new();
+        };
+        let ratios: Vec<String> = line_rate
+            .iter()
+            .map(|result| ratio_text(result.total_drop_ratio()))
+            .collect();
+        vec![Comparison::new(
+            "drop ratio at 14.88 Mpps: cooperative, two threads on a core, on two",
+            "cooperative about 10 times two cores",
+            ratios.join(", "),
+        )]
+    }
+
+    fn tabulate(results: &Results) -> Vec<Table> {
+        let mut tables = vec![cost_table(
+            "virtual",
+            "One core, in the virtual clock",
+            "threads",
+            &results.costs,
+        )];
+        if let Some(line_rate) = results.real_time.iter().flatten().last() {
+            tables.push(real_time_table("real", "threads, at 14.88 Mpps", line_rate));
+        }
+        tables
+    }
+
+    fn draw(results: &Results) -> Vec<Figure> {
+        let Ok(by_rate) = &results.real_time else {
+            return Vec::new();
+        };
+        let mut figure = Figure::new(
+            "threads",
+            "Packet drop ratio by offered rate in real time. Hollow: nothing was lost; the upper bound is shown.",
+            Axis::linear("offered (Mpps)").from_zero(),
+            Axis::log10("packet drop ratio").within(f64::NAN, 1.0),
+        );
+        for (index, condition) in conditions().iter().enumerate() {
+            let points = RATES.iter().zip(by_rate).filter_map(|(rate, results)| {
+                let (lost, offered) = results.get(index)?.lost();
+                (offered > 0).then(|| Point::ratio(*rate, lost, offered))
+            });
+            figure
+                .series
+                .push(Series::line(&condition.name, points.collect()));
+        }
+        vec![figure]
+    }
+
+    fn notes(results: &Results) -> Vec<String> {
+        let error = results.real_time.as_ref().err();
+        error
+            .map(|error| format!("Not measured in real time: {error}."))
+            .into_iter()
+            .collect()
+    }
 }

@@ -1,9 +1,9 @@
-//! Traffic in the manner of a trace.
+//! Generated traffic that imitates a trace.
 
 use crate::trial::TrialError;
 use generator::{FlowFields, FlowOrder, FrameSizes, Protocol, TrafficOptions};
 
-/// Flows, protocols and sizes by weight.
+/// Number of flows, protocols, and frame sizes with weights.
 pub(super) struct Mix {
     pub(super) name: &'static str,
     pub(super) flows: u32,
@@ -11,7 +11,7 @@ pub(super) struct Mix {
     pub(super) sizes: &'static [(usize, f64)],
 }
 
-/// As of a campus.
+/// Traffic like a campus network's.
 pub(super) const CAMPUS: Mix = Mix {
     name: "campus",
     flows: 1 << 16,
@@ -20,7 +20,7 @@ pub(super) const CAMPUS: Mix = Mix {
 };
 
 impl Mix {
-    /// Its packets, of flows that are not alike.
+    /// The generator's options, with Zipf-distributed flows.
     pub(super) fn traffic(&self, seed: u64) -> Result<TrafficOptions, TrialError> {
         let protocols = self.protocols.iter().copied();
         Ok(TrafficOptions {

@@ -1,4 +1,4 @@
-//! Other analysers of traffic: which of them are installed, and what they take to read a capture.
+//! Other traffic analysers: which are installed, and the CPU time that they need to read a capture.
 
 use crate::trial::TrialError;
 use std::ffi::OsString;
@@ -9,29 +9,28 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No analyser takes longer for a capture of these experiments.
+/// Longer than any analyser needs for a capture of these experiments.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The kernel's clock ticks a second, as `/proc` counts them (proc(5); 100 on every port of Linux
-/// that there is a build for).
+/// The kernel's clock ticks per second in `/proc` (proc(5); 100 on every supported architecture).
 const PROC_TICKS: f64 = 100.0;
 
-/// Where and how a program is to read.
+/// The input and the working directory of a program.
 pub(super) struct Task<'a> {
     pub(super) capture: &'a Path,
-    /// Its own directory, empty.
+    /// An empty directory for the output.
     pub(super) directory: &'a Path,
-    /// Somebody who takes datagrams and forgets them.
+    /// Receives and discards flow export datagrams.
     collector: SocketAddr,
 }
 
 /// An analyser.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// What it is, in a word or two.
+    /// Its kind, in a word or two.
     pub(super) kind: &'static str,
     program: &'static str,
-    /// How it is asked for its version.
+    /// The argument that prints its version.
     version: &'static str,
     arguments: fn(&Task<'_>) -> Vec<OsString>,
 }
@@ -40,8 +39,8 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// All that are looked for. Each reads the whole capture and writes what it writes by default, to
-/// files; intrusion detection without rules.
+/// All supported analysers. Each reads the whole capture and writes its default output to files;
+/// intrusion detection runs without rules.
 const PEERS: [Peer; 6] = [
     Peer {
         name: "Suricata",
@@ -97,7 +96,7 @@ const PEERS: [Peer; 6] = [
         program: "softflowd",
         version: "-h",
         arguments: |task| {
-            // By default it keeps 8192 flows at most, and cuts the rest short.
+            // Its default of 8192 flows expires the others early.
             let mut arguments = words(&["-d", "-v", "9", "-m", "1000000", "-c", "none"]);
             arguments.extend(["-p".into(), task.directory.join("pid").into()]);
             arguments.extend(["-n".into(), task.collector.to_string().into()]);
@@ -107,49 +106,49 @@ const PEERS: [Peer; 6] = [
     },
 ];
 
-/// Names of all that are looked for.
+/// The names of all supported analysers.
 pub(super) fn names() -> String {
     PEERS.map(|peer| peer.name).join(", ")
 }
 
-/// Those that are installed.
+/// Returns the installed analysers.
 pub(super) fn installed() -> Vec<&'static Peer> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Where Debian keeps what runs as a daemon.
-    let places: Vec<PathBuf> = std::env::split_paths(&path)
+    // Debian installs daemons there.
+    let directories: Vec<PathBuf> = std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .collect();
     PEERS
         .iter()
         .filter(|peer| {
-            places
+            directories
                 .iter()
-                .any(|place| place.join(peer.program).is_file())
+                .any(|directory| directory.join(peer.program).is_file())
         })
         .collect()
 }
 
 impl Peer {
     fn command(&self) -> Command {
-        let usual = Path::new("/usr/sbin").join(self.program);
+        let daemon = Path::new("/usr/sbin").join(self.program);
         let found = std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|place| place.join(self.program).is_file())
+            std::env::split_paths(&path).any(|directory| directory.join(self.program).is_file())
         });
-        if found || !usual.is_file() {
+        if found || !daemon.is_file() {
             Command::new(self.program)
         } else {
-            Command::new(usual)
+            Command::new(daemon)
         }
     }
 
-    /// The first line that it says when asked for its version, with a number in it.
+    /// Returns the first line with a digit of the program's version output.
     pub(super) fn version(&self) -> String {
-        let asked = self
+        let output = self
             .command()
             .arg(self.version)
             .stdin(Stdio::null())
             .output();
-        let text = asked.map_or(Vec::new(), |output| [output.stdout, output.stderr].concat());
+        let text = output.map_or(Vec::new(), |output| [output.stdout, output.stderr].concat());
         let text = String::from_utf8_lossy(&text);
         let numbered = |line: &&str| line.chars().any(|letter| letter.is_ascii_digit());
         let line = text.lines().find(numbered).unwrap_or_default().trim();
@@ -157,7 +156,7 @@ impl Peer {
         line[..end.min().unwrap_or(line.len())].to_owned()
     }
 
-    /// Seconds of processor time that it takes for `task`.
+    /// Returns the CPU time for `task`, in seconds.
     pub(super) fn cost(&self, task: &Task<'_>) -> Result<f64, TrialError> {
         let mut command = self.command();
         command.args((self.arguments)(task));
@@ -165,30 +164,33 @@ impl Peer {
     }
 }
 
-/// Seconds of processor time, of all its threads, that `command` takes to its good end.
+/// Runs `command` and returns the CPU time of all its threads, in seconds.
+///
+/// # Errors
+/// When it cannot start, fails, or exceeds the time limit.
 pub(super) fn cost(name: &str, command: &mut Command, directory: &Path) -> Result<f64, TrialError> {
     let missing = |error: String| TrialError::Missing(format!("{name}: {error}"));
     let io = |error: std::io::Error| missing(error.to_string());
-    let log = directory.join("said.txt");
-    let said = fs::File::create(&log).map_err(io)?;
+    let log = directory.join("stderr.txt");
+    let stderr = fs::File::create(&log).map_err(io)?;
     let before = children_seconds().ok_or_else(|| missing("no /proc/self/stat".into()))?;
     let mut child = command
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(said)
+        .stderr(stderr)
         .spawn()
         .map_err(io)?;
     if !wait(&mut child).map_err(io)? {
         let text = fs::read_to_string(&log).unwrap_or_default();
-        let last = text.lines().last().unwrap_or("it said nothing");
+        let last = text.lines().last().unwrap_or("no error message");
         return Err(missing(format!("it failed: {last}")));
     }
     let after = children_seconds().unwrap_or(before);
     Ok(after - before)
 }
 
-/// Whether it ended well, within the limit.
+/// Waits for the process; returns whether it succeeded within the limit.
 fn wait(child: &mut Child) -> std::io::Result<bool> {
     let begun = Instant::now();
     loop {
@@ -204,33 +206,33 @@ fn wait(child: &mut Child) -> std::io::Result<bool> {
     }
 }
 
-/// Processor time of this process' children that have ended, in seconds.
+/// Returns the CPU time of this process's waited-for children, in seconds.
 fn children_seconds() -> Option<f64> {
     children_seconds_in(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
 /// `cutime` and `cstime`, fields 16 and 17; the name in field 2 may hold anything (proc(5)).
 fn children_seconds_in(stat: &str) -> Option<f64> {
-    let (_, behind) = stat.rsplit_once(')')?;
-    let mut fields = behind.split_whitespace().skip(16 - 3);
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(16 - 3);
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
     Some((user + system) / PROC_TICKS)
 }
 
-/// A directory that goes with what is in it, and a collector for those that need one.
-pub(super) struct Workplace {
+/// A temporary directory, removed on drop, and a flow collector for programs that need one.
+pub(super) struct Workspace {
     directory: PathBuf,
-    /// Nobody reads it: what does not fit its buffer is dropped.
+    /// Never read: datagrams that do not fit its buffer are dropped.
     collector: UdpSocket,
     tasks: std::cell::Cell<u32>,
 }
 
-impl Workplace {
+impl Workspace {
     pub(super) fn new(name: &str) -> std::io::Result<Self> {
         let directory =
             std::env::temp_dir().join(format!("flowatch-{name}-{}", std::process::id()));
-        // Another process had the same number, and was killed.
+        // A killed process with the same number may have left it.
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory)?;
         Ok(Self {
@@ -240,12 +242,12 @@ impl Workplace {
         })
     }
 
-    /// A file in it.
+    /// The path of a file in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// Does `work` with a task to read `capture`; what it wrote is gone afterwards.
+    /// Runs `work` with a task to read `capture`, and removes its output afterwards.
     pub(super) fn task<T>(
         &self,
         capture: &Path,
@@ -256,19 +258,19 @@ impl Workplace {
         let directory = self.directory.join(format!("run-{number}"));
         fs::create_dir(&directory).map_err(TrialError::Link)?;
         let collector = self.collector.local_addr().map_err(TrialError::Link)?;
-        let done = work(&Task {
+        let result = work(&Task {
             capture,
             directory: &directory,
             collector,
         });
         fs::remove_dir_all(&directory).map_err(TrialError::Link)?;
-        done
+        result
     }
 }
 
-impl Drop for Workplace {
+impl Drop for Workspace {
     fn drop(&mut self) {
-        // What cannot be removed is in the directory for such things.
+        // Files that cannot be removed are in the temporary directory.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -278,14 +280,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_of_children_is_read_whatever_the_process_is_called() {
+    fn reads_cpu_time_of_children_for_any_process_name() {
         let stat = "7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 150 25 16 17";
         assert_eq!(children_seconds_in(stat), Some(1.75));
         assert_eq!(children_seconds_in("7 (a) S 1"), None);
-        let place = Workplace::new("test").unwrap();
+        let workspace = Workspace::new("test").unwrap();
         let spin = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done";
         let run = |script: &str| {
-            place.task(Path::new("/dev/null"), |task| {
+            workspace.task(Path::new("/dev/null"), |task| {
                 cost(
                     "sh",
                     Command::new("sh").args(["-c", script]),
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_installed_says_a_version() {
+    fn installed_analysers_report_a_version() {
         for peer in installed() {
             assert!(!peer.version().is_empty(), "{}", peer.name);
         }

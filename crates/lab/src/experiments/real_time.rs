@@ -1,28 +1,28 @@
-//! Trials in real time over the software NIC, where this program was built with DPDK.
+//! Trials in real time over the software NIC, in builds with DPDK.
 
-use super::context::Context;
+use super::context::{Context, Estimate};
 use crate::ledger::Ledger;
 use crate::monitor::Monitor;
 use crate::outcome::Table;
-use crate::trial::{TrialError, Verdict};
+use crate::trial::{TrialError, Validity};
 use flow::RecordBatch;
 use generator::{Replay, TrafficOptions};
 use std::time::Duration;
 
-/// What experiments over it say of their instrument.
-pub(super) const SOFTWARE_NIC: &str = "Software NIC: a paced generator on a thread of its own, DPDK's \
-    rings as a card with receive queues of 4096. Real time on a machine whose cores stall: only ratios \
-    within one run say anything.";
+/// The instrument's description for experiments over the software NIC.
+pub(super) const SOFTWARE_NIC: &str = "Software NIC: a paced generator on its own thread, DPDK's \
+    rings as a card with receive queues of 4096. It runs in real time on a machine whose cores stall: only \
+    ratios within one run are meaningful.";
 
-/// Why there is nothing where DPDK is not built in.
+/// The error in builds without DPDK.
 #[cfg(not(feature = "dpdk"))]
-const WITHOUT: &str =
-    "needs the software NIC: build with --features dpdk (./setup installs what that takes)";
+const WITHOUT_DPDK: &str =
+    "needs the software NIC: build with --features dpdk (./setup installs the dependencies)";
 
-/// A card.
+/// The receive side of the software NIC.
 #[cfg_attr(
     not(feature = "dpdk"),
-    allow(dead_code, reason = "what is wanted is read where there is DPDK")
+    allow(dead_code, reason = "read in builds with DPDK only")
 )]
 #[derive(Clone, Debug)]
 pub(super) struct Card {
@@ -44,32 +44,32 @@ impl Default for Card {
 /// One of several things that are compared in real time.
 #[cfg_attr(
     not(feature = "dpdk"),
-    allow(dead_code, reason = "what is wanted is read where there is DPDK")
+    allow(dead_code, reason = "read in builds with DPDK only")
 )]
 #[derive(Clone)]
-pub(super) struct RealCondition {
+pub(super) struct RealTimeCondition {
     pub(super) name: String,
     pub(super) card: Card,
     pub(super) monitor: Monitor,
 }
 
-/// What a trial in real time showed.
+/// The result of a trial in real time.
 #[derive(Clone, Debug)]
-pub(super) struct Real {
+pub(super) struct RealTimeTrial {
     pub(super) ledger: Ledger,
-    pub(super) verdict: Verdict,
+    pub(super) validity: Validity,
     pub(super) sent_pps: f64,
     pub(super) cpu_ns: f64,
-    /// Faults in words; a thread without its policy is one.
+    /// Faults that do not make the trial invalid, such as a thread without its scheduling policy.
     pub(super) faults: Vec<String>,
 }
 
 #[cfg(feature = "dpdk")]
-impl From<crate::software_link::RealTrial> for Real {
+impl From<crate::software_link::RealTrial> for RealTimeTrial {
     fn from(trial: crate::software_link::RealTrial) -> Self {
         Self {
             ledger: trial.ledger,
-            verdict: trial.verdict,
+            validity: trial.validity,
             sent_pps: trial.sent_pps,
             cpu_ns: trial.cpu_ns,
             faults: trial.faults,
@@ -77,7 +77,7 @@ impl From<crate::software_link::RealTrial> for Real {
     }
 }
 
-/// How long, how fast, how often.
+/// Rate, duration and repetitions of the trials.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) rate_pps: f64,
@@ -85,8 +85,8 @@ pub(super) struct Load {
     pub(super) repetitions: usize,
 }
 
-/// The core of the generator, and those of the monitor's threads: one apart from it, where there is
-/// one, and then the generator's own.
+/// The core of the generator, and those of the monitor's threads. With two cores the monitor's second
+/// thread shares the generator's core.
 pub(super) fn cores() -> (Option<usize>, Vec<usize>) {
     let allowed = hw::cores::allowed();
     match allowed[..] {
@@ -96,22 +96,22 @@ pub(super) fn cores() -> (Option<usize>, Vec<usize>) {
     }
 }
 
-/// Trials of each condition, forth and back.
+/// Runs trials of each condition in ABBA order; repeats an invalid one once.
 #[cfg(feature = "dpdk")]
-pub(super) fn real_trials(
+pub(super) fn real_time_trials(
     context: &mut Context<'_>,
     traffic: &TrafficOptions,
     load: Load,
-    conditions: &[RealCondition],
-) -> Result<Vec<Vec<Real>>, TrialError> {
+    conditions: &[RealTimeCondition],
+) -> Result<Vec<RealTimeResult>, TrialError> {
     use crate::software_link::{Extent, RealOptions, RealTrial};
     use port::dpdk::Pools;
     use port::dpdk::software_nic::NicOptions;
 
-    let mut results: Vec<Vec<Real>> = vec![Vec::new(); conditions.len()];
+    let mut results: Vec<Vec<RealTimeTrial>> = vec![Vec::new(); conditions.len()];
     for repetition in 0..load.repetitions {
-        for place in crate::statistics::abba(conditions.len(), repetition) {
-            let condition = &conditions[place];
+        for index in crate::statistics::abba(conditions.len(), repetition) {
+            let condition = &conditions[index];
             let options = RealOptions {
                 rate_pps: load.rate_pps,
                 extent: Extent::Time(load.time),
@@ -128,38 +128,41 @@ pub(super) fn real_trials(
                 },
             };
             let mut trial = RealTrial::run(traffic, &options, &condition.monitor)?;
-            context.trials.count(&trial.verdict.against);
-            if !trial.verdict.is_valid() {
+            context.trials.count(&trial.validity.reasons);
+            if !trial.validity.is_valid() {
                 trial = RealTrial::run(traffic, &options, &condition.monitor)?;
-                context.trials.count(&trial.verdict.against);
+                context.trials.count(&trial.validity.reasons);
             }
             context.trials.example = trial.ledger.identity();
-            results[place].push(trial.into());
+            results[index].push(trial.into());
         }
     }
-    Ok(results)
+    let named = conditions.iter().zip(results);
+    Ok(named
+        .map(|(condition, trials)| RealTimeResult::new(context, &condition.name, trials))
+        .collect())
 }
 
-/// Without DPDK there are none.
+/// Fails: this build has no software NIC.
 #[cfg(not(feature = "dpdk"))]
-pub(super) fn real_trials(
+pub(super) fn real_time_trials(
     _: &mut Context<'_>,
     _: &TrafficOptions,
     _: Load,
-    _: &[RealCondition],
-) -> Result<Vec<Vec<Real>>, TrialError> {
-    Err(TrialError::Missing(WITHOUT.into()))
+    _: &[RealTimeCondition],
+) -> Result<Vec<RealTimeResult>, TrialError> {
+    Err(TrialError::Missing(WITHOUT_DPDK.into()))
 }
 
-/// One trial of a replayed recording; each batch of records is shown to `look`.
+/// Runs one trial of a replayed recording; `observe` sees each batch of records.
 #[cfg(feature = "dpdk")]
-pub(super) fn real_replay(
+pub(super) fn real_time_replay(
     context: &mut Context<'_>,
     replay: &mut Replay,
     load: Load,
     monitor: &Monitor,
-    look: impl FnMut(&RecordBatch) + Send,
-) -> Result<Real, TrialError> {
+    observe: impl FnMut(&RecordBatch) + Send,
+) -> Result<RealTimeTrial, TrialError> {
     use crate::software_link::{Extent, RealOptions, RealTrial};
     let options = RealOptions {
         rate_pps: load.rate_pps,
@@ -168,56 +171,97 @@ pub(super) fn real_replay(
         nic: port::dpdk::software_nic::NicOptions::default(),
     };
     let flows = replay.flows();
-    let trial = RealTrial::of(replay, flows, Replay::key, &options, monitor, look)?;
-    context.trials.count(&trial.verdict.against);
+    let trial = RealTrial::of(replay, flows, Replay::key, &options, monitor, observe)?;
+    context.trials.count(&trial.validity.reasons);
     Ok(trial.into())
 }
 
-/// Without DPDK there is none.
+/// Fails: this build has no software NIC.
 #[cfg(not(feature = "dpdk"))]
-pub(super) fn real_replay(
+pub(super) fn real_time_replay(
     _: &mut Context<'_>,
     _: &mut Replay,
     _: Load,
     _: &Monitor,
     _: impl FnMut(&RecordBatch) + Send,
-) -> Result<Real, TrialError> {
-    Err(TrialError::Missing(WITHOUT.into()))
+) -> Result<RealTimeTrial, TrialError> {
+    Err(TrialError::Missing(WITHOUT_DPDK.into()))
 }
 
-/// Packet drop ratios of the trials that say something.
-pub(super) fn drop_ratios(trials: &[Real]) -> Vec<f64> {
-    trials
-        .iter()
-        .filter(|trial| trial.verdict.is_valid())
-        .map(|trial| trial.ledger.drop_ratio())
-        .collect()
+/// The trials of one condition.
+pub(super) struct RealTimeResult {
+    pub(super) name: String,
+    pub(super) trials: Vec<RealTimeTrial>,
+    /// The drop ratio of the valid trials.
+    pub(super) drop_ratio: Estimate,
 }
 
-/// Lost and offered packets of the trials that say something, all together.
-pub(super) fn lost_of(trials: &[Real]) -> (u64, u64) {
-    trials
-        .iter()
-        .filter(|trial| trial.verdict.is_valid())
-        .fold((0, 0), |(lost, offered), trial| {
+impl RealTimeResult {
+    #[cfg(feature = "dpdk")]
+    fn new(context: &Context<'_>, name: &str, trials: Vec<RealTimeTrial>) -> Self {
+        let valid = trials.iter().filter(|trial| trial.validity.is_valid());
+        let ratios: Vec<f64> = valid.map(|trial| trial.ledger.drop_ratio()).collect();
+        Self {
+            name: name.into(),
+            drop_ratio: context.estimate(&ratios),
+            trials,
+        }
+    }
+
+    fn valid(&self) -> impl Iterator<Item = &RealTimeTrial> {
+        self.trials.iter().filter(|trial| trial.validity.is_valid())
+    }
+
+    /// Lost and offered packets of the valid trials together.
+    pub(super) fn lost(&self) -> (u64, u64) {
+        self.valid().fold((0, 0), |(lost, offered), trial| {
             (lost + trial.ledger.lost(), offered + trial.ledger.offered)
         })
+    }
+
+    /// The drop ratio of the valid trials together; NaN without one.
+    pub(super) fn total_drop_ratio(&self) -> f64 {
+        let (lost, offered) = self.lost();
+        lost as f64 / offered as f64
+    }
+
+    /// CPU time per packet of each trial, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> Vec<f64> {
+        self.trials.iter().map(|trial| trial.cpu_ns).collect()
+    }
+
+    /// Whether there are enough valid trials for a verdict: two, or all if there is only one.
+    pub(super) fn is_conclusive(&self, repetitions: usize) -> bool {
+        self.valid().count() >= repetitions.min(2)
+    }
+
+    /// Packets that were lost for one reason in the valid trials.
+    fn lost_for(&self, reason: &str) -> u64 {
+        self.valid()
+            .flat_map(|trial| &trial.ledger.monitor_loss)
+            .filter(|(name, _)| name == reason)
+            .map(|(_, packets)| packets)
+            .sum()
+    }
+
+    /// At most two faults or reasons why trials were invalid.
+    fn remarks(&self) -> String {
+        let mut remarks: Vec<&str> = self
+            .trials
+            .iter()
+            .flat_map(|trial| trial.faults.iter().chain(&trial.validity.reasons))
+            .map(String::as_str)
+            .collect();
+        remarks.sort_unstable();
+        remarks.dedup();
+        remarks.truncate(2);
+        remarks.join("; ")
+    }
 }
 
-/// Whether trials say enough for a verdict: two of them are valid, or all that there were to be.
-pub(super) fn tell(trials: &[Real], repetitions: usize) -> bool {
-    let valid = trials.iter().filter(|trial| trial.verdict.is_valid());
-    valid.count() >= repetitions.min(2)
-}
-
-/// The rows of trials in real time.
-pub(super) fn real_table(
-    context: &Context<'_>,
-    name: &str,
-    what: &str,
-    conditions: &[RealCondition],
-    results: &[Vec<Real>],
-) -> Table {
+/// Tabulates trials in real time; `what` names the first column.
+pub(super) fn real_time_table(name: &str, what: &str, results: &[RealTimeResult]) -> Table {
+    let [low, high, half] = Estimate::COLUMNS;
     let mut table = Table::new(
         name,
         "In real time over the software NIC",
@@ -230,59 +274,35 @@ pub(super) fn real_table(
             "lost: no buffer",
             "lost: ring before the monitor",
             "drop ratio",
-            "95 % from",
-            "to",
-            "± by t",
-            "processor time, ns a packet",
+            low,
+            high,
+            half,
+            "CPU time, ns per packet",
             "remarks",
         ],
     );
-    for (condition, trials) in conditions.iter().zip(results) {
-        let valid: Vec<&Real> = trials
-            .iter()
-            .filter(|trial| trial.verdict.is_valid())
-            .collect();
-        let by_reason = |reason: &str| -> u64 {
-            valid
-                .iter()
-                .flat_map(|trial| &trial.ledger.monitor_loss)
-                .filter(|(name, _)| name == reason)
-                .map(|(_, packets)| packets)
-                .sum()
+    for result in results {
+        let mean_of = |figure: fn(&RealTimeTrial) -> f64| {
+            crate::statistics::mean(&result.valid().map(figure).collect::<Vec<_>>())
         };
-        let ratios = drop_ratios(trials);
-        let mean = context.mean(&ratios);
-        let each = |figure: fn(&Real) -> f64| {
-            crate::statistics::mean(&valid.iter().map(|trial| figure(trial)).collect::<Vec<_>>())
-        };
-        let mut remarks: Vec<String> = trials
-            .iter()
-            .flat_map(|trial| trial.faults.iter().chain(&trial.verdict.against))
-            .cloned()
-            .collect();
-        remarks.sort_unstable();
-        remarks.dedup();
-        remarks.truncate(2);
-        table.row(vec![
-            condition.name.as_str().into(),
-            valid.len().into(),
-            (each(|trial| trial.sent_pps) / 1e6).into(),
-            lost_of(trials).1.into(),
-            by_reason("missed").into(),
-            by_reason("no-buffer").into(),
-            by_reason("ring").into(),
-            mean.value.into(),
-            mean.low.into(),
-            mean.high.into(),
-            context.half_by_t(&ratios).into(),
-            each(|trial| trial.cpu_ns).into(),
-            remarks.join("; ").into(),
-        ]);
+        let mut row = vec![
+            result.name.as_str().into(),
+            result.valid().count().into(),
+            (mean_of(|trial| trial.sent_pps) / 1e6).into(),
+            result.lost().1.into(),
+            result.lost_for("missed").into(),
+            result.lost_for("no-buffer").into(),
+            result.lost_for("ring").into(),
+        ];
+        row.extend(result.drop_ratio.cells());
+        row.push(mean_of(|trial| trial.cpu_ns).into());
+        row.push(result.remarks().into());
+        table.row(row);
     }
     table
 }
 
-/// A drop ratio in words.
+/// Formats a drop ratio.
 pub(super) fn ratio_text(ratio: f64) -> String {
     if ratio.is_nan() {
         "(no valid trial)".into()

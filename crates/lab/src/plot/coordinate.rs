@@ -1,11 +1,11 @@
-//! One coordinate for linear, logarithmic and named axes, chosen when it is made.
+//! A coordinate for linear, logarithmic and named axes.
 
 use super::figure::{Axis, Scale};
 use crate::outcome::number_text;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
-/// Steps between two labels that read well.
+/// The first digits of readable steps between two labels.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
 /// An axis with its ends.
@@ -18,7 +18,7 @@ pub(super) struct Coordinate {
 }
 
 impl Coordinate {
-    /// For values that are drawn on `axis`.
+    /// A coordinate for the values on `axis`.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         if !axis.categories.is_empty() {
             return Self {
@@ -55,7 +55,7 @@ impl Coordinate {
         if high <= low {
             high = low + low.abs().max(1.0);
         }
-        // Less than a decade is hard to read without two labels.
+        // A range below a decade would have fewer than two labels.
         if axis.scale == Scale::Log10 && high / low < 10.0 {
             let decade = 10f64.powf(low.log10().floor());
             low = low.min(decade * 0.95);
@@ -74,22 +74,22 @@ impl Coordinate {
         self.low
     }
 
-    /// Where a value lies, from 0 to 1; what is off the axis lies at its end.
-    pub(super) fn place(&self, value: f64) -> f64 {
-        let place = match self.scale {
+    /// The position of a value from 0 to 1; values off the axis are at its ends.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log10 | Scale::Log2 => {
                 (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
             }
         };
-        if place.is_nan() {
+        if share.is_nan() {
             0.0
         } else {
-            place.clamp(0.0, 1.0)
+            share.clamp(0.0, 1.0)
         }
     }
 
-    /// Values at `base^k × m` within the axis.
+    /// The values `base^k × m` on the axis.
     fn powers(&self, base: f64, multiples: &[f64]) -> Vec<f64> {
         let first = self.low.log(base).floor() as i32;
         let last = self.high.log(base).ceil() as i32;
@@ -118,7 +118,7 @@ impl Ranged for Coordinate {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        from + ((f64::from(to) - f64::from(from)) * self.place(*value)).round() as i32
+        from + ((f64::from(to) - f64::from(from)) * self.share(*value)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -159,7 +159,7 @@ impl ValueFormatter<f64> for Coordinate {
         }
         match self.scale {
             Scale::Linear => linear_text(*value, self.high - self.low),
-            // One way of writing on an axis: powers where it reaches far.
+            // One notation per axis: powers if its end is high.
             Scale::Log2 if self.high >= 4096.0 => format!("2{}", superscript(value.log2().round())),
             Scale::Log2 => number_text(*value).trim_end_matches(".0").to_owned(),
             Scale::Log10 => {
@@ -174,7 +174,7 @@ impl ValueFormatter<f64> for Coordinate {
     }
 }
 
-/// A label of a linear axis, with as many decimals as its steps need.
+/// Formats a label of a linear axis with the decimals that its steps need.
 fn linear_text(value: f64, span: f64) -> String {
     let decimals = (2.0 - span.log10().floor()).clamp(0.0, 6.0) as usize;
     let text = format!("{value:.decimals$}");
@@ -194,7 +194,7 @@ fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// A whole number in superscript digits.
+/// Formats a whole number in superscript digits.
 fn superscript(number: f64) -> String {
     format!("{number:.0}")
         .chars()
@@ -220,10 +220,10 @@ mod tests {
     use plotters::coord::ranged1d::BoldPoints;
 
     #[test]
-    fn decades_are_labelled_as_powers_and_mapped_evenly() {
+    fn decades_have_powers_as_labels_and_equal_distances() {
         let axis = Axis::log10("").within(1e-8, 1.0);
         let coordinate = Coordinate::new(&axis, std::iter::empty());
-        assert!((coordinate.place(1e-4) - 0.5).abs() < 1e-9);
+        assert!((coordinate.share(1e-4) - 0.5).abs() < 1e-9);
         assert_eq!(coordinate.map(&1e-4, (0, 800)), 400);
         assert_eq!(coordinate.map(&0.0, (0, 800)), 0);
         assert_eq!(coordinate.format_ext(&1e-6), "10⁻⁶");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_labels_are_round_and_few() {
+    fn linear_labels_are_few_round_numbers() {
         let coordinate = Coordinate::new(&Axis::linear("").from_zero(), [0.0, 61.3].into_iter());
         let points = coordinate.key_points(BoldPoints(9));
         assert_eq!(points, [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);

@@ -1,4 +1,4 @@
-//! Drawing a figure as SVG.
+//! Draws a figure as SVG.
 
 use super::coordinate::Coordinate;
 use super::figure::{Figure, Kind, Point, Series};
@@ -12,23 +12,23 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// Width of a plot in pixels.
 const WIDTH: u32 = 720;
 
-/// Its height.
+/// Height of a plot in pixels.
 const HEIGHT: u32 = 430;
 
 /// Half the size of a marker.
 const MARK: i32 = 4;
 
-/// Of the distance between two names, the share that bars fill.
+/// The share of the distance between two names that bars fill.
 const BARS: f64 = 0.78;
 
-/// Lines across the plot.
+/// The colour of lines across the plot.
 const GREY: RGBColor = RGBColor(110, 110, 110);
 
 const FONT: &str = "sans-serif";
 
 /// A plot cannot be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("figure {name} cannot be drawn: {reason}")]
+#[error("cannot draw figure {name}: {reason}")]
 pub struct DrawError {
     name: String,
     reason: String,
@@ -37,10 +37,10 @@ pub struct DrawError {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Coordinate, Coordinate>>;
 
-/// The figure as an SVG document.
+/// Draws the figure as an SVG document.
 ///
 /// # Errors
-/// When the drawing library refuses.
+/// When the drawing library reports an error.
 pub fn svg(figure: &Figure) -> Result<String, DrawError> {
     let mut document = String::new();
     {
@@ -53,22 +53,22 @@ pub fn svg(figure: &Figure) -> Result<String, DrawError> {
     Ok(document)
 }
 
-/// What drawing comes to.
+/// The result of drawing.
 type Drawn<T> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
 
 fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
     area.fill(&WHITE)?;
     let points = || figure.series.iter().flat_map(|series| &series.points);
-    let upright = |upright| {
+    let references = |vertical| {
         figure
             .references
             .iter()
-            .filter(move |line| line.upright == upright)
+            .filter(move |line| line.vertical == vertical)
             .map(|line| line.at)
     };
     let x = Coordinate::new(
         &figure.x,
-        points().map(|point| point.x).chain(upright(true)),
+        points().map(|point| point.x).chain(references(true)),
     );
     let y = Coordinate::new(
         &figure.y,
@@ -77,7 +77,7 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
                 let (low, high) = point.error.unwrap_or((point.y, point.y));
                 [point.y, low, high]
             })
-            .chain(upright(false)),
+            .chain(references(false)),
     );
     let entries = entries(figure);
     let legend = legend_height(&entries);
@@ -105,7 +105,7 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
         .set_all_tick_mark_size(4);
     let nothing = |_: &f64| String::new();
     if !figure.x.categories.is_empty() {
-        // Names may need several lines, which the library does not know.
+        // Names may need several lines, which the library does not support: see `draw_names`.
         mesh.disable_x_mesh()
             .x_labels(figure.x.categories.len())
             .x_label_formatter(&nothing);
@@ -115,10 +115,10 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
         .filter(|&index| figure.series[index].kind == Kind::Bars)
         .collect();
     for (index, series) in figure.series.iter().enumerate() {
-        let place = bars.iter().position(|&bar| bar == index);
-        let shift = place.map(|place| {
+        let position = bars.iter().position(|&bar| bar == index);
+        let shift = position.map(|position| {
             let width = BARS / bars.len() as f64;
-            ((place as f64 + 0.5) * width - BARS / 2.0, width)
+            ((position as f64 + 0.5) * width - BARS / 2.0, width)
         });
         draw_series(series, index, shift, &mut chart, y.low())?;
     }
@@ -127,19 +127,19 @@ fn draw(figure: &Figure, area: &Area<'_>) -> Drawn<()> {
     area.present()
 }
 
-/// Letters of a name that fit into a line.
+/// The letters of a name that fit on a line.
 fn letters(figure: &Figure) -> usize {
     ((WIDTH as usize - 100) / figure.x.categories.len().max(1) / 8).max(4)
 }
 
-/// Lines that the longest name needs, at least one.
+/// The lines of the longest name, at least one.
 fn name_lines(figure: &Figure) -> u32 {
     let letters = letters(figure);
     let lines = |name: &String| wrapped(name, letters).len() as u32;
     figure.x.categories.iter().map(lines).max().unwrap_or(1)
 }
 
-/// A text in lines of at most so many letters, broken between words.
+/// Wraps a text between words into lines of at most `letters` letters, unless a word is longer.
 fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -168,14 +168,14 @@ fn draw_names(
     for (index, name) in figure.x.categories.iter().enumerate() {
         let (left, low) = chart.backend_coord(&(index as f64, y.low()));
         for (line, text) in wrapped(name, letters(figure)).into_iter().enumerate() {
-            let place = (left, low + 8 + 15 * line as i32);
-            area.draw(&Text::new(text, place, style.clone()))?;
+            let corner = (left, low + 8 + 15 * line as i32);
+            area.draw(&Text::new(text, corner, style.clone()))?;
         }
     }
     Ok(())
 }
 
-/// What stands in the legend.
+/// An entry of the legend.
 enum Entry<'a> {
     Series(usize, &'a Series),
     Level(&'a str),
@@ -190,19 +190,19 @@ impl Entry<'_> {
     }
 }
 
-/// All series that have a name, and the lines across the plot.
+/// All series with a name, and the horizontal lines.
 fn entries(figure: &Figure) -> Vec<Entry<'_>> {
     let series = figure.series.iter().enumerate();
     let named = series
         .filter(|(_, series)| !series.label.is_empty())
         .map(|(index, series)| Entry::Series(index, series));
-    let levels = figure.references.iter().filter(|line| !line.upright);
+    let levels = figure.references.iter().filter(|line| !line.vertical);
     named
         .chain(levels.map(|line| Entry::Level(&line.label)))
         .collect()
 }
 
-/// Entries of the legend in a row.
+/// The number of legend entries per row.
 fn legend_columns(entries: &[Entry<'_>]) -> usize {
     let longest = entries
         .iter()
@@ -222,10 +222,10 @@ fn legend_height(entries: &[Entry<'_>]) -> u32 {
 fn draw_legend(entries: &[Entry<'_>], area: &Area<'_>) -> Drawn<()> {
     let columns = legend_columns(entries);
     let width = (WIDTH as i32 - 90) / columns as i32;
-    for (place, entry) in entries.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let (x, y) = (
-            76 + (place % columns) as i32 * width,
-            18 + (place / columns) as i32 * 20,
+            76 + (index % columns) as i32 * width,
+            18 + (index / columns) as i32 * 20,
         );
         match entry {
             Entry::Level(_) => area.draw(&DashedPathElement::new(
@@ -234,7 +234,9 @@ fn draw_legend(entries: &[Entry<'_>], area: &Area<'_>) -> Drawn<()> {
                 4,
                 GREY.stroke_width(1),
             ))?,
-            Entry::Series(index, series) => draw_sample(*index, series, (x, y), area)?,
+            Entry::Series(series_index, series) => {
+                draw_sample(*series_index, series, (x, y), area)?;
+            }
         }
         area.draw(&Text::new(
             entry.label().to_owned(),
@@ -245,7 +247,7 @@ fn draw_legend(entries: &[Entry<'_>], area: &Area<'_>) -> Drawn<()> {
     Ok(())
 }
 
-/// How a series looks, in the legend.
+/// Draws a sample of a series in the legend.
 fn draw_sample(index: usize, series: &Series, (x, y): (i32, i32), area: &Area<'_>) -> Drawn<()> {
     match series.kind {
         Kind::Bars => area.draw(&Rectangle::new(
@@ -263,7 +265,7 @@ fn draw_sample(index: usize, series: &Series, (x, y): (i32, i32), area: &Area<'_
     Ok(())
 }
 
-/// A path in pixels, in the colour and the dashes of series `index`.
+/// Draws a path in pixels, in the colour and dashes of series `index`.
 fn stroke(area: &Area<'_>, path: &[(i32, i32)], index: usize, kind: Kind) -> Drawn<()> {
     let style = colour(index).stroke_width(if kind == Kind::Curve { 2 } else { 1 });
     match DASHES[index / super::palette::COLOURS % DASHES.len()] {
@@ -280,7 +282,7 @@ fn draw_references(
 ) -> Drawn<()> {
     let (across, up) = (x.range(), y.range());
     for line in &figure.references {
-        let path = if line.upright {
+        let path = if line.vertical {
             vec![(line.at, up.start), (line.at, up.end)]
         } else {
             vec![(across.start, line.at), (across.end, line.at)]
@@ -291,10 +293,10 @@ fn draw_references(
             4,
             GREY.stroke_width(1),
         )))?;
-        // A level line has its name in the legend.
-        if line.upright {
-            // Near the right end the name stands on the other side of the line.
-            let (side, offset) = if x.place(line.at) > 0.75 {
+        // The name of a horizontal line is in the legend.
+        if line.vertical {
+            // Near the right end the name is to the left of the line.
+            let (side, offset) = if x.share(line.at) > 0.75 {
                 (HPos::Right, -5)
             } else {
                 (HPos::Left, 5)
@@ -383,11 +385,11 @@ fn draw_series(
     Ok(())
 }
 
-/// A place in the picture.
-type Place = (i32, i32);
+/// A position in pixels.
+type Pixel = (i32, i32);
 
-/// A mark whose shape goes with the series; hollow ones are bounds.
-fn mark((x, y): Place, index: usize, hollow: bool) -> (Polygon<Place>, PathElement<Place>) {
+/// A mark whose shape depends on the series; upper bounds are hollow.
+fn mark((x, y): Pixel, index: usize, hollow: bool) -> (Polygon<Pixel>, PathElement<Pixel>) {
     let m = MARK;
     let shape: Vec<(i32, i32)> = match index % 5 {
         0 => (0..12)
@@ -420,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_broken_between_words_only() {
+    fn wraps_names_between_words_only() {
         assert_eq!(wrapped("one pool for all", 8), ["one pool", "for all"]);
         assert_eq!(wrapped("toeplitz", 4), ["toeplitz"]);
         assert_eq!(wrapped("", 4), [""]);

@@ -1,10 +1,10 @@
-//! What a plot shows, apart from how it is drawn: kept in result files, so that a report can be
-//! drawn without measuring again.
+//! The content of a plot. Result files store it, so that a report can be drawn without a new
+//! measurement.
 
 use crate::statistics::{Interval, quantile_of_sorted};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -20,15 +20,15 @@ pub enum Scale {
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What stands on it, with its unit.
+    /// The quantity and its unit.
     pub label: String,
-    /// How it is divided.
+    /// The scale.
     pub scale: Scale,
-    /// Names in the place of numbers 0, 1, 2…; empty for numbers.
+    /// Names instead of the numbers 0, 1, 2…; empty for a numeric axis.
     pub categories: Vec<String>,
-    /// Least value; as the data want it where there is none.
+    /// The least value; from the data if `None`.
     pub least: Option<f64>,
-    /// Greatest value; as the data want it where there is none.
+    /// The greatest value; from the data if `None`.
     pub most: Option<f64>,
 }
 
@@ -72,14 +72,14 @@ impl Axis {
         }
     }
 
-    /// The same from zero on.
+    /// The same starting at zero.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.least = Some(0.0);
         self
     }
 
-    /// The same between two values; NaN leaves one to the data.
+    /// The same between two values; NaN: from the data.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Self {
         self.least = low.is_finite().then_some(low);
@@ -92,10 +92,10 @@ impl Axis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Points joined by a line.
+    /// Points connected by a line.
     #[default]
     Line,
-    /// Points alone.
+    /// Points only.
     Points,
     /// Bars.
     Bars,
@@ -106,21 +106,21 @@ pub enum Kind {
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Along.
+    /// Horizontal.
     #[serde(deserialize_with = "number_or_nothing")]
     pub x: f64,
-    /// Up.
+    /// Vertical.
     #[serde(deserialize_with = "number_or_nothing")]
     pub y: f64,
-    /// Ends of its error bar.
+    /// The ends of the error bar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<(f64, f64)>,
-    /// Whether it is an upper bound: nothing was seen, and this is what that shows. Drawn hollow.
+    /// Whether it is an upper bound, because nothing was observed. Drawn hollow.
     #[serde(default)]
     pub bound: bool,
 }
 
-/// JSON has no number for what is none.
+/// JSON has no NaN: it is written as null.
 fn number_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -148,8 +148,8 @@ impl Point {
         }
     }
 
-    /// A ratio of `lost` to `offered`; where nothing was lost, the bound that this sets; of nothing
-    /// offered, no point that is drawn.
+    /// The ratio of `lost` to `offered`; the upper bound if nothing was lost; NaN, which is not drawn, if
+    /// nothing was offered.
     #[must_use]
     pub fn ratio(x: f64, lost: u64, offered: u64) -> Self {
         if lost == 0 && offered > 0 {
@@ -166,19 +166,19 @@ impl Point {
 /// A series of points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub label: String,
-    /// How it is drawn.
+    /// How the series is drawn.
     pub kind: Kind,
-    /// Its points.
+    /// The points.
     pub points: Vec<Point>,
 }
 
-/// Points that a distribution function is drawn with at most.
+/// The most points of a distribution function.
 const STEPS: usize = 200;
 
 impl Series {
-    /// Points joined by a line.
+    /// Points connected by a line.
     #[must_use]
     pub fn line(label: &str, points: Vec<Point>) -> Self {
         Self::of(label, Kind::Line, points)
@@ -196,7 +196,7 @@ impl Series {
         Self::of(label, Kind::Curve, points)
     }
 
-    /// Of any kind.
+    /// A series of any kind.
     #[must_use]
     pub fn of(label: &str, kind: Kind, points: Vec<Point>) -> Self {
         Self {
@@ -221,8 +221,8 @@ impl Series {
         Self::curve(label, points)
     }
 
-    /// What remains above a value: the complement of the distribution function, for tails. Its last
-    /// points are single values, so it needs a logarithmic axis.
+    /// The share of values above a value: the complement of the distribution function, for tails. The
+    /// last points are single values, so it needs a logarithmic axis.
     #[must_use]
     pub fn survival(label: &str, values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
@@ -230,7 +230,7 @@ impl Series {
         let count = sorted.len();
         let mut points = Vec::new();
         let mut above = count;
-        // Places closer and closer to the greatest value.
+        // Steps that get smaller towards the greatest value.
         while above >= 1 {
             let value = sorted[count - above];
             points.push(Point::new(value, above as f64 / count as f64));
@@ -244,33 +244,33 @@ impl Series {
 /// A line across the plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// What it stands for.
+    /// Its meaning.
     pub label: String,
-    /// Where it crosses the axis.
+    /// The value at which it crosses the axis.
     pub at: f64,
-    /// Whether it is upright, at a value of the horizontal axis.
-    pub upright: bool,
+    /// Whether the line is vertical, at a value of the horizontal axis.
+    pub vertical: bool,
 }
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name in the name of its file.
+    /// The name, part of the file name.
     pub name: String,
-    /// What it shows, in a sentence or two.
+    /// What the plot shows, in a sentence or two.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// Lines across.
+    /// Lines across the plot.
     pub references: Vec<Reference>,
 }
 
 impl Figure {
-    /// A plot without anything in it.
+    /// An empty plot.
     #[must_use]
     pub fn new(name: &str, caption: &str, x: Axis, y: Axis) -> Self {
         Self {
@@ -289,24 +289,24 @@ impl Figure {
         self
     }
 
-    /// Adds a level line.
+    /// Adds a horizontal line.
     #[must_use]
-    pub fn level(mut self, label: &str, at: f64) -> Self {
+    pub fn horizontal(mut self, label: &str, at: f64) -> Self {
         self.references.push(Reference {
             label: label.into(),
             at,
-            upright: false,
+            vertical: false,
         });
         self
     }
 
-    /// Adds an upright line.
+    /// Adds a vertical line.
     #[must_use]
-    pub fn upright(mut self, label: &str, at: f64) -> Self {
+    pub fn vertical(mut self, label: &str, at: f64) -> Self {
         self.references.push(Reference {
             label: label.into(),
             at,
-            upright: true,
+            vertical: true,
         });
         self
     }

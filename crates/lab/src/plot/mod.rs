@@ -1,5 +1,5 @@
-//! Plots as a paper has them: axes with units, logarithmic where ratios count, error bars, and
-//! colours that everybody can tell apart.
+//! Plots as in a paper: axes with units, logarithmic axes for ratios, error bars, and colours for
+//! colour-blind readers.
 
 mod coordinate;
 mod draw;

@@ -1,9 +1,9 @@
-//! Colours that people who see few of them can tell apart (Okabe and Ito 2008), without the yellow,
-//! which white paper swallows.
+//! Colours that colour-blind readers can distinguish (Okabe and Ito 2008), without the yellow, which is
+//! hard to see on white.
 
 use plotters::style::RGBColor;
 
-/// How many colours there are before dashes tell series apart.
+/// The number of colours; further series have dashes.
 pub(super) const COLOURS: usize = 7;
 
 const PALETTE: [RGBColor; COLOURS] = [
@@ -16,7 +16,7 @@ const PALETTE: [RGBColor; COLOURS] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Dash and gap in pixels for each time that the colours have been gone through.
+/// Dash and gap in pixels, by the number of times that the colours have repeated.
 pub(super) const DASHES: [Option<(i32, i32)>; 3] = [None, Some((6, 4)), Some((2, 3))];
 
 /// The colour of a series.

@@ -1,6 +1,6 @@
 //! Frames for the tests of the virtual clock.
 
-/// A UDP frame of 60 bytes (64 with its check sequence) of flow number `flow`.
+/// A UDP frame of 60 bytes (64 with the frame check sequence) of flow number `flow`.
 pub(crate) fn udp_frame(flow: u32) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);

@@ -1,4 +1,4 @@
-//! A receive queue on a wire whose time is the receiver's own.
+//! A receive queue on a wire whose time advances with the receiver's work.
 
 use super::options::{Acquisition, Frames, VirtualOptions};
 use super::stalls::{Stalled, Stalls};
@@ -10,82 +10,80 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Buffers of the pool where frames stay in the caches: as many as a device of 4096 descriptors has.
+/// Buffers of a pool whose frames stay in the caches: as for a device with 4096 descriptors.
 const BUFFERS_HOT: usize = 8192;
 
-/// Buffers where they must not: 128 MiB of 2 KiB, each sent out of the caches when it is written.
+/// Buffers of a pool whose frames do not: 128 MiB of 2 KiB buffers, each flushed after it is written.
 const BUFFERS_COLD: usize = 1 << 16;
 
-/// Bytes of a buffer, as those of a device.
+/// Bytes of a buffer, as in a device.
 const BUFFER_BYTES: usize = 2048;
 
-/// Binary places of the wire's time, below a tick.
-const PLACES: u32 = 20;
+/// Fractional bits of the wire's time in ticks.
+const FRACTION_BITS: u32 = 20;
 
-/// What a queue came to.
+/// The counts of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueOutcome {
-    /// Packets that the wire brought for this queue.
+    /// Packets that the wire delivered for this queue.
     pub offered: u64,
-    /// Packets handed to the receiver.
+    /// Packets that the receiver received.
     pub received: u64,
     /// Packets that found the ring full.
     pub missed: u64,
-    /// Of these, packets within the warm-up.
+    /// Missed packets of the warm-up.
     pub missed_warming: u64,
-    /// Packets offered within the warm-up.
+    /// Offered packets of the warm-up.
     pub offered_warming: u64,
-    /// Packets left in the ring: 0 once the port has ended.
+    /// Packets left in the ring: 0 after the end of the wire.
     pub waiting: u64,
-    /// Packets handed over, by flow of the [`Wire`].
+    /// Received packets by flow of the [`Wire`].
     pub by_flow: Vec<u64>,
-    /// Polls that brought packets.
+    /// Polls that received packets.
     pub polls: u64,
-    /// Ticks of the receiver's own work, stalls clipped.
+    /// Ticks of the receiver's work and the receive charge, stalls clipped.
     pub busy_ticks: u64,
-    /// Packets handled in polls that were not stalled.
+    /// Packets of polls that were not stalled.
     pub busy_packets: u64,
-    /// Their ticks.
+    /// Ticks of polls that were not stalled.
     pub own_ticks: u64,
-    /// Ticks of the longest of them.
+    /// Ticks of the longest of these.
     pub own_worst: u64,
-    /// What was clipped.
+    /// The clipped stalls.
     pub stalled: Stalled,
-    /// How often the ring held so many packets when it was looked at, by powers of two: place k is
-    /// below 2^k.
+    /// A histogram of the packets in the ring at a poll: bin k counts those below 2^k.
     pub occupancy: [u64; 18],
-    /// The most that it held.
+    /// The most packets in the ring at a poll.
     pub occupancy_max: u64,
-    /// Each look: packets in the ring (kept with [`VirtualOptions::trace`]).
-    pub looks: Vec<u32>,
-    /// Each poll that was not clipped and those that were alike: packets and ticks as measured
-    /// (kept with [`VirtualOptions::trace`]).
+    /// Packets in the ring at each poll (with [`VirtualOptions::trace`]).
+    pub occupancies: Vec<u32>,
+    /// Packets and measured ticks of each poll (with [`VirtualOptions::trace`]).
     pub trace: Vec<(u16, u64)>,
-    /// Virtual time that went by, in ticks.
+    /// Elapsed virtual time, in ticks.
     pub elapsed_ticks: u64,
 }
 
-/// Where a port leaves its outcome when it is let go.
+/// The outcomes that ports store on drop.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes(Arc<Mutex<Vec<(u32, QueueOutcome)>>>);
 
 impl Outcomes {
-    /// The outcomes of all ports that have been let go, in the order of their queues.
+    /// Removes and returns the outcomes of all dropped ports, in the order of their queues.
     #[must_use]
     pub fn take(&self) -> Vec<QueueOutcome> {
-        let mut left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        left.sort_by_key(|(queue, _)| *queue);
-        left.into_iter().map(|(_, outcome)| outcome).collect()
+        let mut outcomes =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        outcomes.sort_by_key(|(queue, _)| *queue);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }
 
 /// One receive queue of an emulated link, as a port.
 ///
-/// Between two calls of [`Port::receive`] the receiver works: the ticks that this takes, and a
-/// charge for the device's receive function, are the time that goes by on the wire. What the port
-/// does itself (bringing frames into the ring and into buffers) takes no time. Each queue has a
-/// clock of its own, as if its receiver had a core of its own: several queues need no more cores
-/// than there are.
+/// Between two calls of [`Port::receive`] the receiver works: the ticks of this work and a charge for
+/// the device's receive function are the time that passes on the wire. The port's own work (writing
+/// frames to the ring and to buffers) takes no time. Each queue has its own clock, as if its receiver had
+/// its own core, so more queues than cores can be emulated.
 pub struct VirtualPort {
     wire: Arc<Wire>,
     options: VirtualOptions,
@@ -94,7 +92,7 @@ pub struct VirtualPort {
     stalls: Stalls,
     /// Virtual time in ticks.
     now: u64,
-    /// Number of the next frame on the wire, and when it comes, in ticks with [`PLACES`].
+    /// Number of the next frame on the wire, and its arrival time in ticks with [`FRACTION_BITS`].
     next: u64,
     next_due: u64,
     step: u64,
@@ -103,15 +101,15 @@ pub struct VirtualPort {
     ns_per_packet: f64,
     /// Frames in the ring, by their numbers.
     ring: VecDeque<u64>,
-    /// Taken out of the ring by the last poll, and not handed over yet.
+    /// Frames of the last poll that the receiver has not received yet.
     held: VecDeque<u64>,
-    /// When the receiver was given its last burst, and how many packets that had.
-    left: Option<(u64, u64)>,
-    /// Ticks between two looks, where the receiver looks from time to time.
+    /// When the receiver received its last burst, and the packets of that burst.
+    last_burst: Option<(u64, u64)>,
+    /// Ticks between two polls of a periodic receiver.
     period: Option<u64>,
     receive_ticks: f64,
-    /// Charged and not yet a whole tick.
-    owed: f64,
+    /// The fraction of a tick that is charged but has not passed yet.
+    charge: f64,
     outcome: QueueOutcome,
     outcomes: Outcomes,
     counters: Counters,
@@ -123,7 +121,7 @@ impl VirtualPort {
     /// Queue `queue` of the link.
     ///
     /// # Errors
-    /// When the machine has no room for the buffers.
+    /// When there is too little memory for the buffers.
     pub fn new(
         wire: &Arc<Wire>,
         options: &VirtualOptions,
@@ -132,15 +130,20 @@ impl VirtualPort {
     ) -> io::Result<Self> {
         let rate = TickRate::get();
         let waits = options.rate_pps.is_infinite();
-        // Slower than a packet an hour is a mistake, and more than the clock can hold.
+        // A rate below a packet per hour is a mistake, and overflows the clock.
         let slowest = 1.0 / 3600.0;
-        if options.rate_pps.is_nan() || options.rate_pps < slowest || options.stamped_pps < slowest
+        if options.rate_pps.is_nan()
+            || options.rate_pps < slowest
+            || options.timestamp_pps < slowest
         {
-            let message = format!("a wire at {} packets a second", options.rate_pps);
+            let message = format!(
+                "invalid rate of the wire: {} packets per second",
+                options.rate_pps
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let rate_pps = if waits {
-            options.stamped_pps
+            options.timestamp_pps
         } else {
             options.rate_pps
         };
@@ -168,18 +171,18 @@ impl VirtualPort {
             now: 0,
             next: 0,
             next_due: 0,
-            step: (ticks_per_packet * f64::from(1u32 << PLACES)) as u64,
+            step: (ticks_per_packet * f64::from(1u32 << FRACTION_BITS)) as u64,
             waits,
             ns_per_packet: 1e9 / rate_pps,
             ring: VecDeque::with_capacity(options.ring),
             held: VecDeque::with_capacity(options.batch),
-            left: None,
+            last_burst: None,
             period: match options.acquisition {
                 Acquisition::Polled => None,
                 Acquisition::Periodic(ns) => Some(rate.to_ticks(ns).max(1)),
             },
             receive_ticks: options.receive_ns * rate.per_second() / 1e9,
-            owed: 0.0,
+            charge: 0.0,
             outcome,
             outcomes: outcomes.clone(),
             counters: Counters::default(),
@@ -189,10 +192,10 @@ impl VirtualPort {
         })
     }
 
-    /// All queues of a link, and where they leave their outcomes.
+    /// Returns all queues of a link, and their outcomes.
     ///
     /// # Errors
-    /// When the machine has no room for the buffers.
+    /// When there is too little memory for the buffers.
     pub fn queues(
         wire: &Arc<Wire>,
         options: &VirtualOptions,
@@ -207,50 +210,50 @@ impl VirtualPort {
         Ok((ports, outcomes))
     }
 
-    /// Time goes on by what the receiver took.
-    fn pass(&mut self, entered: u64) {
-        let Some((left, packets)) = self.left.take() else {
+    /// Advances the time by the receiver's work since the last burst.
+    fn advance(&mut self, entered: u64) {
+        let Some((begun, packets)) = self.last_burst.take() else {
             return;
         };
-        let took = entered.saturating_sub(left);
-        let (counted, own) = self.stalls.clip(took, packets);
+        let elapsed = entered.saturating_sub(begun);
+        let (counted, own) = self.stalls.clip(elapsed, packets);
         if self.options.trace {
-            self.outcome.trace.push((packets as u16, took));
+            self.outcome.trace.push((packets as u16, elapsed));
         }
         if own {
-            self.outcome.own_ticks += took;
-            self.outcome.own_worst = self.outcome.own_worst.max(took);
+            self.outcome.own_ticks += elapsed;
+            self.outcome.own_worst = self.outcome.own_worst.max(elapsed);
             self.outcome.busy_packets += packets;
         }
-        self.owed += packets as f64 * self.receive_ticks;
-        let charged = self.owed as u64;
-        self.owed -= charged as f64;
+        self.charge += packets as f64 * self.receive_ticks;
+        let charged = self.charge as u64;
+        self.charge -= charged as f64;
         self.outcome.busy_ticks += counted + charged;
         self.now += counted + charged;
     }
 
-    /// Brings what the wire has delivered by now into the ring.
+    /// Moves the frames that have arrived to the ring.
     fn deliver(&mut self) {
-        let now = self.now << PLACES;
+        let now = self.now << FRACTION_BITS;
         while self.next < self.options.packets && !self.stopped {
-            let wanted = if self.waits {
+            let is_due = if self.waits {
                 self.ring.len() < self.options.batch.min(self.options.ring)
             } else {
                 self.next_due <= now
             };
-            if !wanted {
+            if !is_due {
                 break;
             }
             let frame = self.wire.frame(self.next);
             if frame.queue(self.options.queues) == self.queue {
-                let warming = self.next < self.options.warm_up;
+                let is_warm_up = self.next < self.options.warm_up;
                 self.outcome.offered += 1;
-                self.outcome.offered_warming += u64::from(warming);
+                self.outcome.offered_warming += u64::from(is_warm_up);
                 if self.ring.len() < self.options.ring {
                     self.ring.push_back(self.next);
                 } else {
                     self.outcome.missed += 1;
-                    self.outcome.missed_warming += u64::from(warming);
+                    self.outcome.missed_warming += u64::from(is_warm_up);
                     self.counters.missed += 1;
                 }
             }
@@ -259,50 +262,49 @@ impl VirtualPort {
         }
     }
 
-    /// Whether the wire has nothing more.
-    fn is_quiet(&self) -> bool {
+    /// Whether the wire has ended.
+    fn is_ended(&self) -> bool {
         self.stopped || self.next >= self.options.packets
     }
 
-    /// The receiver looks into the ring; what was there is counted.
-    fn look(&mut self) {
+    /// Records the packets in the ring at a poll.
+    fn record_occupancy(&mut self) {
         let held = self.ring.len() as u64;
-        let place = (u64::BITS - held.leading_zeros()) as usize;
+        let bin = (u64::BITS - held.leading_zeros()) as usize;
         let last = self.outcome.occupancy.len() - 1;
-        self.outcome.occupancy[place.min(last)] += 1;
+        self.outcome.occupancy[bin.min(last)] += 1;
         self.outcome.occupancy_max = self.outcome.occupancy_max.max(held);
         if self.options.trace {
-            self.outcome.looks.push(held as u32);
+            self.outcome.occupancies.push(held as u32);
         }
     }
 
-    /// Waits, in virtual time, until there is something in the ring; `false` when there will be no
-    /// more.
+    /// Waits, in virtual time, until the ring has a frame; `false` at the end of the wire.
     fn wait(&mut self) -> bool {
         self.deliver();
         if self.period.is_none() {
-            self.look();
+            self.record_occupancy();
         }
         while self.ring.is_empty() {
-            if self.is_quiet() {
+            if self.is_ended() {
                 return false;
             }
-            // The tick at which the next frame is there.
-            let due = self.next_due.saturating_add((1 << PLACES) - 1) >> PLACES;
+            // The tick at which the next frame has arrived.
+            let due = self.next_due.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS;
             self.now = self.now.max(match self.period {
                 None => due,
-                // With nothing in the ring the receiver sleeps until the next look.
+                // With an empty ring the receiver sleeps until the next period.
                 Some(period) => (self.now / period + 1) * period,
             });
             self.deliver();
             if self.period.is_some() {
-                self.look();
+                self.record_occupancy();
             }
         }
         true
     }
 
-    /// Takes a batch out of the ring.
+    /// Removes a batch from the ring.
     fn poll(&mut self) {
         let count = self.ring.len().min(self.options.batch.max(1));
         self.held.extend(self.ring.drain(..count));
@@ -310,19 +312,19 @@ impl VirtualPort {
         self.outcome.received += count as u64;
     }
 
-    /// Puts as much of it into buffers as a burst holds.
-    fn take(&mut self) -> u64 {
+    /// Writes the frames of a burst to buffers; returns their number.
+    fn fill_burst(&mut self) -> u64 {
         let count = self.held.len().min(port::frame::BURST);
         let cold = self.options.frames == Frames::Cold;
         for number in self.held.drain(..count) {
             let frame = self.wire.frame(number);
-            let said = FrameMeta {
+            let meta = FrameMeta {
                 time_ns: self.options.begin_ns + (number as f64 * self.ns_per_packet) as i64,
                 wire_length: frame.wire_length,
-                rss_hash: frame.hash().filter(|_| self.options.tells_hash),
+                rss_hash: frame.hash().filter(|_| self.options.reports_hash),
                 ..FrameMeta::default()
             };
-            self.pool.write(frame.bytes, said, cold);
+            self.pool.write(frame.bytes, meta, cold);
             self.counters.frames += 1;
             self.counters.bytes += u64::from(frame.wire_length);
             if let Some(flow) = frame.flow {
@@ -335,17 +337,17 @@ impl VirtualPort {
 
 impl Port for VirtualPort {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
-        self.pass(ticks());
+        self.advance(ticks());
         if self.held.is_empty() {
             if !self.wait() {
                 return Ok(Received::End);
             }
             self.poll();
         }
-        let count = self.take();
+        let count = self.fill_burst();
         let link = self.wire.link();
-        // From here on the time is the receiver's.
-        self.left = Some((ticks(), count));
+        // From here on the receiver works.
+        self.last_burst = Some((ticks(), count));
         Ok(Received::Burst(Burst {
             link,
             frames: self.pool.take_burst(),
@@ -361,7 +363,7 @@ impl Port for VirtualPort {
     }
 
     fn rss_key(&self) -> Option<&[u8]> {
-        self.wire.rss_key().filter(|_| self.options.tells_hash)
+        self.wire.rss_key().filter(|_| self.options.reports_hash)
     }
 
     fn occupancy(&mut self) -> Option<usize> {

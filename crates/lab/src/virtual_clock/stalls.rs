@@ -1,36 +1,36 @@
-//! Telling the receiver's own work from stalls of the machine.
+//! Separates the receiver's own work from stalls of the machine.
 
-/// Polls between two looks at what a packet usually costs.
+/// Polls between two estimates of the usual cost of a packet.
 const WINDOW: usize = 255;
 
-/// Polls before the first look.
+/// Polls before the first estimate.
 const WINDOW_FIRST: usize = 15;
 
-/// A poll of fewer packets says little of what a packet costs.
+/// Polls with fewer packets are not used for the estimate.
 const PACKETS_MIN: u64 = 16;
 
-/// So many times the usual cost of its packets is more than a poll's own work.
+/// A poll longer than this multiple of the usual cost of its packets may be a stall.
 const USUAL_MAX: u64 = 8;
 
-/// Before anything is known of the usual cost, a stall is so many thresholds long.
+/// Before the first estimate, a stall lasts at least this many thresholds.
 const UNKNOWN: u64 = 4;
 
-/// What was taken for stalls.
+/// The detected stalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalled {
-    /// Polls.
+    /// Stalled polls.
     pub polls: u64,
-    /// Ticks by which they were clipped, in all.
+    /// Total ticks by which they were clipped.
     pub ticks: u64,
-    /// Ticks of the longest one.
+    /// Ticks of the longest.
     pub worst: u64,
 }
 
 /// Clips polls that the machine stalled.
 ///
 /// A poll is a stall when it lasts longer than the threshold **and** than eight times what its
-/// packets usually cost (a median over the last polls): slow work is no stall. It then counts as
-/// what its packets usually cost.
+/// packets usually cost (a median over the last polls): slow work is no stall. A stall counts as
+/// the usual cost of its packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Stalls {
     threshold: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// `threshold`: the least stall in ticks; `u64::MAX` clips nothing.
+    /// `threshold` is the shortest stall in ticks; `u64::MAX` clips nothing.
     pub(crate) fn new(threshold: u64) -> Self {
         Self {
             threshold,
@@ -51,7 +51,8 @@ impl Stalls {
         }
     }
 
-    /// What counts of a poll that took `ticks` over `packets`, and whether it is its own work.
+    /// Returns the ticks to count for a poll of `ticks` with `packets`, and whether they are its own
+    /// work.
     pub(crate) fn clip(&mut self, ticks: u64, packets: u64) -> (u64, bool) {
         let usual = self.usual.map(|cost| cost.saturating_mul(packets) >> 8);
         let limit = match usual {
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stall_counts_as_the_usual_cost_of_its_packets() {
+    fn stall_counts_as_the_usual_cost_of_its_packets() {
         let mut stalls = Stalls::new(30_000);
         for _ in 0..WINDOW {
             assert_eq!(stalls.clip(10_000, 256), (10_000, true));
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn slow_work_is_no_stall() {
         let mut stalls = Stalls::new(30_000);
-        // Slower than anything usual: at first it is not believed.
+        // Before the first estimate, slow polls may count as stalls.
         for _ in 0..WINDOW_FIRST {
             stalls.clip(200_000, 256);
         }

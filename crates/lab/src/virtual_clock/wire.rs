@@ -1,4 +1,4 @@
-//! What comes over an emulated wire: frames kept in memory, and the order in which they come.
+//! The traffic of an emulated wire: frames in memory, and their sequence.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use wire::{Decapsulate, FlowKey, LinkType, dissect};
 /// Entries of a device's redirection table.
 pub const REDIRECTIONS: u32 = 128;
 
-/// One of the frames that come.
+/// A stored frame.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     start: usize,
@@ -17,7 +17,7 @@ struct Stored {
     flow: u32,
 }
 
-/// Frames, and the order in which they come, again from the start when it has been gone through.
+/// Frames and their sequence, which repeats.
 pub struct Wire {
     link: LinkType,
     bytes: Vec<u8>,
@@ -27,42 +27,42 @@ pub struct Wire {
     rss_key: Option<Vec<u8>>,
 }
 
-/// A frame as it comes.
+/// A frame on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct WireFrame<'a> {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
     /// Length on the wire.
     pub wire_length: u32,
-    /// The device's hash; 0 counts as none.
+    /// The device's hash; 0 means none.
     pub rss_hash: u32,
     /// The number of its flow, if it has one ([`Wire::flows`]).
     pub flow: Option<u32>,
 }
 
 impl WireFrame<'_> {
-    /// The hash as a port tells it.
+    /// The hash as a port reports it.
     #[must_use]
     pub const fn hash(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.rss_hash)
     }
 
-    /// The queue that a device with `queues` of them steers the frame to.
+    /// The queue of the frame in a device with `queues` queues.
     #[must_use]
     pub const fn queue(&self, queues: u32) -> u32 {
         (self.rss_hash % REDIRECTIONS) % queues
     }
 }
 
-/// The flow of a frame that belongs to none.
+/// The flow number of a frame without a flow.
 const NO_FLOW: u32 = u32::MAX;
 
 impl Wire {
-    /// `frames` (bytes, wire length, the device's hash), in the order that `sequence` gives by
-    /// their numbers; an empty sequence is each of them in turn.
+    /// A wire of `frames` (bytes, wire length, the device's hash), in the order of the frame numbers in
+    /// `sequence`; with an empty sequence each frame once per round.
     ///
     /// # Panics
-    /// When there are no frames, or `sequence` names one that there is not.
+    /// When there are no frames, or `sequence` has a number that does not exist.
     pub fn new<B: AsRef<[u8]>>(
         link: LinkType,
         frames: impl IntoIterator<Item = (B, u32, u32)>,
@@ -97,7 +97,10 @@ impl Wire {
             sequence = (0..stored.len() as u32).collect();
         }
         let within = |number: &u32| (*number as usize) < stored.len();
-        assert!(sequence.iter().all(within), "a frame that there is not");
+        assert!(
+            sequence.iter().all(within),
+            "a frame number that does not exist"
+        );
         Self {
             link,
             bytes,
@@ -108,14 +111,14 @@ impl Wire {
         }
     }
 
-    /// The same, whose hashes are Toeplitz's of addresses and ports under `key`.
+    /// The same; its hashes are Toeplitz hashes of addresses and ports with `key`.
     #[must_use]
     pub fn with_rss_key(mut self, key: &[u8]) -> Self {
         self.rss_key = Some(key.to_vec());
         self
     }
 
-    /// The key of the hashes, where they have one.
+    /// The key of the hashes, if known.
     #[must_use]
     pub fn rss_key(&self) -> Option<&[u8]> {
         self.rss_key.as_deref()
@@ -133,12 +136,12 @@ impl Wire {
         &self.flows
     }
 
-    /// The frame that comes as number `index`, counted from 0 and without end.
+    /// The frame number `index` on the wire, counted from 0 over all rounds.
     #[inline]
     #[must_use]
     pub fn frame(&self, index: u64) -> WireFrame<'_> {
-        let place = (index % self.sequence.len() as u64) as usize;
-        self.stored(self.sequence[place])
+        let position = (index % self.sequence.len() as u64) as usize;
+        self.stored(self.sequence[position])
     }
 
     fn stored(&self, number: u32) -> WireFrame<'_> {
@@ -169,7 +172,7 @@ impl Wire {
         sum as f64 / self.sequence.len() as f64
     }
 
-    /// Frames of one round.
+    /// Frames per round.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.sequence.len() as u64
@@ -182,7 +185,7 @@ mod tests {
     use crate::virtual_clock::frames::udp_frame;
 
     #[test]
-    fn frames_come_in_the_order_of_the_sequence_round_and_round() {
+    fn frames_repeat_in_the_order_of_the_sequence() {
         let frames: Vec<_> = (0..3).map(|flow| (udp_frame(flow), 64, flow + 1)).collect();
         let wire = Wire::new(LinkType::Ethernet, frames, vec![2, 0, 2]);
         let flows: Vec<_> = (0..6).map(|index| wire.frame(index).flow).collect();
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_keys_are_one_flow_and_what_has_no_flow_has_no_number() {
+    fn equal_keys_are_one_flow_and_arp_has_none() {
         let arp = [&[0xff; 12][..], &[0x08, 0x06], &[0; 46]].concat();
         let frames = [
             (udp_frame(7).to_vec(), 64, 1),
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_table_spreads_hashes_over_all_queues() {
+    fn redirection_table_spreads_hashes_over_all_queues() {
         let frame = |rss_hash| WireFrame {
             bytes: &[],
             wire_length: 64,

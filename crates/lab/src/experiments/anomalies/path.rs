@@ -1,9 +1,9 @@
-//! The path: conversations in memory, a port with faults, and what reads what it hands over.
+//! The path: simulated conversations, a port with faults, and the full analysis of its frames.
 
-use crate::experiments::Context;
+use crate::experiments::context::Context;
 use crate::trial::TrialError;
 use analysis::{Analysis, Level};
-use conversations::{Conversation, Faults as Behind, Frames, MS, Random};
+use conversations::{Conversation, Faults as PathFaults, Frames, MS, Random};
 use engine::parser::PacketParser;
 use flow::statistic::Selection;
 use flow::{
@@ -14,25 +14,26 @@ use port::{Frame, Port, Received};
 use std::time::Duration;
 use wire::Decapsulate;
 
-/// Segments of data of each conversation.
+/// Data segments per conversation.
 pub(super) const SEGMENTS: u32 = 200;
 
-/// Frames that are overtaken are so by this many at most, and late ones come so much later at most.
+/// Reordered frames are overtaken by at most this many frames, delayed ones arrive at most this much
+/// later.
 pub(super) const OVERTAKEN_BY: u32 = 40;
 pub(super) const DELAY: Duration = Duration::from_millis(30);
 
-/// Conversations over paths of their own, some hundred of which are under way together.
-pub(super) fn converse(
+/// Adds `count` conversations with individual paths, of which some hundred overlap.
+pub(super) fn add_conversations(
     frames: &mut Frames,
     count: usize,
-    behind: Behind,
+    path_faults: PathFaults,
     probes: bool,
     random: &mut Random,
 ) {
     for number in 0..count {
         let to_probe_ns = (1 + random.below(20) as i64) * MS;
         let to_receiver_ns = (1 + random.below(20) as i64) * MS;
-        // Of the class that is told by its form a few are enough.
+        // Window and keep-alive probes are recognized by their form: a few are enough.
         let probes = u32::from(probes && number % 6 == 0);
         let conversation = Conversation {
             segments: SEGMENTS,
@@ -44,22 +45,22 @@ pub(super) fn converse(
             has_identifications: true,
             keep_alives: probes,
             window_probes: 2 * probes,
-            faults: behind,
+            faults: path_faults,
         };
         let later_ns = random.below(20 * count as u64) as i64 * MS;
         frames.add(&conversation, later_ns, random);
     }
 }
 
-/// A record's conversation, and which side of it the client is: a SYN that was lost makes the server
-/// the initiator.
-pub(super) fn place_of(record: &Record) -> (usize, usize) {
+/// Returns a record's conversation, and the client's side in it: after a lost SYN the server is the
+/// initiator.
+pub(super) fn conversation_of(record: &Record) -> (usize, usize) {
     let ports = [record.key.source_port, record.key.destination_port];
     let client = usize::from(ports[0] == Frames::SERVER_PORT);
     (Frames::conversation(ports), client)
 }
 
-/// Records to whoever looks at them.
+/// Calls a function for each record.
 struct Each<F>(F);
 
 impl<F: FnMut(&Record, &Analysis)> RecordSink for Each<F> {
@@ -71,7 +72,7 @@ impl<F: FnMut(&Record, &Analysis)> RecordSink for Each<F> {
     }
 }
 
-/// All of the analysis over a port; packets that were received, and those in records.
+/// Runs the full analysis over a port; returns the packets received and the packets in records.
 pub(super) fn analyse(
     port: &mut dyn Port,
     conversations: usize,
@@ -87,14 +88,14 @@ pub(super) fn analyse(
         },
         ..MeterOptions::default()
     };
-    let mut intake = PacketParser::new(&options, Decapsulate::No);
+    let mut parser = PacketParser::new(&options, Decapsulate::No);
     let mut meter = Meter::new(&options)?;
     let (mut batch, mut sink) = (Batch::default(), Each(each));
     loop {
         match port.receive().map_err(TrialError::missing)? {
             Received::Burst(burst) => {
                 batch.clear();
-                intake.parse(&burst, &mut batch);
+                parser.parse(&burst, &mut batch);
                 meter.process_with(&batch, &FramePayloads(burst.frames), &mut sink);
             }
             Received::Idle => {}
@@ -102,19 +103,19 @@ pub(super) fn analyse(
             Received::End => break,
         }
     }
-    meter.finish(intake.clock_ms(), &mut sink);
-    let received = intake.books().received.packets;
+    meter.finish(parser.clock_ms(), &mut sink);
+    let received = parser.books().received.packets;
     Ok([received, meter.counters().recorded[0]])
 }
 
-/// Every frame that a port hands over.
+/// Calls `observe` for every frame that a port receives.
 pub(super) fn each_frame(
     port: &mut dyn Port,
-    mut look: impl FnMut(&Frame<'_>),
+    mut observe: impl FnMut(&Frame<'_>),
 ) -> Result<(), TrialError> {
     loop {
         match port.receive().map_err(TrialError::missing)? {
-            Received::Burst(burst) => burst.frames.iter().for_each(&mut look),
+            Received::Burst(burst) => burst.frames.iter().for_each(&mut observe),
             Received::Idle => {}
             Received::Fault(message) => return Err(TrialError::Missing(message)),
             Received::End => return Ok(()),
@@ -122,10 +123,10 @@ pub(super) fn each_frame(
     }
 }
 
-/// Enters a run among the trials, with its books.
-pub(super) fn tally(context: &mut Context<'_>, [received, recorded]: [u64; 2]) {
+/// Counts a run as a trial, with its books.
+pub(super) fn count_trial(context: &mut Context<'_>, [received, recorded]: [u64; 2]) {
     let balances = received == recorded;
-    let against = (!balances).then(|| "packets received are not those in records".to_owned());
-    context.trials.count(against.as_slice());
+    let reason = (!balances).then(|| "packets received are not those in records".to_owned());
+    context.trials.count(reason.as_slice());
     context.trials.example = format!("received {received} = in flows {recorded}");
 }

@@ -1,7 +1,7 @@
-//! The generators that the paper compares with as receivers, where they are installed: each receives
-//! by a script of ours, which writes what it received into a file.
+//! The paper's generators as receivers, if installed: each runs a script of ours that receives packets and
+//! writes the rates to a file.
 
-use super::{DEVICE, missing};
+use super::error::{DEVICE, missing};
 use crate::statistics::median;
 use crate::trial::TrialError;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// Starting takes them seconds, and ending too.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for start and end, which take seconds each.
+const START_AND_END_MAX: Duration = Duration::from_secs(30);
 
-/// What divides the memory files of their DPDK from those of others.
+/// Separates the memory files of their DPDK from those of other processes.
 const FILE_PREFIX: &str = "flowatch-lab";
 
-/// Which of them.
+/// A generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Kind {
     MoonGen,
@@ -47,14 +47,14 @@ impl Kind {
         }
     }
 
-    /// Where it is installed.
+    /// Returns the path of the installed program, if any.
     pub(in super::super) fn find(self, path: &OsStr) -> Option<PathBuf> {
         std::env::split_paths(path)
             .flat_map(|directory| self.programs().iter().map(move |name| directory.join(name)))
             .find(|program| program.is_file())
     }
 
-    /// Its command line: the first of `cores` is for its main thread, which only waits.
+    /// The command line; the program's main thread, which only waits, uses the first of `cores`.
     fn command(self, program: &Path, script: &Path, cores: [usize; 2]) -> std::io::Result<Command> {
         let mut command = Command::new(program);
         let [waits, receives] = cores;
@@ -83,7 +83,7 @@ impl Kind {
         Ok(command)
     }
 
-    /// Packets a second that it receives.
+    /// Measures the packets per second that it receives.
     pub(super) fn rate(self, program: &Path, seconds: f64) -> Result<f64, TrialError> {
         let failed = |error: &dyn std::fmt::Display| missing(self.name(), error);
         let cores = hw::cores::allowed();
@@ -100,38 +100,42 @@ impl Kind {
                 command
                     .env("FLOWATCH_SECONDS", seconds.to_string())
                     .env("FLOWATCH_RESULT", &result)
-                    // A console that ends would end some of them.
+                    // Some exit when their standard input ends.
                     .stdin(Stdio::piped())
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
                     .spawn()
             })
             .map_err(|error| failed(&error))?;
-        let ended = wait(&mut child, Duration::from_secs_f64(seconds) + PATIENCE);
+        let ended = wait(
+            &mut child,
+            Duration::from_secs_f64(seconds) + START_AND_END_MAX,
+        );
         let text = fs::read_to_string(&result).unwrap_or_default();
         median_rate(&text).ok_or_else(|| failed(&ended))
     }
 }
 
-/// Waits until it has ended, and ends it if it does not; how that came.
-fn wait(child: &mut Child, patience: Duration) -> String {
+/// Waits for the end of the process, and kills it after `limit`; returns an error message for the case
+/// that there is no rate.
+fn wait(child: &mut Child, limit: Duration) -> String {
     let begun = Instant::now();
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return format!("it told no rate and ended with {status}"),
-            Ok(None) if begun.elapsed() < patience => thread::sleep(Duration::from_millis(20)),
+            Ok(Some(status)) => return format!("it reported no rate and ended with {status}"),
+            Ok(None) if begun.elapsed() < limit => thread::sleep(Duration::from_millis(20)),
             _ => break,
         }
     }
     let _ = child.kill();
     let _ = child.wait();
     format!(
-        "it told no rate and did not end in {} s",
-        patience.as_secs()
+        "it reported no rate and did not end within {} s",
+        limit.as_secs()
     )
 }
 
-/// The middle one of the rates in a file, one a line.
+/// Returns the median of the rates in a file with one per line.
 fn median_rate(text: &str) -> Option<f64> {
     let rates: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
     (!rates.is_empty()).then(|| median(&rates))
@@ -142,23 +146,24 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// What of pktgen's Lua the script uses.
+    /// The part of pktgen's Lua interface that the script uses.
     const PKTGEN: &str = r#"
-        local told = 0
+        local calls = 0
         pktgen = {
             screen = function(state) assert(state == "off") end,
             delay = function(milliseconds) assert(milliseconds >= 1000) end,
             portStats = function(ports, kind)
                 assert(ports == "all" and kind == "rate")
-                told = told + 1
-                return { [0] = { pkts_rx = told * 1000000 } }
+                calls = calls + 1
+                return { [0] = { pkts_rx = calls * 1000000 } }
             end,
             quit = function() os.exit(0) end,
         }
         dofile(arg[#arg])
     "#;
 
-    /// What of libmoon's Lua the script uses: bursts of 63, a clock that moves a quarter of a second.
+    /// The part of libmoon's Lua interface that the script uses: bursts of 63 frames, and a clock that
+    /// advances by a quarter of a second per call.
     const MOONGEN: &str = r#"
         local configuration = arg[#arg]:match("^%-%-dpdk%-config=(.*)$")
         function DPDKConfig(given) assert(#given.cores == 2 and given.cli[3]:match("^net_null0")) end
@@ -188,7 +193,7 @@ mod tests {
         master()
     "#;
 
-    /// Puts a program of this name into the directory: Lua with what stands in for the generator.
+    /// Writes a program of this name to the directory: Lua with a stand-in for the generator.
     fn stand_in(directory: &Path, name: &str, lua: &str) -> PathBuf {
         let (program, main) = (directory.join(name), directory.join("main.lua"));
         let shell = format!("#!/bin/sh\nexec lua5.4 {} \"$@\"\n", main.display());
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_found_on_the_path_or_absent() {
+    fn finds_programs_on_the_path() {
         let directory = tempfile::tempdir().unwrap();
         for kind in Kind::ALL {
             assert_eq!(kind.find(directory.path().as_os_str()), None);
@@ -212,22 +217,22 @@ mod tests {
         assert_eq!(Kind::Pktgen.find(&path), Some(program));
     }
 
-    /// The scripts run in Lua, with stand-ins for what the programs give them.
+    /// The scripts run in Lua, with stand-ins for the programs' interfaces.
     #[test]
-    fn the_scripts_tell_what_was_received() {
+    fn scripts_report_the_received_rate() {
         let directory = tempfile::tempdir().unwrap();
         let pktgen = stand_in(directory.path(), "pktgen", PKTGEN);
-        // Told for three seconds: one, two and three million.
+        // Three rates: one, two and three million.
         let rate = Kind::Pktgen.rate(&pktgen, 2.5).unwrap();
         assert_eq!(rate, 2e6);
         let moongen = stand_in(directory.path(), "MoonGen", MOONGEN);
-        // 63 frames each quarter of a second.
+        // 63 frames per quarter of a second.
         let rate = Kind::MoonGen.rate(&moongen, 1.0).unwrap();
         assert_eq!(rate, 252.0);
     }
 
     #[test]
-    fn one_that_fails_says_how() {
+    fn failing_program_reports_its_status() {
         let directory = tempfile::tempdir().unwrap();
         let program = stand_in(directory.path(), "pktgen", "os.exit(3)");
         let error = Kind::Pktgen.rate(&program, 0.1).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Programs that receive through DPDK, run in turn on the same device.
+//! Programs that receive through DPDK, run alternately on the same device.
 
 use crate::statistics::{abba, median};
 use crate::trial::TrialError;
@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+mod error;
 mod generator;
 
+use error::missing;
 pub(super) use generator::Kind as Generator;
 
 /// A program that receives.
@@ -24,7 +26,7 @@ pub(super) enum Receiver {
 }
 
 impl Receiver {
-    /// Its name, and what of it receives.
+    /// Its name and receiving mode.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Flowatch => "flowatch --level packet",
@@ -34,17 +36,12 @@ impl Receiver {
     }
 }
 
-/// A device that gives packets of 64 bytes (60 and the check sequence) as fast as they are taken.
-const DEVICE: &str = "net_null0,size=60";
+use error::DEVICE;
 
 /// Memory of each process, in MiB.
 const MEMORY_MIB: &str = "192";
 
-fn missing(what: &str, error: impl std::fmt::Display) -> TrialError {
-    TrialError::Missing(format!("{what}: {error}"))
-}
-
-/// Packets a second of each program, by repetition, forth and back.
+/// Measures the packets per second of each program in ABBA order; by program and repetition.
 pub(super) fn rates(
     receivers: &[Receiver],
     repetitions: usize,
@@ -55,8 +52,8 @@ pub(super) fn rates(
     }
     let mut rates = vec![Vec::new(); receivers.len()];
     for repetition in 0..repetitions {
-        for place in abba(receivers.len(), repetition) {
-            rates[place].push(match &receivers[place] {
+        for index in abba(receivers.len(), repetition) {
+            rates[index].push(match &receivers[index] {
                 Receiver::Flowatch => flowatch(seconds)?,
                 Receiver::Testpmd => testpmd(seconds)?,
                 Receiver::Generator(kind, program) => kind.rate(program, seconds)?,
@@ -86,13 +83,13 @@ fn flowatch(seconds: f64) -> Result<f64, TrialError> {
     let number = |name: &str| summary.get(name).and_then(serde_json::Value::as_f64);
     match (number("packets"), number("seconds")) {
         (Some(packets), Some(seconds)) if seconds > 0.0 => Ok(packets / seconds),
-        _ => Err(missing("flowatch's summary", "it tells no packets")),
+        _ => Err(missing("flowatch's summary", "no packets or seconds in it")),
     }
 }
 
 fn testpmd(seconds: f64) -> Result<f64, TrialError> {
     let cores = hw::cores::allowed();
-    // The first core is for its main thread, which only waits.
+    // testpmd's main thread, which only waits, uses the first core.
     let list: Vec<String> = cores.iter().take(2).map(ToString::to_string).collect();
     let mut child = Command::new("dpdk-testpmd")
         .args([
@@ -120,14 +117,14 @@ fn testpmd(seconds: f64) -> Result<f64, TrialError> {
     let reading = child.stdout.take().map(|mut stdout| {
         thread::spawn(move || {
             let mut text = Vec::new();
-            // What was read until it ended is what there is.
+            // After an error the text so far is used.
             let _ = stdout.read_to_end(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         })
     });
-    // Starting takes a second; its first figure is of a part of the time.
+    // Starting takes a second; the first rate covers only part of its interval.
     thread::sleep(Duration::from_secs_f64(seconds.max(2.0) + 2.2));
-    // It ends when a line comes; should it not, it is ended.
+    // testpmd exits on a line of input; it is killed if it does not.
     if let Some(stdin) = &mut child.stdin {
         let _ = stdin.write_all(b"\n");
     }
@@ -138,11 +135,15 @@ fn testpmd(seconds: f64) -> Result<f64, TrialError> {
     if let Some(read) = reading.and_then(|reading| reading.join().ok()) {
         text = read;
     }
-    received_rates(&text)
-        .ok_or_else(|| missing("dpdk-testpmd", "it tells no rate (is memory for it free?)"))
+    received_rates(&text).ok_or_else(|| {
+        missing(
+            "dpdk-testpmd",
+            "no rate in its output (is enough memory free?)",
+        )
+    })
 }
 
-/// The middle one of the rates that testpmd told, packets a second.
+/// Returns the median of the rates in testpmd's output, in packets per second.
 fn received_rates(text: &str) -> Option<f64> {
     let rates: Vec<f64> = text
         .lines()
@@ -152,7 +153,7 @@ fn received_rates(text: &str) -> Option<f64> {
         })
         .filter(|rate| *rate > 0.0)
         .collect();
-    // The first is of the time while it started.
+    // The first covers the start.
     let later = rates.get(1..).filter(|later| !later.is_empty());
     later
         .or((!rates.is_empty()).then_some(&rates[..]))
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn testpmd_s_rates_are_read_and_its_start_is_left_out() {
+    fn reads_testpmd_rates_except_the_first() {
         let text = "  Throughput (since last show)\n  Rx-pps:      1000          Rx-bps: 5\n\
             Rx-pps:    250000000   Rx-bps: 0\n  Rx-pps: 270000000 Rx-bps: 0\nRx-pps: 0\n";
         assert_eq!(received_rates(text), Some(260_000_000.0));

@@ -1,5 +1,5 @@
--- For MoonGen: receives from its first port and lets every frame go, for as many seconds as
--- FLOWATCH_SECONDS says, and writes frames a second into the file that FLOWATCH_RESULT names.
+-- For MoonGen: receives from its first port for FLOWATCH_SECONDS seconds, frees every frame, and writes
+-- the frames per second to the file FLOWATCH_RESULT.
 local moon = require "libmoon"
 local device = require "device"
 local memory = require "memory"
@@ -12,11 +12,11 @@ function master()
 end
 
 function receive(queue)
-    local wanted = tonumber(os.getenv("FLOWATCH_SECONDS"))
+    local seconds = tonumber(os.getenv("FLOWATCH_SECONDS"))
     local frames, count = memory.bufArray(), 0
     local begun = moon.getTime()
     local passed = 0
-    while moon.running() and passed < wanted do
+    while moon.running() and passed < seconds do
         local received = queue:tryRecv(frames, 100)
         frames:free(received)
         count = count + received

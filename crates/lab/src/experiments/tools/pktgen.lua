@@ -1,8 +1,7 @@
--- For pktgen-DPDK, which receives on its own: writes the rate of its first port, frames a second, as it
--- tells it each second, into the file that FLOWATCH_RESULT names, for as many seconds as
--- FLOWATCH_SECONDS says.
+-- For pktgen-DPDK, which receives by itself: writes the rate of its first port in frames per second, once
+-- per second for FLOWATCH_SECONDS seconds, to the file FLOWATCH_RESULT.
 pktgen.screen("off")
--- Its first figure is of a part of a second.
+-- The first rate covers only part of a second.
 pktgen.delay(2200)
 local result = assert(io.open(os.getenv("FLOWATCH_RESULT"), "w"))
 for _ = 1, math.max(1, math.ceil(tonumber(os.getenv("FLOWATCH_SECONDS")))) do

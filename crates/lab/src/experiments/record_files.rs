@@ -1,4 +1,4 @@
-//! Records written to files while a trial runs.
+//! Files that records are written to while a trial runs.
 
 use crate::monitor::Monitor;
 use crate::trial::TrialError;
@@ -7,15 +7,16 @@ use flow::RecordBatch;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Outputs in a directory of their own, which goes when it is done with.
-pub(super) struct Writing {
+/// Record files in a temporary directory, which is removed on drop.
+pub(super) struct RecordFiles {
     directory: PathBuf,
     exporters: Vec<Box<dyn Exporter>>,
-    fault: Option<String>,
+    /// The first error of writing.
+    error: Option<String>,
 }
 
-impl Writing {
-    /// Outputs of the records of `monitor`, each a format and a name as in `csv:records.csv`.
+impl RecordFiles {
+    /// Opens outputs for the records of `monitor`, each a format and a file name, as `csv:records.csv`.
     pub(super) fn new(
         monitor: &Monitor,
         outputs: &[&str],
@@ -24,12 +25,12 @@ impl Writing {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flowatch-lab-{}-{number}", std::process::id());
-        let mut writing = Self {
+        let mut files = Self {
             directory: std::env::temp_dir().join(name),
             exporters: Vec::new(),
-            fault: None,
+            error: None,
         };
-        std::fs::create_dir_all(&writing.directory).map_err(TrialError::missing)?;
+        std::fs::create_dir_all(&files.directory).map_err(TrialError::missing)?;
         let schema = monitor.options.meter.schema();
         let options = ExportOptions {
             rotation,
@@ -37,47 +38,50 @@ impl Writing {
         };
         for output in outputs {
             let (format, name) = output.split_once(':').unwrap_or((output, "records"));
-            let path = writing.directory.join(name);
+            let path = files.directory.join(name);
             let spec: Spec = format!("{format}:{}", path.display())
                 .parse()
                 .map_err(TrialError::missing)?;
             let exporter = export::open(&spec, &schema, &options).map_err(TrialError::missing)?;
-            writing.exporters.push(exporter);
+            files.exporters.push(exporter);
         }
-        Ok(writing)
+        Ok(files)
     }
 
-    /// Writes a batch to all outputs.
-    pub(super) fn take(&mut self, batch: &RecordBatch) {
+    /// Writes a batch to all outputs; [`RecordFiles::finish`] returns the first error.
+    pub(super) fn write(&mut self, batch: &RecordBatch) {
         for exporter in &mut self.exporters {
             if let Err(error) = exporter.write(batch) {
-                self.fault.get_or_insert_with(|| error.to_string());
+                self.error.get_or_insert_with(|| error.to_string());
             }
         }
     }
 
-    /// Completes the files: records in the first output, and files of all.
+    /// Completes the files; returns the records of the first output and the number of all files.
     pub(super) fn finish(mut self) -> Result<(u64, usize), TrialError> {
         for exporter in &mut self.exporters {
             exporter.finish().map_err(TrialError::missing)?;
         }
-        if let Some(fault) = self.fault.take() {
-            return Err(TrialError::missing(fault));
+        if let Some(error) = self.error.take() {
+            return Err(TrialError::missing(error));
         }
         let records = self.exporters.first().map_or(0, |first| first.written());
-        Ok((records, files(&self.directory)))
+        Ok((records, count_files(&self.directory)))
     }
 }
 
-/// Files in a directory and in those below it.
-fn files(directory: &Path) -> usize {
+/// Counts the files in a directory and its subdirectories.
+fn count_files(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return 1;
     };
-    entries.flatten().map(|entry| files(&entry.path())).sum()
+    entries
+        .flatten()
+        .map(|entry| count_files(&entry.path()))
+        .sum()
 }
 
-impl Drop for Writing {
+impl Drop for RecordFiles {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
