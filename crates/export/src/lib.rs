@@ -12,6 +12,7 @@ mod directory;
 mod error;
 mod json;
 mod lines;
+pub mod net;
 mod output;
 mod parquet;
 pub mod rotation;

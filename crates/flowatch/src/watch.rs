@@ -12,7 +12,7 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Options, PollMode, Progress, Report, Stop};
-use export::{ExportError, ExportOptions, Target};
+use export::{ExportError, ExportOptions};
 use flow::Meter;
 use port::af_packet::{self, Wait};
 use port::{Limit, Port, PortError};
@@ -333,7 +333,7 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             Ok(Output {
                 name: spec.to_string(),
                 exporter: export::open(spec, &schema, &options)?,
-                is_standard_output: spec.target == Target::StandardOutput,
+                is_standard_output: spec.target.is_stdout(),
             })
         })
         .collect()

@@ -6,8 +6,8 @@ use crate::file_identity;
 use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
-    AddressRange, FlowFields, MacAddresses, MatchFilter, FlowOrder, Pacing, Protocol, Rate, RateSpec,
-    SendClock, SendOptions, FrameSizes, TrafficOptions, WhenFull, WhenLate,
+    AddressRange, FlowFields, FlowOrder, FrameSizes, MacAddresses, MatchFilter, Pacing, Protocol,
+    Rate, RateSpec, SendClock, SendOptions, TrafficOptions, WhenFull, WhenLate,
 };
 use port::Input;
 use std::path::{Path, PathBuf};

@@ -92,11 +92,7 @@ fn truncated_file_is_reported_and_the_next_file_read() {
         let name = cut.display().to_string();
         for flags in ["", "--queues 3", "--model pipeline --monitors 2"] {
             let flags = format!("-q --summary json {flags} -r");
-            let words = [
-                &*name,
-                "after 100 packets",
-                "truncated in a packet",
-            ];
+            let words = [&*name, "after 100 packets", "truncated in a packet"];
 
             let alone = run(watch(&flags).arg(&cut));
             assert_fails(&alone, 2, &words);
