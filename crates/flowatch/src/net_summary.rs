@@ -67,7 +67,7 @@ pub(crate) fn write_text(text: &mut String, counters: &NetCounters) -> fmt::Resu
     for (count, reason) in [
         (lost.queue_full, "because the queue was full"),
         (lost.unsent, "not sent before the end"),
-        (lost.broken, "in broken connections"),
+        (lost.broken, "in broken connections or refused"),
         (lost.too_long, "longer than a datagram"),
     ] {
         if count > 0 {

@@ -5,8 +5,9 @@ use crate::net::endpoint::HostPort;
 use crate::net::resolve::resolve;
 use crate::net::transport::{Connection, Framing, SendFault, Transport};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use std::vec;
 
 /// A datagram of this size passes Ethernet (MTU 1500 bytes) with room for IPv6 and tunnel headers.
 const PREFERRED_BYTES: usize = 1400;
@@ -27,36 +28,50 @@ impl Transport for Udp {
     }
 
     fn connect(&mut self, _: Duration) -> io::Result<Box<dyn Connection>> {
-        let mut fault: io::Error = ErrorKind::AddrNotAvailable.into();
-        for address in resolve(&self.0)? {
-            let any: IpAddr = match address {
-                address if address.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
-                _ => Ipv6Addr::UNSPECIFIED.into(),
-            };
-            // Only a connected socket receives the errors that the network reports.
-            let socket = UdpSocket::bind((any, 0))
-                .and_then(|socket| socket.connect(address).map(|()| socket));
-            match socket {
-                Ok(socket) => return Ok(Box::new(UdpConnection(socket))),
-                Err(error) => fault = error,
-            }
-        }
-        Err(fault)
+        let mut addresses = resolve(&self.0)?.into_iter();
+        let socket =
+            open_next(&mut addresses).unwrap_or_else(|| Err(ErrorKind::AddrNotAvailable.into()))?;
+        Ok(Box::new(UdpConnection { socket, addresses }))
     }
 }
 
-struct UdpConnection(UdpSocket);
+/// Opens a socket for the next address that the system can send to; returns the last error if there is
+/// none, and `None` if there are no addresses.
+fn open_next(addresses: &mut vec::IntoIter<SocketAddr>) -> Option<io::Result<UdpSocket>> {
+    let mut fault = None;
+    for address in addresses {
+        let any: IpAddr = match address {
+            address if address.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
+            _ => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // Only a connected socket receives the errors that the network reports.
+        let socket =
+            UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address).map(|()| socket));
+        match socket {
+            Ok(socket) => return Some(Ok(socket)),
+            Err(error) => fault = Some(Err(error)),
+        }
+    }
+    fault
+}
+
+struct UdpConnection {
+    socket: UdpSocket,
+    /// Addresses not tried yet: a host with IPv6 and IPv4 may receive over one of them only, which
+    /// shows when it refuses a datagram.
+    addresses: vec::IntoIter<SocketAddr>,
+}
 
 impl Connection for UdpConnection {
     fn send(&mut self, message: &[u8], timeout: Duration) -> Result<(), SendFault> {
         if message.len() > PAYLOAD_BYTES_MAX {
             return Err(SendFault::TooLong);
         }
-        self.0
+        self.socket
             .set_write_timeout(Some(timeout))
             .map_err(SendFault::Closed)?;
         loop {
-            return match self.0.send(message) {
+            return match self.socket.send(message) {
                 Ok(_) => Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 // The system refuses datagrams that are too long for the route (EMSGSIZE), which the
@@ -64,6 +79,9 @@ impl Connection for UdpConnection {
                 Err(error) if error.raw_os_error() == Some(EMSGSIZE) => Err(SendFault::TooLong),
                 // ICMP port unreachable, for an earlier datagram.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    if let Some(Ok(socket)) = open_next(&mut self.addresses) {
+                        self.socket = socket;
+                    }
                     Err(SendFault::PreviousLost(error))
                 }
                 Err(error) => Err(SendFault::Closed(error)),
@@ -72,7 +90,7 @@ impl Connection for UdpConnection {
     }
 
     fn take_error(&mut self) -> Option<io::Error> {
-        self.0.take_error().ok().flatten()
+        self.socket.take_error().ok().flatten()
     }
 }
 
