@@ -187,45 +187,46 @@ fn restarted_receiver_gets_whole_records_again() {
     ));
     let mut running = Running::start(command.stdin(Stdio::piped()));
     let mut stdin = running.stdin();
-    let capture = fs::read(&captures::large().path).unwrap();
-    let (half, rest) = capture.split_at(capture.len() / 2);
+    let mut half = fs::read(&captures::large().path).unwrap();
+    let rest = half.split_off(half.len() / 2);
     let first = thread::spawn(move || {
         let (connection, _) = listener.accept().unwrap();
         read_some(connection, 200_000)
     });
-    thread::scope(|scope| {
-        // The queue may be full until the receiver returns.
-        let writing = scope.spawn(|| stdin.write_all(half).unwrap());
-        let first = first.join().unwrap();
-        running.wait_for_line(|line| line.contains("retrying"));
-        let received = read_one(TcpListener::bind(("127.0.0.1", port)).unwrap());
-        writing.join().unwrap();
-        stdin.write_all(rest).unwrap();
-        drop(stdin);
-        let outcome = running.finish();
-        let second = received.join().unwrap();
-        let summary = Summary::balanced(&outcome);
-        let [written, lost] = accounted(&summary);
-        assert_eq!(summary.number("/outputs/0/net/connects"), 2, "{outcome:?}");
-        // A run that loses a record of a file fails.
-        assert_eq!(
-            outcome.code,
-            Some(if lost > 0 { 2 } else { 0 }),
-            "{outcome:?}"
-        );
-        let header = first.lines().next().unwrap();
-        let columns = header.split(',').count();
-        assert_eq!(second.lines().next(), Some(header));
-        assert!(second.ends_with('\n'));
-        assert!(
-            second
-                .lines()
-                .all(|line| line.split(',').count() == columns)
-        );
-        // What was in the first connection's buffers had been accepted by the system.
-        let second_records = second.lines().count() as u64 - 1;
-        assert!(second_records > 0 && second_records < written);
+    // The queue may be full until the receiver returns.
+    let writing = thread::spawn(move || {
+        stdin.write_all(&half).unwrap();
+        stdin
     });
+    let first = first.join().unwrap();
+    running.wait_for_line(|line| line.contains("retrying"));
+    let received = read_one(TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let mut stdin = writing.join().unwrap();
+    stdin.write_all(&rest).unwrap();
+    drop(stdin);
+    let outcome = running.finish();
+    let second = received.join().unwrap();
+    let summary = Summary::balanced(&outcome);
+    let [written, lost] = accounted(&summary);
+    assert_eq!(summary.number("/outputs/0/net/connects"), 2, "{outcome:?}");
+    // A run that loses a record of a file fails.
+    assert_eq!(
+        outcome.code,
+        Some(if lost > 0 { 2 } else { 0 }),
+        "{outcome:?}"
+    );
+    let header = first.lines().next().unwrap();
+    let columns = header.split(',').count();
+    assert_eq!(second.lines().next(), Some(header));
+    assert!(second.ends_with('\n'));
+    assert!(
+        second
+            .lines()
+            .all(|line| line.split(',').count() == columns)
+    );
+    // What was in the first connection's buffers had been accepted by the system.
+    let second_records = second.lines().count() as u64 - 1;
+    assert!(second_records > 0 && second_records < written);
 }
 
 #[test]
