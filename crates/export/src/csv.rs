@@ -4,8 +4,7 @@
 use crate::ExportOptions;
 use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{Field, Value, columns};
-use crate::error::ExportError;
-use crate::lines::{Destination, LineFormat, LineWriter};
+use crate::lines::LineFormat;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
@@ -15,11 +14,12 @@ use analysis::{
 use flow::{Record, Schema};
 use std::borrow::Cow;
 
-/// Writes records as comma-separated values; a field without a value is empty. Only
+/// Formats records as comma-separated values; a field without a value is empty. Only
 /// application-layer text may need quotes.
 #[derive(Debug)]
 pub(crate) struct Csv {
-    writer: LineWriter,
+    /// The line with the column names.
+    header: Box<[u8]>,
     fields: Vec<Field>,
     statistics: usize,
     /// The selected analysis columns, if any.
@@ -123,12 +123,7 @@ impl ColumnVisitor for AnalysisWriter<'_> {
 }
 
 impl Csv {
-    /// Opens the output. Every file begins with the header line.
-    pub(crate) fn open(
-        destination: Destination,
-        schema: &Schema,
-        options: &ExportOptions,
-    ) -> Result<Self, ExportError> {
+    pub(crate) fn new(schema: &Schema, options: &ExportOptions) -> Self {
         let columns = columns(schema, options);
         let names = columns.iter().map(|column| column.name);
         let statistics = schema.statistics.iter().map(|column| column.name.as_str());
@@ -150,8 +145,8 @@ impl Csv {
             .iter()
             .map(|group| group.columns.len())
             .sum();
-        Ok(Self {
-            writer: LineWriter::open_allowing_full_disk(destination, header.as_bytes())?,
+        Self {
+            header: header.into_bytes().into(),
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             chosen: measure::chosen(schema),
@@ -165,17 +160,13 @@ impl Csv {
                 })
                 .collect(),
             times: TimeFormatter::default(),
-        })
+        }
     }
 }
 
 impl LineFormat for Csv {
-    fn writer(&self) -> &LineWriter {
-        &self.writer
-    }
-
-    fn writer_mut(&mut self) -> &mut LineWriter {
-        &mut self.writer
+    fn header(&self) -> &[u8] {
+        &self.header
     }
 
     fn statistics_per_record(&self) -> usize {
@@ -183,10 +174,16 @@ impl LineFormat for Csv {
     }
 
     #[inline(always)]
-    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
+    fn append_record(
+        &mut self,
+        text: &mut TextBuffer,
+        record: &Record,
+        values: &[f64],
+        analysis: &Analysis,
+    ) {
         // Each value is followed by a comma.
         let bytes_max = (self.fields.len() + values.len()) * (Cursor::VALUE_BYTES_MAX + 1);
-        self.writer.text.append(bytes_max, |cursor| {
+        text.append(bytes_max, |cursor| {
             for field in &self.fields {
                 match field.value(record) {
                     Value::Absent => {}
@@ -214,7 +211,7 @@ impl LineFormat for Csv {
         });
         if let Some(chosen) = self.chosen {
             let (placeholders, times) = (&self.placeholders, &mut self.times);
-            self.writer.text.append(self.analysis_bytes_max, |cursor| {
+            text.append(self.analysis_bytes_max, |cursor| {
                 cursor.write_outlined(|cursor| {
                     AnalysisWriter::write(cursor, times, placeholders, analysis, chosen)
                 });
@@ -224,15 +221,13 @@ impl LineFormat for Csv {
             if group.part_state(analysis) == PartState::Present {
                 for measure in &group.columns {
                     let value = measure.value(analysis);
-                    append_measure(&mut self.writer.text, &mut self.times, value);
+                    append_measure(text, &mut self.times, value);
                 }
             } else {
-                self.writer
-                    .text
-                    .append(no_value.len(), |cursor| cursor.label(no_value));
+                text.append(no_value.len(), |cursor| cursor.label(no_value));
             }
         }
-        self.writer.text.replace_last(b'\n');
+        text.replace_last(b'\n');
     }
 }
 

@@ -82,9 +82,28 @@ pub enum ExportError {
         /// The directory.
         target: String,
     },
-    /// Standard output cannot be rotated.
-    #[error("standard output cannot be rotated; specify a file, or omit --rotate")]
-    CannotRotate,
+    /// Only files can be rotated.
+    #[error("{target} cannot be rotated; specify a file, or omit --rotate")]
+    CannotRotate {
+        /// The output.
+        target: String,
+    },
+    /// The format writes files only.
+    #[error("{format} cannot be sent to a receiver; specify a file, or use json or csv")]
+    NeedsFile {
+        /// The format.
+        format: &'static str,
+    },
+    /// Records did not reach the receiver.
+    #[error("{target}: {lost} records were not delivered: {reason}")]
+    NotDelivered {
+        /// The receiver.
+        target: String,
+        /// Number of records lost.
+        lost: u64,
+        /// The last error, or why records were lost.
+        reason: String,
+    },
     /// The file was removed while it was being written.
     #[error(
         "{target}: removed while it was being written; records in it are lost, later ones go to a new file"

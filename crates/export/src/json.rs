@@ -3,8 +3,7 @@
 use crate::ExportOptions;
 use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{DataType, Field, SCHEMA_VERSION, Value, columns};
-use crate::error::ExportError;
-use crate::lines::{Destination, LineFormat, LineWriter};
+use crate::lines::LineFormat;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
@@ -13,13 +12,12 @@ use analysis::{
 };
 use flow::{Record, Schema};
 
-/// Writes records as JSON objects.
+/// Formats records as JSON objects.
 ///
 /// A field that does not apply to a record (the IPv6 address of an IPv4 flow) is omitted. A measure
 /// without a value (the rate of a one-packet flow) is `null`.
 #[derive(Debug)]
 pub(crate) struct Json {
-    writer: LineWriter,
     columns: Vec<Column>,
     statistics: Vec<Label>,
     /// The selected analysis columns, if any.
@@ -77,11 +75,7 @@ struct Column {
 }
 
 impl Json {
-    pub(crate) fn open(
-        destination: Destination,
-        schema: &Schema,
-        options: &ExportOptions,
-    ) -> Result<Self, ExportError> {
+    pub(crate) fn new(schema: &Schema, options: &ExportOptions) -> Self {
         let columns: Vec<Column> = columns(schema, options)
             .into_iter()
             .map(|column| {
@@ -120,8 +114,7 @@ impl Json {
         let fields: usize = labels
             .map(|label| label.len() + Cursor::VALUE_BYTES_MAX + 1)
             .sum();
-        Ok(Self {
-            writer: LineWriter::open(destination, b"")?,
+        Self {
             chosen: measure::chosen(schema),
             analysis_groups: analysis_groups.into_iter().map(MeasureGroup::new).collect(),
             analysis_bytes_max,
@@ -131,14 +124,19 @@ impl Json {
             statistics,
             prefix: opening,
             times: TimeFormatter::default(),
-        })
+        }
     }
 
     /// Appends the analysis columns.
     #[inline(always)]
-    fn append_analysis(&mut self, analysis: &Analysis, chosen: ColumnSelection) {
+    fn append_analysis(
+        &mut self,
+        text: &mut TextBuffer,
+        analysis: &Analysis,
+        chosen: ColumnSelection,
+    ) {
         let (groups, times) = (&self.analysis_groups, &mut self.times);
-        self.writer.text.append(self.analysis_bytes_max, |cursor| {
+        text.append(self.analysis_bytes_max, |cursor| {
             cursor.write_outlined(|cursor| {
                 AnalysisWriter::write(cursor, times, groups, analysis, chosen)
             });
@@ -147,7 +145,7 @@ impl Json {
             if group.part_state(analysis) == PartState::Present {
                 for column in &group.columns {
                     let value = column.measure.value(analysis);
-                    append_measure(&mut self.writer.text, &mut self.times, column, value);
+                    append_measure(text, &mut self.times, column, value);
                 }
             }
         }
@@ -155,12 +153,8 @@ impl Json {
 }
 
 impl LineFormat for Json {
-    fn writer(&self) -> &LineWriter {
-        &self.writer
-    }
-
-    fn writer_mut(&mut self) -> &mut LineWriter {
-        &mut self.writer
+    fn header(&self) -> &[u8] {
+        b""
     }
 
     fn statistics_per_record(&self) -> usize {
@@ -168,8 +162,14 @@ impl LineFormat for Json {
     }
 
     #[inline(always)]
-    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis) {
-        self.writer.text.append(self.line_bytes_max, |cursor| {
+    fn append_record(
+        &mut self,
+        text: &mut TextBuffer,
+        record: &Record,
+        values: &[f64],
+        analysis: &Analysis,
+    ) {
+        text.append(self.line_bytes_max, |cursor| {
             cursor.label(&self.prefix);
             for column in &self.columns {
                 match column.field.value(record) {
@@ -217,9 +217,9 @@ impl LineFormat for Json {
             }
         });
         if let Some(chosen) = self.chosen {
-            self.append_analysis(analysis, chosen);
+            self.append_analysis(text, analysis, chosen);
         }
-        self.writer.text.append(2, |cursor| cursor.put(b"}\n", 2));
+        text.append(2, |cursor| cursor.put(b"}\n", 2));
     }
 }
 

@@ -12,6 +12,7 @@ mod directory;
 mod error;
 mod json;
 mod lines;
+pub mod net;
 mod output;
 mod parquet;
 pub mod rotation;
@@ -22,12 +23,15 @@ pub mod time_text;
 pub use anonymise::{AnonymiseError, Anonymiser};
 pub use column::SCHEMA_VERSION;
 pub use error::ExportError;
+pub use net::{NetCounters, NetLoss, Notices};
 pub use output::Compression;
 pub use rotation::Rotation;
 pub use target::{Format, Spec, SpecError, Target};
 
 use compat::{rrd::Rrd, tstat::Tstat};
 use flow::{RecordBatch, Schema};
+use lines::{LineExporter, LineFormat};
+use net::LineEncoder;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -70,6 +74,16 @@ pub trait Exporter: Send {
     fn left_out(&self) -> u64 {
         0
     }
+
+    /// Counters of the connection of a network output.
+    fn net_counters(&self) -> Option<NetCounters> {
+        None
+    }
+
+    /// Messages of a network output about its connection. They come while other calls are running.
+    fn notices(&self) -> Option<Notices> {
+        None
+    }
 }
 
 /// Options for all outputs.
@@ -89,6 +103,9 @@ pub struct ExportOptions {
     pub rotation: Option<Rotation>,
     /// Whether addresses are anonymised with Crypto-PAn, for formats that record this.
     pub anonymised: bool,
+    /// Whether records wait for the receiver of a network output, as when a file is read, or are lost
+    /// if its queue is full, as on a live link.
+    pub waits: bool,
 }
 
 impl Default for ExportOptions {
@@ -100,6 +117,7 @@ impl Default for ExportOptions {
             file_records: 8 * 1024 * 1024,
             rotation: None,
             anonymised: false,
+            waits: true,
         }
     }
 }
@@ -115,14 +133,8 @@ pub fn open(
 ) -> Result<Box<dyn Exporter>, ExportError> {
     reject_duplicate_columns(schema, options)?;
     Ok(match spec.format {
-        Format::Json => {
-            let destination = lines::Destination::new(&spec.target, options.rotation)?;
-            Box::new(json::Json::open(destination, schema, options)?)
-        }
-        Format::Csv => {
-            let destination = lines::Destination::new(&spec.target, options.rotation)?;
-            Box::new(csv::Csv::open(destination, schema, options)?)
-        }
+        Format::Json => open_lines(json::Json::new(schema, options), spec, options)?,
+        Format::Csv => open_lines(csv::Csv::new(schema, options), spec, options)?,
         Format::Parquet => Box::new(parquet::Parquet::open(&spec.target, schema, options)?),
         Format::Tstat => Box::new(Tstat::open(
             &spec.target,
@@ -132,6 +144,20 @@ pub fn open(
         )?),
         Format::Rrd => Box::new(Rrd::open(&spec.target, spec.step_s, schema)?),
     })
+}
+
+/// Opens the output of a line format.
+fn open_lines<F: LineFormat + 'static>(
+    format: F,
+    spec: &Spec,
+    options: &ExportOptions,
+) -> Result<Box<dyn Exporter>, ExportError> {
+    if let (Some(endpoint), None) = (spec.target.endpoint(), options.rotation) {
+        let encoder = |framing| LineEncoder::new(format, framing);
+        return Ok(Box::new(net::open(endpoint, options.waits, encoder)?));
+    }
+    let destination = lines::Destination::new(&spec.target, options.rotation)?;
+    Ok(Box::new(LineExporter::open(format, destination)?))
 }
 
 /// Checks whether [`open`] would succeed, as far as possible, without truncating an existing file:

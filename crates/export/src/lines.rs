@@ -6,7 +6,7 @@ mod destination;
 mod format;
 
 pub(crate) use destination::Destination;
-pub(crate) use format::LineFormat;
+pub(crate) use format::{LineExporter, LineFormat};
 
 use crate::error::ExportError;
 use crate::output::{FileStatus, Output, TruncatedStream};

@@ -86,17 +86,19 @@ pub(crate) enum FileStatus {
 }
 
 impl Output {
-    /// Creates or truncates the file of `target`, or opens standard output.
-    pub(crate) fn create(target: &Target) -> Result<Self, ExportError> {
-        let name = target.to_string();
-        let (sink, path) = match target {
-            Target::StandardOutput => (stdout_sink(), None),
-            Target::Path(path) => (File::create(path).map(Sink::File), Some(path)),
+    /// Creates or truncates the file at `path`, or opens standard output if there is no path.
+    pub(crate) fn create(path: Option<&Path>) -> Result<Self, ExportError> {
+        let (name, sink) = match path {
+            Some(path) => (
+                path.display().to_string(),
+                File::create(path).map(Sink::File),
+            ),
+            None => (Target::Stdout.to_string(), stdout_sink()),
         };
         match sink {
             Ok(sink) => {
                 let mut output = Self::new(name, sink);
-                output.path = path.filter(|path| path.is_file()).cloned();
+                output.path = path.filter(|path| path.is_file()).map(Path::to_owned);
                 Ok(output)
             }
             Err(error) => Err(ExportError::from_io(&name, error)),

@@ -46,8 +46,8 @@ pub(crate) struct Parquet {
 
 /// Where files go.
 enum Destination {
-    /// A single file or stream.
-    Single(Target),
+    /// A single file, or standard output, which has no path.
+    Single(Option<PathBuf>),
     /// Files `flows-00000.parquet` and so on.
     Directory { path: PathBuf, next: u32 },
     /// Files `stem-TIME.parquet`.
@@ -244,13 +244,17 @@ impl Exporter for Parquet {
 
 impl Destination {
     fn open(target: &Target, rotates: bool) -> Result<Self, ExportError> {
-        let path = match target {
-            Target::StandardOutput if rotates => return Err(ExportError::CannotRotate),
-            Target::StandardOutput if io::stdout().is_terminal() => {
-                return Err(ExportError::Terminal);
-            }
-            Target::StandardOutput => return Ok(Self::Single(target.clone())),
-            Target::Path(path) => path,
+        let Some(path) = target.path() else {
+            return match target {
+                target if rotates => Err(ExportError::CannotRotate {
+                    target: target.to_string(),
+                }),
+                target if target.endpoint().is_some() => {
+                    Err(ExportError::NeedsFile { format: "Parquet" })
+                }
+                _ if io::stdout().is_terminal() => Err(ExportError::Terminal),
+                _ => Ok(Self::Single(None)),
+            };
         };
         let named_file = path.extension().is_some_and(|end| end == "parquet");
         if rotates && named_file && !path.is_dir() {
@@ -263,21 +267,21 @@ impl Destination {
         }
         if !path.is_dir() {
             if named_file || path.exists() {
-                return Ok(Self::Single(target.clone()));
+                return Ok(Self::Single(Some(path.to_owned())));
             }
             fs::create_dir(path)
                 .map_err(|error| ExportError::from_io(&path.display().to_string(), error))?;
         }
         if rotates {
             return Ok(Self::Stamped {
-                directory: path.clone(),
+                directory: path.to_owned(),
                 stem: "flows".to_owned(),
             });
         }
         let next = next_number(path)
             .map_err(|error| ExportError::from_io(&path.display().to_string(), error))?;
         Ok(Self::Directory {
-            path: path.clone(),
+            path: path.to_owned(),
             next,
         })
     }
@@ -289,7 +293,7 @@ impl Destination {
                 let (output, paths) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
                 Ok((output, Some(paths)))
             }
-            Self::Single(target) => Ok((Output::create(target)?, None)),
+            Self::Single(path) => Ok((Output::create(path.as_deref())?, None)),
             Self::Directory { path, next } => loop {
                 let complete = path.join(format!("flows-{next:05}.parquet"));
                 let mut partial = complete.clone();
@@ -314,10 +318,10 @@ impl Destination {
     /// Creates the directory again if it has disappeared.
     fn recreate_directory(&self) {
         match self {
-            Self::Single(Target::Path(path)) => {
+            Self::Single(Some(path)) => {
                 directory::recreate(path.parent().unwrap_or(path));
             }
-            Self::Single(Target::StandardOutput) => {}
+            Self::Single(None) => {}
             Self::Directory { path, .. } => directory::recreate(path),
             Self::Stamped { directory, .. } => directory::recreate(directory),
         }
@@ -326,7 +330,8 @@ impl Destination {
     /// Returns the error for records after the end of the single file.
     fn ended_error(&self) -> ExportError {
         let target = match self {
-            Self::Single(target) => target.to_string(),
+            Self::Single(None) => Target::Stdout.to_string(),
+            Self::Single(Some(path)) => path.display().to_string(),
             Self::Directory { path, .. } => path.display().to_string(),
             Self::Stamped { directory, .. } => directory.display().to_string(),
         };
@@ -337,8 +342,8 @@ impl Destination {
 /// Checks whether files can be created at a target; an existing file is left unchanged.
 pub(crate) fn check(target: &Target, rotates: bool) -> Result<(), ExportError> {
     match Destination::open(target, rotates)? {
-        Destination::Single(Target::Path(path)) => check_writable(&path),
-        Destination::Single(Target::StandardOutput) => Ok(()),
+        Destination::Single(Some(path)) => check_writable(&path),
+        Destination::Single(None) => Ok(()),
         Destination::Directory { path, .. } => directory::check_writable(&path),
         Destination::Stamped { directory, .. } => directory::check_writable(&directory),
     }
@@ -406,7 +411,7 @@ mod tests {
         let columns = Columns::new(&Schema::default(), &ExportOptions::default()).unwrap();
         let file = ParquetFile::new(disk.output(), None, &columns).unwrap();
         let mut parquet = Parquet {
-            destination: Destination::Single(Target::StandardOutput),
+            destination: Destination::Single(None),
             columns,
             row_group_records: ROW_GROUP,
             file_records: 0,

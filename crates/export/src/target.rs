@@ -1,9 +1,10 @@
 //! Output specifications: format and target, `FORMAT[:TARGET]`.
 
+use crate::net::{Endpoint, EndpointError};
 use crate::output::Compression;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Allowed interval lengths of round-robin series, in seconds.
@@ -51,25 +52,66 @@ impl fmt::Display for Format {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Standard output.
-    StandardOutput,
+    Stdout,
     /// A file, which is created or truncated. For Parquet, a path that does not end in `.parquet`
     /// is a directory.
     Path(PathBuf),
+    /// A receiver that is reached through a socket.
+    Net(Endpoint),
+}
+
+impl Target {
+    /// Whether it is standard output.
+    #[must_use]
+    pub const fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// Returns the path of the file or directory that the output creates, if it creates one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Stdout | Self::Net(_) => None,
+        }
+    }
+
+    /// Returns the receiver, if the output goes to one.
+    #[must_use]
+    pub const fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Net(endpoint) => Some(endpoint),
+            Self::Stdout | Self::Path(_) => None,
+        }
+    }
+
+    /// Parses a target without options.
+    fn parse(text: &str) -> Result<Self, EndpointError> {
+        Ok(match text {
+            "-" => Self::Stdout,
+            text => match Endpoint::from_target(text)? {
+                Some(endpoint) => Self::Net(endpoint),
+                None => Self::Path(text.into()),
+            },
+        })
+    }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StandardOutput => formatter.write_str("standard output"),
+            Self::Stdout => formatter.write_str("standard output"),
             Self::Path(path) => path.display().fmt(formatter),
+            Self::Net(endpoint) => endpoint.fmt(formatter),
         }
     }
 }
 
 /// An `-o` argument: format and target.
 ///
-/// `json` and `csv` without a target, or with `-`, go to standard output. Parquet needs a
-/// directory, a file that ends in `.parquet`, or `-`.
+/// `json` and `csv` without a target, or with `-`, go to standard output, and to a receiver with
+/// `tcp://HOST:PORT`, `udp://HOST:PORT` or `unix:PATH`. Parquet needs a directory, a file that ends in
+/// `.parquet`, or `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// The format.
@@ -96,30 +138,35 @@ impl FromStr for Spec {
             .ok_or_else(|| SpecError::UnknownFormat {
                 name: name.to_owned(),
             })?;
-        let target = match target {
+        let text = match target {
             Some("") => return Err(SpecError::EmptyTarget { format }),
             Some("-") | None if matches!(format, Format::Tstat | Format::Rrd) => {
                 return Err(SpecError::Directory { format });
             }
-            Some("-") => Target::StandardOutput,
-            Some(path) => {
-                let (path, compression, step_s) = options(format, path)?;
-                return Ok(Self {
+            None if format == Format::Parquet => return Err(SpecError::ParquetTarget),
+            Some(text) => text,
+            None => "-",
+        };
+        let target = Target::parse(text).map_err(|error| SpecError::Endpoint { format, error })?;
+        let is_line_format = matches!(format, Format::Json | Format::Csv);
+        match target {
+            Target::Net(_) if !is_line_format => Err(SpecError::NotForNetwork { format }),
+            Target::Path(_) => {
+                let (path, compression, step_s) = options(format, text)?;
+                Ok(Self {
                     format,
                     target: Target::Path(path.into()),
                     compression,
                     step_s,
-                });
+                })
             }
-            None if format == Format::Parquet => return Err(SpecError::ParquetTarget),
-            None => Target::StandardOutput,
-        };
-        Ok(Self {
-            format,
-            target,
-            compression: None,
-            step_s: None,
-        })
+            target => Ok(Self {
+                format,
+                target,
+                compression: None,
+                step_s: None,
+            }),
+        }
     }
 }
 
@@ -165,9 +212,10 @@ fn options(format: Format, target: &str) -> Result<DirectoryOptions<'_>, SpecErr
 
 impl fmt::Display for Spec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.target {
-            Target::StandardOutput => write!(formatter, "{}:-", self.format)?,
-            Target::Path(path) => write!(formatter, "{}:{}", self.format, path.display())?,
+        if self.target.is_stdout() {
+            write!(formatter, "{}:-", self.format)?;
+        } else {
+            write!(formatter, "{}:{}", self.format, self.target)?;
         }
         if let Some(compression) = self.compression {
             write!(formatter, ",{}", compression.extension())?;
@@ -214,6 +262,20 @@ pub enum SpecError {
         /// The known options.
         known: &'static str,
     },
+    /// The receiver of a network output is invalid.
+    #[error("{format}: {error}")]
+    Endpoint {
+        /// The format.
+        format: Format,
+        /// The cause.
+        error: EndpointError,
+    },
+    /// The format cannot be sent to a receiver.
+    #[error("{format} is written to files only; to send records to a receiver, use json or csv")]
+    NotForNetwork {
+        /// The format.
+        format: Format,
+    },
     /// Parquet needs a target.
     #[error("parquet needs a target; specify a file or directory, as in parquet:flows")]
     ParquetTarget,
@@ -235,15 +297,12 @@ mod tests {
             })
         };
         let path = |path: &str| Target::Path(path.into());
-        assert_eq!(parse("json"), spec(Format::Json, Target::StandardOutput));
-        assert_eq!(parse("json:-"), spec(Format::Json, Target::StandardOutput));
+        assert_eq!(parse("json"), spec(Format::Json, Target::Stdout));
+        assert_eq!(parse("json:-"), spec(Format::Json, Target::Stdout));
         assert_eq!(parse("csv:a.csv"), spec(Format::Csv, path("a.csv")));
         assert_eq!(parse("csv:c:/x:y"), spec(Format::Csv, path("c:/x:y")));
         assert_eq!(parse("parquet:out"), spec(Format::Parquet, path("out")));
-        assert_eq!(
-            parse("parquet:-"),
-            spec(Format::Parquet, Target::StandardOutput)
-        );
+        assert_eq!(parse("parquet:-"), spec(Format::Parquet, Target::Stdout));
         let with_options = |text: &str| {
             let spec = parse(text).unwrap();
             (spec.target, spec.compression, spec.step_s)
@@ -272,6 +331,13 @@ mod tests {
                 Ok(spec) => assert_eq!(spec.step_s, Some(5), "{wrong}"),
             }
         }
+        for text in ["parquet:tcp://h:1", "tstat:unix:/s", "rrd:udp://h:1,10s"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(matches!(
+            parse("json:unix:a,gz").map(|spec| spec.target),
+            Ok(Target::Net(Endpoint::Unix(path))) if path == Path::new("a,gz")
+        ));
         for format in [Format::Tstat, Format::Rrd] {
             assert_eq!(parse(format.name()), Err(SpecError::Directory { format }));
         }
@@ -299,6 +365,9 @@ mod tests {
             "tstat:a,b/",
             "rrd:series,10s",
             "csv:a,gz",
+            "json:tcp://collector:9000",
+            "csv:udp://[::1]:9000",
+            "json:unix:/run/collector.sock",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }

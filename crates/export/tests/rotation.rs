@@ -321,7 +321,7 @@ fn rejects_outputs_that_cannot_rotate() {
     for format in ["json", "csv", "parquet:-"] {
         assert!(matches!(
             open(format, Some("1h")).err(),
-            Some(ExportError::CannotRotate | ExportError::Terminal)
+            Some(ExportError::CannotRotate { .. } | ExportError::Terminal)
         ));
     }
     let directory = tempfile::tempdir().unwrap();

@@ -200,7 +200,8 @@ pub(crate) struct WatchArguments {
     pub(crate) garbage: Option<flow::GarbageSchedule>,
 
     /// Write flow records: `json`, `csv` or `parquet`, with a target (`json:flows.ndjson`; no target
-    /// or `-` is standard output; `parquet:DIR`; a name that ends in `.gz` or `.zst` is compressed);
+    /// or `-` is standard output; `parquet:DIR`; a name that ends in `.gz` or `.zst` is compressed;
+    /// `json` and `csv` also to a receiver: `tcp://HOST:PORT`, `udp://HOST:PORT`, `unix:PATH`);
     /// `tstat:DIR` or `tstat:DIR,gz`: Tstat log files; `rrd:DIR` or `rrd:DIR,10s`: round-robin
     /// databases with a step of one minute or ten seconds. May be repeated.
     #[arg(

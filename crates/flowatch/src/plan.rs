@@ -213,9 +213,7 @@ impl Plan {
 
     /// Whether records go to standard output.
     pub(crate) fn records_on_standard_output(&self) -> bool {
-        self.outputs
-            .iter()
-            .any(|spec| spec.target == Target::StandardOutput)
+        self.outputs.iter().any(|spec| spec.target.is_stdout())
     }
 }
 
@@ -408,11 +406,9 @@ fn outputs(texts: &[String]) -> Result<Vec<Spec>, String> {
         .collect::<Result<_, _>>()?;
     for spec in &mut specs {
         let in_one_stream = !matches!(spec.format, Format::Tstat | Format::Rrd);
-        if let Target::Path(path) = &spec.target
-            && in_one_stream
-            && file_identity::is_standard_output(path)
-        {
-            spec.target = Target::StandardOutput;
+        let path = spec.target.path().filter(|_| in_one_stream);
+        if path.is_some_and(file_identity::is_standard_output) {
+            spec.target = Target::Stdout;
         }
     }
     for (index, spec) in specs.iter().enumerate() {
@@ -434,10 +430,11 @@ fn check_files(
 ) -> Result<(), String> {
     let written: Vec<file_identity::NamedFile<'_>> = outputs
         .iter()
-        .map(|spec| match &spec.target {
-            Target::Path(path) => ("-o", path.as_path()),
-            Target::StandardOutput => ("-o", Path::new("-")),
+        .filter_map(|spec| match spec.target.is_stdout() {
+            true => Some(Path::new("-")),
+            false => spec.target.path(),
         })
+        .map(|path| ("-o", path))
         .collect();
     let inputs = match source {
         Source::Files(inputs) => &inputs[..],

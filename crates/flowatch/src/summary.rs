@@ -2,6 +2,7 @@
 
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
+use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
 use flow::{FlowDefinition, Record};
@@ -114,6 +115,9 @@ struct SummaryOutput {
     too_slow: u64,
     /// Records that the format cannot express.
     left_out: u64,
+    /// The connection of a network output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    net: Option<SummaryNet>,
 }
 
 #[derive(Debug, Serialize)]
@@ -218,6 +222,7 @@ impl Summary {
                     lost: output.lost,
                     too_slow: output.too_slow,
                     left_out: output.left_out,
+                    net: output.net.as_ref().map(SummaryNet::new),
                 })
                 .collect(),
             records_lost: records_lost

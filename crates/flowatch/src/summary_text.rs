@@ -3,6 +3,7 @@
 use crate::acquisition_summary::acquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::device_text::devices;
+use crate::net_summary;
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
 use crate::top_flows;
@@ -256,6 +257,9 @@ impl SummaryText<'_> {
                     ", {} left out (neither TCP nor UDP)",
                     units::count(output.left_out)
                 )?;
+            }
+            if let Some(counters) = &output.net {
+                net_summary::write_text(text, counters)?;
             }
             writeln!(text)?;
         }

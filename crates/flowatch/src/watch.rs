@@ -12,7 +12,7 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Options, PollMode, Progress, Report, Stop};
-use export::{ExportError, ExportOptions, Target};
+use export::{ExportError, ExportOptions};
 use flow::Meter;
 use port::af_packet::{self, Wait};
 use port::{Limit, Port, PortError};
@@ -180,6 +180,7 @@ impl Run<'_> {
                 options.stop.check_deadline();
                 reported.extend(display.print_warnings(progress.take_warnings()));
                 reported.extend(display.print_warnings(output_status.take_faults()));
+                display.print_warnings(output_status.take_notices());
                 let records_lost = sender.lost() + output_status.lost();
                 display.update(progress, records_lost, started.elapsed());
             }
@@ -189,9 +190,11 @@ impl Run<'_> {
             let records_lost = sender.lost();
             sender.close_at_exit();
             wait_for_outputs(&collecting, &output_status);
+            let collected = collecting.join();
+            warn_all(output_status.take_notices());
             RunOutcome {
                 report,
-                collected: collecting.join(),
+                collected,
                 records_lost,
                 reported,
             }
@@ -209,6 +212,7 @@ fn wait_for_outputs(
     let mut since = Instant::now();
     while !collecting.is_finished() && since.elapsed() < OUTPUT_STALL_WARNING {
         thread::park_timeout(POLL_INTERVAL);
+        warn_all(output_status.take_notices());
         // No output is busy while the collector sorts records.
         let busy_at = output_status.busy_at();
         if busy_at.is_none() || busy_at != last_busy_at {
@@ -322,6 +326,7 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             .anonymiser
             .as_ref()
             .is_some_and(export::Anonymiser::is_crypto_pan),
+        waits: !plan.is_live(),
         ..ExportOptions::default()
     };
     for spec in &plan.outputs {
@@ -333,7 +338,7 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
             Ok(Output {
                 name: spec.to_string(),
                 exporter: export::open(spec, &schema, &options)?,
-                is_standard_output: spec.target == Target::StandardOutput,
+                is_standard_output: spec.target.is_stdout(),
             })
         })
         .collect()
@@ -400,6 +405,12 @@ fn exit_code(
         ExitCode::from(EXIT_LOSS)
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+fn warn_all(messages: Vec<String>) {
+    for message in messages {
+        warn(&message);
     }
 }
 

@@ -66,7 +66,7 @@ impl Rrd {
         step_s: Option<u32>,
         schema: &Schema,
     ) -> Result<Self, ExportError> {
-        let Target::Path(directory) = target else {
+        let Some(directory) = target.path() else {
             return Err(ExportError::NeedsDirectory { format: "rrd" });
         };
         directory::create(directory)?;
@@ -78,7 +78,7 @@ impl Rrd {
             .collect::<Result<Vec<_>, _>>()?;
         let earlier = files.iter().filter_map(SeriesFile::last_update).max();
         let mut rrd = Self {
-            directory: directory.clone(),
+            directory: directory.to_owned(),
             step_s,
             rings: ARCHIVES
                 .iter()

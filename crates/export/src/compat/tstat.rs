@@ -78,13 +78,13 @@ impl Tstat {
         if schema.flow != FlowDefinition::Bidirectional {
             return Err(ExportError::NotBidirectional { format: "tstat" });
         }
-        let Target::Path(directory) = target else {
+        let Some(directory) = target.path() else {
             return Err(ExportError::NeedsDirectory { format: "tstat" });
         };
         directory::create(directory)?;
         directory::check_writable(directory)?;
         Ok(Self {
-            directory: directory.clone(),
+            directory: directory.to_owned(),
             compression,
             rotation: options.rotation,
             window: FileWindow::default(),

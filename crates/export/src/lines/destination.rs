@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// The destination of lines.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// A single file or stream; the file name determines the compression.
+    /// A single file, whose name determines the compression, or standard output, which has no path.
     Single {
-        target: Target,
+        path: Option<PathBuf>,
         compression: Option<Compression>,
     },
     /// Files `stem-TIME.suffix` in a directory.
@@ -33,25 +33,18 @@ impl Destination {
     /// Creates the destination for a target.
     ///
     /// # Errors
-    /// Standard output cannot be rotated, and a rotated target must not be a directory.
+    /// Only files can be rotated, and a rotated target must not be a directory.
     pub(crate) fn new(target: &Target, rotation: Option<Rotation>) -> Result<Self, ExportError> {
-        let path = match target {
-            Target::StandardOutput if rotation.is_some() => return Err(ExportError::CannotRotate),
-            Target::StandardOutput => {
-                return Ok(Self::Single {
-                    target: target.clone(),
-                    compression: None,
-                });
-            }
-            Target::Path(path) => path,
-        };
-        let compression = Compression::from_path(path);
+        let compression = target.path().and_then(Compression::from_path);
         let Some(rotation) = rotation else {
             return Ok(Self::Single {
-                target: target.clone(),
+                path: target.path().map(Path::to_owned),
                 compression,
             });
         };
+        let path = target.path().ok_or_else(|| ExportError::CannotRotate {
+            target: target.to_string(),
+        })?;
         let is_directory = || ExportError::IsDirectory {
             target: path.display().to_string(),
         };
@@ -82,8 +75,7 @@ impl Destination {
         match self {
             Self::Rotating { directory, .. } => directory::check_writable(directory),
             Self::Single {
-                target: Target::Path(path),
-                ..
+                path: Some(path), ..
             } => check_writable(path),
             _ => Ok(()),
         }
@@ -109,8 +101,7 @@ impl Destination {
     pub(super) fn recreate_directory(&self) {
         match self {
             Self::Single {
-                target: Target::Path(path),
-                ..
+                path: Some(path), ..
             } => directory::recreate(path.parent().unwrap_or(path)),
             Self::Rotating { directory, .. } => directory::recreate(directory),
             _ => {}
@@ -145,10 +136,10 @@ impl Destination {
     /// Creates the file, and returns its temporary and final path if it is renamed when complete.
     pub(super) fn create(&self, stamp_ns: i64) -> Result<(Output, Option<FilePaths>), ExportError> {
         match self {
-            Self::Single {
-                target,
-                compression,
-            } => Ok((Output::create(target)?.compress(*compression)?, None)),
+            Self::Single { path, compression } => Ok((
+                Output::create(path.as_deref())?.compress(*compression)?,
+                None,
+            )),
             Self::Rotating {
                 directory,
                 stem,
@@ -168,7 +159,10 @@ impl Destination {
 impl fmt::Display for Destination {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Single { target, .. } => target.fmt(formatter),
+            Self::Single {
+                path: Some(path), ..
+            } => path.display().fmt(formatter),
+            Self::Single { path: None, .. } => Target::Stdout.fmt(formatter),
             Self::Rotating { directory, .. } => directory.display().fmt(formatter),
             #[cfg(test)]
             Self::Disk(_) => formatter.write_str("disk"),

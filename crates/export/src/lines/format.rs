@@ -1,36 +1,60 @@
 //! Formats with one line per record.
 
-use super::LineWriter;
+use super::{Destination, LineWriter};
 use crate::column::measure;
 use crate::error::ExportError;
+use crate::text::TextBuffer;
 use crate::{Exporter, statistics};
 use analysis::Analysis;
 use flow::{Record, RecordBatch};
 
 /// A format that writes each record as a line.
 pub(crate) trait LineFormat: Send {
-    fn writer(&self) -> &LineWriter;
-
-    fn writer_mut(&mut self) -> &mut LineWriter;
+    /// Returns the first line of every file and connection; empty if there is none.
+    fn header(&self) -> &[u8];
 
     /// Number of statistics of each record.
     fn statistics_per_record(&self) -> usize;
 
-    /// Appends a record to the text of the writer.
-    fn append_record(&mut self, record: &Record, values: &[f64], analysis: &Analysis);
+    /// Appends a record, with its line feed.
+    fn append_record(
+        &mut self,
+        text: &mut TextBuffer,
+        record: &Record,
+        values: &[f64],
+        analysis: &Analysis,
+    );
 }
 
-impl<F: LineFormat> Exporter for F {
+/// Writes the lines of a format to files.
+#[derive(Debug)]
+pub(crate) struct LineExporter<F> {
+    format: F,
+    writer: LineWriter,
+}
+
+impl<F: LineFormat> LineExporter<F> {
+    /// Opens the output. Every file begins with the header of the format.
+    pub(crate) fn open(format: F, destination: Destination) -> Result<Self, ExportError> {
+        let writer = LineWriter::open_allowing_full_disk(destination, format.header())?;
+        Ok(Self { format, writer })
+    }
+}
+
+impl<F: LineFormat> Exporter for LineExporter<F> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
-        let width = self.statistics_per_record();
+        let width = self.format.statistics_per_record();
+        let writer = &mut self.writer;
         let mut first_fault = Ok(());
         for (row, record) in batch.records.iter().enumerate() {
-            if let Err(fault) = self.writer_mut().rotate_if_due(record.end_ns) {
+            if let Err(fault) = writer.rotate_if_due(record.end_ns) {
                 first_fault = first_fault.and(Err(fault));
             }
             let analysis = measure::analysis(&batch.analyses, row);
-            self.append_record(record, statistics(batch, row, width), analysis);
-            if let Err(fault) = self.writer_mut().end_line() {
+            let values = statistics(batch, row, width);
+            self.format
+                .append_record(&mut writer.text, record, values, analysis);
+            if let Err(fault) = writer.end_line() {
                 first_fault = first_fault.and(Err(fault));
             }
         }
@@ -38,18 +62,18 @@ impl<F: LineFormat> Exporter for F {
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
-        self.writer_mut().flush()
+        self.writer.flush()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        self.writer_mut().finish()
+        self.writer.finish()
     }
 
     fn written(&self) -> u64 {
-        self.writer().written()
+        self.writer.written()
     }
 
     fn lost(&self) -> u64 {
-        self.writer().lost()
+        self.writer.lost()
     }
 }

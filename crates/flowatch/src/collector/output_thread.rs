@@ -3,7 +3,7 @@
 
 use super::Output;
 use engine::{CoalescingReceiver, Recycler};
-use export::{ExportError, Exporter};
+use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct OutputStatus {
     lost: Arc<AtomicU64>,
     faults: Arc<Mutex<Vec<String>>>,
+    /// Messages of network outputs about their connections.
+    notices: Arc<Mutex<Vec<Notices>>>,
     /// Operations on outputs that have started, and that have finished.
     started: Arc<AtomicU64>,
     finished: Arc<AtomicU64>,
@@ -39,6 +41,15 @@ impl OutputStatus {
     pub(crate) fn busy_at(&self) -> Option<u64> {
         let done = self.finished.load(Ordering::Relaxed);
         (self.started.load(Ordering::Relaxed) > done).then_some(done)
+    }
+
+    /// Takes the messages about connections since the last call. They are no faults: what is lost is
+    /// counted.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        let Ok(notices) = self.notices.lock() else {
+            return Vec::new();
+        };
+        notices.iter().flat_map(Notices::take).collect()
     }
 
     /// Takes the faults since the last call.
@@ -62,6 +73,9 @@ pub(super) struct OutputWriter {
 
 impl OutputWriter {
     pub(super) fn new(output: Output, status: &OutputStatus) -> Self {
+        if let (Some(notices), Ok(mut all)) = (output.exporter.notices(), status.notices.lock()) {
+            all.push(notices);
+        }
         Self {
             output,
             status: status.clone(),
@@ -106,6 +120,7 @@ impl OutputWriter {
             lost: exporter.lost(),
             left_out: exporter.left_out(),
             too_slow: 0,
+            net: exporter.net_counters(),
         }
     }
 }
@@ -123,6 +138,8 @@ pub(crate) struct OutputResult {
     pub(crate) left_out: u64,
     /// Of the lost records, those that found the output's queue full.
     pub(crate) too_slow: u64,
+    /// Counters of the connection of a network output.
+    pub(crate) net: Option<NetCounters>,
 }
 
 /// A writer on a thread of its own.

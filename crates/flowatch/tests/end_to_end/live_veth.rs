@@ -8,7 +8,9 @@ use crate::records::{self, Row};
 use crate::summary::Summary;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 /// Flags of every live run. Progress lines show when it is ready and what it has received.
@@ -313,6 +315,35 @@ fn records_lost_by_a_slow_output_are_in_progress_lines() {
     );
     assert_eq!(summary.number("/outputs/0/lost"), lost, "{outcome:?}");
     assert!(summary.number("/outputs/0/too_slow") > 0, "{outcome:?}");
+}
+
+/// The receiver accepts the connection and reads nothing, so the queue fills.
+#[test]
+fn records_lost_by_a_stuck_receiver_are_in_progress_lines_and_fail_on_loss() {
+    let (directory, capture) = flood(1000);
+    let path = directory.path().join("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let cable = Cable::new();
+    let flags = format!(
+        "--max-flows 64 --fail-on-loss -o json:unix:{}",
+        path.display()
+    );
+    let mut running = listen(&cable, &flags);
+    cable.replay(&capture, (FLOOD / 1000) as u32);
+    running.wait_for_line(|line| {
+        let lost = line.split_whitespace().nth(8);
+        lost.and_then(|lost| lost.parse().ok()).unwrap_or(0) > 0
+    });
+    let stopped = Instant::now();
+    running.signal("INT");
+    let outcome = running.finish();
+    assert!(stopped.elapsed() < Duration::from_secs(20));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let summary = Summary::balanced(&outcome);
+    let number = |name: &str| summary.number(&format!("/outputs/0/{name}"));
+    assert_eq!(number("written") + number("lost"), summary.number("/flows"));
+    assert!(number("net/lost/queue_full") > 0, "{outcome:?}");
+    assert!(number("net/lost/unsent") > 0, "{outcome:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! Tests of outputs: anonymised addresses, rotated files, full disks, removed directories, slow
-//! readers, Tstat logs and round-robin databases.
+//! Tests of outputs: anonymised addresses, receivers over a network, rotated files, full disks, removed
+//! directories, slow readers, Tstat logs and round-robin databases.
 
 mod anonymisation;
+mod network;
 mod output_faults;
 mod rotation;
 mod tstat_and_rrd;
