@@ -354,7 +354,7 @@ fn flows_share_texts_and_full_pool_is_recorded() {
     let mut inspector = Inspector::new(100, &limits, Arc::default(), 1).unwrap();
     let mut flows = [InspectState::default(); 81];
     let web = key(6, 80);
-    let ask = |inspector: &mut Inspector, flow: &mut InspectState, host: &str| {
+    let open_and_request = |inspector: &mut Inspector, flow: &mut InspectState, host: &str| {
         let bytes = request(host);
         inspector.observe(flow, &segment(&web, 0, 0, 1, &bytes), || web);
     };
@@ -367,15 +367,15 @@ fn flows_share_texts_and_full_pool_is_recorded() {
         )
     };
     for slot in 0..40 {
-        ask(&mut inspector, &mut flows[slot], "a.example");
-        ask(&mut inspector, &mut flows[40 + slot], "b.example");
+        open_and_request(&mut inspector, &mut flows[slot], "a.example");
+        open_and_request(&mut inspector, &mut flows[40 + slot], "b.example");
     }
-    ask(&mut inspector, &mut flows[80], "c.example");
+    open_and_request(&mut inspector, &mut flows[80], "c.example");
     assert_eq!(
         host_and_truncation(&mut inspector, &mut flows[80]),
         (None, true)
     );
-    ask(&mut inspector, &mut flows[80], "a.example");
+    open_and_request(&mut inspector, &mut flows[80], "a.example");
     assert_eq!(
         host_and_truncation(&mut inspector, &mut flows[80]),
         (Some("a.example".into()), false)
@@ -386,7 +386,7 @@ fn flows_share_texts_and_full_pool_is_recorded() {
             (Some("a.example".into()), false)
         );
     }
-    ask(&mut inspector, &mut flows[80], "c.example");
+    open_and_request(&mut inspector, &mut flows[80], "c.example");
     assert_eq!(
         host_and_truncation(&mut inspector, &mut flows[80]),
         (Some("c.example".into()), false)

@@ -1,4 +1,4 @@
-//! CPU time, and the time-stamp counter (TSC) as a clock.
+//! CPU time, and the timestamp counter (TSC) as a clock.
 
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
@@ -52,7 +52,7 @@ static INVARIANT_TSC: LazyLock<bool> = LazyLock::new(|| {
     false
 });
 
-/// Reads the time-stamp counter, in about 10 ns. If it is not invariant, or the CPU is not x86-64, a
+/// Reads the timestamp counter, in about 10 ns. If it is not invariant, or the CPU is not x86-64, a
 /// tick is a nanosecond of [`monotonic_raw_ns`]. [`TickRate`] converts ticks to time.
 #[inline]
 #[must_use]

@@ -16,7 +16,7 @@ const THREADS: usize = 4;
 /// Time limit of a round, far above what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Starts the EAL; `long`: with so many arguments that the error message takes time to build.
+/// Starts the EAL; `long`: with enough arguments that the error message takes time to build.
 fn start(long: bool) -> Result<Eal, String> {
     let mut arguments = ["--no-huge", "-m", "64"].map(str::to_owned).to_vec();
     if long {

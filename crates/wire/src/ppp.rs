@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn cisco_hdlc_is_told_by_its_address() {
+    fn recognises_cisco_hdlc_by_its_address() {
         let packet = PacketView::new(&[0x0f, 0, 0x08, 0, 0x45], 5);
         assert_eq!(
             split_cisco_hdlc(packet).map(|(found, _)| found),

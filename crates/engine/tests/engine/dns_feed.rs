@@ -16,7 +16,7 @@ const MS: i64 = 1_000_000;
 
 const RESOLVER: [u8; 4] = [10, 9, 9, 9];
 
-/// So many that every table of a few has some of everything.
+/// Enough that each of a few tables has some of everything.
 const CLIENTS: u8 = 24;
 
 /// A frame: ports and what follows them in the transport header are `rest`.
@@ -36,7 +36,7 @@ fn client(number: u8) -> [u8; 4] {
     [10, 0, 0, number]
 }
 
-/// The address of a server by which client and message it is told.
+/// The address of the server in a message to a client.
 fn server(client: u8, message: u8) -> [u8; 4] {
     [192, 0, client, message]
 }
@@ -117,7 +117,7 @@ fn talk() -> impl Strategy<Value = Talk> {
 }
 
 /// Packets of all talks, by turns, and after each message's last segment at once, and again in the
-/// end, a flow to the address that it told.
+/// end, a flow to the address in it.
 fn packets(talks: &[Talk]) -> Vec<(i64, Vec<u8>)> {
     let mut packets = Vec::new();
     for (talk, number) in talks.iter().zip(1u8..) {
@@ -154,7 +154,7 @@ fn packets(talks: &[Talk]) -> Vec<(i64, Vec<u8>)> {
     }
     packets.sort_by_key(|(at_ns, _)| *at_ns);
     let end_ns = packets.last().map_or(0, |(at_ns, _)| *at_ns);
-    // Behind the idle time-out: these are flows of their own.
+    // After the idle timeout: these are new flows.
     for (talk, number) in talks.iter().zip(1u8..) {
         for message in 0..talk.paddings.len() as u8 {
             let later_ns = end_ns + 20_000 * MS + i64::from(number) * MS;
@@ -218,7 +218,7 @@ fn alike(packets: &[(i64, Vec<u8>)], faults: Impairments, timeouts: Timeouts) ->
     one
 }
 
-/// Flows to servers, and those of them that have the name that their client was told, or another.
+/// Flows to servers, how many have the name from the answer to their client, and how many another one.
 fn named(ran: &RunResult) -> (usize, usize, usize) {
     let (mut flows, mut right, mut wrong) = (0, 0, 0);
     for (record, names) in ran.records.iter().zip(&ran.names) {
@@ -240,7 +240,7 @@ fn named(ran: &RunResult) -> (usize, usize, usize) {
 }
 
 #[test]
-fn responses_over_tcp_are_told_to_all_tables_however_they_are_cut() {
+fn responses_over_tcp_reach_all_tables_however_they_are_segmented() {
     let talks: Vec<Talk> = (0..CLIENTS)
         .map(|number| {
             // In turn: a message in many segments, several in one, a segment that ends within a
@@ -264,8 +264,8 @@ fn responses_over_tcp_are_told_to_all_tables_however_they_are_cut() {
         Impairments::default(),
         Timeouts::default(),
     );
-    let told: usize = talks.iter().map(|talk| talk.paddings.len()).sum();
-    assert_eq!(named(&ran), (2 * told, 2 * told, 0));
+    let answers: usize = talks.iter().map(|talk| talk.paddings.len()).sum();
+    assert_eq!(named(&ran), (2 * answers, 2 * answers, 0));
 }
 
 proptest! {

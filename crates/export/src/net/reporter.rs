@@ -43,7 +43,7 @@ impl Reporter {
         is_new
     }
 
-    /// Reports that messages are sent again after a reported failure.
+    /// Reports that sending works again after a reported failure.
     pub(crate) fn sent(&mut self) {
         if !self.has_returned {
             self.has_returned = true;

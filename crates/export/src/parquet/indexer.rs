@@ -26,7 +26,7 @@ pub(super) struct DistinctValues {
     hash_index: HashIndex,
     /// Fingerprints of strings, by index.
     fingerprints: Vec<Fingerprint>,
-    /// Whether there were so many hash collisions that the values must have been chosen for it.
+    /// Whether the number of hash collisions shows that the values were chosen for it.
     collided: bool,
 }
 

@@ -22,7 +22,7 @@
 //!
 //! **Outside the window** is a bounded fraction of the observations, at ranks that no percentile needs. A
 //! percentile that falls there all the same is between the window and the extreme, which are its
-//! bounds. When so many values are beyond an end that the window must move, those already lumped there
+//! bounds. When the values beyond an end force the window to move, those already lumped there
 //! are spread evenly over the bins in which they may be. From then on, estimates are guesses for those
 //! observations and valid for all others, and `bounds` returns `None`.
 //!

@@ -239,7 +239,7 @@ mod tests {
 
     /// An output that blocks in `write` until the test releases it.
     struct BlockedExporter {
-        may_go_on: Receiver<()>,
+        may_continue: Receiver<()>,
         began: Sender<()>,
         written: u64,
     }
@@ -248,7 +248,7 @@ mod tests {
         fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
             self.began.send(()).unwrap();
             // After the test has dropped its sender, `recv` fails and no write blocks.
-            let _ = self.may_go_on.recv();
+            let _ = self.may_continue.recv();
             self.written += batch.records.len() as u64;
             Ok(())
         }
@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn slow_output_counts_batches_lost_to_a_full_queue() {
-        let (go_on, may_go_on) = channel();
+        let (resume, may_continue) = channel();
         let (began, has_begun) = channel();
         let exporter = Box::new(BlockedExporter {
-            may_go_on,
+            may_continue,
             began,
             written: 0,
         });
@@ -310,7 +310,7 @@ mod tests {
             thread.write(&batch);
         }
         assert_eq!(status.lost(), 30);
-        drop(go_on);
+        drop(resume);
         let (writer, too_slow) = thread.finish().unwrap();
         assert_eq!(too_slow, 30);
         assert_eq!(status.busy_at(), None);

@@ -103,7 +103,7 @@ fn nothing_is_lost(case: &Case, order: FlowOrder) -> Outcome {
     let flows = ledger.flows.unwrap();
     // Only the packets of flows without a slot are missing; all other flows are exact.
     assert_eq!(
-        (flows.unexpected, flows.off),
+        (flows.unexpected, flows.deviation),
         (0, ledger.unattributed),
         "{case:?}"
     );

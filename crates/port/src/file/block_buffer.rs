@@ -110,7 +110,7 @@ impl<R: Read> BlockBuffer<R> {
         if self.ended {
             return Ok(Filled::End);
         }
-        self.make_room(needed);
+        self.ensure_space(needed);
         let until = self.bytes.len().min(self.end + BLOCK_BYTES);
         match self.reader.read(&mut self.bytes[self.end..until]) {
             Ok(0) => {
@@ -132,7 +132,7 @@ impl<R: Read> BlockBuffer<R> {
     }
 
     /// Makes room for a read after `end`.
-    fn make_room(&mut self, needed: usize) {
+    fn ensure_space(&mut self, needed: usize) {
         let available = self.end - self.start;
         let room = (self.block_start + BLOCK_BYTES).saturating_sub(self.end);
         if available == 0 {

@@ -74,7 +74,7 @@ fn unsupported_options_are_rejected() {
         "{message}"
     );
 
-    // So many that not even their list can be allocated: the memory that the tests share stays free.
+    // Too many for even their list to be allocated: the memory that the tests share stays free.
     let pool = Options {
         pool_size: Some(1_000_000_000),
         ..Options::default()

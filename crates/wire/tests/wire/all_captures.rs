@@ -32,9 +32,9 @@ fn every_record_of_every_capture_is_read_without_contradiction() {
     assert!(files > 1700);
 }
 
-/// A frame cut by the snap length never has a fault that the whole frame does not have.
+/// A frame cut by the snaplen never has a fault that the whole frame does not have.
 #[test]
-fn a_snap_length_makes_no_packet_malformed() {
+fn a_snaplen_makes_no_packet_malformed() {
     if !traffic::present() {
         return;
     }
@@ -81,7 +81,7 @@ fn most_tcp_and_udp_packets_of_the_mix_are_plain() {
 }
 
 #[test]
-fn other_link_types_are_told_as_such() {
+fn other_link_types_are_reported_as_such() {
     let headers = dissect(LinkType::Other(105), &[0; 64], 64, Decapsulate::Innermost);
     assert_eq!(headers.no_flow, Some(NoFlow::UnknownLink));
     assert_eq!(headers.malformed, None);

@@ -1,4 +1,4 @@
-//! Every kind of fault, met in a frame made for it; and the same frame cut by the snap length.
+//! Every kind of fault, in a frame made for it, and the same frame cut by the snaplen.
 
 use wire::{Decapsulate, Headers, LinkType, MAX_ENCAPSULATIONS, Malformed, NoFlow, dissect};
 
@@ -288,7 +288,7 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
 }
 
 #[test]
-fn each_fault_is_told_by_its_kind() {
+fn each_fault_is_reported_by_its_kind() {
     for (kind, has_key, frame) in examples() {
         let headers = whole(&frame);
         assert_eq!(headers.malformed, Some(kind), "{}", kind.name());
@@ -319,10 +319,10 @@ fn there_is_an_example_of_every_fault() {
     }
 }
 
-/// What lies beyond the snap length is nobody's fault. Where the key would be there, the packet is
+/// What is beyond the snaplen is no fault. Where the key would be there, the packet is
 /// counted as cut.
 #[test]
-fn a_header_cut_by_the_snap_length_is_truncated_and_not_malformed() {
+fn a_header_cut_by_the_snaplen_is_truncated_and_not_malformed() {
     let starts = [
         Frame(vec![2; 13]),
         Frame::ethernet(0x8100).bytes(&[0, 1, 8]),
@@ -422,7 +422,7 @@ fn an_ipv4_total_length_of_zero_is_no_fault() {
     assert_eq!(headers.tcp_flags, 0x12);
 }
 
-/// The first fault met is the one told, and the key is that of the last good header.
+/// The first fault is reported, and the key is that of the last good header.
 #[test]
 fn damage_inside_a_tunnel_leaves_the_outer_key() {
     let inner = Frame::default().ipv4(17, 0).with(0, 0x43);

@@ -186,7 +186,7 @@ fn names_are_unique_and_snake_case() {
     }
 }
 
-/// ICMP type 0 is an answer: of a packet whose type is not there it must not be told.
+/// ICMP type 0 is an echo reply: it must not be reported for a packet without a type.
 #[test]
 fn icmp_without_its_header_has_no_type() {
     let mut frame = vec![0; 12];
