@@ -140,16 +140,12 @@ impl Contender for Hashbrown {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let chosen: Vec<usize> = arguments
+    let (sizes, names): (Vec<&String>, Vec<&String>) = arguments
         .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect();
-    let named: Vec<&String> = arguments
-        .iter()
-        .filter(|text| text.parse::<usize>().is_err())
-        .collect();
+        .partition(|text| text.parse::<usize>().is_ok());
+    let sizes: Vec<usize> = sizes.iter().filter_map(|text| text.parse().ok()).collect();
     for flows in [1 << 16, 1_000_000, 10_000_000] {
-        if !chosen.is_empty() && !chosen.contains(&flows) {
+        if !sizes.is_empty() && !sizes.contains(&flows) {
             continue;
         }
         let keys = keys(flows);
@@ -159,98 +155,110 @@ fn main() {
                 .into_iter()
                 .map(|flow| keys[flow as usize])
                 .collect();
-            let bucket = |hash, burst| -> Box<dyn Contender> {
-                let flows_max = flows + flows / 8;
-                let table = BucketTable::new(
-                    flows_max,
-                    FlowHash::new(hash, SEED),
-                    Outputs::default(),
-                    Lines::zeroed(BucketTable::slots_for(flows_max)),
-                )
-                .expect("memory");
-                Box::new(FlowTable::new(Box::new(table), hash, burst))
-            };
-            let mut contenders: Vec<(String, Box<dyn Contender>)> = vec![
-                ("bucket, keyed hash".into(), bucket(HashKind::Keyed, BURST)),
-                ("bucket, bursts of 32".into(), bucket(HashKind::Keyed, 32)),
-                ("bucket, one by one".into(), bucket(HashKind::Keyed, 1)),
-                (
-                    "double hash".into(),
-                    Box::new(FlowTable::new(
-                        Box::new(DoubleHash::new(Outputs::default()).expect("memory")),
-                        HashKind::Keyed,
-                        BURST,
-                    )),
-                ),
-                (
-                    "linked list".into(),
-                    Box::new(FlowTable::new(
-                        Box::new(LinkedList::new(flows, Outputs::default()).expect("memory")),
-                        HashKind::Keyed,
-                        BURST,
-                    )),
-                ),
-                (
-                    "combined".into(),
-                    Box::new(FlowTable::new(
-                        Box::new(Combined::new(flows, Outputs::default()).expect("memory")),
-                        HashKind::Keyed,
-                        BURST,
-                    )),
-                ),
-                (
-                    "hashbrown + ahash".into(),
-                    Box::new(Hashbrown {
-                        map: HashMap::with_capacity_and_hasher(
-                            flows,
-                            ahash::RandomState::with_seeds(1, 2, 3, 4),
-                        ),
-                        number: 0,
-                    }),
-                ),
-            ];
+            let mut contenders = contenders(flows);
             contenders.retain(|(name, _)| {
-                let wanted = named.iter().any(|part| name.contains(&**part));
-                named.is_empty() || wanted || name.starts_with("hashbrown")
+                let is_named = names.iter().any(|part| name.contains(&***part));
+                names.is_empty() || is_named || name.starts_with("hashbrown")
             });
-            let mut times = vec![Vec::new(); contenders.len()];
-            for (name, contender) in &mut contenders {
-                let warm_up = if is_slow(name, flows) {
-                    &keys
-                } else {
-                    &packets
-                };
-                contender.run(black_box(warm_up));
-            }
-            for _ in 0..ROUNDS {
-                for ((name, contender), times) in contenders.iter_mut().zip(&mut times) {
-                    let length = if is_slow(name, flows) {
-                        SLOW_PACKETS
-                    } else {
-                        length
-                    };
-                    let before = hw::time::thread_cpu();
-                    contender.run(black_box(&packets[..length]));
-                    let taken = hw::time::thread_cpu() - before;
-                    times.push(taken.as_nanos() as f64 / length as f64);
-                }
-            }
-            let reference = median(times.last().map_or(&[], |times| times));
-            let traffic = if zipf { "Zipf(1)" } else { "uniform" };
+            let times = measure(&mut contenders, &keys, &packets);
             println!(
-                "\n{flows} flows, {traffic}\n{:<22}{:>10}{:>10}{:>10}{:>12}",
-                "table", "ns/packet", "min", "max", "x hashbrown"
+                "\n{flows} flows, {}",
+                if zipf { "Zipf(1)" } else { "uniform" }
             );
-            for ((name, contender), times) in contenders.iter().zip(&times) {
-                let middle = median(times);
-                println!(
-                    "{name:<22}{middle:>10.2}{:>10.2}{:>10.2}{:>12.2}  {}",
-                    times.iter().copied().fold(f64::INFINITY, f64::min),
-                    times.iter().copied().fold(0.0, f64::max),
-                    reference / middle,
-                    contender.remark()
-                );
-            }
+            print_times(&contenders, &times);
         }
+    }
+}
+
+type Contenders = Vec<(&'static str, Box<dyn Contender>)>;
+
+/// Creates all tables for this number of flows.
+fn contenders(flows: usize) -> Contenders {
+    let bucket = |burst| -> Box<dyn Contender> {
+        let flows_max = flows + flows / 8;
+        let table = BucketTable::new(
+            flows_max,
+            FlowHash::new(HashKind::Keyed, SEED),
+            Outputs::default(),
+            Lines::zeroed(BucketTable::slots_for(flows_max)),
+        )
+        .expect("memory");
+        Box::new(FlowTable::new(Box::new(table), HashKind::Keyed, burst))
+    };
+    let keyed =
+        |table| -> Box<dyn Contender> { Box::new(FlowTable::new(table, HashKind::Keyed, BURST)) };
+    let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
+    vec![
+        ("bucket, keyed hash", bucket(BURST)),
+        ("bucket, bursts of 32", bucket(32)),
+        ("bucket, one by one", bucket(1)),
+        (
+            "double hash",
+            keyed(Box::new(
+                DoubleHash::new(Outputs::default()).expect("memory"),
+            )),
+        ),
+        (
+            "linked list",
+            keyed(Box::new(
+                LinkedList::new(flows, Outputs::default()).expect("memory"),
+            )),
+        ),
+        (
+            "combined",
+            keyed(Box::new(
+                Combined::new(flows, Outputs::default()).expect("memory"),
+            )),
+        ),
+        (
+            "hashbrown + ahash",
+            Box::new(Hashbrown {
+                map: HashMap::with_capacity_and_hasher(flows, hasher),
+                number: 0,
+            }),
+        ),
+    ]
+}
+
+/// Returns the nanoseconds per packet of each contender in each round, measured by turns.
+fn measure(contenders: &mut Contenders, keys: &[u128], packets: &[u128]) -> Vec<Vec<f64>> {
+    let flows = keys.len();
+    let mut times = vec![Vec::new(); contenders.len()];
+    for (name, contender) in contenders.iter_mut() {
+        let warm_up = if is_slow(name, flows) { keys } else { packets };
+        contender.run(black_box(warm_up));
+    }
+    for _ in 0..ROUNDS {
+        for ((name, contender), times) in contenders.iter_mut().zip(&mut times) {
+            let length = if is_slow(name, flows) {
+                SLOW_PACKETS
+            } else {
+                packets.len()
+            };
+            let before = hw::time::thread_cpu();
+            contender.run(black_box(&packets[..length]));
+            let taken = hw::time::thread_cpu() - before;
+            times.push(taken.as_nanos() as f64 / length as f64);
+        }
+    }
+    times
+}
+
+/// Prints a line per contender; the last one is the reference.
+fn print_times(contenders: &Contenders, times: &[Vec<f64>]) {
+    let reference = median(times.last().map_or(&[], |times| times));
+    println!(
+        "{:<22}{:>10}{:>10}{:>10}{:>12}",
+        "table", "ns/packet", "min", "max", "x hashbrown"
+    );
+    for ((name, contender), times) in contenders.iter().zip(times) {
+        let middle = median(times);
+        println!(
+            "{name:<22}{middle:>10.2}{:>10.2}{:>10.2}{:>12.2}  {}",
+            times.iter().copied().fold(f64::INFINITY, f64::min),
+            times.iter().copied().fold(0.0, f64::max),
+            reference / middle,
+            contender.remark()
+        );
     }
 }
