@@ -31,7 +31,7 @@ pub use target::{Format, Spec, SpecError, Target};
 use compat::{rrd::Rrd, tstat::Tstat};
 use flow::{RecordBatch, Schema};
 use lines::{LineExporter, LineFormat};
-use net::LineEncoder;
+use net::{Endpoint, LineEncoder};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -152,7 +152,7 @@ fn open_lines<F: LineFormat + 'static>(
     spec: &Spec,
     options: &ExportOptions,
 ) -> Result<Box<dyn Exporter>, ExportError> {
-    if let (Some(endpoint), None) = (spec.target.endpoint(), options.rotation) {
+    if let Some(endpoint) = receiver(spec, options)? {
         let encoder = |framing| LineEncoder::new(format, framing);
         return Ok(Box::new(net::open(endpoint, options.waits, encoder)?));
     }
@@ -168,12 +168,40 @@ fn open_lines<F: LineFormat + 'static>(
 pub fn check(spec: &Spec, schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
     reject_duplicate_columns(schema, options)?;
     let rotation = options.rotation;
+    // A receiver may appear later.
+    if receiver(spec, options)?.is_some() {
+        return Ok(());
+    }
     match spec.format {
         Format::Json | Format::Csv => lines::Destination::new(&spec.target, rotation)?.check(),
         Format::Parquet => parquet::check(&spec.target, rotation.is_some()),
         // These create no file before the first record.
         Format::Tstat | Format::Rrd => open(spec, schema, options).map(drop),
     }
+}
+
+/// Returns the receiver of a network output.
+///
+/// # Errors
+/// Options of files are set, or the format writes files only.
+fn receiver<'a>(
+    spec: &'a Spec,
+    options: &ExportOptions,
+) -> Result<Option<&'a Endpoint>, ExportError> {
+    let Some(endpoint) = spec.target.endpoint() else {
+        return Ok(None);
+    };
+    if !matches!(spec.format, Format::Json | Format::Csv) {
+        return Err(ExportError::NeedsFile {
+            format: spec.format.name(),
+        });
+    }
+    if options.rotation.is_some() {
+        return Err(ExportError::CannotRotate {
+            target: endpoint.to_string(),
+        });
+    }
+    Ok(Some(endpoint))
 }
 
 /// Checks whether a file can be created or overwritten, and leaves it unchanged. `-` is standard

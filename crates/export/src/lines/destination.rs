@@ -30,7 +30,7 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// Creates the destination for a target.
+    /// Creates the destination for a file or standard output.
     ///
     /// # Errors
     /// Only files can be rotated, and a rotated target must not be a directory.

@@ -144,3 +144,60 @@ impl<S: StreamSocket> Connection for StreamConnection<S> {
         let _ = self.discard_input();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn pair() -> (StreamConnection<UnixStream>, UnixStream) {
+        let (socket, peer) = UnixStream::pair().unwrap();
+        (StreamConnection::new(socket), peer)
+    }
+
+    #[test]
+    fn peer_that_has_closed_is_noticed_before_a_message_is_sent() {
+        let (mut connection, mut peer) = pair();
+        connection.send(b"first", TIMEOUT).unwrap();
+        // Unread input does not hide the end of the stream.
+        peer.write_all(b"hello").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        let result = connection.send(b"second", TIMEOUT);
+        assert!(matches!(result, Err(SendFault::Closed(_))), "{result:?}");
+        drop(connection);
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"first");
+    }
+
+    #[test]
+    fn peer_that_does_not_read_breaks_the_connection_in_the_middle_of_a_message() {
+        let (mut connection, _peer) = pair();
+        let message = vec![b'x'; 16 << 20];
+        let timeout = Duration::from_millis(50);
+        let result = connection.send(&message, timeout);
+        let Err(SendFault::Broken(error)) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let result = connection.send(b"next", timeout);
+        assert!(matches!(result, Err(SendFault::Closed(_))), "{result:?}");
+    }
+
+    #[test]
+    fn slow_peer_receives_a_message_longer_than_the_buffers() {
+        let (mut connection, mut peer) = pair();
+        let reading = thread::spawn(move || {
+            let mut received = Vec::new();
+            peer.read_to_end(&mut received).unwrap();
+            received.len()
+        });
+        let message = vec![b'x'; 4 << 20];
+        connection.send(&message, TIMEOUT).unwrap();
+        connection.close();
+        drop(connection);
+        assert_eq!(reading.join().unwrap(), message.len());
+    }
+}
