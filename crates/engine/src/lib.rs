@@ -8,6 +8,8 @@ mod cooperative;
 mod dispatcher;
 mod dns_feed;
 mod executor;
+mod flow_measurement;
+mod measurement;
 pub mod merge;
 mod monitor;
 pub mod occupancy;
@@ -29,34 +31,61 @@ mod thread;
 pub use acquisition::{Acquisition, AcquisitionReport, PollMode};
 pub use books::{Books, Count, Loss};
 pub use coalescing_receiver::CoalescingReceiver;
+pub use flow_measurement::FLOWS;
+pub use measurement::{
+    Findings, Measurement, MeasurementReport, MeasurementSet, MeasurementSpec, Measurements,
+    PacketInput, Packets, ReportRow, ReportTable,
+};
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
 pub use progress::{Progress, QueueProgress};
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{QueueReport, Report};
 
-use flow::{Meter, MeterOptions};
+use flow::MeterOptions;
 use std::time::Instant;
 
 // A burst of a port must fit in a batch.
 const _: () = assert!(port::frame::BURST <= flow::BURST);
 
-/// Creates the meters for a run over `ports` ports. Call this before opening the ports: allocating the
-/// tables takes time, in which packets of an open link would be lost.
+/// Creates the measurements for a run over `ports` ports. Call this before opening the ports: allocating
+/// the tables takes time, in which packets of an open link would be lost.
 ///
 /// # Errors
-/// Fails if there is not enough memory for the tables.
-pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError> {
+/// Fails if there is not enough memory for the tables, or if another measurement cannot start.
+pub fn measurements(options: &Options, ports: usize) -> Result<Measurements, EngineError> {
     let tables = options.tables(ports);
     let meter = MeterOptions {
         dns_from_batches: options.shares_dns(ports),
         ..options.meter.clone()
     };
-    (0..tables)
-        .map(|_| {
-            Meter::new(&meter)
-                .map_err(|error| EngineError::table_memory(tables, meter.flows_max, &error))
-        })
-        .collect()
+    let flows = (options.level == Level::Flow).then_some(&FLOWS);
+    let build_set = |at_receiver: bool| {
+        let specs = flows.into_iter().chain(&options.extra_measurements);
+        let built = specs
+            .filter(|spec| !at_receiver || spec.at_receiver)
+            .map(|spec| {
+                (spec.build)(&meter).map_err(|error| {
+                    if spec.name == FLOWS.name {
+                        EngineError::table_memory(tables, meter.flows_max, &error)
+                    } else {
+                        EngineError::measurement(spec.name, &error)
+                    }
+                })
+            });
+        built.collect::<Result<MeasurementSet, _>>()
+    };
+    let receivers = match options.model {
+        Model::RunToCompletion => 0,
+        Model::Pipeline | Model::Cooperative => ports,
+    };
+    Ok(Measurements {
+        monitors: (0..tables)
+            .map(|_| build_set(false))
+            .collect::<Result<_, _>>()?,
+        receivers: (0..receivers)
+            .map(|_| build_set(true))
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 /// Runs `options.model` over `input` until the input ends or the run is stopped. Flow records go to
@@ -68,7 +97,7 @@ pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError
 pub fn run(
     options: &Options,
     input: Input,
-    meters: Vec<Meter>,
+    measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
@@ -77,9 +106,11 @@ pub fn run(
     let started = Instant::now();
     let model = |options: &Options, input: Input| match options.model {
         _ if options.level == Level::Packet => packet_level::run(options, input, progress),
-        Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
-        Model::Cooperative => cooperative::run(options, input, meters, records, progress),
-        Model::Pipeline => pipeline::run(options, input, meters, records, progress),
+        Model::RunToCompletion => {
+            run_to_completion::run(options, input, measurements, records, progress)
+        }
+        Model::Cooperative => cooperative::run(options, input, measurements, records, progress),
+        Model::Pipeline => pipeline::run(options, input, measurements, records, progress),
     };
     let report = match options.acquisition {
         Some(acquisition) => acquisition::run(options, acquisition, input, model),

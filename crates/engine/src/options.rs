@@ -1,6 +1,7 @@
 //! The options of a run, and the errors that prevent it.
 
 use crate::acquisition::Acquisition;
+use crate::measurement::MeasurementSpec;
 use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
@@ -40,6 +41,8 @@ pub struct Options {
     pub model: Model,
     /// Whether to count flows or only packets.
     pub level: Level,
+    /// Measurements besides the one of `level`.
+    pub extra_measurements: Vec<MeasurementSpec>,
     /// The options of the meters.
     pub meter: MeterOptions,
     /// Whether to decapsulate tunnels.
@@ -67,6 +70,7 @@ impl Default for Options {
         Self {
             model: Model::default(),
             level: Level::default(),
+            extra_measurements: Vec::new(),
             meter: MeterOptions::default(),
             decapsulate: Decapsulate::No,
             cores: Vec::new(),
@@ -264,6 +268,14 @@ pub enum EngineError {
         /// The error of the kernel.
         reason: String,
     },
+    /// A measurement cannot start.
+    #[error("cannot start the measurement {name}: {reason}; run without it, or free memory first")]
+    Measurement {
+        /// Its name.
+        name: &'static str,
+        /// The error of the measurement.
+        reason: String,
+    },
     /// Not enough memory for the acquisition buffers.
     #[error("{0}")]
     Buffer(String),
@@ -284,6 +296,14 @@ impl EngineError {
         Self::Memory {
             tables,
             flows_max,
+            reason: error.to_string(),
+        }
+    }
+
+    /// Creates the error for a measurement that cannot start.
+    pub(crate) fn measurement(name: &'static str, error: &io::Error) -> Self {
+        Self::Measurement {
+            name,
             reason: error.to_string(),
         }
     }

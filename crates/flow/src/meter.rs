@@ -22,7 +22,7 @@ use hw::lines::Rows;
 use hw::prefetch::CacheLevel;
 use std::io;
 use std::iter;
-use std::ops::{Range, RangeInclusive};
+use std::ops::{AddAssign, Range, RangeInclusive};
 
 /// Receives the records of a meter.
 pub trait RecordSink {
@@ -63,6 +63,19 @@ pub struct MeterCounters {
     pub was_full: bool,
     /// Flows in the table now.
     pub flows: u64,
+}
+
+impl AddAssign for MeterCounters {
+    fn add_assign(&mut self, other: Self) {
+        for side in 0..2 {
+            self.recorded[side] += other.recorded[side];
+            self.unattributed[side] += other.unattributed[side];
+        }
+        self.records += other.records;
+        self.evicted += other.evicted;
+        self.was_full |= other.was_full;
+        self.flows += other.flows;
+    }
 }
 
 /// Creates the table, and rows with a column for each statistic.
