@@ -14,7 +14,7 @@ pub mod merge;
 mod monitor;
 pub mod occupancy;
 pub mod options;
-mod packet_level;
+mod packet_count;
 pub mod parser;
 mod pipeline;
 mod pipeline_builder;
@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod steer;
 mod stop_barrier;
 mod thread;
+mod traffic_mix;
 
 pub use acquisition::{Acquisition, AcquisitionReport, PollMode};
 pub use books::{Books, Count, Loss};
@@ -37,9 +38,11 @@ pub use measurement::{
     PacketInput, Packets, ReportRow, ReportTable,
 };
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
+pub use packet_count::PACKETS;
 pub use progress::{Progress, QueueProgress};
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{QueueReport, Report};
+pub use traffic_mix::TRAFFIC_MIX;
 
 use flow::MeterOptions;
 use std::time::Instant;
@@ -58,10 +61,9 @@ pub fn measurements(options: &Options, ports: usize) -> Result<Measurements, Eng
         dns_from_batches: options.shares_dns(ports),
         ..options.meter.clone()
     };
-    let flows = (options.level == Level::Flow).then_some(&FLOWS);
     let build_set = |at_receiver: bool| {
-        let specs = flows.into_iter().chain(&options.extra_measurements);
-        let built = specs
+        let built = options
+            .measurements()
             .filter(|spec| !at_receiver || spec.at_receiver)
             .map(|spec| {
                 (spec.build)(&meter).map_err(|error| {
@@ -74,12 +76,12 @@ pub fn measurements(options: &Options, ports: usize) -> Result<Measurements, Eng
             });
         built.collect::<Result<MeasurementSet, _>>()
     };
-    let receivers = match options.model {
-        Model::RunToCompletion => 0,
-        Model::Pipeline | Model::Cooperative => ports,
+    let (receivers, monitors) = match options.effective_model() {
+        Model::RunToCompletion => (0, ports),
+        Model::Pipeline | Model::Cooperative => (ports, ports * options.monitors),
     };
     Ok(Measurements {
-        monitors: (0..tables)
+        monitors: (0..monitors)
             .map(|_| build_set(false))
             .collect::<Result<_, _>>()?,
         receivers: (0..receivers)
@@ -104,18 +106,26 @@ pub fn run(
     check_cores(&options.cores)?;
     schedule::check(options, input.ports.len())?;
     let started = Instant::now();
-    let model = |options: &Options, input: Input| match options.model {
-        _ if options.level == Level::Packet => packet_level::run(options, input, progress),
+    let model = |options: &Options, input: Input| match options.effective_model() {
         Model::RunToCompletion => {
             run_to_completion::run(options, input, measurements, records, progress)
         }
         Model::Cooperative => cooperative::run(options, input, measurements, records, progress),
         Model::Pipeline => pipeline::run(options, input, measurements, records, progress),
     };
-    let report = match options.acquisition {
+    let mut report = match options.acquisition {
         Some(acquisition) => acquisition::run(options, acquisition, input, model),
         None => model(options, input),
     }?;
+    if options.level == Level::Packet && options.packet_input() == PacketInput::Headers {
+        // Headers were read for another measurement, but no table counted the flows.
+        let books = &mut report.books;
+        let without_flow = books.without_flow();
+        books.counted_only = Count {
+            packets: books.processed.packets - without_flow.packets,
+            bytes: books.processed.bytes - without_flow.bytes,
+        };
+    }
     Ok(Report {
         elapsed: started.elapsed(),
         ..report

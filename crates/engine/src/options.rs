@@ -1,7 +1,9 @@
 //! The options of a run, and the errors that prevent it.
 
 use crate::acquisition::Acquisition;
-use crate::measurement::MeasurementSpec;
+use crate::flow_measurement::FLOWS;
+use crate::measurement::{MeasurementSpec, PacketInput};
+use crate::packet_count::PACKETS;
 use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
@@ -30,7 +32,7 @@ pub enum Level {
     /// Every flow.
     #[default]
     Flow,
-    /// Only all packets and bytes; no frame is read. Run to completion only.
+    /// Only all packets and bytes; no frame is read. Always in run to completion.
     Packet,
 }
 
@@ -85,10 +87,37 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the measurements of the run.
+    pub(crate) fn measurements(&self) -> impl Iterator<Item = &MeasurementSpec> {
+        let of_level = match self.level {
+            Level::Flow => &FLOWS,
+            Level::Packet => &PACKETS,
+        };
+        std::iter::once(of_level).chain(&self.extra_measurements)
+    }
+
+    /// Returns what the measurements together read of a packet.
+    pub(crate) fn packet_input(&self) -> PacketInput {
+        let reads_headers = |spec: &MeasurementSpec| spec.input == PacketInput::Headers;
+        if self.measurements().any(reads_headers) {
+            PacketInput::Headers
+        } else {
+            PacketInput::Frames
+        }
+    }
+
+    /// Returns the model in use: if no headers are read, there is nothing to hand to a monitor.
+    pub(crate) fn effective_model(&self) -> Model {
+        match self.packet_input() {
+            PacketInput::Frames => Model::RunToCompletion,
+            PacketInput::Headers => self.model,
+        }
+    }
+
     /// Returns the number of threads of a run over `ports` ports.
     #[must_use]
     pub fn threads(&self, ports: usize) -> usize {
-        let processing = match self.model {
+        let processing = match self.effective_model() {
             Model::RunToCompletion | Model::Cooperative => ports,
             Model::Pipeline => ports * (1 + self.monitors),
         };

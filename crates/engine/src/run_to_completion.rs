@@ -1,21 +1,21 @@
 //! The run-to-completion model: each thread receives a burst, parses its headers and measures it before
 //! it receives the next one.
 
-use crate::books::Books;
+use crate::books::{Books, Count};
 use crate::dns_feed::DnsFeed;
 use crate::executor::{Executor, block_on};
-use crate::measurement::{MeasurementSet, Measurements, Packets};
+use crate::measurement::{MeasurementSet, Measurements, PacketInput, Packets};
 use crate::options::{EngineError, Input, Options};
 use crate::parser::PacketParser;
 use crate::progress::{Progress, QueueProgress};
-use crate::receiver::{Handler, Receiver};
+use crate::receiver::{Handler, Receiver, receive_burst};
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
 use crate::steer::Steer;
 use crate::stop_barrier::StopBarrier;
 use crate::thread::{join, spawn};
 use flow::{Batch, FramePayloads};
-use port::{Burst, Port};
+use port::{Burst, Port, PortError, Received};
 use std::thread;
 
 /// Runs one thread for each port, with a set of measurements per thread.
@@ -24,11 +24,15 @@ use std::thread;
 /// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
-    input: Input,
+    mut input: Input,
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
+    if options.packet_input() == PacketInput::Frames && input.same_packets {
+        // Without flow keys, there is nothing to divide the packets by: one thread counts them all.
+        input.ports.truncate(1);
+    }
     let shares = if input.same_packets {
         input.ports.len()
     } else {
@@ -96,6 +100,8 @@ impl Worker<'_> {
             steer: Steer::new(self.shares),
             number: self.number,
             counts_packets,
+            input: self.options.packet_input(),
+            counted: Count::default(),
             dns_feed: self.dns_feed,
             live: self.live,
             batch: Batch::default(),
@@ -118,7 +124,7 @@ impl Worker<'_> {
             .measurements
             .finish(parser.clock_ms(), &mut handler.records);
         receiver.publish(&parser, &mut handler);
-        let mut queue = receiver.report(parser.books(), &placement);
+        let mut queue = receiver.report(handler.books(&parser), &placement);
         if !counts_packets {
             queue.books = Books::default();
             faults.messages.clear();
@@ -144,6 +150,9 @@ struct MeasurementHandler<'a> {
     number: usize,
     /// Whether this thread counts packets without a flow.
     counts_packets: bool,
+    input: PacketInput,
+    /// Packets counted without reading their headers.
+    counted: Count,
     dns_feed: DnsFeed,
     live: bool,
     batch: Batch,
@@ -207,6 +216,24 @@ impl Handler for MeasurementHandler<'_> {
         }
     }
 
+    /// Lets the port count without building a list of frames, if no frame is read.
+    async fn receive(
+        &mut self,
+        parser: &mut PacketParser,
+        port: &mut dyn Port,
+    ) -> Result<Received<()>, PortError> {
+        if self.input == PacketInput::Headers {
+            return receive_burst(self, parser, port).await;
+        }
+        Ok(port.receive_count()?.map(|frames| {
+            self.counted += Count {
+                packets: frames.frames,
+                bytes: frames.bytes,
+            };
+            self.measurements.count_frames(frames);
+        }))
+    }
+
     async fn handle_idle(&mut self, parser: &mut PacketParser) {
         let clock_ms = self.live.then(|| parser.tick());
         self.measurements.idle(clock_ms, &mut self.records);
@@ -218,6 +245,14 @@ impl Handler for MeasurementHandler<'_> {
 
     fn is_done(&self, parser: &PacketParser) -> bool {
         parser.received() >= self.stop_after
+    }
+
+    fn books(&self, parser: &PacketParser) -> Books {
+        let mut books = parser.books();
+        books.received += self.counted;
+        books.processed += self.counted;
+        books.counted_only += self.counted;
+        books
     }
 
     fn publish_progress(&mut self, parser: &PacketParser) {
