@@ -47,7 +47,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let options = Options {
         model: plan.model,
         level: plan.level,
-        extra_measurements: Vec::new(),
+        extra_measurements: plan.extra_measurements.clone(),
         meter: plan.meter.clone(),
         decapsulate: plan.decapsulate,
         cores: plan.cores.clone(),
