@@ -6,30 +6,30 @@
 use crate::dispatcher::Dispatcher;
 use crate::dns_feed::DnsFeed;
 use crate::executor::{Executor, Task, round_robin};
+use crate::measurement::{MeasurementSet, Measurements};
 use crate::options::{EngineError, Input, Options, ThreadPlacement};
 use crate::pipeline_builder::{MonitorTask, PipelineBuilder};
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
 use crate::thread::{join, spawn};
-use flow::Meter;
 use std::thread;
 
 /// Runs one thread for each port, with a receiver task and `options.monitors` monitor tasks, each with a
-/// meter.
+/// set of measurements.
 ///
 /// # Errors
 /// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
     input: Input,
-    meters: Vec<Meter>,
+    measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let ports = input.ports.len();
     let dns_feeds = DnsFeed::new_all(options, ports, true)?;
-    let mut meters = meters.into_iter();
+    let mut monitor_sets = measurements.monitors.into_iter();
     let builder = PipelineBuilder {
         options,
         progress,
@@ -38,15 +38,16 @@ pub(crate) fn run(
     };
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        let ports = input.ports.into_iter().zip(dns_feeds);
-        for (number, (port, dns_feed)) in ports.enumerate() {
-            let meters: Vec<Meter> = meters.by_ref().take(options.monitors).collect();
+        let receivers = dns_feeds.into_iter().zip(measurements.receivers);
+        let ports = input.ports.into_iter().zip(receivers);
+        for (number, (port, (dns_feed, own))) in ports.enumerate() {
+            let sets: Vec<MeasurementSet> = monitor_sets.by_ref().take(options.monitors).collect();
             let records = records.clone();
             let name = format!("cooperative-{number}");
             threads.push(spawn(scope, options, name, move || {
                 let placement = options.apply_placement(number);
                 let (dispatcher, monitors) =
-                    builder.build(number, port, dns_feed, meters, &records);
+                    builder.build(number, port, dns_feed, own, sets, &records);
                 run_tasks(placement, dispatcher, monitors)
             })?);
         }

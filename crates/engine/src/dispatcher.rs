@@ -4,6 +4,7 @@
 use crate::books::{Books, Count, Loss};
 use crate::dns_feed::DnsFeed;
 use crate::executor::{Backoff, Executor};
+use crate::measurement::MeasurementSet;
 use crate::options::{Options, ThreadPlacement};
 use crate::parser::PacketParser;
 use crate::progress::Progress;
@@ -42,6 +43,8 @@ pub(crate) struct Dispatcher<'a> {
     /// Index in [`Progress::queues`].
     pub(crate) progress_index: usize,
     pub(crate) dns_feed: DnsFeed,
+    /// Count packets without a flow, which no monitor sees.
+    pub(crate) measurements: MeasurementSet,
     pub(crate) queues: Vec<MonitorQueue>,
 }
 
@@ -54,6 +57,7 @@ impl Dispatcher<'_> {
             steer: Steer::new(self.queues.len()),
             queues: self.queues,
             dns_feed: self.dns_feed,
+            measurements: self.measurements,
             live: self.live,
             drops_when_full: self.drops_when_full,
             executor,
@@ -92,7 +96,8 @@ impl Dispatcher<'_> {
         faults.messages.extend(placement.fault);
         ThreadResult {
             queue,
-            memory_bytes: handler.dns_feed.memory_bytes(),
+            memory_bytes: handler.dns_feed.memory_bytes() + handler.measurements.memory_bytes(),
+            findings: handler.measurements.report(Some(&parser.books())),
             port_faults: faults,
             unknown_links: parser.unknown_links().to_vec(),
         }
@@ -148,6 +153,7 @@ struct DispatchHandler {
     steer: Steer,
     queues: Vec<MonitorQueue>,
     dns_feed: DnsFeed,
+    measurements: MeasurementSet,
     live: bool,
     drops_when_full: bool,
     executor: Executor,
@@ -167,6 +173,8 @@ impl Handler for DispatchHandler {
             let queue = &mut self.queues[0];
             let first = queue.batch.len();
             parser.parse(burst, &mut queue.batch);
+            self.measurements
+                .count_without_flow(burst.frames, &queue.batch.packets()[first..]);
             self.dns_feed
                 .learn(&queue.batch, first, &FramePayloads(burst.frames));
             for (before, answer) in self.dns_feed.drain() {
@@ -180,6 +188,8 @@ impl Handler for DispatchHandler {
         } else {
             self.batch.clear();
             parser.parse(burst, &mut self.batch);
+            self.measurements
+                .count_without_flow(burst.frames, self.batch.packets());
             self.dns_feed
                 .learn(&self.batch, 0, &FramePayloads(burst.frames));
             self.distribute(burst).await;
@@ -340,6 +350,7 @@ mod tests {
             steer: Steer::new(1),
             queues: vec![to_monitor],
             dns_feed: DnsFeed::default(),
+            measurements: MeasurementSet::default(),
             live: true,
             drops_when_full: true,
             executor: Executor::single_task(&hw::schedule::Schedule::Other),

@@ -8,11 +8,13 @@ mod cooperative;
 mod dispatcher;
 mod dns_feed;
 mod executor;
+mod flow_measurement;
+mod measurement;
 pub mod merge;
 mod monitor;
 pub mod occupancy;
 pub mod options;
-mod packet_level;
+mod packet_count;
 pub mod parser;
 mod pipeline;
 mod pipeline_builder;
@@ -25,38 +27,67 @@ pub mod schedule;
 pub mod steer;
 mod stop_barrier;
 mod thread;
+mod traffic_mix;
 
 pub use acquisition::{Acquisition, AcquisitionReport, PollMode};
 pub use books::{Books, Count, Loss};
 pub use coalescing_receiver::CoalescingReceiver;
+pub use flow_measurement::FLOWS;
+pub use measurement::{
+    Findings, Measurement, MeasurementReport, MeasurementSet, MeasurementSpec, Measurements,
+    PacketInput, Packets, ReportRow, ReportTable,
+};
 pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
+pub use packet_count::PACKETS;
 pub use progress::{Progress, QueueProgress};
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{QueueReport, Report};
+pub use traffic_mix::TRAFFIC_MIX;
 
-use flow::{Meter, MeterOptions};
+use flow::MeterOptions;
 use std::time::Instant;
 
 // A burst of a port must fit in a batch.
 const _: () = assert!(port::frame::BURST <= flow::BURST);
 
-/// Creates the meters for a run over `ports` ports. Call this before opening the ports: allocating the
-/// tables takes time, in which packets of an open link would be lost.
+/// Creates the measurements for a run over `ports` ports. Call this before opening the ports: allocating
+/// the tables takes time, in which packets of an open link would be lost.
 ///
 /// # Errors
-/// Fails if there is not enough memory for the tables.
-pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError> {
+/// Fails if there is not enough memory for the tables, or if another measurement cannot start.
+pub fn measurements(options: &Options, ports: usize) -> Result<Measurements, EngineError> {
     let tables = options.tables(ports);
     let meter = MeterOptions {
         dns_from_batches: options.shares_dns(ports),
         ..options.meter.clone()
     };
-    (0..tables)
-        .map(|_| {
-            Meter::new(&meter)
-                .map_err(|error| EngineError::table_memory(tables, meter.flows_max, &error))
-        })
-        .collect()
+    let build_set = |at_receiver: bool| {
+        let built = options
+            .measurements()
+            .filter(|spec| !at_receiver || spec.at_receiver)
+            .map(|spec| {
+                (spec.build)(&meter).map_err(|error| {
+                    if spec.name == FLOWS.name {
+                        EngineError::table_memory(tables, meter.flows_max, &error)
+                    } else {
+                        EngineError::measurement(spec.name, &error)
+                    }
+                })
+            });
+        built.collect::<Result<MeasurementSet, _>>()
+    };
+    let (receivers, monitors) = match options.effective_model() {
+        Model::RunToCompletion => (0, ports),
+        Model::Pipeline | Model::Cooperative => (ports, ports * options.monitors),
+    };
+    Ok(Measurements {
+        monitors: (0..monitors)
+            .map(|_| build_set(false))
+            .collect::<Result<_, _>>()?,
+        receivers: (0..receivers)
+            .map(|_| build_set(true))
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 /// Runs `options.model` over `input` until the input ends or the run is stopped. Flow records go to
@@ -68,23 +99,33 @@ pub fn meters(options: &Options, ports: usize) -> Result<Vec<Meter>, EngineError
 pub fn run(
     options: &Options,
     input: Input,
-    meters: Vec<Meter>,
+    measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     check_cores(&options.cores)?;
     schedule::check(options, input.ports.len())?;
     let started = Instant::now();
-    let model = |options: &Options, input: Input| match options.model {
-        _ if options.level == Level::Packet => packet_level::run(options, input, progress),
-        Model::RunToCompletion => run_to_completion::run(options, input, meters, records, progress),
-        Model::Cooperative => cooperative::run(options, input, meters, records, progress),
-        Model::Pipeline => pipeline::run(options, input, meters, records, progress),
+    let model = |options: &Options, input: Input| match options.effective_model() {
+        Model::RunToCompletion => {
+            run_to_completion::run(options, input, measurements, records, progress)
+        }
+        Model::Cooperative => cooperative::run(options, input, measurements, records, progress),
+        Model::Pipeline => pipeline::run(options, input, measurements, records, progress),
     };
-    let report = match options.acquisition {
+    let mut report = match options.acquisition {
         Some(acquisition) => acquisition::run(options, acquisition, input, model),
         None => model(options, input),
     }?;
+    if options.level == Level::Packet && options.packet_input() == PacketInput::Headers {
+        // Headers were read for another measurement, but no table counted the flows.
+        let books = &mut report.books;
+        let without_flow = books.without_flow();
+        books.counted_only = Count {
+            packets: books.processed.packets - without_flow.packets,
+            bytes: books.processed.bytes - without_flow.bytes,
+        };
+    }
     Ok(Report {
         elapsed: started.elapsed(),
         ..report

@@ -1,13 +1,14 @@
-//! A monitor of the pipeline and cooperative models: receives batches over a ring and meters them.
+//! A monitor of the pipeline and cooperative models: receives batches over a ring and measures them.
 
 use crate::dispatcher::Message;
 use crate::executor::{Backoff, Executor};
+use crate::measurement::{MeasurementSet, Packets};
 use crate::options::ThreadPlacement;
 use crate::progress::Progress;
 use crate::receiver::PUBLISH_MS;
 use crate::record_channel::RecordSender;
 use crate::report::{QueueReport, ThreadResult};
-use flow::{Batch, Meter};
+use flow::Batch;
 use rtrb::{Consumer, PopError, Producer};
 
 /// A monitor and its ends of the rings to its dispatcher.
@@ -23,10 +24,10 @@ pub(crate) struct Monitor<'a> {
 }
 
 impl Monitor<'_> {
-    /// Meters batches until the dispatcher ends, then flushes all flows.
+    /// Measures batches until the dispatcher ends, then flushes all flows.
     pub(crate) async fn run(
         mut self,
-        mut meter: Meter,
+        mut measurements: MeasurementSet,
         mut records: RecordSender,
         placement: ThreadPlacement,
         executor: Executor,
@@ -38,7 +39,11 @@ impl Monitor<'_> {
             match self.messages.pop() {
                 Ok(Message::Packets(batch)) => {
                     backoff.reset();
-                    meter.process(&batch, &mut records);
+                    let packets = Packets {
+                        batch: &batch,
+                        frames: None,
+                    };
+                    measurements.process(&packets, &mut records);
                     clock_ms = batch
                         .packets()
                         .last()
@@ -48,8 +53,7 @@ impl Monitor<'_> {
                 }
                 Ok(Message::Clock(now_ms)) => {
                     clock_ms = now_ms;
-                    meter.advance_idle(clock_ms, &mut records);
-                    meter.flush(&mut records);
+                    measurements.idle(Some(clock_ms), &mut records);
                 }
                 Ok(Message::End(end_ms)) => {
                     clock_ms = end_ms;
@@ -67,26 +71,27 @@ impl Monitor<'_> {
             if clock_ms.wrapping_sub(published_ms) >= PUBLISH_MS {
                 published_ms = clock_ms;
                 if self.live {
-                    meter.flush_after(clock_ms, &mut records);
+                    measurements.flush_after(clock_ms, &mut records);
                 }
                 if let Some(queue) = queue {
-                    queue.update_meter(&mut meter);
+                    queue.update_measurements(&mut measurements);
                 }
             }
         }
         records.set_blocking();
-        meter.finish(clock_ms, &mut records);
+        measurements.finish(clock_ms, &mut records);
         if let Some(queue) = queue {
-            queue.update_meter(&mut meter);
+            queue.update_measurements(&mut measurements);
         }
         let report = QueueReport {
             name: self.name,
-            flows: meter.counters(),
+            flows: measurements.counters(),
             ..placement.report()
         };
         let mut result = ThreadResult {
             queue: report,
-            memory_bytes: meter.memory_bytes(),
+            memory_bytes: measurements.memory_bytes(),
+            findings: measurements.report(None),
             ..ThreadResult::default()
         };
         result.port_faults.messages.extend(placement.fault);

@@ -1,6 +1,9 @@
 //! The options of a run, and the errors that prevent it.
 
 use crate::acquisition::Acquisition;
+use crate::flow_measurement::FLOWS;
+use crate::measurement::{MeasurementSpec, PacketInput};
+use crate::packet_count::PACKETS;
 use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
@@ -29,7 +32,7 @@ pub enum Level {
     /// Every flow.
     #[default]
     Flow,
-    /// Only all packets and bytes; no frame is read. Run to completion only.
+    /// Only all packets and bytes; no frame is read. Always in run to completion.
     Packet,
 }
 
@@ -40,6 +43,8 @@ pub struct Options {
     pub model: Model,
     /// Whether to count flows or only packets.
     pub level: Level,
+    /// Measurements besides the one of `level`.
+    pub extra_measurements: Vec<MeasurementSpec>,
     /// The options of the meters.
     pub meter: MeterOptions,
     /// Whether to decapsulate tunnels.
@@ -67,6 +72,7 @@ impl Default for Options {
         Self {
             model: Model::default(),
             level: Level::default(),
+            extra_measurements: Vec::new(),
             meter: MeterOptions::default(),
             decapsulate: Decapsulate::No,
             cores: Vec::new(),
@@ -81,10 +87,37 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the measurements of the run.
+    pub(crate) fn measurements(&self) -> impl Iterator<Item = &MeasurementSpec> {
+        let of_level = match self.level {
+            Level::Flow => &FLOWS,
+            Level::Packet => &PACKETS,
+        };
+        std::iter::once(of_level).chain(&self.extra_measurements)
+    }
+
+    /// Returns what the measurements together read of a packet.
+    pub(crate) fn packet_input(&self) -> PacketInput {
+        let reads_headers = |spec: &MeasurementSpec| spec.input == PacketInput::Headers;
+        if self.measurements().any(reads_headers) {
+            PacketInput::Headers
+        } else {
+            PacketInput::Frames
+        }
+    }
+
+    /// Returns the model in use: if no headers are read, there is nothing to hand to a monitor.
+    pub(crate) fn effective_model(&self) -> Model {
+        match self.packet_input() {
+            PacketInput::Frames => Model::RunToCompletion,
+            PacketInput::Headers => self.model,
+        }
+    }
+
     /// Returns the number of threads of a run over `ports` ports.
     #[must_use]
     pub fn threads(&self, ports: usize) -> usize {
-        let processing = match self.model {
+        let processing = match self.effective_model() {
             Model::RunToCompletion | Model::Cooperative => ports,
             Model::Pipeline => ports * (1 + self.monitors),
         };
@@ -264,6 +297,14 @@ pub enum EngineError {
         /// The error of the kernel.
         reason: String,
     },
+    /// A measurement cannot start.
+    #[error("cannot start the measurement {name}: {reason}; run without it, or free memory first")]
+    Measurement {
+        /// Its name.
+        name: &'static str,
+        /// The error of the measurement.
+        reason: String,
+    },
     /// Not enough memory for the acquisition buffers.
     #[error("{0}")]
     Buffer(String),
@@ -284,6 +325,14 @@ impl EngineError {
         Self::Memory {
             tables,
             flows_max,
+            reason: error.to_string(),
+        }
+    }
+
+    /// Creates the error for a measurement that cannot start.
+    pub(crate) fn measurement(name: &'static str, error: &io::Error) -> Self {
+        Self::Measurement {
+            name,
             reason: error.to_string(),
         }
     }

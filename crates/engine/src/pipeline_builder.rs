@@ -4,12 +4,12 @@
 use crate::dispatcher::{Dispatcher, monitor_queue};
 use crate::dns_feed::DnsFeed;
 use crate::executor::Executor;
+use crate::measurement::MeasurementSet;
 use crate::monitor::Monitor;
 use crate::options::{Options, ThreadPlacement};
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::ThreadResult;
-use flow::Meter;
 use port::Port;
 
 /// The settings that the tasks of all ports have in common.
@@ -23,10 +23,10 @@ pub(crate) struct PipelineBuilder<'a> {
     pub(crate) drops_when_full: bool,
 }
 
-/// A monitor with its meter and record channel.
+/// A monitor with its measurements and record channel.
 pub(crate) struct MonitorTask<'a> {
     pub(crate) monitor: Monitor<'a>,
-    pub(crate) meter: Meter,
+    pub(crate) measurements: MeasurementSet,
     pub(crate) records: RecordSender,
 }
 
@@ -34,19 +34,21 @@ impl MonitorTask<'_> {
     /// Runs the monitor.
     pub(crate) async fn run(self, placement: ThreadPlacement, executor: Executor) -> ThreadResult {
         self.monitor
-            .run(self.meter, self.records, placement, executor)
+            .run(self.measurements, self.records, placement, executor)
             .await
     }
 }
 
 impl<'a> PipelineBuilder<'a> {
-    /// Builds the dispatcher of port number `receiver` and one monitor for each meter.
+    /// Builds the dispatcher of port number `receiver` and one monitor for each set of measurements
+    /// in `monitor_sets`. `own` are the receiver's measurements.
     pub(crate) fn build(
         &self,
         receiver: usize,
         port: Box<dyn Port>,
         dns_feed: DnsFeed,
-        meters: impl IntoIterator<Item = Meter>,
+        own: MeasurementSet,
+        monitor_sets: impl IntoIterator<Item = MeasurementSet>,
         records: &RecordSender,
     ) -> (Dispatcher<'a>, Vec<MonitorTask<'a>>) {
         let &Self {
@@ -58,7 +60,7 @@ impl<'a> PipelineBuilder<'a> {
         // A receiver's progress index is followed by those of its monitors.
         let first = receiver * (1 + options.monitors);
         let (mut queues, mut monitors) = (Vec::new(), Vec::new());
-        for (monitor, meter) in meters.into_iter().enumerate() {
+        for (monitor, measurements) in monitor_sets.into_iter().enumerate() {
             let (queue, messages, recycled) = monitor_queue(options.ring);
             queues.push(queue);
             let progress_index = first + 1 + monitor;
@@ -72,7 +74,7 @@ impl<'a> PipelineBuilder<'a> {
             };
             monitors.push(MonitorTask {
                 monitor,
-                meter,
+                measurements,
                 records: records.for_worker(progress_index),
             });
         }
@@ -84,6 +86,7 @@ impl<'a> PipelineBuilder<'a> {
             drops_when_full,
             progress_index: first,
             dns_feed,
+            measurements: own,
             queues,
         };
         (dispatcher, monitors)

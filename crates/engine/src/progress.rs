@@ -1,7 +1,8 @@
 //! Live counters of a running engine, which other threads can read without slowing it down.
 
 use crate::books::Books;
-use flow::{LiveView, Meter};
+use crate::measurement::MeasurementSet;
+use flow::LiveView;
 use port::Counters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,12 +42,12 @@ impl QueueProgress {
         self.size.store(counters.size, Ordering::Relaxed);
     }
 
-    /// Publishes the counters of a meter, and its new live view if it has one.
-    pub(crate) fn update_meter(&self, meter: &mut Meter) {
-        let counters = meter.counters();
+    /// Publishes the flow counters of a thread's measurements, and their new live view if they have one.
+    pub(crate) fn update_measurements(&self, measurements: &mut MeasurementSet) {
+        let counters = measurements.counters();
         self.flows.store(counters.flows, Ordering::Relaxed);
         self.records.store(counters.records, Ordering::Relaxed);
-        if let Some(view) = meter.take_view() {
+        if let Some(view) = measurements.take_view() {
             self.set_view(view);
         }
     }

@@ -27,11 +27,7 @@ pub(crate) trait Handler {
         parser: &mut PacketParser,
         port: &mut dyn Port,
     ) -> Result<Received<()>, PortError> {
-        let received = port.receive()?;
-        if let Received::Burst(burst) = &received {
-            self.handle_burst(parser, burst).await;
-        }
-        Ok(received.map(drop))
+        receive_burst(self, parser, port).await
     }
 
     /// Called when the port has no packets.
@@ -56,6 +52,19 @@ pub(crate) trait Handler {
     fn books(&self, parser: &PacketParser) -> Books {
         parser.books()
     }
+}
+
+/// Receives from `port` and lets `handler` process the burst, if any.
+pub(crate) async fn receive_burst(
+    handler: &mut (impl Handler + ?Sized),
+    parser: &mut PacketParser,
+    port: &mut dyn Port,
+) -> Result<Received<()>, PortError> {
+    let received = port.receive()?;
+    if let Received::Burst(burst) = &received {
+        handler.handle_burst(parser, burst).await;
+    }
+    Ok(received.map(drop))
 }
 
 /// A port and the state of its receive loop.

@@ -2,6 +2,7 @@
 
 use crate::acquisition::AcquisitionReport;
 use crate::books::{Books, Count};
+use crate::measurement::{Findings, FindingsMerger, MeasurementReport};
 use crate::receiver::PortFaults;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
@@ -38,6 +39,8 @@ pub struct Report {
     pub books: Books,
     /// Flow and record counters over all tables.
     pub flows: MeterCounters,
+    /// The results of the other measurements.
+    pub measurements: Vec<MeasurementReport>,
     /// Maximum memory of the tables, in bytes.
     pub memory_bytes: usize,
     /// The report of each thread.
@@ -59,6 +62,7 @@ pub struct Report {
 pub(crate) struct ThreadResult {
     pub(crate) queue: QueueReport,
     pub(crate) memory_bytes: usize,
+    pub(crate) findings: Vec<Box<dyn Findings>>,
     pub(crate) port_faults: PortFaults,
     pub(crate) unknown_links: Vec<u16>,
 }
@@ -66,9 +70,11 @@ pub(crate) struct ThreadResult {
 impl FromIterator<ThreadResult> for Report {
     fn from_iter<I: IntoIterator<Item = ThreadResult>>(threads: I) -> Self {
         let mut report = Self::default();
+        let mut findings = FindingsMerger::default();
         for result in threads {
             report.books += &result.queue.books;
-            report.add_flows(&result.queue.flows);
+            report.flows += result.queue.flows;
+            findings.add(result.findings);
             report.memory_bytes += result.memory_bytes;
             for fault in result.port_faults.messages {
                 // All queues of an interface report the same fault.
@@ -80,6 +86,7 @@ impl FromIterator<ThreadResult> for Report {
             report.unknown_links.extend(result.unknown_links);
             report.queues.push(result.queue);
         }
+        report.measurements = findings.reports();
         // Packets in flows are those in records, so that a packet lost in the meter unbalances the books.
         let count = |[packets, bytes]: [u64; 2]| Count { packets, bytes };
         report.books.in_flows = count(report.flows.recorded);
@@ -91,15 +98,11 @@ impl FromIterator<ThreadResult> for Report {
 }
 
 impl Report {
-    fn add_flows(&mut self, counters: &MeterCounters) {
-        let sum = &mut self.flows;
-        for side in 0..2 {
-            sum.recorded[side] += counters.recorded[side];
-            sum.unattributed[side] += counters.unattributed[side];
-        }
-        sum.records += counters.records;
-        sum.evicted += counters.evicted;
-        sum.was_full |= counters.was_full;
-        sum.flows += counters.flows;
+    /// Returns whether the books balance, and each measurement accounts for all processed packets.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        let processed = self.books.processed;
+        let mut measurements = self.measurements.iter();
+        self.books.is_balanced() && measurements.all(|report| report.is_balanced(processed))
     }
 }

@@ -1,33 +1,38 @@
-//! The run-to-completion model: each thread receives a burst, parses its headers and meters it before
+//! The run-to-completion model: each thread receives a burst, parses its headers and measures it before
 //! it receives the next one.
 
-use crate::books::Books;
+use crate::books::{Books, Count};
 use crate::dns_feed::DnsFeed;
 use crate::executor::{Executor, block_on};
+use crate::measurement::{MeasurementSet, Measurements, PacketInput, Packets};
 use crate::options::{EngineError, Input, Options};
 use crate::parser::PacketParser;
 use crate::progress::{Progress, QueueProgress};
-use crate::receiver::{Handler, Receiver};
+use crate::receiver::{Handler, Receiver, receive_burst};
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
 use crate::steer::Steer;
 use crate::stop_barrier::StopBarrier;
 use crate::thread::{join, spawn};
-use flow::{Batch, FramePayloads, Meter};
-use port::{Burst, Port};
+use flow::{Batch, FramePayloads};
+use port::{Burst, Port, PortError, Received};
 use std::thread;
 
-/// Runs one thread for each port, with one meter per thread.
+/// Runs one thread for each port, with a set of measurements per thread.
 ///
 /// # Errors
 /// Fails if a thread cannot start.
 pub(crate) fn run(
     options: &Options,
-    input: Input,
-    meters: Vec<Meter>,
+    mut input: Input,
+    measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
 ) -> Result<Report, EngineError> {
+    if options.packet_input() == PacketInput::Frames && input.same_packets {
+        // Without flow keys, there is nothing to divide the packets by: one thread counts them all.
+        input.ports.truncate(1);
+    }
     let shares = if input.same_packets {
         input.ports.len()
     } else {
@@ -38,9 +43,9 @@ pub(crate) fn run(
     let stop_barrier = (shares > 1).then(|| StopBarrier::new(shares));
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        let tables = meters.into_iter().zip(dns_feeds);
-        for (number, (port, table)) in input.ports.into_iter().zip(tables).enumerate() {
-            let (meter, dns_feed) = table;
+        let sets = measurements.monitors.into_iter().zip(dns_feeds);
+        for (number, (port, set)) in input.ports.into_iter().zip(sets).enumerate() {
+            let (measurements, dns_feed) = set;
             let worker = Worker {
                 number,
                 shares,
@@ -52,7 +57,7 @@ pub(crate) fn run(
             };
             let records = records.for_worker(number);
             let name = format!("monitor-{number}");
-            let work = move || worker.run(port, meter, records);
+            let work = move || worker.run(port, measurements, records);
             threads.push(spawn(scope, options, name, work)?);
         }
         Ok(threads.into_iter().map(join).collect())
@@ -72,7 +77,12 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn run(self, port: Box<dyn Port>, meter: Meter, records: RecordSender) -> ThreadResult {
+    fn run(
+        self,
+        port: Box<dyn Port>,
+        measurements: MeasurementSet,
+        records: RecordSender,
+    ) -> ThreadResult {
         let placement = self.options.apply_placement(self.number);
         let executor = Executor::single_task(&placement.schedule);
         // If threads read the same packets, only the first one counts them.
@@ -84,11 +94,14 @@ impl Worker<'_> {
                     .link_packet_counter()
                     .filter(|_| self.shares == 1),
             );
-        let mut handler = MeterHandler {
-            meter,
+        let mut handler = MeasurementHandler {
+            measurements,
             records,
             steer: Steer::new(self.shares),
             number: self.number,
+            counts_packets,
+            input: self.options.packet_input(),
+            counted: Count::default(),
             dns_feed: self.dns_feed,
             live: self.live,
             batch: Batch::default(),
@@ -108,30 +121,38 @@ impl Worker<'_> {
         faults.messages.extend(placement.fault.clone());
         handler.records.set_blocking();
         handler
-            .meter
+            .measurements
             .finish(parser.clock_ms(), &mut handler.records);
         receiver.publish(&parser, &mut handler);
-        let mut queue = receiver.report(parser.books(), &placement);
+        let mut queue = receiver.report(handler.books(&parser), &placement);
         if !counts_packets {
             queue.books = Books::default();
             faults.messages.clear();
         }
-        queue.flows = handler.meter.counters();
+        queue.flows = handler.measurements.counters();
         ThreadResult {
             queue,
-            memory_bytes: handler.meter.memory_bytes() + handler.dns_feed.memory_bytes(),
+            findings: handler
+                .measurements
+                .report(counts_packets.then(|| parser.books()).as_ref()),
+            memory_bytes: handler.measurements.memory_bytes() + handler.dns_feed.memory_bytes(),
             port_faults: faults,
             unknown_links: parser.unknown_links().to_vec(),
         }
     }
 }
 
-/// Meters the packets of one thread.
-struct MeterHandler<'a> {
-    meter: Meter,
+/// Measures the packets of one thread.
+struct MeasurementHandler<'a> {
+    measurements: MeasurementSet,
     records: RecordSender,
     steer: Steer,
     number: usize,
+    /// Whether this thread counts packets without a flow.
+    counts_packets: bool,
+    input: PacketInput,
+    /// Packets counted without reading their headers.
+    counted: Count,
     dns_feed: DnsFeed,
     live: bool,
     batch: Batch,
@@ -142,7 +163,7 @@ struct MeterHandler<'a> {
     stop_after: u64,
 }
 
-impl Handler for MeterHandler<'_> {
+impl Handler for MeasurementHandler<'_> {
     async fn handle_burst(&mut self, parser: &mut PacketParser, burst: &Burst<'_>) {
         self.batch.clear();
         let left = self.stop_after.saturating_sub(parser.received());
@@ -155,14 +176,21 @@ impl Handler for MeterHandler<'_> {
             ..*burst
         };
         parser.parse(burst, &mut self.batch);
-        let payloads = FramePayloads(burst.frames);
-        self.dns_feed.learn(&self.batch, 0, &payloads);
+        let frames = burst.frames;
+        self.dns_feed.learn(&self.batch, 0, &FramePayloads(frames));
+        if self.counts_packets {
+            self.measurements
+                .count_without_flow(frames, self.batch.packets());
+        }
         if self.steer.is_single() {
             for (before, answer) in self.dns_feed.drain() {
                 self.batch.push_dns_answer(before, answer);
             }
-            self.meter
-                .process_with(&self.batch, &payloads, &mut self.records);
+            let packets = Packets {
+                batch: &self.batch,
+                frames: Some(frames),
+            };
+            self.measurements.process(&packets, &mut self.records);
         } else {
             self.share.clear();
             let mut answers = self.dns_feed.drain().peekable();
@@ -177,18 +205,38 @@ impl Handler for MeterHandler<'_> {
             for (_, answer) in answers {
                 self.share.push_dns_answer(self.share.len(), answer);
             }
-            self.meter
-                .process_with(&self.share, &payloads, &mut self.records);
+            let packets = Packets {
+                batch: &self.share,
+                frames: Some(frames),
+            };
+            self.measurements.process(&packets, &mut self.records);
             // The clock advances even if no packet of the burst was for this thread.
-            self.meter.advance(parser.clock_ms(), &mut self.records);
+            self.measurements
+                .advance(parser.clock_ms(), &mut self.records);
         }
     }
 
-    async fn handle_idle(&mut self, parser: &mut PacketParser) {
-        if self.live {
-            self.meter.advance_idle(parser.tick(), &mut self.records);
+    /// Lets the port count without building a list of frames, if no frame is read.
+    async fn receive(
+        &mut self,
+        parser: &mut PacketParser,
+        port: &mut dyn Port,
+    ) -> Result<Received<()>, PortError> {
+        if self.input == PacketInput::Headers {
+            return receive_burst(self, parser, port).await;
         }
-        self.meter.flush(&mut self.records);
+        Ok(port.receive_count()?.map(|frames| {
+            self.counted += Count {
+                packets: frames.frames,
+                bytes: frames.bytes,
+            };
+            self.measurements.count_frames(frames);
+        }))
+    }
+
+    async fn handle_idle(&mut self, parser: &mut PacketParser) {
+        let clock_ms = self.live.then(|| parser.tick());
+        self.measurements.idle(clock_ms, &mut self.records);
     }
 
     fn stop_after(&mut self, packets: u64) {
@@ -199,12 +247,21 @@ impl Handler for MeterHandler<'_> {
         parser.received() >= self.stop_after
     }
 
+    fn books(&self, parser: &PacketParser) -> Books {
+        let mut books = parser.books();
+        books.received += self.counted;
+        books.processed += self.counted;
+        books.counted_only += self.counted;
+        books
+    }
+
     fn publish_progress(&mut self, parser: &PacketParser) {
         if self.live {
-            self.meter.flush_after(parser.clock_ms(), &mut self.records);
+            self.measurements
+                .flush_after(parser.clock_ms(), &mut self.records);
         }
         if let Some(queue) = self.queue {
-            queue.update_meter(&mut self.meter);
+            queue.update_measurements(&mut self.measurements);
         }
     }
 }

@@ -12,6 +12,7 @@ mod file_identity;
 mod generate;
 mod interfaces;
 mod lab_command;
+mod measurement_summary;
 mod net_summary;
 mod plan;
 mod progress_display;

@@ -15,7 +15,7 @@ use crate::dpdk::{DpdkPlan, is_device};
 use crate::file_identity;
 use crate::interfaces;
 use ::engine::merge::MergeOptions;
-use ::engine::{Acquisition, Level, Model, check_cores};
+use ::engine::{Acquisition, Level, MeasurementSpec, Model, check_cores};
 use applications::applications;
 use export::{AnonymiseError, Anonymiser, Format, Rotation, Spec, Target};
 use flow::statistic::{Selection, SelectionError};
@@ -72,6 +72,8 @@ pub(crate) struct Plan {
     pub(crate) dpdk: DpdkPlan,
     pub(crate) model: Model,
     pub(crate) level: Level,
+    /// Measurements besides the one of `level`.
+    pub(crate) extra_measurements: Vec<MeasurementSpec>,
     /// Scheduling policies of the threads.
     pub(crate) schedules: Vec<Schedule>,
     /// Acquisition on separate threads, if wanted.
@@ -152,6 +154,7 @@ impl Plan {
             dpdk,
             model,
             level,
+            extra_measurements: engine::extra_measurements(&arguments),
             schedules: engine::schedules(&arguments),
             acquisition: engine::acquisition(&arguments, &meter.statistics, receivers)?,
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,

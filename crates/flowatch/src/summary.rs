@@ -2,6 +2,7 @@
 
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
+use crate::measurement_summary::SummaryMeasurement;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
@@ -33,6 +34,9 @@ pub(crate) struct Summary {
     /// Each port's acquisition, if it was separate from processing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acquisition: Vec<SummaryAcquisition>,
+    /// The results of measurements beside the flow table, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    measurements: BTreeMap<&'static str, SummaryMeasurement>,
     /// Which packets gaps count: `queue` or `link`.
     gap_scope: &'static str,
     malformed: BTreeMap<&'static str, u64>,
@@ -179,7 +183,7 @@ impl Summary {
             flows: report.flows.records - collected.merged,
             merged: collected.merged,
             evicted: report.flows.evicted,
-            books: SummaryBooks::new(books),
+            books: SummaryBooks::new(report),
             hashes: SummaryHashes {
                 by_device: books.hashed_by_device,
                 in_software: books.hashed_in_software,
@@ -191,6 +195,7 @@ impl Summary {
                 .iter()
                 .map(SummaryAcquisition::new)
                 .collect(),
+            measurements: SummaryMeasurement::all(report),
             gap_scope: if plan.link_gaps { "link" } else { "queue" },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
@@ -259,7 +264,8 @@ impl Summary {
 }
 
 impl SummaryBooks {
-    fn new(books: &Books) -> Self {
+    fn new(report: &Report) -> Self {
+        let books = &report.books;
         Self {
             received: books.received.packets,
             processed: books.processed.packets,
@@ -271,7 +277,7 @@ impl SummaryBooks {
                 .collect(),
             unattributed: books.unattributed.packets,
             counted_only: books.counted_only.packets,
-            balanced: books.is_balanced(),
+            balanced: report.is_balanced(),
             bytes: SummaryBytes {
                 received: books.received.bytes,
                 processed: books.processed.bytes,

@@ -3,6 +3,7 @@
 use crate::acquisition_summary::acquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::device_text::devices;
+use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
 use crate::summary::{malformed, no_flow};
@@ -31,6 +32,7 @@ impl SummaryText<'_> {
         // Writing to a string does not fail.
         let _ = self.totals(&mut text);
         let _ = self.books(&mut text);
+        let _ = measurements(&mut text, self.report);
         let _ = acquisition(&mut text, self.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
@@ -66,7 +68,7 @@ impl SummaryText<'_> {
         writeln!(
             text,
             "\nBooks: packet accounting ({})",
-            if books.is_balanced() {
+            if self.report.is_balanced() {
                 "balanced"
             } else {
                 "NOT BALANCED: please report this"

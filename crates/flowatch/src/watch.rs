@@ -11,9 +11,8 @@ use crate::snaplen_warnings;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Options, PollMode, Progress, Report, Stop};
+use engine::{EngineError, Input, Measurements, Options, PollMode, Progress, Report, Stop};
 use export::{ExportError, ExportOptions};
-use flow::Meter;
 use port::af_packet::{self, Wait};
 use port::{Limit, Port, PortError};
 use std::io::{self, Write};
@@ -48,6 +47,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let options = Options {
         model: plan.model,
         level: plan.level,
+        extra_measurements: plan.extra_measurements.clone(),
         meter: plan.meter.clone(),
         decapsulate: plan.decapsulate,
         cores: plan.cores.clone(),
@@ -63,8 +63,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Err(error) => return open_failed(&error),
     };
     // Allocate the tables before the ports open: packets arrive from then on.
-    let meters = match engine::meters(&options, plan.receivers()) {
-        Ok(meters) => meters,
+    let measurements = match engine::measurements(&options, plan.receivers()) {
+        Ok(measurements) => measurements,
         Err(error) => return failed(&error.to_string()),
     };
     match engine::schedule::check(&options, plan.receivers()) {
@@ -102,7 +102,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         progress: &progress,
         duration: plan.duration,
     };
-    let outcome = run.execute(input, meters, collector, display);
+    let outcome = run.execute(input, measurements, collector, display);
     let (report, mut collected) = match (outcome.report, outcome.collected) {
         (Ok(Ok(report)), Ok(collected)) => (report, collected),
         (Ok(Err(error)), _) => return failed(&error.to_string()),
@@ -144,7 +144,7 @@ impl Run<'_> {
     fn execute(
         &self,
         input: Input,
-        meters: Vec<Meter>,
+        measurements: Measurements,
         collector: Collector,
         mut display: ProgressDisplay,
     ) -> RunOutcome {
@@ -165,7 +165,7 @@ impl Run<'_> {
             });
             let sender = records.clone();
             let running = scope.spawn(move || {
-                let report = engine::run(options, input, meters, &records, progress);
+                let report = engine::run(options, input, measurements, &records, progress);
                 drop(records);
                 main.unpark();
                 report

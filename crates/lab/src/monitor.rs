@@ -122,7 +122,7 @@ impl Monitor {
             stop: stop.clone(),
             ..self.options.clone()
         };
-        let meters = engine::meters(&options, ports.len())?;
+        let measurements = engine::measurements(&options, ports.len())?;
         let workers = options.workers(ports.len());
         let progress = Progress::new(workers);
         let (records, returned) = engine::channel(workers, false);
@@ -137,7 +137,7 @@ impl Monitor {
             let options = &options;
             let progress = &progress;
             let running = scope.spawn(move || {
-                let report = engine::run(options, input, meters, &records, progress);
+                let report = engine::run(options, input, measurements, &records, progress);
                 drop(records);
                 report
             });

@@ -5,6 +5,7 @@ mod acquisition;
 mod dns_feed;
 mod faults;
 mod gap;
+mod measurements;
 mod models;
 mod packet_level;
 mod parser;

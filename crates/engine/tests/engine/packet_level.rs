@@ -28,3 +28,18 @@ fn counts_packets_and_bytes_only() {
         assert!(result.records.is_empty());
     }
 }
+
+#[test]
+fn one_thread_counts_packets_that_all_ports_read() {
+    let memory = runs::memory(&[(1, 0), (2, 1), (9, 2)]);
+    let options = Options {
+        level: Level::Packet,
+        ..Options::default()
+    };
+    let ports = (0..3)
+        .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
+        .collect();
+    let result = runs::run(&options, ports, true, false);
+    assert_eq!(result.report.books.counted_only.packets, 3);
+    assert_eq!(result.report.measurements[0].counted.packets, 3);
+}

@@ -51,7 +51,7 @@ pub(crate) fn run(
     same_packets: bool,
     live: bool,
 ) -> RunResult {
-    let meters = engine::meters(options, ports.len()).expect("memory");
+    let measurements = engine::measurements(options, ports.len()).expect("memory");
     let workers = options.workers(ports.len());
     let (records, receiver) = engine::channel(workers, true);
     let width = options.meter.schema().statistics.len();
@@ -74,12 +74,18 @@ pub(crate) fn run(
         same_packets,
         live,
     };
-    let report =
-        engine::run(options, input, meters, &records, &Progress::new(workers)).expect("a run");
+    let report = engine::run(
+        options,
+        input,
+        measurements,
+        &records,
+        &Progress::new(workers),
+    )
+    .expect("a run");
     drop(records);
     let mut all = collector.join().expect("a collector");
     all.sort_by_key(|(record, ..)| (record.start_ns, record.key));
-    assert!(report.books.is_balanced(), "{:?}", report.books);
+    assert!(report.is_balanced(), "{report:?}");
     assert_eq!(report.flows.records, all.len() as u64);
     let mut result = RunResult {
         records: Vec::new(),

@@ -3,6 +3,7 @@
 use crate::end_reason::EndReason;
 use crate::entry::FlowEntry;
 use crate::record_batch::{BATCH_RECORDS_MAX, RECORDS_PER_BATCH, RecordBatch};
+use std::ops::AddAssign;
 
 /// The interval at which the records of a live link are flushed, full batch or not.
 pub const FLUSH_INTERVAL_MS: u32 = 500;
@@ -32,6 +33,19 @@ pub struct MeterCounters {
     pub was_full: bool,
     /// Flows in the table now.
     pub flows: u64,
+}
+
+impl AddAssign for MeterCounters {
+    fn add_assign(&mut self, other: Self) {
+        for side in 0..2 {
+            self.recorded[side] += other.recorded[side];
+            self.unattributed[side] += other.unattributed[side];
+        }
+        self.records += other.records;
+        self.evicted += other.evicted;
+        self.was_full |= other.was_full;
+        self.flows += other.flows;
+    }
 }
 
 /// Ended flows and their records, until the sink takes them.

@@ -18,6 +18,10 @@ pub(crate) struct EngineArguments {
     )]
     pub(crate) level: LevelArgument,
 
+    /// Also count packets and bytes by IP protocol and by frame size, and show them in the summary.
+    #[arg(long, help_heading = "Flows")]
+    pub(crate) mix: bool,
+
     /// Which packets a gap counts between two packets of a flow: those of the flow's `queue`, or
     /// those of the whole `link` (its queues then share a counter).
     #[arg(

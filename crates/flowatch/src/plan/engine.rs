@@ -4,7 +4,7 @@ use crate::arguments::engine::{GapArgument, LevelArgument};
 use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
 use crate::interfaces;
 use engine::merge::MergeOptions;
-use engine::{Acquisition, Level};
+use engine::{Acquisition, Level, MeasurementSpec, TRAFFIC_MIX};
 use flow::hash::{HashKind, SYMMETRIC_HASH_NOT_UNIQUE};
 use flow::statistic::Selection;
 use flow::table::TableKind;
@@ -39,11 +39,21 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
             arguments.decapsulate.is_some(),
             "no header is parsed",
         ),
+        ("--mix", arguments.engine.mix, "no header is parsed"),
     ];
     match contradictions.iter().find(|(_, given, _)| *given) {
         Some((flag, _, why)) => Err(format!("{flag} with --level packet: {why}")),
         None => Ok(Level::Packet),
     }
+}
+
+/// Returns the measurements beside the one of the counting level.
+pub(super) fn extra_measurements(arguments: &WatchArguments) -> Vec<MeasurementSpec> {
+    let requested = [(arguments.engine.mix, TRAFFIC_MIX)];
+    requested
+        .into_iter()
+        .filter_map(|(is_requested, spec)| is_requested.then_some(spec))
+        .collect()
 }
 
 /// Returns the scheduling policies of the threads.

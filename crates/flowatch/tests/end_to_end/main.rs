@@ -21,6 +21,7 @@ mod hostile;
 mod lab_command;
 mod live_veth;
 mod manifest;
+mod measurements;
 mod models;
 mod namespace;
 mod outputs;
