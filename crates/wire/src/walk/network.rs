@@ -17,8 +17,8 @@ pub(super) struct Carried<'a> {
     pub(super) protocol: u8,
     /// The bytes.
     pub(super) packet: PacketView<'a>,
-    /// Whether the IP header told their length: it does not in a jumbogram, nor where the sender's
-    /// device was to cut the packet into segments.
+    /// Whether the IP header has their length: not in a jumbogram, nor in a packet that the sender's device
+    /// splits into segments (TSO) after the capture.
     pub(super) has_length: bool,
 }
 
