@@ -2,9 +2,8 @@
 //! packets that belong to no flow.
 
 mod device_hash;
-mod scalar;
+mod fast;
 mod uncommon;
-mod vector;
 
 use crate::books::{Books, Count};
 use device_hash::{DeviceHashes, PendingHashes};
@@ -15,12 +14,8 @@ use port::{Burst, Frame};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wire::fast::Avx512;
+use wire::fast::ChunkParser;
 use wire::{Decapsulate, FlowKey, Fragment, Headers, LinkType, NoFlow, PacketInfo};
-
-/// The average run of simple frames from which AVX-512 is worthwhile. With shorter runs, too much of its
-/// work is thrown away at the frame that ends a run.
-const LONG_RUN: usize = 64;
 
 /// The packet numbers from which interleaving gaps are computed.
 #[derive(Debug, Default)]
@@ -62,6 +57,8 @@ fn new_packet(frame: &Frame<'_>, number: u64, clock_ms: u32) -> Packet {
 pub struct PacketParser {
     flow: FlowDefinition,
     keys: KeyMaker,
+    /// The parser of simple frames.
+    chunks: ChunkParser,
     hash: FlowHash,
     /// Present if the flow key is the device's hash.
     pending_hashes: Option<PendingHashes>,
@@ -72,8 +69,6 @@ pub struct PacketParser {
     details: bool,
     clock: PacketClock,
     numbers: PacketNumbers,
-    /// Whether the runs of simple frames in the last burst were [long](LONG_RUN).
-    runs_are_long: bool,
     /// The packet accounting, except for what the flow table counts.
     books: Books,
     unknown_links: Vec<u16>,
@@ -86,9 +81,12 @@ impl PacketParser {
     /// Creates a parser for a meter with `options`.
     #[must_use]
     pub fn new(options: &MeterOptions, decapsulate: Decapsulate) -> Self {
+        let keys = options.key_maker();
+        let compact = keys.compact();
         Self {
             flow: options.flow,
-            keys: options.key_maker(),
+            keys,
+            chunks: ChunkParser::new(compact.mask(), compact.both_directions()),
             hash: options.flow_hash(),
             pending_hashes: options.identity_hash().map(PendingHashes::new),
             device_hashes: None,
@@ -96,7 +94,6 @@ impl PacketParser {
             details: options.statistics.analysis.is_some(),
             clock: PacketClock::default(),
             numbers: PacketNumbers::default(),
-            runs_are_long: true,
             books: Books::default(),
             unknown_links: Vec::new(),
             idle_since: None,
@@ -133,19 +130,10 @@ impl PacketParser {
             return self.parse_hash_flows(burst, batch);
         }
         let start = batch.len();
+        self.parse_headers(burst, batch);
         if self.device_hashes.is_some() {
-            if self.details {
-                self.parse_headers::<true, true>(burst, batch);
-            } else {
-                self.parse_headers::<true, false>(burst, batch);
-            }
             self.fill_hashes(batch, start);
         } else {
-            if self.details {
-                self.parse_headers::<false, true>(burst, batch);
-            } else {
-                self.parse_headers::<false, false>(burst, batch);
-            }
             let (keys, hashes) = batch.keys_and_hashes();
             self.hash.hash_burst(&keys[start..], &mut hashes[start..]);
         }
@@ -157,69 +145,34 @@ impl PacketParser {
         link == LinkType::Ethernet && self.decapsulate != Decapsulate::Innermost
     }
 
-    /// Parses the headers of a burst. `DEVICE_HASHES` keeps the device's hashes; `DETAILS` adds the
-    /// details that an analysis needs.
-    fn parse_headers<const DEVICE_HASHES: bool, const DETAILS: bool>(
-        &mut self,
-        burst: &Burst<'_>,
-        batch: &mut Batch,
-    ) {
+    /// Parses the headers of a burst.
+    fn parse_headers(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
         let first = self.numbers.reserve(burst.frames.len());
-        if DETAILS {
+        if self.details {
             batch.enable_details();
         }
-        let bytes = if !self.has_fast_path(burst.link) {
-            self.parse_all_slow::<DEVICE_HASHES>(burst, first, batch)
-        } else if self.keys.compact().both_directions() {
-            self.parse_fast::<DEVICE_HASHES, DETAILS, true>(burst, first, batch)
+        let bytes = if self.has_fast_path(burst.link) {
+            self.parse_fast(burst, first, batch)
         } else {
-            self.parse_fast::<DEVICE_HASHES, DETAILS, false>(burst, first, batch)
+            self.parse_all_slow(burst, first, batch)
         };
         self.finish_burst(burst, bytes);
     }
 
     /// Parses a burst without the fast path. Returns its bytes on the wire.
-    fn parse_all_slow<const DEVICE_HASHES: bool>(
-        &mut self,
-        burst: &Burst<'_>,
-        first: u64,
-        batch: &mut Batch,
-    ) -> u64 {
+    fn parse_all_slow(&mut self, burst: &Burst<'_>, first: u64, batch: &mut Batch) -> u64 {
         let mut bytes = 0;
         for (index, frame) in burst.frames.iter().enumerate() {
             bytes += u64::from(frame.wire_length);
-            if DEVICE_HASHES && let Some(device_hashes) = &mut self.device_hashes {
+            if let Some(device_hashes) = &mut self.device_hashes {
                 device_hashes.set(batch.len(), None);
             }
-            self.clock.advance(frame.time_ns);
-            let number = first + index as u64;
-            let has_flow = self.parse_slow(burst.link, index, frame, number, batch.next_slot());
+            self.count_truncated(frame);
+            let clock_ms = self.clock.advance(frame.time_ns);
+            let packet = new_packet(frame, first + index as u64, clock_ms);
+            let has_flow = self.parse_slow(burst.link, index, frame, packet, batch.next_slot());
             batch.commit(usize::from(has_flow));
         }
-        bytes
-    }
-
-    /// Parses a burst with the fast path. `first` is the packet number of its first frame. Returns its
-    /// bytes on the wire.
-    fn parse_fast<const DEVICE_HASHES: bool, const DETAILS: bool, const BOTH_DIRECTIONS: bool>(
-        &mut self,
-        burst: &Burst<'_>,
-        first: u64,
-        batch: &mut Batch,
-    ) -> u64 {
-        let frames = burst.frames.len();
-        let (breaks, bytes) = match Avx512::detect().filter(|_| self.runs_are_long) {
-            Some(avx512) => self.parse_vector::<DEVICE_HASHES, DETAILS, BOTH_DIRECTIONS>(
-                avx512, burst, first, batch,
-            ),
-            None => self.parse_scalar::<DEVICE_HASHES, DETAILS, BOTH_DIRECTIONS>(
-                burst,
-                0..frames,
-                first,
-                batch,
-            ),
-        };
-        self.runs_are_long = breaks <= frames / LONG_RUN;
         bytes
     }
 
@@ -236,11 +189,15 @@ impl PacketParser {
         self.books.processed += received;
     }
 
-    /// Counts a frame that is truncated, fragmented, malformed or without a flow. Returns whether it has a
-    /// flow.
+    /// Counts a frame that was not captured completely.
+    #[inline]
+    fn count_truncated(&mut self, frame: &Frame<'_>) {
+        self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
+    }
+
+    /// Counts a frame that is fragmented, malformed or without a flow. Returns whether it has a flow.
     #[inline]
     fn count_headers(&mut self, link: LinkType, frame: &Frame<'_>, headers: &Headers) -> bool {
-        self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
         self.books.fragments +=
             u64::from(!matches!(headers.fragment, Fragment::No | Fragment::Atomic));
         if let Some(kind) = headers.malformed {
@@ -256,15 +213,15 @@ impl PacketParser {
         false
     }
 
-    /// Parses a frame of any kind into its slot, without advancing the clock. Returns whether it has a
-    /// flow.
+    /// Parses a frame of any kind into its slot. `packet` is its [new packet](new_packet). Returns whether
+    /// it has a flow.
     #[inline(never)]
     fn parse_slow(
         &mut self,
         link: LinkType,
         index: usize,
         frame: &Frame<'_>,
-        number: u64,
+        packet: Packet,
         mut slot: BatchSlot<'_>,
     ) -> bool {
         let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
@@ -273,7 +230,7 @@ impl PacketParser {
         }
         let packet = Packet {
             icmp_type_code: headers.icmp_type_code,
-            ..new_packet(frame, number, self.clock.now_ms())
+            ..packet
         };
         let mut key = headers.key;
         self.write_key(&mut key, headers.tcp_flags, packet, &mut slot);

@@ -312,6 +312,30 @@ impl BatchSlots<'_> {
             wide: self.wide,
         }
     }
+
+    /// Closes the [gaps](close_gaps) that unused slots leave. Returns the number of slots that are filled
+    /// then.
+    pub fn close_gaps(&mut self, filled: usize, unused: u64) -> usize {
+        if !self.details.is_empty() {
+            close_gaps(self.details, filled, unused);
+        }
+        close_gaps(self.packets, filled, unused);
+        close_gaps(self.keys, filled, unused)
+    }
+}
+
+/// Moves the first `filled` elements of `slots` up, so that those in the mask `unused` (bit 0 is the first)
+/// leave no gap. Returns the number of elements left.
+pub fn close_gaps<T: Copy>(slots: &mut [T], filled: usize, mut unused: u64) -> usize {
+    let mut end = (unused.trailing_zeros() as usize).min(filled);
+    while unused != 0 {
+        let gap = unused.trailing_zeros() as usize;
+        unused &= unused - 1;
+        let next = (unused.trailing_zeros() as usize).min(filled);
+        slots.copy_within(gap + 1..next, end);
+        end += next - gap - 1;
+    }
+    end
 }
 
 /// The slot of one packet.
@@ -638,6 +662,16 @@ mod tests {
         batch.push(1, Packet::default());
         assert!(batch.next_slot().details.is_none());
         assert_eq!(batch.details(), []);
+    }
+
+    #[test]
+    fn unused_slots_leave_no_gaps() {
+        for unused in 0..1u64 << 8 {
+            let mut slots: Vec<u64> = (0..9).collect();
+            let used: Vec<u64> = (0..8).filter(|at| unused >> at & 1 == 0).collect();
+            let left = close_gaps(&mut slots, 8, unused);
+            assert_eq!((&slots[..left], slots[8]), (&used[..], 8));
+        }
     }
 
     proptest! {

@@ -61,17 +61,6 @@ impl PacketClock {
         self.now_ms
     }
 
-    /// Advances the clock to a packet with the timestamp `time_ns`. Returns whether the clock entered
-    /// the packet's millisecond: false if it was there already, or if the packet lags.
-    #[inline]
-    pub fn advance_into(&mut self, time_ns: i64) -> bool {
-        if self.tick().contains(time_ns) {
-            return false;
-        }
-        self.step(time_ns);
-        self.tick().contains(time_ns)
-    }
-
     /// Returns the current millisecond.
     #[inline]
     #[must_use]

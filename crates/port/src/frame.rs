@@ -24,6 +24,18 @@ pub struct Frame<'a> {
     pub rss_hash: Option<NonZeroU32>,
 }
 
+impl wire::fast::RawFrame for Frame<'_> {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    #[inline]
+    fn wire_length(&self) -> u32 {
+        self.wire_length
+    }
+}
+
 impl<'a> Frame<'a> {
     /// A frame without an RSS hash.
     #[inline(always)]

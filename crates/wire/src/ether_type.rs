@@ -11,7 +11,7 @@ pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
 pub const RARP: u16 = 0x8035;
 /// VLAN tag, customer (IEEE 802.1Q).
 pub const VLAN: u16 = 0x8100;
-/// WCCP redirection in GRE, an IPv4 packet behind an optional header.
+/// WCCP redirection in GRE, an IPv4 packet after an optional header.
 pub const WCCP: u16 = 0x883e;
 /// IPv6.
 pub const IPV6: u16 = 0x86dd;

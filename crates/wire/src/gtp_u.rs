@@ -32,7 +32,7 @@ const EXTENSION_UNIT: usize = 4;
 pub enum Fault {
     /// It is cut off.
     Cut(Cut),
-    /// An extension header of length 0, behind which nothing can be found.
+    /// An extension header of length 0: where the next one begins is unknown.
     EmptyExtension,
 }
 

@@ -34,7 +34,7 @@ impl FlowKey {
     /// Byte 0 of a compact key that is a hash alone.
     const HASH_MARK: u8 = 0x02;
 
-    /// Set in byte 0 of every digest that stands for a wide key in a table (see `flow`).
+    /// Set in byte 0 of every digest that represents a wide key in a table (see `flow`).
     pub const WIDE_MARK: u128 = 1 << 7;
 
     /// The key in 16 bytes, if it fits: IPv4 with at most one VLAN tag.

@@ -1,7 +1,6 @@
-//! What the headers of a packet say besides its key: what an analysis of its flow asks for.
+//! The header details of a packet, besides its key, that an analysis of its flow needs.
 
-mod options;
-pub(crate) mod simple;
+pub(crate) mod options;
 
 use crate::ip_protocol;
 use crate::ipv4::Ipv4;
@@ -13,7 +12,7 @@ use crate::{Fragment, Headers, Malformed, Tunnel};
 
 /// What is present in a packet: bits of [`PacketInfo::present`].
 pub mod present {
-    /// The IP header has an identification that tells packets apart: IPv4, not zero.
+    /// The IP header has an identification that distinguishes packets: IPv4, not zero.
     pub const IDENTIFICATION: u8 = 0x01;
     /// The packet is a fragment.
     pub const FRAGMENT: u8 = 0x02;
@@ -33,8 +32,8 @@ pub mod present {
 
 /// Details of one packet. What a packet does not have is zero.
 ///
-/// In this order, fields that stand side by side in a header are written at once, and so are those
-/// that hardly any packet has.
+/// The order lets the compiler write together the fields that are adjacent in a header, and those that
+/// hardly any packet has.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketInfo {
@@ -87,7 +86,7 @@ pub struct PacketInfo {
 }
 
 impl PacketInfo {
-    /// Notes the VLAN tag that [`Untagged`](crate::fast::Untagged) took off the frame that was read.
+    /// Adds the VLAN tag that [`Untagged`](crate::fast::Untagged) stripped before the details were read.
     #[inline]
     pub fn restore_vlan_tag(&mut self, tag: u16) {
         if tag != 0 {
@@ -125,7 +124,7 @@ impl PacketInfo {
         segment
     }
 
-    fn network(&mut self, version: u8, packet: &PacketView<'_>) {
+    pub(crate) fn network(&mut self, version: u8, packet: &PacketView<'_>) {
         if version == 4 {
             if let Ok((header, _)) = Ipv4::split(*packet) {
                 self.time_to_live = header.time_to_live();
@@ -149,9 +148,9 @@ impl PacketInfo {
         let length = header.header_length().saturating_sub(Tcp::LENGTH);
         let options = rest.bytes();
         let captured = length.min(options.len());
-        // A header that says to be longer than its packet is malformed, not cut.
-        let is_lie = headers.malformed == Some(Malformed::TcpDataOffsetTooLong);
-        let length = if is_lie { captured } else { length };
+        // A header whose length exceeds its packet is malformed, not cut.
+        let is_malformed = headers.malformed == Some(Malformed::TcpDataOffsetTooLong);
+        let length = if is_malformed { captured } else { length };
         self.read_options(&options[..captured], length);
     }
 

@@ -28,8 +28,8 @@ pub fn without_address_and_control(packet: PacketView<'_>) -> PacketView<'_> {
     }
 }
 
-/// Splits the protocol field off: two bytes, or one where it is compressed, which its lowest bit
-/// tells (RFC 1661 section 6.5).
+/// Splits the protocol field off: two bytes, or one if it is compressed, in which case the lowest bit of
+/// the first byte is set (RFC 1661 section 6.5).
 ///
 /// # Errors
 /// [`Cut`] where it is not whole.

@@ -103,7 +103,7 @@ impl Tcp<'_> {
 pub struct TcpOption<'a> {
     /// Option kind.
     pub kind: u8,
-    /// What stands after kind and length.
+    /// The bytes after kind and length.
     pub data: &'a [u8],
 }
 

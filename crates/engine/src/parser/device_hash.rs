@@ -100,6 +100,11 @@ impl DeviceHashes {
     pub(super) fn set(&mut self, slot: usize, hash: Option<NonZeroU32>) {
         self.hashes[slot] = hash;
     }
+
+    /// Removes the hashes of unused slots: of the `filled` ones from `first` on, those in the mask `unused`.
+    pub(super) fn close_gaps(&mut self, first: usize, filled: usize, unused: u64) {
+        flow::batch::close_gaps(&mut self.hashes[first..], filled, unused);
+    }
 }
 
 impl PacketParser {
@@ -146,10 +151,10 @@ impl PacketParser {
         packet: Packet,
         batch: &mut Batch,
     ) {
+        self.count_truncated(frame);
         let compact = if link == LinkType::Ethernet
             && let Some(simple) = simple_ipv4(frame.bytes, frame.wire_length)
         {
-            self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
             simple.key
         } else {
             let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);

@@ -1,7 +1,7 @@
 //! Frames that are not simple. Most of them differ from a simple frame in one respect only and have a
 //! short path of their own.
 
-use super::{PacketParser, new_packet};
+use super::PacketParser;
 use flow::Packet;
 use flow::batch::BatchSlots;
 use port::Burst;
@@ -9,34 +9,33 @@ use wire::ether_type;
 use wire::fast::Untagged;
 
 impl PacketParser {
-    /// Parses an Ethernet frame that is not simple into its slot: directly if it has a VLAN tag, is IPv6 or
-    /// has no ports, otherwise by the [slow path](Self::parse_slow). Returns whether it has a flow.
+    /// Parses an Ethernet frame that is not simple into slot `at`, whose packet has all that is known before
+    /// headers are parsed: directly if it has a VLAN tag, is IPv6 or has no ports, otherwise by the
+    /// [slow path](Self::parse_slow). Returns whether it has a flow.
     #[inline(never)]
     pub(super) fn parse_uncommon(
         &mut self,
         burst: &Burst<'_>,
         index: usize,
-        number: u64,
-        mut slots: BatchSlots<'_>,
+        slots: &mut BatchSlots<'_>,
         at: usize,
     ) -> bool {
         let frame = &burst.frames[index];
         let untagged = Untagged::new(frame.bytes, frame.wire_length);
-        let packet = new_packet(frame, number, self.clock.now_ms());
+        let packet = Packet {
+            tcp_flags: 0,
+            direction: 0,
+            ..slots.packets[at]
+        };
         let is_parsed = match untagged.ether_type() {
             Some(ether_type::IPV4) => {
-                untagged.tag != 0
-                    && self.parse_tagged_ipv4(index, &untagged, packet, &mut slots, at)
-                    || self.parse_portless_ipv4(index, &untagged, packet, &mut slots, at)
+                untagged.tag != 0 && self.parse_tagged_ipv4(index, &untagged, packet, slots, at)
+                    || self.parse_portless_ipv4(index, &untagged, packet, slots, at)
             }
-            Some(ether_type::IPV6) => self.parse_ipv6(index, &untagged, packet, &mut slots, at),
+            Some(ether_type::IPV6) => self.parse_ipv6(index, &untagged, packet, slots, at),
             _ => false,
         };
-        if !is_parsed {
-            return self.parse_slow(burst.link, index, frame, number, slots.slot(at));
-        }
-        self.books.truncated += u64::from(frame.bytes.len() < frame.wire_length as usize);
-        true
+        is_parsed || self.parse_slow(burst.link, index, frame, packet, slots.slot(at))
     }
 
     /// Parses a frame that is simple except for its VLAN tag. Returns `false` for any other frame.

@@ -14,13 +14,13 @@ mod kind {
 }
 
 /// Bytes of the timestamps option with the two NOPs that nearly every sender puts before it.
-pub(super) const PADDED_TIMESTAMPS: usize = 12;
+pub(crate) const PADDED_TIMESTAMPS: usize = 12;
 /// Its first four bytes: two NOPs, kind and length.
 const TIMESTAMPS_START: [u8; 4] = [1, 1, 8, 10];
 
 /// The timestamps, if the options begin with such an option.
 #[inline(always)]
-pub(super) fn padded_timestamps(options: &[u8]) -> Option<[u32; 2]> {
+pub(crate) fn padded_timestamps(options: &[u8]) -> Option<[u32; 2]> {
     let option = options.first_chunk::<PADDED_TIMESTAMPS>()?;
     let both = u64::from_be_bytes(bytes_at::<4, 8, _>(option)).rotate_left(32);
     let is_usual = bytes_at::<0, 4, _>(option) == TIMESTAMPS_START;
@@ -30,7 +30,7 @@ pub(super) fn padded_timestamps(options: &[u8]) -> Option<[u32; 2]> {
 impl PacketInfo {
     /// Reads TCP options, of `length` bytes on the wire. The details must have none yet.
     #[inline(never)]
-    pub(super) fn read_options(&mut self, options: &[u8], length: usize) {
+    pub(crate) fn read_options(&mut self, options: &[u8], length: usize) {
         if [options.len(), length] == [PADDED_TIMESTAMPS; 2]
             && let Some(timestamps) = padded_timestamps(options)
         {

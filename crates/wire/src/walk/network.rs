@@ -17,8 +17,8 @@ pub(super) struct Carried<'a> {
     pub(super) protocol: u8,
     /// The bytes.
     pub(super) packet: PacketView<'a>,
-    /// Whether the IP header has their length: not in a jumbogram, nor if the sender offloads
-    /// segmentation.
+    /// Whether the IP header has their length: not in a jumbogram, nor in a packet that the sender's device
+    /// splits into segments (TSO) after the capture.
     pub(super) has_length: bool,
 }
 

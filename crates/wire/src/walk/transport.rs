@@ -79,7 +79,7 @@ impl Walk {
         }
     }
 
-    /// A header that the snaplen cut is no payload, and tells its flags where they are there.
+    /// Reads the TCP flags, if captured, of a header that the snaplen cut. Such a header is no payload.
     fn part_of_tcp(&mut self, packet: PacketView<'_>) {
         let (length, flags) = Tcp::of_part(packet.bytes());
         self.headers.tcp_flags = flags;

@@ -32,9 +32,9 @@ fn every_record_of_every_capture_is_read_without_contradiction() {
     assert!(files > 1700);
 }
 
-/// A frame cut by the snaplen never has a fault that the whole frame does not have.
+/// A frame cut by the snap length never has a fault that the whole frame does not have.
 #[test]
-fn a_snaplen_makes_no_packet_malformed() {
+fn a_snap_length_makes_no_packet_malformed() {
     if !traffic::present() {
         return;
     }
@@ -67,21 +67,21 @@ fn a_snaplen_makes_no_packet_malformed() {
 
 /// Most of real traffic takes the fast path, or it would be none.
 #[test]
-fn most_tcp_and_udp_packets_of_the_mix_are_plain() {
+fn most_tcp_and_udp_packets_of_the_mix_are_simple() {
     if !traffic::present() {
         return;
     }
     let mix = captures::read("mix-200k.pcap.zst");
-    let plain = mix
+    let simple = mix
         .iter()
         .filter(|r| simple_ipv4(&r.bytes, r.wire_length).is_some())
         .count();
-    println!("{plain} of {} records are plain", mix.len());
-    assert!(plain > mix.len() * 4 / 5);
+    println!("{simple} of {} records are simple", mix.len());
+    assert!(simple > mix.len() * 4 / 5);
 }
 
 #[test]
-fn other_link_types_are_reported_as_such() {
+fn reports_other_link_types_as_unknown() {
     let headers = dissect(LinkType::Other(105), &[0; 64], 64, Decapsulate::Innermost);
     assert_eq!(headers.no_flow, Some(NoFlow::UnknownLink));
     assert_eq!(headers.malformed, None);

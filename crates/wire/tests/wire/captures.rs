@@ -41,12 +41,12 @@ pub(crate) fn read(name: &str) -> Vec<Record> {
     let path = traffic::directory().join(name);
     let raw = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let raw = if name.ends_with(".zst") {
-        let mut plain = Vec::new();
+        let mut bytes = Vec::new();
         ruzstd::decoding::StreamingDecoder::new(&raw[..])
             .unwrap()
-            .read_to_end(&mut plain)
+            .read_to_end(&mut bytes)
             .unwrap();
-        plain
+        bytes
     } else {
         raw
     };

@@ -8,9 +8,9 @@
 mod agreement;
 mod all_captures;
 mod captures;
+mod chunks;
 mod community_id;
 mod flows;
 mod malformed;
 mod mix;
-mod plain_run;
 mod properties;

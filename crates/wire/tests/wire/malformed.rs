@@ -1,8 +1,8 @@
-//! Every kind of fault, in a frame made for it, and the same frame cut by the snaplen.
+//! Every kind of fault, met in a frame made for it; and the same frame cut by the snap length.
 
 use wire::{Decapsulate, Headers, LinkType, MAX_ENCAPSULATIONS, Malformed, NoFlow, dissect};
 
-/// A frame under construction: layers are put around or behind what is there.
+/// A frame under construction: layers are added around it or after it.
 #[derive(Clone, Default)]
 struct Frame(Vec<u8>);
 
@@ -319,10 +319,10 @@ fn there_is_an_example_of_every_fault() {
     }
 }
 
-/// What is beyond the snaplen is no fault. Where the key would be there, the packet is
-/// counted as cut.
+/// Headers beyond the snaplen are not malformed. If the key is among them, the packet counts as
+/// truncated.
 #[test]
-fn a_header_cut_by_the_snaplen_is_truncated_and_not_malformed() {
+fn a_header_cut_by_the_snap_length_is_truncated_and_not_malformed() {
     let starts = [
         Frame(vec![2; 13]),
         Frame::ethernet(0x8100).bytes(&[0, 1, 8]),
@@ -363,7 +363,8 @@ fn ports_of_a_cut_header_are_read_where_they_were_captured() {
     }
 }
 
-/// The first byte of an extension header tells what follows it, and so does a part of the header.
+/// The first byte of an extension header has the type of the next header, and is enough if the rest was
+/// not captured.
 #[test]
 fn what_follows_a_cut_extension_header_is_read_where_it_was_captured() {
     let chain = Frame::ethernet(0x86dd)
@@ -422,7 +423,7 @@ fn an_ipv4_total_length_of_zero_is_no_fault() {
     assert_eq!(headers.tcp_flags, 0x12);
 }
 
-/// The first fault is reported, and the key is that of the last good header.
+/// The first fault is reported, and the key is that of the last valid header.
 #[test]
 fn damage_inside_a_tunnel_leaves_the_outer_key() {
     let inner = Frame::default().ipv4(17, 0).with(0, 0x43);

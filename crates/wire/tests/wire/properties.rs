@@ -1,4 +1,4 @@
-//! What holds for any bytes at all.
+//! Properties that hold for any bytes.
 
 use proptest::prelude::*;
 use wire::{CommunityId, Decapsulate, FlowKey, LinkType, Malformed, NoFlow, dissect};
@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn no_bytes_make_a_reader_panic_or_contradict_itself(
+    fn no_bytes_make_a_parser_panic_or_contradict_itself(
         link in any_link(), frame in any_frame(), beyond in 0u32..2000,
     ) {
         let length = u32::try_from(frame.len()).unwrap();
@@ -80,10 +80,10 @@ proptest! {
         agreement::check(link, &frame, beyond);
     }
 
-    /// Frames that are plain, or would be but for a byte or two: here lies the border of the fast
-    /// path, and the walk must agree on both sides of it.
+    /// Frames that are simple, or differ from a simple frame in a byte or two. `dissect` must agree with
+    /// the fast path about all of them.
     #[test]
-    fn the_fast_path_agrees_with_the_walk_at_its_border(
+    fn the_fast_path_agrees_with_dissect_on_nearly_simple_frames(
         is_tcp: bool,
         lengths in (40u16..70, 4u16..40, 54usize..80, 50u32..90),
         changes in prop::collection::vec((12usize..54, any::<u8>()), 0..3),
@@ -103,7 +103,7 @@ proptest! {
 
     /// The same of IPv6, and of frames with a VLAN tag.
     #[test]
-    fn the_way_without_a_walk_agrees_with_it_in_ipv6_and_behind_a_tag(
+    fn the_fast_path_agrees_with_dissect_on_ipv6_and_vlan_tags(
         is_tcp: bool, is_ipv6: bool, is_tagged: bool, options in any::<[u8; 12]>(),
         lengths in (0u16..60, 4u16..60, 54usize..110, 50u32..120, 4u8..9),
         changes in prop::collection::vec((12usize..84, any::<u8>()), 0..3),
@@ -186,7 +186,7 @@ fn names_are_unique_and_snake_case() {
     }
 }
 
-/// ICMP type 0 is an echo reply: it must not be reported for a packet without a type.
+/// ICMP type 0 is an echo reply, so a packet without a captured type must not get it.
 #[test]
 fn icmp_without_its_header_has_no_type() {
     let mut frame = vec![0; 12];

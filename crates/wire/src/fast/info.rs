@@ -1,60 +1,24 @@
-//! Packet details of simple frames. Each field is written exactly once, whatever it held before.
+//! Fills [`PacketInfo`] for frames that a parser of the fast path accepted. Each field is written exactly
+//! once, whatever it was before.
 
-use super::options::{PADDED_TIMESTAMPS, padded_timestamps};
-use super::{PacketInfo, present};
-use crate::Tunnel;
+use super::chunk::CHUNK;
+use super::offset::{self, transport};
+use super::{ipv4, ipv6, rule};
 use crate::field::{byte, bytes_at, u16_at, u32_at};
 use crate::ip_protocol;
 use crate::ipv4::Ipv4;
+use crate::packet_info::options::{PADDED_TIMESTAMPS, padded_timestamps};
+use crate::packet_info::present;
 use crate::packet_view::PacketView;
-use crate::tcp::Tcp;
 use crate::udp::Udp;
+use crate::{PacketInfo, Tunnel};
+use hw::headers::{RawFrame, headers_of};
 
-/// Header bytes of a simple frame without TCP options; see [`simple_ipv4`](crate::simple_ipv4).
-const PLAIN: usize = 54;
-
-/// With an IPv6 header.
-const PLAIN_V6: usize = 74;
-
-/// Bytes of a TCP header without options; of UDP the same number is read.
-const TRANSPORT: usize = Tcp::LENGTH;
-
-/// Offsets in a simple IPv4 frame.
-mod field {
-    /// The IPv4 header.
-    pub(super) const IPV4: usize = 14;
-    pub(super) const TYPE_OF_SERVICE: usize = 15;
-    pub(super) const TOTAL_LENGTH: usize = 16;
-    pub(super) const IDENTIFICATION: usize = 18;
-    pub(super) const TIME_TO_LIVE: usize = 22;
-    pub(super) const PROTOCOL: usize = 23;
-    pub(super) const TRANSPORT: usize = 34;
-}
-
-/// Offsets in a simple IPv6 frame.
-mod field_v6 {
-    pub(super) const TRAFFIC_CLASS: usize = 14;
-    pub(super) const PAYLOAD_LENGTH: usize = 18;
-    pub(super) const NEXT_HEADER: usize = 20;
-    pub(super) const HOP_LIMIT: usize = 21;
-    pub(super) const TRANSPORT: usize = 54;
-}
-
-/// Offsets in the transport header.
-mod transport {
-    /// Both ports.
-    pub(super) const PORTS: usize = 0;
-    pub(super) const UDP_LENGTH: usize = 4;
-    /// Sequence and acknowledgement number.
-    pub(super) const NUMBERS: usize = 4;
-    pub(super) const DATA_OFFSET: usize = 12;
-    pub(super) const FLAGS: usize = 13;
-    pub(super) const WINDOW: usize = 14;
-}
+const TRANSPORT: usize = rule::TRANSPORT_LENGTH;
 
 /// The IP header fields of a simple frame, and the offset of its transport header.
 #[derive(Clone, Copy)]
-pub(crate) struct Network {
+struct Network {
     transport_at: usize,
     identification: u16,
     time_to_live: u8,
@@ -64,23 +28,23 @@ pub(crate) struct Network {
 impl Network {
     /// Reads them from IPv4.
     #[inline(always)]
-    pub(crate) fn of_ipv4(headers: &[u8; PLAIN]) -> Self {
+    fn of_ipv4(headers: &[u8; ipv4::HEADERS]) -> Self {
         Self {
-            transport_at: field::TRANSPORT,
-            identification: u16_at::<{ field::IDENTIFICATION }, _>(headers),
-            time_to_live: byte::<{ field::TIME_TO_LIVE }, _>(headers),
-            type_of_service: byte::<{ field::TYPE_OF_SERVICE }, _>(headers),
+            transport_at: offset::ipv4::TRANSPORT,
+            identification: u16_at::<{ offset::ipv4::IDENTIFICATION }, _>(headers),
+            time_to_live: byte::<{ offset::ipv4::TIME_TO_LIVE }, _>(headers),
+            type_of_service: byte::<{ offset::ipv4::TYPE_OF_SERVICE }, _>(headers),
         }
     }
 
     /// Reads them from IPv6.
     #[inline(always)]
-    fn of_ipv6(headers: &[u8; PLAIN_V6]) -> Self {
-        let class_and_label = u16_at::<{ field_v6::TRAFFIC_CLASS }, _>(headers);
+    fn of_ipv6(headers: &[u8; ipv6::HEADERS]) -> Self {
+        let class_and_label = u16_at::<{ offset::ipv6::VERSION_AND_CLASS }, _>(headers);
         Self {
-            transport_at: field_v6::TRANSPORT,
+            transport_at: offset::ipv6::TRANSPORT,
             identification: 0,
-            time_to_live: byte::<{ field_v6::HOP_LIMIT }, _>(headers),
+            time_to_live: byte::<{ offset::ipv6::HOP_LIMIT }, _>(headers),
             type_of_service: (class_and_label >> 4) as u8,
         }
     }
@@ -88,60 +52,108 @@ impl Network {
 
 /// Offset of a payload, and its length on the wire.
 #[derive(Clone, Copy)]
-pub(crate) struct Payload {
-    pub(crate) at: u32,
-    pub(crate) length: u32,
+struct Payload {
+    at: u32,
+    length: u32,
+}
+
+/// Reads the details of those of `frames` that are simple IPv4 frames, by a mask (bit 0 is the first) that
+/// [`ChunkParser::parse`](crate::fast::ChunkParser::parse) returned. `first` is the number of frame 0 in its burst.
+///
+/// TCP before UDP, although they alternate in `frames`: a branch on the protocol of each frame would often
+/// be mispredicted.
+pub fn read_simple_chunk<F: RawFrame>(
+    frames: &[F],
+    simple: u64,
+    first: u16,
+    infos: &mut [PacketInfo],
+) {
+    let mut tcp = 0;
+    for (at, frame) in frames.iter().enumerate().take(CHUNK) {
+        let protocol = byte::<{ offset::ipv4::PROTOCOL }, _>(headers_of(frame));
+        tcp |= u64::from(protocol == ip_protocol::TCP) << at;
+    }
+    read_masked::<{ ip_protocol::TCP }, F>(frames, simple & tcp, first, infos);
+    read_masked::<{ ip_protocol::UDP }, F>(frames, simple & !tcp, first, infos);
+}
+
+/// Reads the details of the frames in `mask`, all of which have the transport protocol `TRANSPORT`.
+fn read_masked<const TRANSPORT: u8, F: RawFrame>(
+    frames: &[F],
+    mut mask: u64,
+    first: u16,
+    infos: &mut [PacketInfo],
+) {
+    while mask != 0 {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask - 1;
+        if let (Some(frame), Some(info)) = (frames.get(at), infos.get_mut(at)) {
+            let number = first + at as u16;
+            info.read_ipv4(number, frame.bytes(), headers_of(frame), TRANSPORT);
+        }
+    }
 }
 
 impl PacketInfo {
-    /// Reads the details of frame `number`, which [`simple_ipv4`](crate::simple_ipv4) accepted.
+    /// Reads the details of frame `number` of a burst, which [`simple_ipv4`](crate::simple_ipv4) accepted.
     #[inline(always)]
     pub fn read_simple_ipv4(&mut self, number: u16, frame: &[u8]) {
-        let Some(headers) = frame.first_chunk::<PLAIN>() else {
+        let Some(headers) = frame.first_chunk::<{ ipv4::HEADERS }>() else {
             return *self = Self::default();
         };
-        let total = usize::from(u16_at::<{ field::TOTAL_LENGTH }, _>(headers));
-        let transport = byte::<{ field::PROTOCOL }, _>(headers);
-        let end = field::IPV4 + total;
+        let transport = byte::<{ offset::ipv4::PROTOCOL }, _>(headers);
+        self.read_ipv4(number, frame, headers, transport);
+    }
+
+    /// Always inlined, so that `transport` is a constant in the loops of [`read_simple_chunk`].
+    #[inline(always)]
+    fn read_ipv4(
+        &mut self,
+        number: u16,
+        frame: &[u8],
+        headers: &[u8; ipv4::HEADERS],
+        transport: u8,
+    ) {
+        let total = usize::from(u16_at::<{ offset::ipv4::TOTAL_LENGTH }, _>(headers));
         self.read_transport(
             number,
             frame,
             Network::of_ipv4(headers),
             transport,
-            last_bytes(headers),
-            end,
+            rule::transport_header(headers),
+            offset::NETWORK + total,
         );
     }
 
-    /// The same of a frame that [`simple_ipv6`](crate::fast::simple_ipv6) knows.
+    /// Reads the details of frame `number`, which [`simple_ipv6`](crate::fast::simple_ipv6) accepted.
     #[inline]
     pub fn read_simple_ipv6(&mut self, number: u16, frame: &[u8]) {
-        let Some(headers) = frame.first_chunk::<PLAIN_V6>() else {
+        let Some(headers) = frame.first_chunk::<{ ipv6::HEADERS }>() else {
             return *self = Self::default();
         };
-        let length = usize::from(u16_at::<{ field_v6::PAYLOAD_LENGTH }, _>(headers));
-        let transport = byte::<{ field_v6::NEXT_HEADER }, _>(headers);
-        let end = field_v6::TRANSPORT + length;
+        let length = usize::from(u16_at::<{ offset::ipv6::PAYLOAD_LENGTH }, _>(headers));
+        let transport = byte::<{ offset::ipv6::NEXT_HEADER }, _>(headers);
+        let end = offset::ipv6::TRANSPORT + length;
         self.read_transport(
             number,
             frame,
             Network::of_ipv6(headers),
             transport,
-            last_bytes(headers),
+            rule::transport_header(headers),
             end,
         );
     }
 
-    /// The same of a frame that [`portless_ipv4`](crate::fast::portless_ipv4) knows.
+    /// Reads the details of frame `number`, which [`portless_ipv4`](crate::fast::portless_ipv4) accepted.
     #[inline]
     pub fn read_portless_ipv4(&mut self, number: u16, frame: &[u8], is_fragment: bool) {
         *self = Self::default();
         self.frame = number;
-        let Some(header) = frame.get(field::IPV4..) else {
+        let Some(header) = frame.get(offset::NETWORK..) else {
             return;
         };
         let packet = PacketView::new(header, header.len());
-        let payload = field::IPV4 + Ipv4::LENGTH;
+        let payload = offset::NETWORK + Ipv4::LENGTH;
         if let Ok((header, _)) = Ipv4::split(packet) {
             let length = header.total_length().saturating_sub(Ipv4::LENGTH);
             self.payload_at = payload as u32;
@@ -166,7 +178,7 @@ impl PacketInfo {
         end: usize,
     ) {
         if transport == ip_protocol::TCP {
-            let length = usize::from(byte::<{ transport::DATA_OFFSET }, _>(header) >> 4) * 4;
+            let length = usize::from(byte::<{ transport::TCP_DATA_OFFSET }, _>(header) >> 4) * 4;
             let at = network.transport_at + length;
             let payload = Payload {
                 at: at as u32,
@@ -188,7 +200,7 @@ impl PacketInfo {
     ///
     /// Written field by field as they are read: together they need more registers than there are.
     #[inline(always)]
-    pub(crate) fn set_tcp(
+    fn set_tcp(
         &mut self,
         number: u16,
         frame: &[u8],
@@ -202,8 +214,8 @@ impl PacketInfo {
         let numbers = u64::from_be_bytes(bytes_at::<{ transport::NUMBERS }, 8, _>(header));
         self.acknowledgement = numbers as u32;
         self.sequence = (numbers >> 32) as u32;
-        self.window = u16_at::<{ transport::WINDOW }, _>(header);
-        self.tcp_flags = byte::<{ transport::FLAGS }, _>(header);
+        self.window = u16_at::<{ transport::TCP_WINDOW }, _>(header);
+        self.tcp_flags = byte::<{ transport::TCP_FLAGS }, _>(header);
         let options_at = network.transport_at + TRANSPORT;
         if length as usize == TRANSPORT + PADDED_TIMESTAMPS
             && let Some(timestamps) = frame.get(options_at..).and_then(padded_timestamps)
@@ -220,9 +232,9 @@ impl PacketInfo {
         }
     }
 
-    /// The same for UDP.
+    /// Sets the details of frame `number`, UDP.
     #[inline(always)]
-    pub(crate) fn set_udp(
+    fn set_udp(
         &mut self,
         number: u16,
         network: Network,
@@ -240,7 +252,7 @@ impl PacketInfo {
 
     /// Limits the payload to the captured bytes of the frame.
     #[inline(always)]
-    pub(crate) fn limit_captured(&mut self, captured: usize) {
+    fn limit_captured(&mut self, captured: usize) {
         let payload = (captured as u32).saturating_sub(self.payload_at);
         self.payload_captured = payload.min(self.payload_length);
     }
@@ -278,11 +290,4 @@ impl PacketInfo {
         self.tunnel = Tunnel::None;
         self.transport = transport;
     }
-}
-
-/// The transport header: the last bytes of the headers.
-#[inline(always)]
-fn last_bytes<const HEADERS: usize>(headers: &[u8; HEADERS]) -> &[u8; TRANSPORT] {
-    const { assert!(HEADERS >= TRANSPORT) };
-    headers.last_chunk().unwrap_or(&[0; TRANSPORT])
 }
