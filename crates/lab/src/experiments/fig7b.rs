@@ -23,6 +23,12 @@ const FLOWS: u32 = 1 << 16;
 /// Rates over the software NIC, in Mpps; the last one is judged.
 const RATES: [f64; 4] = [1.0, 5.0, 10.0, 14.88];
 
+/// A generator and two threads of a monitor need this many cores.
+const CORES_FOR_TWO_THREADS: usize = 3;
+
+/// Ratios that count as about ten.
+const TEN_TIMES: [f64; 2] = [5.0, 20.0];
+
 pub(super) struct Fig7b;
 
 pub(super) struct Results {
@@ -76,6 +82,33 @@ fn measure_real_time(context: &mut Context<'_>) -> Result<Vec<Vec<RealTimeResult
         by_rate.push(real_time_trials(context, &traffic, load, &conditions)?);
     }
     Ok(by_rate)
+}
+
+/// Compares with two threads on two cores; `holds` gets the drop ratios at the last rate by condition.
+fn judge_two_cores(results: &Results, claim: &str, holds: fn([f64; 3]) -> bool) -> Part {
+    let cores = hw::cores::allowed().len();
+    if cores < CORES_FOR_TWO_THREADS {
+        let reason = format!(
+            "The generator uses one of {cores} cores, so two threads on two cores cannot be compared fairly."
+        );
+        return Part::not_compared(claim, reason);
+    }
+    let line_rate = match &results.real_time {
+        Ok(by_rate) => by_rate.last().map_or(&[][..], Vec::as_slice),
+        Err(error) => return Part::not_compared(claim, format!("The experiment {error}.")),
+    };
+    let [cooperative, one_core, two_cores] = line_rate else {
+        return Part::not_compared(claim, "No rate was measured.");
+    };
+    let is_conclusive = line_rate
+        .iter()
+        .all(|result| result.is_conclusive(result.trials.len()));
+    let ratios = [cooperative, one_core, two_cores].map(RealTimeResult::total_drop_ratio);
+    Part::new(
+        claim,
+        is_conclusive.then(|| holds(ratios)),
+        format!("{} at 14.88 Mpps.", ratios.map(ratio_text).join(", ")),
+    )
 }
 
 /// Compares cooperative tasks with two threads that share their core.
@@ -157,18 +190,23 @@ impl Experiment for Fig7b {
     }
 
     fn judge(results: &Results) -> Vec<Finding> {
-        let shared = format!(
-            "The generator uses one of {} cores, so two cores cannot be compared fairly.",
-            hw::cores::allowed().len()
-        );
         vec![Finding::new(
             "Two threads on two cores lose least; cooperative tasks on one core lose about ten times as much, and \
              still keep the rate.",
             [
-                Part::not_compared("Two threads on two cores lose least.", shared.clone()),
-                Part::not_compared(
+                judge_two_cores(
+                    results,
+                    "Two threads on two cores lose least.",
+                    |[cooperative, one_core, two_cores]| {
+                        two_cores <= cooperative && two_cores <= one_core
+                    },
+                ),
+                judge_two_cores(
+                    results,
                     "Cooperative tasks on one core lose about ten times as much.",
-                    shared,
+                    |[cooperative, _, two_cores]| {
+                        (TEN_TIMES[0]..=TEN_TIMES[1]).contains(&(cooperative / two_cores))
+                    },
                 ),
                 judge_shared_core(results),
             ],
