@@ -74,14 +74,6 @@ impl SummaryText<'_> {
                 "NOT BALANCED: please report this"
             }
         )?;
-        let line = |text: &mut String, name: &str, packets: u64, note: &str| {
-            writeln!(
-                text,
-                "  {name:<28}{:>16}{}{note}",
-                units::count(packets),
-                if note.is_empty() { "" } else { "  " }
-            )
-        };
         line(text, "received", books.received.packets, "")?;
         line(text, "processed", books.processed.packets, "")?;
         line(text, "  in flows", books.in_flows.packets, "")?;
@@ -113,32 +105,7 @@ impl SummaryText<'_> {
                 "(the table had no free slot)",
             )?;
         }
-        for reason in engine::Loss::ALL {
-            let count = books.dropped[reason as usize].packets;
-            if count > 0 {
-                let share = units::share(count, books.received.packets);
-                line(
-                    text,
-                    &format!("dropped: {}", reason.description()),
-                    count,
-                    &format!("({share})"),
-                )?;
-            }
-        }
-        let other_counts = [
-            ("filtered", books.filtered.packets),
-            ("malformed", books.malformed.iter().sum()),
-            ("truncated by the snaplen", books.truncated),
-            ("invalid snaplens", books.snaplens.invalid),
-            ("longer than the snaplen", books.snaplens.exceeded),
-            ("fragments", books.fragments),
-            ("clock steps back", books.clock_steps_back),
-            ("clock steps forward", books.clock_steps_forward),
-            ("read errors", books.faults),
-        ];
-        for (name, count) in other_counts.into_iter().filter(|(_, count)| *count > 0) {
-            line(text, name, count, "")?;
-        }
+        losses_and_faults(text, books)?;
         if self.report.flows.evicted > 0 {
             line(
                 text,
@@ -403,4 +370,45 @@ pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
         132 => "sctp",
         _ => return None,
     })
+}
+
+/// Writes a line of the books: name, packets and a note.
+fn line(text: &mut String, name: &str, packets: u64, note: &str) -> std::fmt::Result {
+    writeln!(
+        text,
+        "  {name:<28}{:>16}{}{note}",
+        units::count(packets),
+        if note.is_empty() { "" } else { "  " }
+    )
+}
+
+/// Writes the packets that were dropped, by reason, and those with something remarkable.
+fn losses_and_faults(text: &mut String, books: &engine::Books) -> std::fmt::Result {
+    for reason in engine::Loss::ALL {
+        let count = books.dropped[reason as usize].packets;
+        if count > 0 {
+            let share = units::share(count, books.received.packets);
+            line(
+                text,
+                &format!("dropped: {}", reason.description()),
+                count,
+                &format!("({share})"),
+            )?;
+        }
+    }
+    let other_counts = [
+        ("filtered", books.filtered.packets),
+        ("malformed", books.malformed.iter().sum()),
+        ("truncated by the snaplen", books.truncated),
+        ("invalid snaplens", books.snaplens.invalid),
+        ("longer than the snaplen", books.snaplens.exceeded),
+        ("fragments", books.fragments),
+        ("clock steps back", books.clock_steps_back),
+        ("clock steps forward", books.clock_steps_forward),
+        ("read errors", books.faults),
+    ];
+    for (name, count) in other_counts.into_iter().filter(|(_, count)| *count > 0) {
+        line(text, name, count, "")?;
+    }
+    Ok(())
 }

@@ -32,9 +32,9 @@ fn every_record_of_every_capture_is_read_without_contradiction() {
     assert!(files > 1700);
 }
 
-/// A frame cut by the snap length never has a fault that the whole frame does not have.
+/// A frame cut by the snaplen never has a fault that the whole frame does not have.
 #[test]
-fn a_snap_length_makes_no_packet_malformed() {
+fn a_snaplen_makes_no_packet_malformed() {
     if !traffic::present() {
         return;
     }

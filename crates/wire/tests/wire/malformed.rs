@@ -1,4 +1,4 @@
-//! Every kind of fault, met in a frame made for it; and the same frame cut by the snap length.
+//! Every kind of fault, met in a frame made for it; and the same frame cut by the snaplen.
 
 use wire::{Decapsulate, Headers, LinkType, MAX_ENCAPSULATIONS, Malformed, NoFlow, dissect};
 
@@ -322,7 +322,7 @@ fn there_is_an_example_of_every_fault() {
 /// Headers beyond the snaplen are not malformed. If the key is among them, the packet counts as
 /// truncated.
 #[test]
-fn a_header_cut_by_the_snap_length_is_truncated_and_not_malformed() {
+fn a_header_cut_by_the_snaplen_is_truncated_and_not_malformed() {
     let starts = [
         Frame(vec![2; 13]),
         Frame::ethernet(0x8100).bytes(&[0, 1, 8]),
