@@ -18,8 +18,8 @@ use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, warn};
 use engine::Stop;
 use export::ExportError;
 use generator::{
-    SendControl, Pacing, Recording, Replay, ReplayOptions, SendClock, SendOptions, SendReport, Source,
-    Traffic, Truth, WhenFull, WhenLate, send,
+    Pacing, Recording, Replay, ReplayOptions, SendClock, SendControl, SendOptions, SendReport,
+    Source, Traffic, Truth, WhenFull, WhenLate, send,
 };
 use plan::{Content, ReplayPlan, SendPlan, Sink, Task};
 use port::{CaptureFiles, Port, PortError, Transmit};

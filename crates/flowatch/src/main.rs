@@ -10,6 +10,7 @@ mod doctor;
 mod dpdk;
 mod file_identity;
 mod generate;
+mod inputs;
 mod interfaces;
 mod lab_command;
 mod plan;

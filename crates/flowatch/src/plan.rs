@@ -13,6 +13,7 @@ use crate::arguments::{
 };
 use crate::dpdk::{DpdkPlan, is_device};
 use crate::file_identity;
+use crate::inputs;
 use crate::interfaces;
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
@@ -22,8 +23,7 @@ use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use hw::schedule::Schedule;
 use port::Input;
-use std::fs::File;
-use std::io::Read;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use wire::Decapsulate;
@@ -60,6 +60,8 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) source: Source,
+    /// Notices about the sources.
+    pub(crate) notices: Vec<String>,
     pub(crate) filter: Option<String>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
@@ -107,7 +109,8 @@ impl Plan {
     /// # Errors
     /// If a flag is invalid, flags contradict each other, or a file cannot be read.
     pub(crate) fn new(arguments: WatchArguments) -> Result<Self, PlanError> {
-        let source = source(&arguments)?;
+        let (files, filter) = files_and_filter(&arguments)?;
+        let (source, notices) = source(&arguments, &files, &filter)?;
         let dpdk = DpdkPlan::new(&source, &arguments)?;
         let live = matches!(source, Source::Live(_));
         let model = match arguments.model {
@@ -144,7 +147,7 @@ impl Plan {
             engine::check_table_memory(&meter, tables)?;
         }
         Ok(Self {
-            filter: filter::expression(&arguments.filter, &source)?,
+            filter: filter::expression(&filter, &source)?,
             count: arguments.count,
             duration: arguments.duration,
             promiscuous: arguments.promiscuous,
@@ -181,6 +184,7 @@ impl Plan {
             quiet: arguments.quiet,
             fail_on_loss: arguments.fail_on_loss,
             source,
+            notices,
         })
     }
 
@@ -219,29 +223,49 @@ impl Plan {
     }
 }
 
-fn source(arguments: &WatchArguments) -> Result<Source, String> {
-    match (arguments.interfaces.is_empty(), arguments.files.is_empty()) {
-        (true, true) => Err(match filter::first_file(&arguments.filter) {
-            Some(file) => format!("nothing to watch: to read the file {file}, use -r {file}"),
+/// Returns the files that `-r` names, not expanded yet, and the words of the filter.
+fn files_and_filter(arguments: &WatchArguments) -> Result<(Vec<OsString>, Vec<String>), String> {
+    let (files, after_files) = inputs::split_filter(&arguments.file_groups)?;
+    let words = &arguments.filter;
+    if !words.is_empty() && !after_files.is_empty() {
+        return Err(format!(
+            "'{}' and '{}' are both filters: give one filter, in quotes, before or after the files",
+            words.join(" "),
+            after_files.join(" ")
+        ));
+    }
+    let filter = if words.is_empty() {
+        after_files
+    } else {
+        words.clone()
+    };
+    Ok((files, filter))
+}
+
+/// Returns what to read, and notices for the user.
+fn source(
+    arguments: &WatchArguments,
+    files: &[OsString],
+    filter: &[String],
+) -> Result<(Source, Vec<String>), PlanError> {
+    match (arguments.interfaces.is_empty(), files.is_empty()) {
+        (true, true) => Err(match filter::first_file(filter) {
+            Some(file) => format!("nothing to watch: to read the file {file}, use -r {file}").into(),
             None => "nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard input)"
                 .into(),
         }),
         (false, false) => Err("-i and -r together: use interfaces or files, not both".into()),
         (false, true) => {
             interfaces::check_distinct(&arguments.interfaces)?;
-            Ok(Source::Live(arguments.interfaces.clone()))
+            Ok((Source::Live(arguments.interfaces.clone()), Vec::new()))
         }
         (true, false) => {
-            let inputs: Vec<_> = arguments
-                .files
-                .iter()
-                .map(|path| Input::from_argument(path.as_os_str()))
-                .collect();
-            let standard = inputs.iter().filter(|input| matches!(input, Input::StandardInput)).count();
-            if standard > 1 {
+            let found = inputs::find(files)?;
+            let standard = |input: &&Input| matches!(input, Input::StandardInput);
+            if found.inputs.iter().filter(standard).count() > 1 {
                 return Err("standard input (-r -) can be read once only".into());
             }
-            Ok(Source::Files(inputs))
+            Ok((Source::Files(found.inputs), found.notices))
         }
     }
 }
@@ -506,7 +530,7 @@ fn ring(given: Option<u64>) -> Result<usize, String> {
 fn flows_max(requested: u64, source: &Source) -> Result<usize, String> {
     let mut bound = requested;
     if let Source::Files(inputs) = source {
-        let sizes: Option<u64> = inputs.iter().map(plain_size).sum();
+        let sizes: Option<u64> = inputs.iter().map(port::uncompressed_size).sum();
         if let Some(size) = sizes {
             bound = bound.min(size / FILE_BYTES_PER_PACKET).max(1);
         }
@@ -517,25 +541,6 @@ fn flows_max(requested: u64, source: &Source) -> Result<usize, String> {
         ));
     }
     usize::try_from(bound).map_err(|error| format!("--max-flows {requested}: {error}"))
-}
-
-/// Returns the size of an input if it is an uncompressed file.
-fn plain_size(input: &Input) -> Option<u64> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    const ZSTD: [u8; 2] = [0x28, 0xb5];
-    let Input::Path(path) = input else {
-        return None;
-    };
-    if !input.is_repeatable() {
-        return None;
-    }
-    let mut magic = [0; 2];
-    File::open(path).ok()?.read_exact(&mut magic).ok()?;
-    if magic == GZIP || magic == ZSTD {
-        None
-    } else {
-        input.size()
-    }
 }
 
 fn random_seed() -> Result<u64, String> {

@@ -43,6 +43,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&stop) {
         return failed(&format!("signals: {error}"));
     }
+    plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
     let options = Options {
@@ -233,7 +234,7 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
     match &plan.source {
         Source::Files(inputs) => {
             for _ in 0..plan.queues {
-                ports.push(Box::new(port::CaptureFiles::open(inputs)?));
+                ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
             }
         }
         Source::Live(names) => {

@@ -6,8 +6,8 @@ use crate::file_identity;
 use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
-    AddressRange, FlowFields, MacAddresses, MatchFilter, FlowOrder, Pacing, Protocol, Rate, RateSpec,
-    SendClock, SendOptions, FrameSizes, TrafficOptions, WhenFull, WhenLate,
+    AddressRange, FlowFields, FlowOrder, FrameSizes, MacAddresses, MatchFilter, Pacing, Protocol,
+    Rate, RateSpec, SendClock, SendOptions, TrafficOptions, WhenFull, WhenLate,
 };
 use port::Input;
 use std::path::{Path, PathBuf};
@@ -221,7 +221,7 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
 }
 
 /// Extensions of compressed captures, which `gen` does not write.
-const COMPRESSED_EXTENSIONS: [&str; 2] = ["gz", "zst"];
+const COMPRESSED_EXTENSIONS: [&str; 5] = ["gz", "zst", "xz", "bz2", "lz4"];
 
 /// Rejects output files that are also inputs or other outputs, and names of compressed files.
 fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> PlanResult<()> {

@@ -9,6 +9,7 @@
 mod accounting;
 mod analysis;
 mod bad_input;
+mod capture_lists;
 mod captures;
 mod command;
 #[cfg(feature = "dpdk")]

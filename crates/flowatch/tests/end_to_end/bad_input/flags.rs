@@ -34,7 +34,11 @@ fn rejects_bad_filters_and_unknown_interfaces() {
     let bad = run(&mut watch("--summary none -i nosuch0"));
     assert_fails(&bad, 2, &["nosuch0: no such interface; available: ", "lo"]);
     let bad = run(&mut watch("--summary none -i any"));
-    assert_fails(&bad, 2, &["any: specify the interfaces, each with its own -i"]);
+    assert_fails(
+        &bad,
+        2,
+        &["any: specify the interfaces, each with its own -i"],
+    );
     for command in ["watch", "gen"] {
         let bad = run(Command::new(env!("CARGO_BIN_EXE_flowatch")).args([command, "-i", ""]));
         assert_fails(&bad, 2, &["'--interface <", "but none was supplied"]);
@@ -141,8 +145,8 @@ fn rejects_contradictory_flags_with_a_reason() {
             &["inbound is known to the kernel only", "tcpdump -i"],
         ),
         (
-            "-r EXAMPLE EXAMPLE EXAMPLE",
-            &["is a file, not a filter", "its own -r", "-r /"],
+            "-r EXAMPLE -n EXAMPLE EXAMPLE",
+            &["is a file, not a filter", "the files after -r", "-r /"],
         ),
         (
             "EXAMPLE",

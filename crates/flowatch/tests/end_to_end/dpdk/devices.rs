@@ -208,7 +208,10 @@ fn open_errors_are_one_line() {
             "must exceed the 4096 descriptors",
         ),
         // The driver returns EPERM for each.
-        ("-i dpdk:net_null0,foo=bar", "cannot be created; DPDK's log: "),
+        (
+            "-i dpdk:net_null0,foo=bar",
+            "cannot be created; DPDK's log: ",
+        ),
         ("-i dpdk:net_memif0,role=boss", "role=server or role=client"),
         ("-i dpdk:net_af_packet0", "missing argument: an interface"),
         (
