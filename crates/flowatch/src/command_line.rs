@@ -1,7 +1,8 @@
 //! Parses the command line, and reports errors in one line.
 
 use crate::arguments::{Arguments, Command};
-use crate::watch::{EXIT_FAILED, warn};
+use crate::messages::warn;
+use crate::watch::EXIT_FAILED;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use std::ffi::OsString;

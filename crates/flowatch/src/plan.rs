@@ -11,10 +11,10 @@ pub(crate) use error::PlanError;
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
-use crate::dpdk::{DpdkPlan, is_device};
 use crate::file_identity;
 use crate::inputs;
 use crate::interfaces;
+use crate::sources::{self, LiveOptions};
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, Model, check_cores};
 use applications::applications;
@@ -65,13 +65,8 @@ pub(crate) struct Plan {
     pub(crate) filter: Option<String>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
-    pub(crate) promiscuous: bool,
-    pub(crate) ring_memory_mib: u32,
-    #[cfg_attr(
-        not(feature = "dpdk"),
-        allow(dead_code, reason = "only DPDK devices use it")
-    )]
-    pub(crate) dpdk: DpdkPlan,
+    /// How to open interfaces.
+    pub(crate) live: LiveOptions,
     pub(crate) model: Model,
     pub(crate) level: Level,
     /// Scheduling policies of the threads.
@@ -111,7 +106,7 @@ impl Plan {
     pub(crate) fn new(arguments: WatchArguments) -> Result<Self, PlanError> {
         let (files, filter) = files_and_filter(&arguments)?;
         let (source, notices) = source(&arguments, &files, &filter)?;
-        let dpdk = DpdkPlan::new(&source, &arguments)?;
+        sources::check(&arguments.interfaces, &arguments)?;
         let live = matches!(source, Source::Live(_));
         let model = match arguments.model {
             ModelArgument::RunToCompletion => Model::RunToCompletion,
@@ -120,7 +115,7 @@ impl Plan {
         };
         let queues = usize::from(arguments.queues);
         check_model(&arguments, model)?;
-        check_source(&arguments, &source, model)?;
+        check_readers(&arguments, &source, model)?;
         let outputs = outputs(&arguments.outputs)?;
         if arguments.rotate.is_some() && outputs.is_empty() {
             return Err("--rotate needs an output file: add one, such as -o csv:flows.csv".into());
@@ -139,6 +134,7 @@ impl Plan {
         let level = engine::level(&arguments)?;
         let receivers = receivers(&source, queues);
         let monitors = arguments.monitors.map_or(1, usize::from);
+        let acquisition = engine::acquisition(&arguments, &meter.statistics, receivers)?;
         if live && level == Level::Flow {
             let tables = match model {
                 Model::RunToCompletion => receivers,
@@ -150,13 +146,11 @@ impl Plan {
             filter: filter::expression(&filter, &source)?,
             count: arguments.count,
             duration: arguments.duration,
-            promiscuous: arguments.promiscuous,
-            ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT),
-            dpdk,
+            live: live_options(&arguments, queues, acquisition, flow),
             model,
             level,
             schedules: engine::schedules(&arguments),
-            acquisition: engine::acquisition(&arguments, &meter.statistics, receivers)?,
+            acquisition,
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
             monitors,
@@ -287,34 +281,48 @@ fn check_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects flags that do not apply to the source.
-fn check_source(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
-    let queues = usize::from(arguments.queues);
-    match source {
-        Source::Files(_) if arguments.promiscuous => {
-            return Err("--promiscuous is for interfaces (-i), not for files".into());
-        }
-        Source::Files(_) if arguments.ring_memory.is_some() => {
-            return Err("--ring-memory is for interfaces (-i), not for files".into());
-        }
-        Source::Live(names)
-            if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
-        {
-            return Err("--ring-memory is for the kernel's interfaces: use --rx-ring and --pool-size for DPDK devices".into());
-        }
-        Source::Files(inputs) if queues > 1 => {
-            if model != Model::RunToCompletion {
-                return Err("--queues with files needs run to completion; the other models read files with one \
-                            receiver: use --monitors".into());
-            }
-            if inputs.iter().any(is_read_once) {
-                return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
-                            --monitors".into());
-            }
-        }
-        _ => {}
+/// Rejects several readers of files that one thread must read.
+fn check_readers(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
+    let Source::Files(inputs) = source else {
+        return Ok(());
+    };
+    if arguments.queues == 1 {
+        return Ok(());
+    }
+    if model != Model::RunToCompletion {
+        return Err(
+            "--queues with files needs run to completion; the other models read files with one \
+                    receiver: use --monitors"
+                .into(),
+        );
+    }
+    if inputs.iter().any(is_read_once) {
+        return Err(
+            "standard input and pipes can be read by one thread only: use --model pipeline with \
+                    --monitors"
+                .into(),
+        );
     }
     Ok(())
+}
+
+/// Returns how to open interfaces.
+fn live_options(
+    arguments: &WatchArguments,
+    queues: usize,
+    acquisition: Option<Acquisition>,
+    flow: FlowDefinition,
+) -> LiveOptions {
+    LiveOptions {
+        queues,
+        promiscuous: arguments.promiscuous,
+        ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT),
+        poll: acquisition.map(|acquisition| acquisition.mode),
+        dpdk: arguments.dpdk.clone(),
+        eal: arguments.eal.clone(),
+        flow,
+        verbose: arguments.verbose,
+    }
 }
 
 /// Returns the options of the meter: flow definition, table, statistics.

@@ -8,6 +8,7 @@
 #[cfg(feature = "dpdk")]
 mod accounting;
 mod analysis;
+mod any_interface;
 mod bad_input;
 mod capture_lists;
 mod captures;

@@ -21,7 +21,11 @@
 //! packets that the device or the kernel merged (GRO, LRO) or has not split yet (TSO, GSO) are one
 //! frame of up to 64 KiB, and checksums of outgoing frames may be missing. VLAN tags that the kernel
 //! stripped are restored.
+//!
+//! On all interfaces at once ([`Options::ANY`]), frames have a header of LINKTYPE_LINUX_SLL2 in place
+//! of the link-layer header.
 
+mod cooked;
 mod fanout;
 mod filter;
 mod interface;
@@ -41,7 +45,7 @@ pub use self::fanout::{MAX_MEMBERS, open_fanout};
 use self::filter::QueueFilter;
 use self::interface::Interface;
 pub use self::options::{Options, Wait};
-use self::ring::Ring;
+use self::ring::{Framing, Ring};
 use self::socket::{Readiness, Socket};
 pub use self::transmit::AfPacketSender;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
@@ -132,16 +136,13 @@ impl AfPacket {
     /// from before the ring exists, is received.
     fn open_rejecting_all(options: &Options) -> Result<Self, PortError> {
         let name = &options.interface;
-        let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
         let failed = |action: &str, error| io_failure(name, action, &error);
-        let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+        let (socket, found, framing) = find(options)?;
         let barrier = Socket::open().map_err(|error| failed("open a packet socket", error))?;
-        let found = interface::query(socket.as_fd(), name, index)
-            .map_err(|error| failed("query the interface", error))?;
-        if let Some(queue) = options.queue {
-            check_queue(&socket, name, queue)?;
-        }
-        let link = interface::link_type(found.hardware);
+        let link = match framing {
+            Framing::Cooked => LinkType::LinuxSll2,
+            Framing::Ethernet | Framing::Other => interface::link_type(found.hardware),
+        };
 
         socket
             .select_version()
@@ -153,7 +154,7 @@ impl AfPacket {
                 .ignore_outgoing()
                 .map_err(|error| failed("ignore outgoing packets", error))?;
         }
-        let ring = Ring::new(&socket, options, link == LinkType::Ethernet).map_err(|error| {
+        let ring = Ring::new(&socket, options, framing).map_err(|error| {
             let action = format!(
                 "allocate a ring of {} blocks of {} KiB",
                 options.block_count,
@@ -205,6 +206,11 @@ impl AfPacket {
 
     /// Attaches the filter for the options, so that frames are received.
     fn attach_filter(&self, options: &Options) -> Result<(), PortError> {
+        let failed = |error| io_failure(&self.name, "attach a filter", &error);
+        if options.is_any() {
+            let program = filter::program_any(interface::index("lo"), options.snaplen);
+            return self.socket.attach_filter(&program).map_err(failed);
+        }
         let queue = options.queue.map(|number| {
             if interface::keeps_peer_queue(self.socket.as_fd(), &options.interface) {
                 QueueFilter::from_peer_queue(number)
@@ -214,7 +220,7 @@ impl AfPacket {
         });
         self.socket
             .attach_filter(&filter::program(queue, options.snaplen))
-            .map_err(|error| io_failure(&self.name, "attach a filter", &error))
+            .map_err(failed)
     }
 
     /// The link type of all frames.
@@ -455,6 +461,41 @@ impl Port for AfPacket {
     }
 }
 
+/// Opens a socket and finds the interface that options name, or all interfaces.
+fn find(options: &Options) -> Result<(Socket, Interface, Framing), PortError> {
+    let name = &options.interface;
+    let failed = |action: &str, error| io_failure(name, action, &error);
+    if options.is_any() {
+        let refused = match options.queue {
+            Some(queue) => Some(format!(
+                "{name}@{queue}: {name} has no receive queues; name the interface, as in eth0@{queue}"
+            )),
+            None if options.promiscuous => Some(format!(
+                "{name}: all interfaces cannot be made promiscuous at once; name them, each with its own -i"
+            )),
+            None => None,
+        };
+        if let Some(message) = refused {
+            return Err(PortError::Failed(message));
+        }
+        let socket =
+            Socket::open_cooked().map_err(|error| failed("open a packet socket", error))?;
+        return Ok((socket, Interface::ALL, Framing::Cooked));
+    }
+    let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
+    let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+    let found = interface::query(socket.as_fd(), name, index)
+        .map_err(|error| failed("query the interface", error))?;
+    if let Some(queue) = options.queue {
+        check_queue(&socket, name, queue)?;
+    }
+    let framing = match interface::link_type(found.hardware) {
+        LinkType::Ethernet => Framing::Ethernet,
+        _ => Framing::Other,
+    };
+    Ok((socket, found, framing))
+}
+
 /// Returns the notices about an interface at its opening.
 fn initial_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<String> {
     let mut notices = VecDeque::new();
@@ -490,11 +531,7 @@ fn check_queue(socket: &Socket, name: &str, queue: u16) -> Result<(), PortError>
 
 fn unknown_interface(name: &str) -> PortError {
     let names = interface::interface_names().join(", ");
-    PortError::Failed(if name == "any" {
-        format!("any: specify the interfaces, each with its own -i; available: {names}")
-    } else {
-        format!("{name}: no such interface; available: {names}")
-    })
+    PortError::Failed(format!("{name}: no such interface; available: {names}"))
 }
 
 /// Returns the error for a failed `action` on an interface, with a hint.

@@ -9,8 +9,9 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{io, mem, slice};
 
-use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket_req3, tpacket3_hdr};
+use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_req3, tpacket3_hdr};
 
+use super::cooked::{HEADER_BYTES_MAX, Header, VlanTag};
 use super::options::Options;
 use super::socket::{Socket, VLAN_TAG_BYTES};
 use crate::frame::{BURST, Frame};
@@ -38,6 +39,20 @@ const PREFETCH_DISTANCE: usize = 4096;
 const PREFETCH_LINES_MAX: usize = 26;
 const LINE_BYTES: usize = 64;
 
+/// Offset of a packet's address from its header (`TPACKET_ALIGN`).
+const ADDRESS_OFFSET: usize = size_of::<tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+/// What frames begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// An Ethernet header, into which VLAN tags can be restored.
+    Ethernet,
+    /// Another header, or none.
+    Other,
+    /// A header that is made here: see [`super::cooked`].
+    Cooked,
+}
+
 /// The block being read.
 #[derive(Clone, Copy)]
 struct CurrentBlock {
@@ -60,8 +75,7 @@ pub(super) struct Ring {
     /// any block is released.
     frames: Vec<Frame<'static>>,
     snaplen: usize,
-    /// Whether frames have an Ethernet header, into which VLAN tags can be restored.
-    ethernet: bool,
+    framing: Framing,
     /// Blocks read.
     pub(super) blocks: u64,
     /// Frames of all blocks so far, and the bytes that they occupied.
@@ -73,7 +87,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Requests the ring from the kernel and maps it.
-    pub(super) fn new(socket: &Socket, options: &Options, ethernet: bool) -> io::Result<Self> {
+    pub(super) fn new(socket: &Socket, options: &Options, framing: Framing) -> io::Result<Self> {
         let block_bytes = options.block_bytes_in_pages();
         let block_count = options.block_count.max(2);
         let number = |value: usize| {
@@ -99,7 +113,7 @@ impl Ring {
             current: None,
             frames: Vec::with_capacity(BURST),
             snaplen: options.snaplen.map_or(usize::MAX, |bytes| bytes as usize),
-            ethernet,
+            framing,
             blocks: 0,
             frames_taken: 0,
             bytes_taken: 0,
@@ -266,21 +280,40 @@ impl Ring {
         if start < headers_end || start.checked_add(length)? > self.block_bytes {
             return None;
         }
-        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.ethernet {
+        let tag = stripped_tag(&header);
+        if self.framing == Framing::Cooked {
+            let address_end = at + ADDRESS_OFFSET + size_of::<sockaddr_ll>();
+            if start < address_end + HEADER_BYTES_MAX {
+                return None;
+            }
+            // SAFETY: the address lies within the block, before the packet, and any bit pattern is valid
+            // for it; the kernel wrote it before it passed on the block.
+            let address = unsafe {
+                let address = block.add(at + ADDRESS_OFFSET).cast::<sockaddr_ll>();
+                address.read_unaligned()
+            };
+            let header = Header::new(&address, tag);
+            let bytes = header.bytes();
+            start -= bytes.len();
+            length += bytes.len();
+            wire_length = wire_length.saturating_add(bytes.len() as u32);
+            // SAFETY: the header lies within the block, between the address and the packet, as checked
+            // above. The block belongs to user space, and no slice of this frame exists yet.
+            unsafe {
+                ptr::copy_nonoverlapping(bytes.as_ptr(), block.add(start), bytes.len());
+            }
+        } else if let Some(tag) = tag
+            && self.framing == Framing::Ethernet
+        {
             wire_length = wire_length.saturating_add(VLAN_TAG_BYTES as u32);
             // A snaplen may have cut the frame before the position of the tag.
             if length >= ADDRESSES_BYTES && start - headers_end >= VLAN_TAG_BYTES {
-                let identifier = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
-                    header.hv1.tp_vlan_tpid
-                } else {
-                    TPID_8021Q
-                };
                 start -= VLAN_TAG_BYTES;
                 length += VLAN_TAG_BYTES;
                 // SAFETY: `length` bytes from `start` lie within the block, after the frame's header;
                 // they cover at least the two addresses and a tag. The block belongs to user space, and
                 // no slice of this frame exists yet.
-                unsafe { insert_tag(block.add(start), identifier, header.hv1.tp_vlan_tci as u16) };
+                unsafe { insert_tag(block.add(start), tag) };
             }
         }
         // SAFETY: the bytes lie within the block: checked above, and inserting the tag moved `start`
@@ -307,12 +340,29 @@ impl Ring {
     }
 }
 
+/// Returns the VLAN tag that the kernel has stripped from a frame, if any.
+fn stripped_tag(header: &tpacket3_hdr) -> Option<VlanTag> {
+    let has = |bit: u32| header.tp_status & bit != 0;
+    has(libc::TP_STATUS_VLAN_VALID).then(|| VlanTag {
+        identifier: if has(libc::TP_STATUS_VLAN_TPID_VALID) {
+            header.hv1.tp_vlan_tpid
+        } else {
+            TPID_8021Q
+        },
+        control: header.hv1.tp_vlan_tci as u16,
+    })
+}
+
 /// Moves the two addresses from `VLAN_TAG_BYTES` after `start` to `start`, and writes the tag after
 /// them.
 ///
 /// # Safety
 /// The addresses and the tag from `start` on must be writable memory.
-unsafe fn insert_tag(start: *mut u8, identifier: u16, control: u16) {
+unsafe fn insert_tag(start: *mut u8, tag: VlanTag) {
+    let VlanTag {
+        identifier,
+        control,
+    } = tag;
     let mut tag = [0; VLAN_TAG_BYTES];
     tag[..2].copy_from_slice(&identifier.to_be_bytes());
     tag[2..].copy_from_slice(&control.to_be_bytes());

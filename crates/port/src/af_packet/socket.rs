@@ -20,7 +20,7 @@ pub(super) enum Readiness {
     Error,
 }
 
-/// A raw packet socket.
+/// A packet socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -29,9 +29,17 @@ pub(super) struct Socket {
 impl Socket {
     /// Opens a socket of protocol 0, which receives nothing until it is bound.
     pub(super) fn open() -> io::Result<Self> {
+        Self::open_as(libc::SOCK_RAW)
+    }
+
+    /// Opens a socket as [`Socket::open`] does, whose packets have no link-layer header.
+    pub(super) fn open_cooked() -> io::Result<Self> {
+        Self::open_as(libc::SOCK_DGRAM)
+    }
+
+    fn open_as(kind: c_int) -> io::Result<Self> {
         // SAFETY: takes no pointers.
-        let descriptor =
-            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        let descriptor = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -70,7 +78,7 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Starts receiving all protocols on an interface.
+    /// Starts receiving all protocols on an interface; index 0 is all interfaces.
     pub(super) fn bind(&self, interface: i32) -> io::Result<()> {
         self.bind_to(interface, libc::ETH_P_ALL as u16)
     }
@@ -123,7 +131,7 @@ impl Socket {
     }
 
     /// Whether the bound interface still exists in this network namespace: the kernel unbinds the
-    /// socket (interface index -1) when the interface is removed or moved.
+    /// socket (interface index -1) when the interface is removed or moved. Index 0 is all interfaces.
     pub(super) fn is_bound(&self) -> io::Result<bool> {
         // SAFETY: a structure of integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -137,7 +145,7 @@ impl Socket {
             )
         };
         check(result)?;
-        Ok(address.sll_ifindex > 0)
+        Ok(address.sll_ifindex >= 0)
     }
 
     /// Attaches `program`, which is run on each frame before it is received. An empty program detaches
