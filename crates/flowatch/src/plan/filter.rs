@@ -1,7 +1,6 @@
 //! The filter expression, and the words in it that flowatch cannot evaluate.
 
 use super::Source;
-use crate::sources;
 use port::{CaptureFiles, Input, Port, Received};
 use std::path::Path;
 use wire::LinkType;
@@ -31,10 +30,6 @@ pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<Str
     }
     if let Some(word) = kernel_only_word(&expression) {
         match source {
-            Source::Live(names)
-                if names
-                    .iter()
-                    .all(|name| sources::kind(name).knows_direction()) => {}
             Source::Live(_) => {
                 return Err(format!(
                     "filter '{expression}': {word} is known to the kernel only, and flowatch filters by the contents of \

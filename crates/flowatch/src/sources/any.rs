@@ -27,10 +27,6 @@ impl SourceKind for Any {
         false
     }
 
-    fn knows_direction(&self) -> bool {
-        true
-    }
-
     fn kernel_link(&self, _: &str) -> Option<KernelLink> {
         Some(KernelLink {
             index: None,

@@ -64,11 +64,6 @@ pub(crate) trait SourceKind: Sync {
         true
     }
 
-    /// Whether frames record the direction and the interface of a packet, so that filters may use them.
-    fn knows_direction(&self) -> bool {
-        false
-    }
-
     /// Whether arguments after `--` are for this kind.
     fn takes_eal_arguments(&self) -> bool {
         false

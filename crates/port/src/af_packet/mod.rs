@@ -22,10 +22,10 @@
 //! frame of up to 64 KiB, and checksums of outgoing frames may be missing. VLAN tags that the kernel
 //! stripped are restored.
 //!
-//! On all interfaces at once ([`Options::ANY`]), frames have a header of LINKTYPE_LINUX_SLL2 in place
-//! of the link-layer header.
+//! On all interfaces at once ([`Options::ANY`]) the socket is raw too, and each burst has the link type
+//! of its frames. A cooked socket (`SOCK_DGRAM`) would lose information: since Linux 6.10 it names the
+//! innermost protocol of a frame with two VLAN tags, of which one is still in front of the packet.
 
-mod cooked;
 mod fanout;
 mod filter;
 mod interface;
@@ -45,7 +45,7 @@ pub use self::fanout::{MAX_MEMBERS, open_fanout};
 use self::filter::QueueFilter;
 use self::interface::Interface;
 pub use self::options::{Options, Wait};
-use self::ring::{Framing, Ring};
+use self::ring::{Links, Ring};
 use self::socket::{Readiness, Socket};
 pub use self::transmit::AfPacketSender;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
@@ -98,7 +98,6 @@ pub struct AfPacket {
     /// advance, since the process may have dropped the permission by then.
     barrier: Option<Socket>,
     name: String,
-    link: LinkType,
     wait: Wait,
     block_timeout_ms: i32,
     drain_timeout: Duration,
@@ -137,12 +136,8 @@ impl AfPacket {
     fn open_rejecting_all(options: &Options) -> Result<Self, PortError> {
         let name = &options.interface;
         let failed = |action: &str, error| io_failure(name, action, &error);
-        let (socket, found, framing) = find(options)?;
+        let (socket, found, links) = find(options)?;
         let barrier = Socket::open().map_err(|error| failed("open a packet socket", error))?;
-        let link = match framing {
-            Framing::Cooked => LinkType::LinuxSll2,
-            Framing::Ethernet | Framing::Other => interface::link_type(found.hardware),
-        };
 
         socket
             .select_version()
@@ -154,7 +149,7 @@ impl AfPacket {
                 .ignore_outgoing()
                 .map_err(|error| failed("ignore outgoing packets", error))?;
         }
-        let ring = Ring::new(&socket, options, framing).map_err(|error| {
+        let ring = Ring::new(&socket, options, links).map_err(|error| {
             let action = format!(
                 "allocate a ring of {} blocks of {} KiB",
                 options.block_count,
@@ -187,7 +182,6 @@ impl AfPacket {
                 Some(queue) => format!("{name}@{queue}"),
                 None => name.clone(),
             },
-            link,
             wait: options.wait,
             block_timeout_ms: options.block_timeout_ms().cast_signed(),
             drain_timeout: DRAIN_TIMEOUT
@@ -199,7 +193,7 @@ impl AfPacket {
             blocks_at_statistics: 0,
             counters: Counters::default(),
             socket_counters: SocketCounters::default(),
-            notices: initial_notices(name, &found, link),
+            notices: initial_notices(name, &found, links),
             end_error: None,
         })
     }
@@ -223,10 +217,10 @@ impl AfPacket {
             .map_err(failed)
     }
 
-    /// The link type of all frames.
+    /// The link type of the last burst; on one interface, that of all frames.
     #[must_use]
     pub fn link(&self) -> LinkType {
-        self.link
+        self.ring.link()
     }
 
     /// Returns the next notice for the user, each once: that the interface was down when it was opened,
@@ -416,16 +410,14 @@ impl Port for AfPacket {
         }
         if ready {
             self.on_arrival();
+            let link = self.ring.link();
             let frames = self.ring.frames();
             self.counters.frames += frames.len() as u64;
             self.counters.bytes += frames
                 .iter()
                 .map(|frame| u64::from(frame.wire_length))
                 .sum::<u64>();
-            return Ok(Received::Burst(Burst {
-                link: self.link,
-                frames,
-            }));
+            return Ok(Received::Burst(Burst { link, frames }));
         }
         if let CaptureState::Ended = self.state {
             return match self.end_error.take() {
@@ -462,7 +454,7 @@ impl Port for AfPacket {
 }
 
 /// Opens a socket and finds the interface that options name, or all interfaces.
-fn find(options: &Options) -> Result<(Socket, Interface, Framing), PortError> {
+fn find(options: &Options) -> Result<(Socket, Interface, Links), PortError> {
     let name = &options.interface;
     let failed = |action: &str, error| io_failure(name, action, &error);
     if options.is_any() {
@@ -478,9 +470,8 @@ fn find(options: &Options) -> Result<(Socket, Interface, Framing), PortError> {
         if let Some(message) = refused {
             return Err(PortError::Failed(message));
         }
-        let socket =
-            Socket::open_cooked().map_err(|error| failed("open a packet socket", error))?;
-        return Ok((socket, Interface::ALL, Framing::Cooked));
+        let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+        return Ok((socket, Interface::ALL, Links::PerFrame));
     }
     let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
     let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
@@ -489,22 +480,19 @@ fn find(options: &Options) -> Result<(Socket, Interface, Framing), PortError> {
     if let Some(queue) = options.queue {
         check_queue(&socket, name, queue)?;
     }
-    let framing = match interface::link_type(found.hardware) {
-        LinkType::Ethernet => Framing::Ethernet,
-        _ => Framing::Other,
-    };
-    Ok((socket, found, framing))
+    let link = interface::link_type(found.hardware);
+    Ok((socket, found, Links::One(link)))
 }
 
 /// Returns the notices about an interface at its opening.
-fn initial_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<String> {
+fn initial_notices(name: &str, found: &Interface, links: Links) -> VecDeque<String> {
     let mut notices = VecDeque::new();
     if !found.up {
         notices.push_back(format!(
             "{name}: the interface is down; no frames are received until it is up (ip link set {name} up)"
         ));
     }
-    if let LinkType::Other(_) = link {
+    if let Links::One(LinkType::Other(_)) = links {
         notices.push_back(format!(
             "{name}: frames of hardware type {} (ARPHRD_ in linux/if_arp.h) are counted but not parsed",
             found.hardware

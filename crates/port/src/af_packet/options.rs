@@ -44,10 +44,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// All interfaces of the network namespace, also those that appear later. Frames begin with a
-    /// header of link type [`wire::LinkType::LinuxSll2`]; outgoing ones are received too, except those
-    /// of the loopback interface, each of which is also received. It has no queues and cannot be
-    /// promiscuous.
+    /// All interfaces of the network namespace, also those that appear later. Bursts have the link
+    /// types of the interfaces. Outgoing frames are received too, except those of the loopback
+    /// interface, each of which is also received. It has no queues and cannot be promiscuous.
     pub const ANY: &str = "any";
 
     /// Default of [`Options::block_bytes`]: fits frames of 64 KiB, and fits into the L2 cache.

@@ -11,10 +11,11 @@ use std::{io, mem, slice};
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_req3, tpacket3_hdr};
 
-use super::cooked::{HEADER_BYTES_MAX, Header, VlanTag};
+use super::interface;
 use super::options::Options;
 use super::socket::{Socket, VLAN_TAG_BYTES};
 use crate::frame::{BURST, Frame};
+use wire::LinkType;
 
 /// Offset of the version 1 header in a block, after two words.
 const BLOCK_HEADER: usize = mem::offset_of!(tpacket_block_desc, hdr);
@@ -39,18 +40,25 @@ const PREFETCH_DISTANCE: usize = 4096;
 const PREFETCH_LINES_MAX: usize = 26;
 const LINE_BYTES: usize = 64;
 
-/// Offset of a packet's address from its header (`TPACKET_ALIGN`).
-const ADDRESS_OFFSET: usize = size_of::<tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+/// Offset of a frame's hardware type from its header: in its address, which follows the header
+/// (`TPACKET_ALIGN`).
+const HARDWARE_OFFSET: usize = size_of::<tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT)
+    + mem::offset_of!(sockaddr_ll, sll_hatype);
 
-/// What frames begin with.
+/// The link type of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// An Ethernet header, into which VLAN tags can be restored.
-    Ethernet,
-    /// Another header, or none.
-    Other,
-    /// A header that is made here: see [`super::cooked`].
-    Cooked,
+pub(super) enum Links {
+    /// All frames are of one interface.
+    One(LinkType),
+    /// Frames are of several interfaces: the kernel stores the hardware type of each.
+    PerFrame,
+}
+
+/// A VLAN tag that the kernel has stripped.
+#[derive(Clone, Copy)]
+struct VlanTag {
+    identifier: u16,
+    control: u16,
 }
 
 /// The block being read.
@@ -75,7 +83,9 @@ pub(super) struct Ring {
     /// any block is released.
     frames: Vec<Frame<'static>>,
     snaplen: usize,
-    framing: Framing,
+    links: Links,
+    /// Link type of the last burst.
+    link: LinkType,
     /// Blocks read.
     pub(super) blocks: u64,
     /// Frames of all blocks so far, and the bytes that they occupied.
@@ -87,7 +97,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Requests the ring from the kernel and maps it.
-    pub(super) fn new(socket: &Socket, options: &Options, framing: Framing) -> io::Result<Self> {
+    pub(super) fn new(socket: &Socket, options: &Options, links: Links) -> io::Result<Self> {
         let block_bytes = options.block_bytes_in_pages();
         let block_count = options.block_count.max(2);
         let number = |value: usize| {
@@ -113,7 +123,11 @@ impl Ring {
             current: None,
             frames: Vec::with_capacity(BURST),
             snaplen: options.snaplen.map_or(usize::MAX, |bytes| bytes as usize),
-            framing,
+            links,
+            link: match links {
+                Links::One(link) => link,
+                Links::PerFrame => LinkType::Ethernet,
+            },
             blocks: 0,
             frames_taken: 0,
             bytes_taken: 0,
@@ -178,6 +192,11 @@ impl Ring {
         usize::try_from(frames).ok()
     }
 
+    /// The link type of the last burst.
+    pub(super) fn link(&self) -> LinkType {
+        self.link
+    }
+
     /// The frames of the last burst.
     pub(super) fn frames(&self) -> &[Frame<'_>] {
         &self.frames
@@ -236,7 +255,15 @@ impl Ring {
             mut remaining,
             mut next,
         } = current;
-        for _ in 0..remaining.min(BURST) {
+        for index in 0..remaining.min(BURST) {
+            if let Links::PerFrame = self.links {
+                let link = self.frame_link(next).unwrap_or(self.link);
+                if index > 0 && link != self.link {
+                    // A burst has one link type: the next one begins here.
+                    break;
+                }
+                self.link = link;
+            }
             // SAFETY: there is a current block, and the list is cleared before it is released.
             let Some((frame, step)) = (unsafe { self.parse_frame(next) }) else {
                 // A kernel bug: the rest of the block cannot be located.
@@ -257,6 +284,19 @@ impl Ring {
             }
         }
         self.current = Some(CurrentBlock { remaining, next });
+    }
+
+    /// Returns the link type of the frame with its header at offset `at` in the current block; `None` if
+    /// it does not lie within the block.
+    fn frame_link(&self, at: usize) -> Option<LinkType> {
+        let offset = at.checked_add(HARDWARE_OFFSET)?;
+        if offset.checked_add(size_of::<u16>())? > self.block_bytes {
+            return None;
+        }
+        let block = self.block_start(self.block);
+        // SAFETY: the number lies within the current block, which belongs to user space.
+        let hardware = unsafe { block.add(offset).cast::<u16>().read_unaligned() };
+        Some(interface::link_type(hardware))
     }
 
     /// Parses the frame with its header at offset `at` in the current block; returns it with the
@@ -280,30 +320,8 @@ impl Ring {
         if start < headers_end || start.checked_add(length)? > self.block_bytes {
             return None;
         }
-        let tag = stripped_tag(&header);
-        if self.framing == Framing::Cooked {
-            let address_end = at + ADDRESS_OFFSET + size_of::<sockaddr_ll>();
-            if start < address_end + HEADER_BYTES_MAX {
-                return None;
-            }
-            // SAFETY: the address lies within the block, before the packet, and any bit pattern is valid
-            // for it; the kernel wrote it before it passed on the block.
-            let address = unsafe {
-                let address = block.add(at + ADDRESS_OFFSET).cast::<sockaddr_ll>();
-                address.read_unaligned()
-            };
-            let header = Header::new(&address, tag);
-            let bytes = header.bytes();
-            start -= bytes.len();
-            length += bytes.len();
-            wire_length = wire_length.saturating_add(bytes.len() as u32);
-            // SAFETY: the header lies within the block, between the address and the packet, as checked
-            // above. The block belongs to user space, and no slice of this frame exists yet.
-            unsafe {
-                ptr::copy_nonoverlapping(bytes.as_ptr(), block.add(start), bytes.len());
-            }
-        } else if let Some(tag) = tag
-            && self.framing == Framing::Ethernet
+        if let Some(tag) = stripped_tag(&header)
+            && self.link == LinkType::Ethernet
         {
             wire_length = wire_length.saturating_add(VLAN_TAG_BYTES as u32);
             // A snaplen may have cut the frame before the position of the tag.

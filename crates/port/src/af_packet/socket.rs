@@ -20,7 +20,7 @@ pub(super) enum Readiness {
     Error,
 }
 
-/// A packet socket.
+/// A raw packet socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -29,17 +29,9 @@ pub(super) struct Socket {
 impl Socket {
     /// Opens a socket of protocol 0, which receives nothing until it is bound.
     pub(super) fn open() -> io::Result<Self> {
-        Self::open_as(libc::SOCK_RAW)
-    }
-
-    /// Opens a socket as [`Socket::open`] does, whose packets have no link-layer header.
-    pub(super) fn open_cooked() -> io::Result<Self> {
-        Self::open_as(libc::SOCK_DGRAM)
-    }
-
-    fn open_as(kind: c_int) -> io::Result<Self> {
         // SAFETY: takes no pointers.
-        let descriptor = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
+        let descriptor =
+            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
