@@ -1,5 +1,5 @@
 //! Turns the flags of `watch` into a plan: checks how they combine and applies defaults. Opens
-//! nothing but small files that flags name.
+//! nothing but small files that flags name, and the files of a directory, to find its captures.
 
 mod applications;
 mod engine;
