@@ -10,6 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::EngineArguments;
 use lab::LabCommand;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,10 +57,17 @@ pub(crate) struct WatchArguments {
         value_parser = NonEmptyStringValueParser::new())]
     pub(crate) interfaces: Vec<String>,
 
-    /// Capture file to read (pcap or pcapng, plain, gzip or zstd); `-` is standard input. May be
-    /// repeated: the files are read in order.
-    #[arg(short = 'r', long = "read", value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
+    /// Capture files to read in this order (pcap or pcapng, plain or compressed with gzip, zstd, xz,
+    /// bzip2 or lz4); `-` is standard input, a directory stands for the captures in it, a quoted
+    /// pattern ('a*.pcap') for the files that match. May be repeated. A filter may follow the files:
+    /// from the first argument on that is not a file, if the rest is a valid expression. If it is not,
+    /// an argument that looks like a file name (x.pcap) is a missing file.
+    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1..)]
+    pub(crate) files: Vec<OsString>,
+
+    /// The values of each `-r`, with the filter that may follow them; set by `command_line`.
+    #[arg(skip)]
+    pub(crate) file_groups: Vec<Vec<OsString>>,
 
     /// Count only packets that match this pcap-filter(7) expression.
     #[arg(value_name = "FILTER")]

@@ -1,9 +1,10 @@
 //! Parses the command line, and reports errors in one line.
 
-use crate::arguments::Arguments;
-use crate::watch::{EXIT_FAILED, warn};
+use crate::arguments::{Arguments, Command};
+use crate::messages::warn;
+use crate::watch::EXIT_FAILED;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 
 /// Parses the arguments of this process. On an error, prints it in one line and exits; `--help` and
@@ -23,17 +24,32 @@ pub(crate) fn parse_or_exit() -> Arguments {
 /// Parses a command line. A negative number after an option is taken as its value, valid or not;
 /// clap would report an unknown option.
 fn parse(line: Vec<OsString>) -> Result<Arguments, clap::Error> {
-    let parsed = Arguments::try_parse_from(&line);
+    let parsed = parse_exactly(&line);
     match parsed {
         Err(error) if error.kind() == ErrorKind::UnknownArgument => {
             let joined = join_negative_values(&line);
             if joined == line {
                 return Err(error);
             }
-            Arguments::try_parse_from(joined)
+            parse_exactly(&joined)
         }
         parsed => parsed,
     }
+}
+
+/// Parses a command line. Unlike clap's derived parser, keeps the values of each `-r` apart.
+fn parse_exactly(line: &[OsString]) -> Result<Arguments, clap::Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(line)?;
+    let parsed = Arguments::from_arg_matches(&matches);
+    let mut arguments = parsed.map_err(|error| error.format(&mut command))?;
+    if let Command::Watch(watch) = &mut arguments.command
+        && let Some((_, matches)) = matches.subcommand()
+        && let Some(groups) = matches.get_occurrences::<OsString>("files")
+    {
+        watch.file_groups = groups.map(|group| group.cloned().collect()).collect();
+    }
+    Ok(arguments)
 }
 
 /// Joins options with negative numbers that follow them: `--top=-1`, `-c-1`.

@@ -3,16 +3,17 @@
 //! It reads and tries things, but changes nothing. It reads /proc and /sys through [`System`], so
 //! that tests can use fake machines.
 
-mod capture;
+pub(crate) mod capture;
 mod cpu;
-mod dpdk;
-mod finding;
+pub(crate) mod dpdk;
+pub(crate) mod finding;
 mod interfaces;
 mod kernel;
 mod machine;
-mod system;
+pub(crate) mod system;
 mod terminal;
 
+use crate::sources;
 use crate::standard_output;
 use finding::{Finding, Status};
 use std::io::{self, Write};
@@ -41,27 +42,29 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn examine(system: &System, terminal: &terminal::Terminal) -> Vec<Section> {
     let section = |title, findings| Section { title, findings };
     let interfaces = interfaces::list(system);
-    let probe = interfaces
-        .iter()
-        .find(|interface| interface.is_loopback())
-        .or(interfaces.first());
-    let mut capture_findings = vec![capture::packet_socket(
-        probe.map(|interface| interface.name()),
-    )];
-    capture_findings.push(capture::libpcap(system));
-    capture_findings.extend(capture::missing_backends());
-    vec![
+    let mut sections = vec![
         section("Machine", machine::findings(system)),
         section("CPU", cpu::findings(system, cpu::Instructions::host())),
-        section("Capture", capture_findings),
-        section("DPDK", dpdk::findings(system)),
+        section("Capture", Vec::new()),
+    ];
+    for (title, findings) in sources::findings(system) {
+        match sections.iter_mut().find(|section| section.title == title) {
+            Some(section) => section.findings.extend(findings),
+            None => sections.push(section(title, findings)),
+        }
+    }
+    let capture = &mut sections[2].findings;
+    capture.push(capture::libpcap(system));
+    capture.extend(capture::missing_backends());
+    sections.extend([
         section(
             "Interfaces",
             interfaces::findings(&interfaces, interfaces::offloads),
         ),
         section("Kernel", kernel::findings(system)),
         section("Reports", terminal.findings()),
-    ]
+    ]);
+    sections
 }
 
 fn report(

@@ -10,11 +10,12 @@ mod ticker;
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::cpu_time;
+use crate::messages::warn;
 use crate::signals;
 use crate::snaplen_warnings;
 use crate::standard_output;
 use crate::units;
-use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION, warn};
+use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION};
 use engine::Stop;
 use export::ExportError;
 use generator::{

@@ -1,8 +1,8 @@
 //! `flowatch lab`: lists, runs and reports the experiments.
 
 use crate::arguments::lab::{LabCommand, LabReportArguments, LabRunArguments};
+use crate::messages::warn;
 use crate::standard_output::print;
-use crate::watch::warn;
 use anyhow::Context;
 use export::ExportError;
 use lab::experiments::{self, Entry, Extent};

@@ -7,12 +7,13 @@ mod command_line;
 mod cpu_time;
 mod device_text;
 mod doctor;
-mod dpdk;
 mod file_identity;
 mod generate;
+mod inputs;
 mod interfaces;
 mod lab_command;
 mod measurement_summary;
+mod messages;
 mod net_summary;
 mod plan;
 mod progress_display;
@@ -20,6 +21,7 @@ mod progress_text;
 mod screen;
 mod signals;
 mod snaplen_warnings;
+mod sources;
 mod standard_output;
 mod summary;
 mod summary_text;
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         Command::Watch(arguments) => match plan::Plan::new(*arguments) {
             Ok(plan) => return watch::run(plan),
             Err(plan::PlanError::Permission(message)) => {
-                watch::warn(&message);
+                messages::warn(&message);
                 return ExitCode::from(watch::EXIT_PERMISSION);
             }
             Err(plan::PlanError::Failed(message)) => Err(anyhow::anyhow!(message)),
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            watch::warn(&format!("{error:#}"));
+            messages::warn(&format!("{error:#}"));
             ExitCode::from(watch::EXIT_FAILED)
         }
     }

@@ -1,5 +1,5 @@
 //! Turns the flags of `watch` into a plan: checks how they combine and applies defaults. Opens
-//! nothing but small files that flags name.
+//! nothing but small files that flags name, and the files of a directory, to find its captures.
 
 mod applications;
 mod engine;
@@ -11,9 +11,10 @@ pub(crate) use error::PlanError;
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
 };
-use crate::dpdk::{DpdkPlan, is_device};
 use crate::file_identity;
+use crate::inputs;
 use crate::interfaces;
+use crate::sources::{self, LiveOptions};
 use ::engine::merge::MergeOptions;
 use ::engine::{Acquisition, Level, MeasurementSpec, Model, check_cores};
 use applications::applications;
@@ -22,8 +23,7 @@ use flow::statistic::{Selection, SelectionError};
 use flow::{FlowDefinition, GarbageSchedule, MeterOptions, TableKind, Timeouts};
 use hw::schedule::Schedule;
 use port::Input;
-use std::fs::File;
-use std::io::Read;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use wire::Decapsulate;
@@ -60,16 +60,13 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) source: Source,
+    /// Notices about the sources.
+    pub(crate) notices: Vec<String>,
     pub(crate) filter: Option<String>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
-    pub(crate) promiscuous: bool,
-    pub(crate) ring_memory_mib: u32,
-    #[cfg_attr(
-        not(feature = "dpdk"),
-        allow(dead_code, reason = "only DPDK devices use it")
-    )]
-    pub(crate) dpdk: DpdkPlan,
+    /// How to open interfaces.
+    pub(crate) live: LiveOptions,
     pub(crate) model: Model,
     pub(crate) level: Level,
     /// Measurements besides the one of `level`.
@@ -109,8 +106,9 @@ impl Plan {
     /// # Errors
     /// If a flag is invalid, flags contradict each other, or a file cannot be read.
     pub(crate) fn new(arguments: WatchArguments) -> Result<Self, PlanError> {
-        let source = source(&arguments)?;
-        let dpdk = DpdkPlan::new(&source, &arguments)?;
+        let (files, filter) = files_and_filter(&arguments)?;
+        let (source, notices) = source(&arguments, &files, &filter)?;
+        sources::check(&arguments.interfaces, &arguments)?;
         let live = matches!(source, Source::Live(_));
         let model = match arguments.model {
             ModelArgument::RunToCompletion => Model::RunToCompletion,
@@ -119,7 +117,7 @@ impl Plan {
         };
         let queues = usize::from(arguments.queues);
         check_model(&arguments, model)?;
-        check_source(&arguments, &source, model)?;
+        check_readers(&arguments, &source, model)?;
         let outputs = outputs(&arguments.outputs)?;
         if arguments.rotate.is_some() && outputs.is_empty() {
             return Err("--rotate needs an output file: add one, such as -o csv:flows.csv".into());
@@ -138,6 +136,7 @@ impl Plan {
         let level = engine::level(&arguments)?;
         let receivers = receivers(&source, queues);
         let monitors = arguments.monitors.map_or(1, usize::from);
+        let acquisition = engine::acquisition(&arguments, &meter.statistics, receivers)?;
         if live && level == Level::Flow {
             let tables = match model {
                 Model::RunToCompletion => receivers,
@@ -146,17 +145,15 @@ impl Plan {
             engine::check_table_memory(&meter, tables)?;
         }
         Ok(Self {
-            filter: filter::expression(&arguments.filter, &source)?,
+            filter: filter::expression(&filter, &source)?,
             count: arguments.count,
             duration: arguments.duration,
-            promiscuous: arguments.promiscuous,
-            ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT),
-            dpdk,
+            live: live_options(&arguments, queues, acquisition, flow),
             model,
             level,
             extra_measurements: engine::extra_measurements(&arguments),
             schedules: engine::schedules(&arguments),
-            acquisition: engine::acquisition(&arguments, &meter.statistics, receivers)?,
+            acquisition,
             link_gaps: engine::link_gaps(&arguments, &meter.statistics)?,
             queues,
             monitors,
@@ -184,6 +181,7 @@ impl Plan {
             quiet: arguments.quiet,
             fail_on_loss: arguments.fail_on_loss,
             source,
+            notices,
         })
     }
 
@@ -220,29 +218,49 @@ impl Plan {
     }
 }
 
-fn source(arguments: &WatchArguments) -> Result<Source, String> {
-    match (arguments.interfaces.is_empty(), arguments.files.is_empty()) {
-        (true, true) => Err(match filter::first_file(&arguments.filter) {
-            Some(file) => format!("nothing to watch: to read the file {file}, use -r {file}"),
+/// Returns the files that `-r` names, not expanded yet, and the words of the filter.
+fn files_and_filter(arguments: &WatchArguments) -> Result<(Vec<OsString>, Vec<String>), String> {
+    let (files, after_files) = inputs::split_filter(&arguments.file_groups)?;
+    let words = &arguments.filter;
+    if !words.is_empty() && !after_files.is_empty() {
+        return Err(format!(
+            "'{}' and '{}' are both filters: give one filter, in quotes, before or after the files",
+            words.join(" "),
+            after_files.join(" ")
+        ));
+    }
+    let filter = if words.is_empty() {
+        after_files
+    } else {
+        words.clone()
+    };
+    Ok((files, filter))
+}
+
+/// Returns what to read, and notices for the user.
+fn source(
+    arguments: &WatchArguments,
+    files: &[OsString],
+    filter: &[String],
+) -> Result<(Source, Vec<String>), PlanError> {
+    match (arguments.interfaces.is_empty(), files.is_empty()) {
+        (true, true) => Err(match filter::first_file(filter) {
+            Some(file) => format!("nothing to watch: to read the file {file}, use -r {file}").into(),
             None => "nothing to watch: give an interface (-i eth0) or a capture (-r FILE, -r - for standard input)"
                 .into(),
         }),
         (false, false) => Err("-i and -r together: use interfaces or files, not both".into()),
         (false, true) => {
             interfaces::check_distinct(&arguments.interfaces)?;
-            Ok(Source::Live(arguments.interfaces.clone()))
+            Ok((Source::Live(arguments.interfaces.clone()), Vec::new()))
         }
         (true, false) => {
-            let inputs: Vec<_> = arguments
-                .files
-                .iter()
-                .map(|path| Input::from_argument(path.as_os_str()))
-                .collect();
-            let standard = inputs.iter().filter(|input| matches!(input, Input::StandardInput)).count();
-            if standard > 1 {
+            let found = inputs::find(files)?;
+            let standard = |input: &&Input| matches!(input, Input::StandardInput);
+            if found.inputs.iter().filter(standard).count() > 1 {
                 return Err("standard input (-r -) can be read once only".into());
             }
-            Ok(Source::Files(inputs))
+            Ok((Source::Files(found.inputs), found.notices))
         }
     }
 }
@@ -264,34 +282,48 @@ fn check_model(arguments: &WatchArguments, model: Model) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects flags that do not apply to the source.
-fn check_source(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
-    let queues = usize::from(arguments.queues);
-    match source {
-        Source::Files(_) if arguments.promiscuous => {
-            return Err("--promiscuous is for interfaces (-i), not for files".into());
-        }
-        Source::Files(_) if arguments.ring_memory.is_some() => {
-            return Err("--ring-memory is for interfaces (-i), not for files".into());
-        }
-        Source::Live(names)
-            if arguments.ring_memory.is_some() && names.iter().all(|name| is_device(name)) =>
-        {
-            return Err("--ring-memory is for the kernel's interfaces: use --rx-ring and --pool-size for DPDK devices".into());
-        }
-        Source::Files(inputs) if queues > 1 => {
-            if model != Model::RunToCompletion {
-                return Err("--queues with files needs run to completion; the other models read files with one \
-                            receiver: use --monitors".into());
-            }
-            if inputs.iter().any(is_read_once) {
-                return Err("standard input and pipes can be read by one thread only: use --model pipeline with \
-                            --monitors".into());
-            }
-        }
-        _ => {}
+/// Rejects several readers of files that one thread must read.
+fn check_readers(arguments: &WatchArguments, source: &Source, model: Model) -> Result<(), String> {
+    let Source::Files(inputs) = source else {
+        return Ok(());
+    };
+    if arguments.queues == 1 {
+        return Ok(());
+    }
+    if model != Model::RunToCompletion {
+        return Err(
+            "--queues with files needs run to completion; the other models read files with one \
+                    receiver: use --monitors"
+                .into(),
+        );
+    }
+    if inputs.iter().any(is_read_once) {
+        return Err(
+            "standard input and pipes can be read by one thread only: use --model pipeline with \
+                    --monitors"
+                .into(),
+        );
     }
     Ok(())
+}
+
+/// Returns how to open interfaces.
+fn live_options(
+    arguments: &WatchArguments,
+    queues: usize,
+    acquisition: Option<Acquisition>,
+    flow: FlowDefinition,
+) -> LiveOptions {
+    LiveOptions {
+        queues,
+        promiscuous: arguments.promiscuous,
+        ring_memory_mib: arguments.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT),
+        poll: acquisition.map(|acquisition| acquisition.mode),
+        dpdk: arguments.dpdk.clone(),
+        eal: arguments.eal.clone(),
+        flow,
+        verbose: arguments.verbose,
+    }
 }
 
 /// Returns the options of the meter: flow definition, table, statistics.
@@ -506,7 +538,7 @@ fn ring(given: Option<u64>) -> Result<usize, String> {
 fn flows_max(requested: u64, source: &Source) -> Result<usize, String> {
     let mut bound = requested;
     if let Source::Files(inputs) = source {
-        let sizes: Option<u64> = inputs.iter().map(plain_size).sum();
+        let sizes: Option<u64> = inputs.iter().map(port::uncompressed_size).sum();
         if let Some(size) = sizes {
             bound = bound.min(size / FILE_BYTES_PER_PACKET).max(1);
         }
@@ -517,25 +549,6 @@ fn flows_max(requested: u64, source: &Source) -> Result<usize, String> {
         ));
     }
     usize::try_from(bound).map_err(|error| format!("--max-flows {requested}: {error}"))
-}
-
-/// Returns the size of an input if it is an uncompressed file.
-fn plain_size(input: &Input) -> Option<u64> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    const ZSTD: [u8; 2] = [0x28, 0xb5];
-    let Input::Path(path) = input else {
-        return None;
-    };
-    if !input.is_repeatable() {
-        return None;
-    }
-    let mut magic = [0; 2];
-    File::open(path).ok()?.read_exact(&mut magic).ok()?;
-    if magic == GZIP || magic == ZSTD {
-        None
-    } else {
-        input.size()
-    }
 }
 
 fn random_seed() -> Result<u64, String> {

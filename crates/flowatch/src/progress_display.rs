@@ -1,10 +1,10 @@
 //! The display of a running `watch`: the live screen, a progress bar, or lines. Only the main thread
 //! draws, from counters that the workers update without waiting.
 
+use crate::messages::warn;
 use crate::plan::{Plan, Source};
 use crate::progress_text::{FileBar, ProgressLines};
 use crate::screen::{Action, Measure, RunTitle, Screen, ScreenState};
-use crate::watch::warn;
 use engine::{Model, Progress, Stop};
 use export::Anonymiser;
 use std::time::Duration;

@@ -3,17 +3,17 @@
 use crate::arguments::SummaryArgument;
 use crate::collector::{Collector, CollectorOptions, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
-use crate::dpdk;
+use crate::messages::{warn, warn_all};
 use crate::plan::{Plan, Source};
 use crate::progress_display::ProgressDisplay;
 use crate::signals;
 use crate::snaplen_warnings;
+use crate::sources;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Measurements, Options, PollMode, Progress, Report, Stop};
+use engine::{EngineError, Input, Measurements, Options, Progress, Report, Stop};
 use export::{ExportError, ExportOptions};
-use port::af_packet::{self, Wait};
 use port::{Limit, Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -42,6 +42,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&stop) {
         return failed(&format!("signals: {error}"));
     }
+    plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
     let options = Options {
@@ -58,8 +59,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         link_packet_counter: plan.link_gaps.then(Arc::default),
         stop: stop.clone(),
     };
-    let _eal = match dpdk::prepare(&plan) {
-        Ok(eal) => eal,
+    let _prepared = match prepare(&plan) {
+        Ok(prepared) => prepared,
         Err(error) => return open_failed(&error),
     };
     // Allocate the tables before the ports open: packets arrive from then on.
@@ -231,30 +232,24 @@ fn wait_for_outputs(
     }
 }
 
+/// Starts what is needed to open the sources.
+fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
+    match &plan.source {
+        Source::Files(_) => Ok(Vec::new()),
+        Source::Live(names) => sources::prepare(names, &plan.live),
+    }
+}
+
 /// Opens the ports, one for each receiving thread.
 fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     match &plan.source {
         Source::Files(inputs) => {
             for _ in 0..plan.queues {
-                ports.push(Box::new(port::CaptureFiles::open(inputs)?));
+                ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
             }
         }
-        Source::Live(names) => {
-            let (devices, names): (Vec<_>, Vec<_>) =
-                names.iter().partition(|name| dpdk::is_device(name));
-            if !devices.is_empty() {
-                ports.extend(dpdk::open(plan, &devices)?);
-            }
-            for name in names {
-                for mut port in af_packet::open_fanout(&interface(plan, name)?, plan.queues)? {
-                    if let Some(notice) = port.next_notice() {
-                        warn(&notice);
-                    }
-                    ports.push(Box::new(port));
-                }
-            }
-        }
+        Source::Live(names) => ports = sources::open(names, &plan.live)?,
     }
     // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
     // that reads a file sees all of its packets and needs a limit of its own.
@@ -264,29 +259,6 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
         Source::Files(_) => wrap(plan, port, plan.count.map(Limit::new)),
     };
     ports.into_iter().map(wrap).collect()
-}
-
-/// Returns the options to open a kernel interface with.
-fn interface(plan: &Plan, source: &str) -> Result<af_packet::Options, PortError> {
-    let options = af_packet::Options::from_source(source)?;
-    if options.queue.is_some() && plan.queues > 1 {
-        return Err(PortError::Failed(format!(
-            "{source} names one queue, but --queues needs the whole interface: leave out the @ part"
-        )));
-    }
-    let ring_bytes = (plan.ring_memory_mib as usize) << 20;
-    // Periodic acquisition sleeps between its polls, so the port must not wait.
-    let when = plan.acquisition.map(|acquisition| acquisition.mode);
-    let wait = match when {
-        Some(PollMode::Periodic(_)) => Wait::Sleep(Duration::ZERO),
-        Some(PollMode::Continuous) | None => options.wait,
-    };
-    Ok(af_packet::Options {
-        promiscuous: plan.promiscuous,
-        wait,
-        block_count: (ring_bytes / options.block_bytes).max(2),
-        ..options
-    })
 }
 
 /// Wraps a port in the filter and the packet limit.
@@ -406,18 +378,6 @@ fn exit_code(
     } else {
         ExitCode::SUCCESS
     }
-}
-
-fn warn_all(messages: Vec<String>) {
-    for message in messages {
-        warn(&message);
-    }
-}
-
-/// Prints one line on standard error.
-pub(crate) fn warn(message: &str) {
-    // Standard error may be closed.
-    let _ = writeln!(io::stderr().lock(), "flowatch: {message}");
 }
 
 fn open_failed(error: &PortError) -> ExitCode {

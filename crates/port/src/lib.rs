@@ -24,7 +24,7 @@ pub mod wrapper;
 
 #[cfg(target_os = "linux")]
 pub use af_packet::{AfPacket, AfPacketSender};
-pub use file::{CaptureFile, CaptureFiles, Input, permission_hint};
+pub use file::{CaptureFile, CaptureFiles, Input, permission_hint, uncompressed_size};
 pub use filter::Filtered;
 pub use frame::{
     BURST_COUNT_MAX, Burst, BurstCount, Counters, DeviceCounters, Frame, Port, PortError, Received,

@@ -1,11 +1,15 @@
 //! Capture methods: tries which work on this machine.
 
 use super::finding::Finding;
+use super::interfaces;
 use super::system::System;
 
-/// Opens a packet socket with a small ring and closes it.
-pub(super) fn packet_socket(interface: Option<&str>) -> Finding {
-    match interface {
+/// Opens a packet socket with a small ring on the loopback interface, or else on the first one, and
+/// closes it.
+pub(crate) fn packet_socket(system: &System) -> Finding {
+    let interfaces = interfaces::list(system);
+    let loopback = interfaces.iter().find(|interface| interface.is_loopback());
+    match loopback.or(interfaces.first()).map(|found| found.name()) {
         Some(interface) => finding_for(interface, open(interface)),
         None => Finding::missing("packet socket", "there is no interface to open it on"),
     }
@@ -124,7 +128,8 @@ mod tests {
             finding_for("lo", Attempt::Failed("no memory".into())).text,
             "no memory"
         );
-        assert_eq!(packet_socket(None).status, Status::Missing);
+        let nothing = System::at("/nonexistent");
+        assert_eq!(packet_socket(&nothing).status, Status::Missing);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const NETWORK_CLASS: &str = "0x02";
 /// Where Debian-based systems keep DPDK's drivers, in a directory per architecture.
 const LIBRARIES: &str = "usr/lib";
 
-pub(super) fn findings(system: &System) -> Vec<Finding> {
+pub(crate) fn findings(system: &System) -> Vec<Finding> {
     if !cfg!(feature = "dpdk") {
         return vec![
             Finding::note("DPDK", "not in this build").with_command(

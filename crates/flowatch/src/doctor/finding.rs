@@ -9,7 +9,7 @@ const TEXT_WIDTH_MIN: usize = 24;
 
 /// The status of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(crate) enum Status {
     /// As it should be.
     Ok,
     /// Worth knowing; flowatch works as it is.
@@ -20,16 +20,16 @@ pub(super) enum Status {
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) status: Status,
-    pub(super) subject: String,
-    pub(super) text: String,
+pub(crate) struct Finding {
+    pub(crate) status: Status,
+    pub(crate) subject: String,
+    pub(crate) text: String,
     /// The command that fixes it.
-    pub(super) command: Option<String>,
+    pub(crate) command: Option<String>,
 }
 
 impl Finding {
-    pub(super) fn new(status: Status, subject: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: Status, subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             status,
             subject: subject.into(),
@@ -38,20 +38,20 @@ impl Finding {
         }
     }
 
-    pub(super) fn ok(subject: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn ok(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(Status::Ok, subject, text)
     }
 
-    pub(super) fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(Status::Note, subject, text)
     }
 
-    pub(super) fn missing(subject: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn missing(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(Status::Missing, subject, text)
     }
 
     /// Adds the command that fixes it.
-    pub(super) fn with_command(self, command: impl Into<String>) -> Self {
+    pub(crate) fn with_command(self, command: impl Into<String>) -> Self {
         Self {
             command: Some(command.into()),
             ..self
@@ -60,7 +60,7 @@ impl Finding {
 
     /// Writes the finding, wrapped to `width` characters per line. A command stays on one line, so that
     /// it can be copied.
-    pub(super) fn print(
+    pub(crate) fn print(
         &self,
         width: usize,
         colour: bool,

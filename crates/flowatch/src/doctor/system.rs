@@ -4,35 +4,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A directory that contains `proc` and `sys`.
-pub(super) struct System {
+pub(crate) struct System {
     root: PathBuf,
 }
 
 impl System {
-    pub(super) fn host() -> Self {
+    pub(crate) fn host() -> Self {
         Self::at("/")
     }
 
     /// Uses another root directory, for tests.
-    pub(super) fn at(root: impl AsRef<Path>) -> Self {
+    pub(crate) fn at(root: impl AsRef<Path>) -> Self {
         Self {
             root: root.as_ref().to_owned(),
         }
     }
 
     /// Returns a file's contents without surrounding white space; `None` if it cannot be read.
-    pub(super) fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         let bytes = fs::read(self.root.join(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     /// Returns the number in a file that contains nothing else.
-    pub(super) fn number(&self, path: &str) -> Option<i64> {
+    pub(crate) fn number(&self, path: &str) -> Option<i64> {
         self.read(path)?.parse().ok()
     }
 
     /// Returns the names in a directory, sorted.
-    pub(super) fn names(&self, path: &str) -> Vec<String> {
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(path))
             .into_iter()
             .flatten()
@@ -45,7 +45,7 @@ impl System {
     }
 
     /// Returns the last component of a symbolic link's target.
-    pub(super) fn link(&self, path: &str) -> Option<String> {
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
@@ -53,7 +53,7 @@ impl System {
 
 /// A temporary directory with made-up files, removed on drop.
 #[cfg(test)]
-pub(super) mod fake {
+pub(crate) mod fake {
     use super::System;
     use std::fs;
     use std::path::PathBuf;

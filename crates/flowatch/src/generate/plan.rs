@@ -1,8 +1,8 @@
 //! Turns the flags of `gen` into a plan: checks how they combine and applies defaults. Opens nothing.
 
 use crate::arguments::generate::{GenArguments, ProtocolArgument, WhenFullArgument};
-use crate::dpdk;
 use crate::file_identity;
+use crate::sources;
 use engine::check_cores;
 use generator::closed_loop::ClientsOptions;
 use generator::{
@@ -107,8 +107,7 @@ impl Task {
         let task = task.map_err(|error| error.to_string())?;
         let cores = arguments.cores.as_ref();
         check_cores(cores.map_or(&[], |cores| &cores.0)).map_err(|error| error.to_string())?;
-        let on_device = arguments.interface.as_deref().is_some_and(dpdk::is_device);
-        dpdk::check_eal(&arguments.eal, on_device)?;
+        sources::check_eal(arguments.interface.as_slice(), &arguments.eal)?;
         Ok(task)
     }
 }
@@ -221,7 +220,7 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
 }
 
 /// Extensions of compressed captures, which `gen` does not write.
-const COMPRESSED_EXTENSIONS: [&str; 2] = ["gz", "zst"];
+const COMPRESSED_EXTENSIONS: [&str; 5] = ["gz", "zst", "xz", "bz2", "lz4"];
 
 /// Rejects output files that are also inputs or other outputs, and names of compressed files.
 fn check_files(sink: &Sink, truth: Option<&Path>, replayed: &[PathBuf]) -> PlanResult<()> {

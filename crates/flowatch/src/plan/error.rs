@@ -1,5 +1,7 @@
 //! Why a run cannot be planned.
 
+use crate::inputs::InputError;
+
 /// An error with a one-line message: a flag is invalid, flags contradict each other, or a permission
 /// is missing.
 #[derive(Debug)]
@@ -8,6 +10,15 @@ pub(crate) enum PlanError {
     Failed(String),
     /// No permission to read a file that a flag names.
     Permission(String),
+}
+
+impl From<InputError> for PlanError {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Permission(message) => Self::Permission(message),
+            InputError::Failed(message) => Self::Failed(message),
+        }
+    }
 }
 
 impl From<String> for PlanError {

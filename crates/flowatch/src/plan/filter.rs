@@ -25,7 +25,7 @@ pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<Str
         && port::filter::validate(&expression).is_err()
     {
         return Err(format!(
-            "'{file}' is a file, not a filter: give each file its own -r, as in -r {file}"
+            "'{file}' is a file, not a filter: give the files after -r and the filter last, as in -r {file} 'tcp'"
         ));
     }
     if let Some(word) = kernel_only_word(&expression) {

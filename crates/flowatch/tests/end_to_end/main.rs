@@ -8,7 +8,9 @@
 #[cfg(feature = "dpdk")]
 mod accounting;
 mod analysis;
+mod any_interface;
 mod bad_input;
+mod capture_lists;
 mod captures;
 mod command;
 #[cfg(feature = "dpdk")]

@@ -99,11 +99,19 @@ impl Cable {
 
     pub(crate) fn new() -> Self {
         let (sender, receiver) = (Namespace::new(), Namespace::new());
+        let cable = Self { sender, receiver };
+        cable.connect("left", "right");
+        cable
+    }
+
+    /// Connects the namespaces by another veth pair: `left` in the sender's, `right` in the receiver's.
+    pub(crate) fn connect(&self, left: &str, right: &str) {
+        let Self { sender, receiver } = self;
         let peer = receiver.holder.id();
         sender.run(&format!(
-            "ip link add left type veth peer name right netns {peer}"
+            "ip link add {left} type veth peer name {right} netns {peer}"
         ));
-        for (namespace, name) in [(&sender, "left"), (&receiver, "right")] {
+        for (namespace, name) in [(sender, left), (receiver, right)] {
             namespace.run(&format!("ip link set {name} mtu {} arp off", Self::MTU));
             // No segmentation or checksum offloads, so that frames arrive as sent.
             namespace.run(&format!(
@@ -111,16 +119,14 @@ impl Cable {
             ));
             namespace.run(&format!("ip link set {name} up"));
         }
-        let cable = Self { sender, receiver };
-        cable.wait_for_carrier();
-        cable
+        self.wait_for_carrier(left, right);
     }
 
     /// Waits until both interfaces can send. After the link comes up, the kernel takes some time to
     /// activate the queue; until then the queueing discipline is `noop`, which drops packets.
-    fn wait_for_carrier(&self) {
+    fn wait_for_carrier(&self, left: &str, right: &str) {
         let deadline = Instant::now() + TIMEOUT;
-        for (namespace, name) in [(&self.sender, "left"), (&self.receiver, "right")] {
+        for (namespace, name) in [(&self.sender, left), (&self.receiver, right)] {
             loop {
                 let state = namespace.run(&format!("ip -o link show {name}"));
                 if state.contains("state UP") && !state.contains("qdisc noop ") {
@@ -135,12 +141,19 @@ impl Cable {
     /// Sends the frames of a capture `times` times. Returns the number of packets sent.
     #[track_caller]
     pub(crate) fn replay(&self, capture: &Path, times: u32) -> u64 {
-        let before = self.sender.sent("left");
+        self.replay_on("left", capture, times)
+    }
+
+    /// Sends the frames of a capture on an interface of the sender's namespace, as
+    /// [`Cable::replay`] does.
+    #[track_caller]
+    pub(crate) fn replay_on(&self, interface: &str, capture: &Path, times: u32) -> u64 {
+        let before = self.sender.sent(interface);
         let mut command = Command::new("tcpreplay");
-        command.args(["--intf1", "left", "--topspeed", "--preload-pcap"]);
+        command.args(["--intf1", interface, "--topspeed", "--preload-pcap"]);
         command.arg("--loop").arg(times.to_string()).arg(capture);
         self.sender.output(&command);
-        let after = self.sender.sent("left");
+        let after = self.sender.sent(interface);
         assert_eq!(after.1, before.1, "the cable itself dropped packets");
         after.0 - before.0
     }

@@ -23,6 +23,11 @@ pub fn open_fanout(options: &Options, members: usize) -> Result<Vec<AfPacket>, P
     if members == 1 {
         return Ok(vec![AfPacket::open(options)?]);
     }
+    if options.is_any() {
+        return Err(PortError::Failed(format!(
+            "{name}: frames of all interfaces cannot be distributed to {members} sockets; name the interfaces"
+        )));
+    }
     let limit = match u32::try_from(members) {
         Ok(limit) if (1..=MAX_MEMBERS).contains(&members) => limit,
         _ => {

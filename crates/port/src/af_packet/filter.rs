@@ -67,8 +67,7 @@ impl QueueFilter {
 /// the sockets of a group, modulo their number: a group of one socket gets all of them. Outgoing
 /// packets are rejected first, since their mapping is the number of the transmit queue.
 pub(super) fn program(queue: Option<QueueFilter>, snaplen: Option<u32>) -> Vec<sock_filter> {
-    // Returning 0 would reject the frame.
-    let kept = snaplen.map_or(ALL_BYTES, |bytes| bytes.max(1));
+    let kept = kept_bytes(snaplen);
     match queue {
         None if kept == ALL_BYTES => Vec::new(),
         None => vec![accept(kept)],
@@ -82,6 +81,28 @@ pub(super) fn program(queue: Option<QueueFilter>, snaplen: Option<u32>) -> Vec<s
             accept(kept),
         ],
     }
+}
+
+/// Returns the program for a snaplen on all interfaces. It rejects outgoing packets of the loopback
+/// interface with this index, because each is also received, as libpcap does.
+pub(super) fn program_any(loopback: Option<i32>, snaplen: Option<u32>) -> Vec<sock_filter> {
+    let Some(loopback) = loopback else {
+        return program(None, snaplen);
+    };
+    vec![
+        load(libc::SKF_AD_PKTTYPE),
+        jump_if_equal(u32::from(libc::PACKET_OUTGOING), 1),
+        accept(kept_bytes(snaplen)),
+        load(libc::SKF_AD_IFINDEX),
+        jump_if_equal(loopback.cast_unsigned(), 1),
+        accept(kept_bytes(snaplen)),
+        accept(0),
+    ]
+}
+
+/// Returns the bytes to keep of each frame; returning 0 would reject it.
+fn kept_bytes(snaplen: Option<u32>) -> u32 {
+    snaplen.map_or(ALL_BYTES, |bytes| bytes.max(1))
 }
 
 #[cfg(test)]
@@ -128,6 +149,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn only_outgoing_loopback_frames_are_rejected_on_any() {
+        let program = program_any(Some(1), None);
+        // The interpreter returns its last argument for all other ancillary data: the index.
+        for (packet_type, interface, expected) in [
+            (0, 1, ALL_BYTES),
+            (0, 2, ALL_BYTES),
+            (4, 2, ALL_BYTES),
+            (4, 1, 0),
+        ] {
+            assert_eq!(run(&program, packet_type, interface), expected);
+        }
+        assert!(program_any(None, None).is_empty());
     }
 
     #[test]

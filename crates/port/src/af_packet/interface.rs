@@ -33,6 +33,17 @@ pub(super) struct Interface {
     pub(super) loopback: bool,
 }
 
+impl Interface {
+    /// All interfaces at once, which no query describes.
+    pub(super) const ALL: Self = Self {
+        index: 0,
+        hardware: 0,
+        up: true,
+        running: true,
+        loopback: false,
+    };
+}
+
 /// `struct ethtool_channels` of linux/ethtool.h.
 #[repr(C)]
 #[derive(Default)]

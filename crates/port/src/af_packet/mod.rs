@@ -21,6 +21,10 @@
 //! packets that the device or the kernel merged (GRO, LRO) or has not split yet (TSO, GSO) are one
 //! frame of up to 64 KiB, and checksums of outgoing frames may be missing. VLAN tags that the kernel
 //! stripped are restored.
+//!
+//! On all interfaces at once ([`Options::ANY`]) the socket is raw too, and each burst has the link type
+//! of its frames. A cooked socket (`SOCK_DGRAM`) would lose information: since Linux 6.10 it names the
+//! innermost protocol of a frame with two VLAN tags, of which one is still in front of the packet.
 
 mod fanout;
 mod filter;
@@ -41,7 +45,7 @@ pub use self::fanout::{MAX_MEMBERS, open_fanout};
 use self::filter::QueueFilter;
 use self::interface::Interface;
 pub use self::options::{Options, Wait};
-use self::ring::Ring;
+use self::ring::{Links, Ring};
 use self::socket::{Readiness, Socket};
 pub use self::transmit::AfPacketSender;
 use crate::frame::{Burst, Counters, Port, PortError, Received};
@@ -94,7 +98,6 @@ pub struct AfPacket {
     /// advance, since the process may have dropped the permission by then.
     barrier: Option<Socket>,
     name: String,
-    link: LinkType,
     wait: Wait,
     block_timeout_ms: i32,
     drain_timeout: Duration,
@@ -132,16 +135,9 @@ impl AfPacket {
     /// from before the ring exists, is received.
     fn open_rejecting_all(options: &Options) -> Result<Self, PortError> {
         let name = &options.interface;
-        let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
         let failed = |action: &str, error| io_failure(name, action, &error);
-        let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+        let (socket, found, links) = find(options)?;
         let barrier = Socket::open().map_err(|error| failed("open a packet socket", error))?;
-        let found = interface::query(socket.as_fd(), name, index)
-            .map_err(|error| failed("query the interface", error))?;
-        if let Some(queue) = options.queue {
-            check_queue(&socket, name, queue)?;
-        }
-        let link = interface::link_type(found.hardware);
 
         socket
             .select_version()
@@ -153,7 +149,7 @@ impl AfPacket {
                 .ignore_outgoing()
                 .map_err(|error| failed("ignore outgoing packets", error))?;
         }
-        let ring = Ring::new(&socket, options, link == LinkType::Ethernet).map_err(|error| {
+        let ring = Ring::new(&socket, options, links).map_err(|error| {
             let action = format!(
                 "allocate a ring of {} blocks of {} KiB",
                 options.block_count,
@@ -186,7 +182,6 @@ impl AfPacket {
                 Some(queue) => format!("{name}@{queue}"),
                 None => name.clone(),
             },
-            link,
             wait: options.wait,
             block_timeout_ms: options.block_timeout_ms().cast_signed(),
             drain_timeout: DRAIN_TIMEOUT
@@ -198,13 +193,18 @@ impl AfPacket {
             blocks_at_statistics: 0,
             counters: Counters::default(),
             socket_counters: SocketCounters::default(),
-            notices: initial_notices(name, &found, link),
+            notices: initial_notices(name, &found, links),
             end_error: None,
         })
     }
 
     /// Attaches the filter for the options, so that frames are received.
     fn attach_filter(&self, options: &Options) -> Result<(), PortError> {
+        let failed = |error| io_failure(&self.name, "attach a filter", &error);
+        if options.is_any() {
+            let program = filter::program_any(interface::index("lo"), options.snaplen);
+            return self.socket.attach_filter(&program).map_err(failed);
+        }
         let queue = options.queue.map(|number| {
             if interface::keeps_peer_queue(self.socket.as_fd(), &options.interface) {
                 QueueFilter::from_peer_queue(number)
@@ -214,13 +214,13 @@ impl AfPacket {
         });
         self.socket
             .attach_filter(&filter::program(queue, options.snaplen))
-            .map_err(|error| io_failure(&self.name, "attach a filter", &error))
+            .map_err(failed)
     }
 
-    /// The link type of all frames.
+    /// The link type of the last burst; on one interface, that of all frames.
     #[must_use]
     pub fn link(&self) -> LinkType {
-        self.link
+        self.ring.link()
     }
 
     /// Returns the next notice for the user, each once: that the interface was down when it was opened,
@@ -410,16 +410,14 @@ impl Port for AfPacket {
         }
         if ready {
             self.on_arrival();
+            let link = self.ring.link();
             let frames = self.ring.frames();
             self.counters.frames += frames.len() as u64;
             self.counters.bytes += frames
                 .iter()
                 .map(|frame| u64::from(frame.wire_length))
                 .sum::<u64>();
-            return Ok(Received::Burst(Burst {
-                link: self.link,
-                frames,
-            }));
+            return Ok(Received::Burst(Burst { link, frames }));
         }
         if let CaptureState::Ended = self.state {
             return match self.end_error.take() {
@@ -455,15 +453,46 @@ impl Port for AfPacket {
     }
 }
 
+/// Opens a socket and finds the interface that options name, or all interfaces.
+fn find(options: &Options) -> Result<(Socket, Interface, Links), PortError> {
+    let name = &options.interface;
+    let failed = |action: &str, error| io_failure(name, action, &error);
+    if options.is_any() {
+        let refused = match options.queue {
+            Some(queue) => Some(format!(
+                "{name}@{queue}: {name} has no receive queues; name the interface, as in eth0@{queue}"
+            )),
+            None if options.promiscuous => Some(format!(
+                "{name}: all interfaces cannot be made promiscuous at once; name them, each with its own -i"
+            )),
+            None => None,
+        };
+        if let Some(message) = refused {
+            return Err(PortError::Failed(message));
+        }
+        let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+        return Ok((socket, Interface::ALL, Links::PerFrame));
+    }
+    let index = interface::index(name).ok_or_else(|| unknown_interface(name))?;
+    let socket = Socket::open().map_err(|error| failed("open a packet socket", error))?;
+    let found = interface::query(socket.as_fd(), name, index)
+        .map_err(|error| failed("query the interface", error))?;
+    if let Some(queue) = options.queue {
+        check_queue(&socket, name, queue)?;
+    }
+    let link = interface::link_type(found.hardware);
+    Ok((socket, found, Links::One(link)))
+}
+
 /// Returns the notices about an interface at its opening.
-fn initial_notices(name: &str, found: &Interface, link: LinkType) -> VecDeque<String> {
+fn initial_notices(name: &str, found: &Interface, links: Links) -> VecDeque<String> {
     let mut notices = VecDeque::new();
     if !found.up {
         notices.push_back(format!(
             "{name}: the interface is down; no frames are received until it is up (ip link set {name} up)"
         ));
     }
-    if let LinkType::Other(_) = link {
+    if let Links::One(LinkType::Other(_)) = links {
         notices.push_back(format!(
             "{name}: frames of hardware type {} (ARPHRD_ in linux/if_arp.h) are counted but not parsed",
             found.hardware
@@ -490,11 +519,7 @@ fn check_queue(socket: &Socket, name: &str, queue: u16) -> Result<(), PortError>
 
 fn unknown_interface(name: &str) -> PortError {
     let names = interface::interface_names().join(", ");
-    PortError::Failed(if name == "any" {
-        format!("any: specify the interfaces, each with its own -i; available: {names}")
-    } else {
-        format!("{name}: no such interface; available: {names}")
-    })
+    PortError::Failed(format!("{name}: no such interface; available: {names}"))
 }
 
 /// Returns the error for a failed `action` on an interface, with a hint.

@@ -17,7 +17,7 @@ pub enum Wait {
 /// An interface and how to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The interface's name, as `ip link` shows it (without `@peer`).
+    /// The interface's name, as `ip link` shows it (without `@peer`), or [`Options::ANY`].
     pub interface: String,
     /// Only frames of this receive queue (numbered from 0), without outgoing ones. `None`: all queues.
     pub queue: Option<u16>,
@@ -44,6 +44,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// All interfaces of the network namespace, also those that appear later. Bursts have the link
+    /// types of the interfaces. Outgoing frames are received too, except those of the loopback
+    /// interface, each of which is also received. It has no queues and cannot be promiscuous.
+    pub const ANY: &str = "any";
+
     /// Default of [`Options::block_bytes`]: fits frames of 64 KiB, and fits into the L2 cache.
     pub const BLOCK_BYTES: usize = 256 << 10;
     /// Default of [`Options::block_count`]; with the default block size 64 MiB, which holds 420,000
@@ -89,6 +94,11 @@ impl Options {
             queue: Some(queue),
             ..Self::new(name)
         })
+    }
+
+    /// Whether these are the options of [`Options::ANY`].
+    pub(super) fn is_any(&self) -> bool {
+        self.interface == Self::ANY
     }
 
     /// Memory of the ring of each socket in bytes. It is kernel memory, which cannot be swapped out.

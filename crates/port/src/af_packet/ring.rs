@@ -9,11 +9,13 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{io, mem, slice};
 
-use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket_req3, tpacket3_hdr};
+use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_req3, tpacket3_hdr};
 
+use super::interface;
 use super::options::Options;
 use super::socket::{Socket, VLAN_TAG_BYTES};
 use crate::frame::{BURST, Frame};
+use wire::LinkType;
 
 /// Offset of the version 1 header in a block, after two words.
 const BLOCK_HEADER: usize = mem::offset_of!(tpacket_block_desc, hdr);
@@ -38,6 +40,27 @@ const PREFETCH_DISTANCE: usize = 4096;
 const PREFETCH_LINES_MAX: usize = 26;
 const LINE_BYTES: usize = 64;
 
+/// Offset of a frame's hardware type from its header: in its address, which follows the header
+/// (`TPACKET_ALIGN`).
+const HARDWARE_OFFSET: usize = size_of::<tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT)
+    + mem::offset_of!(sockaddr_ll, sll_hatype);
+
+/// The link type of the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Links {
+    /// All frames are of one interface.
+    One(LinkType),
+    /// Frames are of several interfaces: the kernel stores the hardware type of each.
+    PerFrame,
+}
+
+/// A VLAN tag that the kernel has stripped.
+#[derive(Clone, Copy)]
+struct VlanTag {
+    identifier: u16,
+    control: u16,
+}
+
 /// The block being read.
 #[derive(Clone, Copy)]
 struct CurrentBlock {
@@ -60,8 +83,9 @@ pub(super) struct Ring {
     /// any block is released.
     frames: Vec<Frame<'static>>,
     snaplen: usize,
-    /// Whether frames have an Ethernet header, into which VLAN tags can be restored.
-    ethernet: bool,
+    links: Links,
+    /// Link type of the last burst.
+    link: LinkType,
     /// Blocks read.
     pub(super) blocks: u64,
     /// Frames of all blocks so far, and the bytes that they occupied.
@@ -73,7 +97,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Requests the ring from the kernel and maps it.
-    pub(super) fn new(socket: &Socket, options: &Options, ethernet: bool) -> io::Result<Self> {
+    pub(super) fn new(socket: &Socket, options: &Options, links: Links) -> io::Result<Self> {
         let block_bytes = options.block_bytes_in_pages();
         let block_count = options.block_count.max(2);
         let number = |value: usize| {
@@ -99,7 +123,11 @@ impl Ring {
             current: None,
             frames: Vec::with_capacity(BURST),
             snaplen: options.snaplen.map_or(usize::MAX, |bytes| bytes as usize),
-            ethernet,
+            links,
+            link: match links {
+                Links::One(link) => link,
+                Links::PerFrame => LinkType::Ethernet,
+            },
             blocks: 0,
             frames_taken: 0,
             bytes_taken: 0,
@@ -164,6 +192,11 @@ impl Ring {
         usize::try_from(frames).ok()
     }
 
+    /// The link type of the last burst.
+    pub(super) fn link(&self) -> LinkType {
+        self.link
+    }
+
     /// The frames of the last burst.
     pub(super) fn frames(&self) -> &[Frame<'_>] {
         &self.frames
@@ -222,7 +255,15 @@ impl Ring {
             mut remaining,
             mut next,
         } = current;
-        for _ in 0..remaining.min(BURST) {
+        for index in 0..remaining.min(BURST) {
+            if let Links::PerFrame = self.links {
+                let link = self.frame_link(next).unwrap_or(self.link);
+                if index > 0 && link != self.link {
+                    // A burst has one link type: the next one begins here.
+                    break;
+                }
+                self.link = link;
+            }
             // SAFETY: there is a current block, and the list is cleared before it is released.
             let Some((frame, step)) = (unsafe { self.parse_frame(next) }) else {
                 // A kernel bug: the rest of the block cannot be located.
@@ -243,6 +284,19 @@ impl Ring {
             }
         }
         self.current = Some(CurrentBlock { remaining, next });
+    }
+
+    /// Returns the link type of the frame with its header at offset `at` in the current block; `None` if
+    /// it does not lie within the block.
+    fn frame_link(&self, at: usize) -> Option<LinkType> {
+        let offset = at.checked_add(HARDWARE_OFFSET)?;
+        if offset.checked_add(size_of::<u16>())? > self.block_bytes {
+            return None;
+        }
+        let block = self.block_start(self.block);
+        // SAFETY: the number lies within the current block, which belongs to user space.
+        let hardware = unsafe { block.add(offset).cast::<u16>().read_unaligned() };
+        Some(interface::link_type(hardware))
     }
 
     /// Parses the frame with its header at offset `at` in the current block; returns it with the
@@ -266,21 +320,18 @@ impl Ring {
         if start < headers_end || start.checked_add(length)? > self.block_bytes {
             return None;
         }
-        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && self.ethernet {
+        if let Some(tag) = stripped_tag(&header)
+            && self.link == LinkType::Ethernet
+        {
             wire_length = wire_length.saturating_add(VLAN_TAG_BYTES as u32);
             // A snaplen may have cut the frame before the position of the tag.
             if length >= ADDRESSES_BYTES && start - headers_end >= VLAN_TAG_BYTES {
-                let identifier = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
-                    header.hv1.tp_vlan_tpid
-                } else {
-                    TPID_8021Q
-                };
                 start -= VLAN_TAG_BYTES;
                 length += VLAN_TAG_BYTES;
                 // SAFETY: `length` bytes from `start` lie within the block, after the frame's header;
                 // they cover at least the two addresses and a tag. The block belongs to user space, and
                 // no slice of this frame exists yet.
-                unsafe { insert_tag(block.add(start), identifier, header.hv1.tp_vlan_tci as u16) };
+                unsafe { insert_tag(block.add(start), tag) };
             }
         }
         // SAFETY: the bytes lie within the block: checked above, and inserting the tag moved `start`
@@ -307,12 +358,29 @@ impl Ring {
     }
 }
 
+/// Returns the VLAN tag that the kernel has stripped from a frame, if any.
+fn stripped_tag(header: &tpacket3_hdr) -> Option<VlanTag> {
+    let has = |bit: u32| header.tp_status & bit != 0;
+    has(libc::TP_STATUS_VLAN_VALID).then(|| VlanTag {
+        identifier: if has(libc::TP_STATUS_VLAN_TPID_VALID) {
+            header.hv1.tp_vlan_tpid
+        } else {
+            TPID_8021Q
+        },
+        control: header.hv1.tp_vlan_tci as u16,
+    })
+}
+
 /// Moves the two addresses from `VLAN_TAG_BYTES` after `start` to `start`, and writes the tag after
 /// them.
 ///
 /// # Safety
 /// The addresses and the tag from `start` on must be writable memory.
-unsafe fn insert_tag(start: *mut u8, identifier: u16, control: u16) {
+unsafe fn insert_tag(start: *mut u8, tag: VlanTag) {
+    let VlanTag {
+        identifier,
+        control,
+    } = tag;
     let mut tag = [0; VLAN_TAG_BYTES];
     tag[..2].copy_from_slice(&identifier.to_be_bytes());
     tag[2..].copy_from_slice(&control.to_be_bytes());

@@ -70,7 +70,7 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Starts receiving all protocols on an interface.
+    /// Starts receiving all protocols on an interface; index 0 is all interfaces.
     pub(super) fn bind(&self, interface: i32) -> io::Result<()> {
         self.bind_to(interface, libc::ETH_P_ALL as u16)
     }
@@ -123,7 +123,7 @@ impl Socket {
     }
 
     /// Whether the bound interface still exists in this network namespace: the kernel unbinds the
-    /// socket (interface index -1) when the interface is removed or moved.
+    /// socket (interface index -1) when the interface is removed or moved. Index 0 is all interfaces.
     pub(super) fn is_bound(&self) -> io::Result<bool> {
         // SAFETY: a structure of integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -137,7 +137,7 @@ impl Socket {
             )
         };
         check(result)?;
-        Ok(address.sll_ifindex > 0)
+        Ok(address.sll_ifindex >= 0)
     }
 
     /// Attaches `program`, which is run on each frame before it is received. An empty program detaches

@@ -56,7 +56,7 @@ impl<R: BufRead> Read for GzipStream<R> {
 }
 
 /// Skips zeroes; returns whether the input ends after them.
-fn skip_zeroes(compressed: &mut impl BufRead) -> io::Result<bool> {
+pub(super) fn skip_zeroes(compressed: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = compressed.fill_buf()?;
         let zeroes = bytes.iter().take_while(|&&byte| byte == 0).count();

@@ -1,9 +1,10 @@
-//! Reads capture files: pcap and pcapng, uncompressed or compressed with gzip or zstd.
+//! Reads capture files: pcap and pcapng, uncompressed or compressed with gzip,
+//! zstd, xz, bzip2 or lz4.
 //!
 //! ```text
 //! source ─► decompress ─► block_buffer ─► walk (pcap, pcapng) ─► frame_list ─► Burst
-//! bytes,    gzip, zstd    256 KiB that    no copy, no call,      256 frames,
-//! counted   or neither    stay in cache   no check twice         reused
+//! bytes,    gzip, zstd,   256 KiB that    no copy, no call,      256 frames,
+//! counted   xz, … or not  stay in cache   no check twice         reused
 //! ```
 //! A frame is a slice of the block read last. Only the incomplete record at the end of a block is
 //! copied, once per block.
@@ -14,10 +15,12 @@
 mod block_buffer;
 mod byte_order;
 mod capture_file;
+mod codec_stream;
 mod decompress;
 mod fault;
 mod gzip_stream;
 mod limits;
+mod lz4_stream;
 mod pcap;
 mod pcapng;
 mod permission_hint;
@@ -33,6 +36,7 @@ mod walk;
 mod zstd_stream;
 
 pub use capture_file::CaptureFile;
+pub use decompress::uncompressed_size;
 pub use permission_hint::permission_hint;
 pub use sequence::CaptureFiles;
 pub use source::Input;

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 /// A fault in the middle of a file ends that file; the next one follows.
 pub struct CaptureFiles {
     current: Option<CaptureFile>,
+    /// Why inputs could not be opened at the start, to be reported.
+    open_errors: VecDeque<String>,
     pending: VecDeque<Input>,
     /// Counters of the files before `current`.
     finished: Counters,
@@ -27,32 +29,50 @@ impl CaptureFiles {
     /// # Errors
     /// The errors of [`CaptureFile::open`]; if there is no input; if standard input is given twice.
     pub fn open(inputs: &[Input]) -> Result<Self, PortError> {
-        let standard = |input: &&Input| **input == Input::StandardInput;
-        if inputs.iter().filter(standard).count() > 1 {
-            return Err(PortError::Failed(
-                "standard input (-) is given more than once but can be read only once".to_owned(),
-            ));
+        check_inputs(inputs)?;
+        for input in inputs {
+            check_openable(input)?;
         }
-        let Some((first, others)) = inputs.split_first() else {
-            return Err(PortError::Failed(
-                "no capture file is given; use -r FILE".to_owned(),
-            ));
-        };
-        for input in others {
-            // Opening a named pipe twice could lose its first bytes.
-            if !input.is_pipe() {
-                CaptureFile::open(input)?;
+        Self::start(inputs.to_vec(), VecDeque::new())
+    }
+
+    /// Opens the inputs that can be opened, as [`CaptureFiles::open`] does. Each of the others is a
+    /// fault, which is reported first.
+    ///
+    /// # Errors
+    /// That of the first input, if none can be opened; if there is no input; if standard input is given
+    /// twice.
+    pub fn open_available(inputs: &[Input]) -> Result<Self, PortError> {
+        check_inputs(inputs)?;
+        let mut available = Vec::with_capacity(inputs.len());
+        let mut errors = VecDeque::new();
+        for input in inputs {
+            match check_openable(input) {
+                Ok(()) => available.push(input.clone()),
+                Err(error) => errors.push_back(error),
             }
         }
-        let current = CaptureFile::open(first)?;
+        match errors.pop_front() {
+            Some(first) if available.is_empty() => Err(first),
+            first => {
+                let errors = first.into_iter().chain(errors);
+                Self::start(available, errors.map(|error| error.to_string()).collect())
+            }
+        }
+    }
+
+    fn start(inputs: Vec<Input>, open_errors: VecDeque<String>) -> Result<Self, PortError> {
         let sizes: Option<Vec<u64>> = inputs.iter().map(Input::size).collect();
-        Ok(Self {
-            name: current.name().to_owned(),
-            current: Some(current),
-            pending: others.iter().cloned().collect(),
+        let mut files = Self {
+            name: String::new(),
+            current: None,
+            open_errors,
+            pending: inputs.into(),
             finished: Counters::default(),
             size: sizes.map_or(0, |sizes| sizes.iter().sum()),
-        })
+        };
+        files.open_next()?;
+        Ok(files)
     }
 
     /// Closes the current file and adds its counters to `finished`.
@@ -79,8 +99,35 @@ impl CaptureFiles {
     }
 }
 
+fn check_inputs(inputs: &[Input]) -> Result<(), PortError> {
+    let standard = |input: &&Input| **input == Input::StandardInput;
+    if inputs.iter().filter(standard).count() > 1 {
+        return Err(PortError::Failed(
+            "standard input (-) is given more than once but can be read only once".to_owned(),
+        ));
+    }
+    if inputs.is_empty() {
+        return Err(PortError::Failed(
+            "no capture file is given; use -r FILE".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Opens an input and closes it. Opening a named pipe twice could lose its first bytes.
+fn check_openable(input: &Input) -> Result<(), PortError> {
+    if !input.is_pipe() {
+        CaptureFile::open(input)?;
+    }
+    Ok(())
+}
+
 impl Port for CaptureFiles {
     fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        if let Some(error) = self.open_errors.pop_front() {
+            self.finished.faults += 1;
+            return Ok(Received::Fault(error));
+        }
         loop {
             let Some(file) = &mut self.current else {
                 match self.open_next() {

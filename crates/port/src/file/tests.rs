@@ -37,6 +37,23 @@ fn capture(packets: u32) -> Vec<u8> {
     file.bytes
 }
 
+/// A pcap file of packets that hardly compress, so that its compressed form has several blocks.
+fn incompressible_capture() -> Vec<u8> {
+    let mut file = Writer::new(false);
+    file.pcap_header(0xa1b2_c3d4, 4, 1);
+    let mut state = 1u32;
+    for number in 0..800 {
+        let bytes: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        })
+        .take(900)
+        .collect();
+        file.pcap_record(number, number, 900, &bytes);
+    }
+    file.bytes
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).expect("memory does not fail");
@@ -46,6 +63,41 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).expect("memory does not fail")
 }
+
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    liblzma::encode_all(bytes, 0).expect("memory does not fail")
+}
+
+fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(bytes).expect("memory does not fail");
+    encoder.finish().expect("memory does not fail")
+}
+
+/// Blocks that refer to earlier ones, with all checksums.
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+    let info = FrameInfo::new()
+        .block_mode(BlockMode::Linked)
+        .block_size(BlockSize::Max64KB)
+        .block_checksums(true)
+        .content_checksum(true);
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(bytes).expect("memory does not fail");
+    encoder.finish().expect("memory does not fail")
+}
+
+/// Compresses bytes.
+type Pack = fn(&[u8]) -> Vec<u8>;
+
+/// All compressions, with their names.
+const PACKERS: [(Pack, &str); 5] = [
+    (gzip, "gzip"),
+    (zstd, "zstd"),
+    (xz, "xz"),
+    (bzip2, "bzip2"),
+    (lz4, "lz4"),
+];
 
 #[test]
 fn records_longer_than_a_block_are_read_once() {
@@ -74,54 +126,73 @@ fn compression_is_detected_and_may_have_several_members() {
     let file = capture(1500);
     let all = read(&file);
     let (first, second) = file.split_at(100_001);
-    for pack in [gzip as fn(&[u8]) -> Vec<u8>, zstd] {
-        assert_eq!(read(&pack(&file)), all);
+    for (pack, kind) in PACKERS {
+        assert_eq!(read(&pack(&file)), all, "{kind}");
         let members = [pack(first), pack(&[]), pack(second)].concat();
-        assert_eq!(read(&members), all);
-        assert_eq!(read_in_chunks(&members, &[1, 0, 5000]), all);
+        assert_eq!(read(&members), all, "{kind}");
+        assert_eq!(read_in_chunks(&members, &[1, 0, 5000]), all, "{kind}");
     }
 }
 
 #[test]
-fn zero_padding_after_gzip_members_is_ignored() {
+fn zero_padding_after_gzip_xz_and_bzip2_streams_is_ignored() {
     let file = capture(1500);
     let (first, second) = file.split_at(100_001);
     let zeroes = vec![0; 200_000];
-    let padded = [&gzip(first)[..], &zeroes, &gzip(second), &zeroes[..512]].concat();
-    assert_eq!(read(&padded), read(&file));
-    assert_eq!(read_in_chunks(&padded, &[1, 0, 5000]), read(&file));
-    let garbage = [&padded[..], b"what is this"].concat();
-    assert_eq!(read(&garbage).counters.faults, 1);
+    for pack in [gzip, xz, bzip2 as Pack] {
+        let padded = [&pack(first)[..], &zeroes, &pack(second), &zeroes[..512]].concat();
+        assert_eq!(read(&padded), read(&file));
+        assert_eq!(read_in_chunks(&padded, &[1, 0, 5000]), read(&file));
+        let garbage = [&padded[..], b"what is this"].concat();
+        assert_eq!(read(&garbage).counters.faults, 1);
+    }
 }
 
 #[test]
 fn truncated_or_corrupt_compressed_file_delivers_the_packets_before() {
-    let file = capture(1500);
+    let file = incompressible_capture();
     let whole = read(&file).packets;
-    for (pack, kind) in [(gzip as fn(&[u8]) -> Vec<u8>, "gzip"), (zstd, "zstd")] {
+    for (pack, kind) in PACKERS {
         let packed = pack(&file);
-        let cut = read(&packed[..packed.len() * 3 / 4]);
-        assert!(!cut.packets.is_empty() && whole.starts_with(&cut.packets));
-        assert_eq!(cut.counters.faults, 1);
-        let (after, message) = &cut.faults[0];
-        assert_eq!(*after, cut.packets.len());
-        assert!(
-            message.contains(&format!("the {kind} data are truncated")),
-            "{message}"
-        );
+        // Every length near the end: also between two blocks, and within the final checksums.
+        for length in (packed.len() - 20..packed.len()).chain([packed.len() * 3 / 4]) {
+            let cut = read(&packed[..length]);
+            assert!(
+                !cut.packets.is_empty() && whole.starts_with(&cut.packets),
+                "{kind}"
+            );
+            assert_eq!(cut.counters.faults, 1, "{kind} {length}");
+            let (after, message) = &cut.faults[0];
+            assert_eq!(*after, cut.packets.len());
+            assert!(
+                message.contains(&format!("the {kind} data are truncated")),
+                "{message}"
+            );
+            assert_eq!(
+                read_in_chunks(&packed[..length], &[1, 0, 7000]),
+                cut,
+                "{kind}"
+            );
+        }
 
         let mut damaged = packed.clone();
         damaged[packed.len() / 2..packed.len() / 2 + 64].fill(0xff);
         let all = read(&damaged);
         assert_eq!(all.counters.faults, 1, "{:?}", all.faults);
+        if kind != "gzip" {
+            assert_eq!(read_in_chunks(&damaged, &[1, 0, 7000]), all, "{kind}");
+        }
+
+        let all = read(&[pack(&file), b"what is this".to_vec()].concat());
+        assert_eq!(all.packets, whole, "{kind}");
+        assert!(
+            all.faults[0]
+                .1
+                .contains(&format!("{kind} data are corrupt")),
+            "{:?}",
+            all.faults
+        );
     }
-    let all = read(&[gzip(&file), b"what is this".to_vec()].concat());
-    assert_eq!(all.packets, whole);
-    assert!(
-        all.faults[0].1.contains("gzip data are corrupt"),
-        "{:?}",
-        all.faults
-    );
 }
 
 #[test]
@@ -147,7 +218,7 @@ fn open_errors_are_one_line_with_the_path() {
             "(after zstd decompression): it looks like text",
         ),
         ("bytes", &[1, 2, 3], "it starts with the bytes 01 02 03"),
-        ("capture.xz", b"\xfd7zXZ\0\0", "it is compressed with xz"),
+        ("capture.xz", b"\xfd7zXZ\0\0", "xz data are corrupt"),
         (
             "broken.gz",
             &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff],
@@ -217,13 +288,19 @@ fn fault_ends_only_its_file_of_a_sequence() {
     assert!(counters.size > 0);
 
     let missing = Input::Path(directory.join("missing"));
-    let error = CaptureFiles::open(&[inputs[0].clone(), missing]).map(|_| ());
+    let error = CaptureFiles::open(&[inputs[0].clone(), missing.clone()]).map(|_| ());
     assert!(
         error
             .expect_err("a missing file")
             .to_string()
             .contains("no such file")
     );
+    let some = [missing.clone(), inputs[0].clone(), inputs[2].clone()];
+    let all = drain(&mut CaptureFiles::open_available(&some).expect("two of them exist"));
+    assert_eq!((all.packets.len(), all.counters.faults), (10, 1));
+    let (after, message) = &all.faults[0];
+    assert!(*after == 0 && message.contains("no such file"), "{message}");
+    assert!(CaptureFiles::open_available(&[missing]).is_err());
     let twice = [Input::StandardInput, Input::StandardInput];
     assert!(CaptureFiles::open(&twice).is_err());
     assert!(CaptureFiles::open(&[]).is_err());

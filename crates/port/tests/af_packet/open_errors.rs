@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use port::af_packet::Options;
+use port::af_packet::{Options, open_fanout};
 use port::{AfPacket, PortError};
 
 use crate::network;
@@ -29,7 +29,15 @@ fn unknown_interface_error_lists_the_available_ones() {
     for name in ["an-interface-with-a-very-long-name", "", "le\0ft"] {
         assert!(open_error(name).contains("no such interface"));
     }
-    assert!(open_error("any").contains("each with its own -i"));
+    assert!(open_error("any@2").contains("any has no receive queues"));
+    let any = Options::new(Options::ANY);
+    let promiscuous = Options {
+        promiscuous: true,
+        ..any.clone()
+    };
+    assert!(AfPacket::open(&promiscuous).is_err());
+    assert!(open_fanout(&any, 2).is_err());
+    AfPacket::open(&any).unwrap();
 }
 
 #[test]

@@ -32,10 +32,7 @@ fn assert_refused(path: &Path, words: &[&str]) {
 #[test]
 fn rejects_files_that_are_not_captures() {
     let directory = tempfile::tempdir().unwrap();
-    assert_refused(
-        directory.path(),
-        &["is a directory; specify the files in it"],
-    );
+    assert_refused(directory.path(), &["this directory contains no files"]);
     assert_refused(
         &directory.path().join("none.pcap"),
         &["no such file; check the path"],
@@ -50,7 +47,7 @@ fn rejects_files_that_are_not_captures() {
     let (_directory, path) = file("short.pcap", &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0]);
     assert_refused(&path, &["truncated in its file header"]);
     let (_directory, path) = file("packed.pcap.xz", b"\xfd7zXZ\0rest");
-    assert_refused(&path, &["compressed with xz", "xz -dk"]);
+    assert_refused(&path, &["xz data are corrupt"]);
     let (_directory, path) = file("noise.pcap.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\x03noise");
     assert_refused(&path, &["gzip data are corrupt"]);
     let (_directory, path) = file(
@@ -61,13 +58,11 @@ fn rejects_files_that_are_not_captures() {
 }
 
 #[test]
-fn missing_file_is_reported_before_anything_is_read_or_written() {
+fn missing_files_are_reported_before_anything_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("flows.csv");
     let mut command = watch(&format!("--summary json -o csv:{} -r", output.display()));
-    command
-        .arg(captures::example())
-        .args(["-r", "/nowhere/none.pcap"]);
+    command.args(["/nowhere/none.pcap", "-r", "/nowhere/other.pcap"]);
     let outcome = run(&mut command);
     assert_fails(&outcome, 2, &["/nowhere/none.pcap: no such file"]);
     assert_eq!(outcome.stdout, b"");

@@ -33,12 +33,16 @@ fn rejects_bad_filters_and_unknown_interfaces() {
     );
     let bad = run(&mut watch("--summary none -i nosuch0"));
     assert_fails(&bad, 2, &["nosuch0: no such interface; available: ", "lo"]);
-    let bad = run(&mut watch("--summary none -i any"));
-    assert_fails(
-        &bad,
-        2,
-        &["any: specify the interfaces, each with its own -i"],
-    );
+    for (flags, words) in [
+        ("-i any@2", "any@2: any has no receive queues"),
+        ("-i any --queues 2", "have no queues"),
+        ("-i any --promiscuous", "--promiscuous is for "),
+        ("-i any -i lo", "-i any and -i lo overlap"),
+        ("-i null:", "nothing can be received from it"),
+    ] {
+        let bad = run(&mut watch(&format!("--summary none {flags}")));
+        assert_fails(&bad, 2, &[words]);
+    }
     for command in ["watch", "gen"] {
         let bad = run(Command::new(env!("CARGO_BIN_EXE_flowatch")).args([command, "-i", ""]));
         assert_fails(&bad, 2, &["'--interface <", "but none was supplied"]);
@@ -66,11 +70,11 @@ fn rejects_contradictory_flags_with_a_reason() {
         ),
         (
             "-r EXAMPLE --promiscuous",
-            &["--promiscuous is for interfaces"],
+            &["interfaces (-i eth0), not for files"],
         ),
         (
             "-r EXAMPLE --promiscuous --queues 2",
-            &["--promiscuous is for interfaces"],
+            &["interfaces (-i eth0), not for files"],
         ),
         ("-i lo -i lo", &["-i lo is given twice"]),
         ("-i lo@0 --queues 2", &["lo@0 names one queue"]),
@@ -121,7 +125,7 @@ fn rejects_contradictory_flags_with_a_reason() {
         ),
         (
             "-r EXAMPLE --ring-memory 8",
-            &["--ring-memory is for interfaces"],
+            &["interfaces (-i eth0), not for files"],
         ),
         (
             "-r EXAMPLE -o rrd:/tmp/x,5",
@@ -145,8 +149,8 @@ fn rejects_contradictory_flags_with_a_reason() {
             &["inbound is known to the kernel only", "tcpdump -i"],
         ),
         (
-            "-r EXAMPLE EXAMPLE EXAMPLE",
-            &["is a file, not a filter", "its own -r", "-r /"],
+            "-r EXAMPLE -n EXAMPLE EXAMPLE",
+            &["is a file, not a filter", "the files after -r", "-r /"],
         ),
         (
             "EXAMPLE",

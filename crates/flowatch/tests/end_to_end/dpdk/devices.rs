@@ -245,7 +245,7 @@ fn open_errors_are_one_line() {
         ),
         (
             "-i dpdk:net_null0 --ring-memory 8",
-            "--ring-memory is for the kernel's interfaces",
+            "they have --promiscuous, --batch, --rx-ring",
         ),
         ("-i lo --pools shared", "--pools is for DPDK devices"),
     ];

@@ -1,9 +1,13 @@
 //! DPDK devices (`-i dpdk:…`): checks their flags, and opens them in builds with DPDK.
 
-use crate::arguments::{DpdkArguments, WatchArguments};
-use crate::plan::{Plan, Source};
+use super::flags::{BATCH, POOL_SIZE, POOLS, PROMISCUOUS, RX_RING};
+use super::kind::{Duplex, LiveOptions, Prepared, SourceKind};
+use crate::arguments::WatchArguments;
+use crate::doctor::dpdk as machine;
+use crate::doctor::finding::Finding;
+use crate::doctor::system::System;
 #[cfg(feature = "dpdk")]
-use crate::watch::warn;
+use crate::messages::warn;
 use engine::Stop;
 use port::frame::BURST;
 use port::{Port, PortError, Transmit};
@@ -13,59 +17,70 @@ use std::time::{Duration, Instant};
 /// Prefix of a DPDK source.
 const PREFIX: &str = "dpdk:";
 
-/// The receiving and the sending end of a link.
-pub(crate) type Duplex = (Box<dyn Port>, Box<dyn Transmit>);
+/// A DPDK device.
+pub(super) struct Dpdk;
 
-/// The options of DPDK devices.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    not(feature = "dpdk"),
-    allow(dead_code, reason = "a build without DPDK opens no devices")
-)]
-pub(crate) struct DpdkPlan {
-    /// The flags.
-    pub(crate) flags: DpdkArguments,
-    /// The EAL arguments.
-    pub(crate) eal: Vec<String>,
-}
+impl SourceKind for Dpdk {
+    fn label(&self) -> &'static str {
+        "DPDK devices (-i dpdk:…)"
+    }
 
-/// Whether a source is a DPDK device.
-pub(crate) fn is_device(source: &str) -> bool {
-    source.starts_with(PREFIX)
-}
+    fn matches(&self, name: &str) -> bool {
+        name.starts_with(PREFIX)
+    }
 
-impl DpdkPlan {
-    /// Checks the flags for DPDK devices.
-    ///
-    /// # Errors
-    /// If there are flags for DPDK but no DPDK device, or if a flag is invalid.
-    pub(crate) fn new(source: &Source, arguments: &WatchArguments) -> Result<Self, String> {
-        let flags = &arguments.dpdk;
-        let used =
-            matches!(source, Source::Live(names) if names.iter().any(|name| is_device(name)));
-        for (flag, given) in [
-            ("--batch", flags.batch.is_some()),
-            ("--rx-ring", flags.rx_ring.is_some()),
-            ("--pools", flags.pools.is_some()),
-            ("--pool-size", flags.pool_size.is_some()),
-        ] {
-            if given && !used {
-                return Err(format!("{flag} is for DPDK devices (-i dpdk:…)"));
-            }
-        }
+    fn flags(&self) -> &'static [&'static str] {
+        &[PROMISCUOUS, BATCH, RX_RING, POOLS, POOL_SIZE]
+    }
+
+    fn takes_eal_arguments(&self) -> bool {
+        true
+    }
+
+    fn check(&self, arguments: &WatchArguments) -> Result<(), String> {
+        let batch = arguments.dpdk.batch;
         if arguments.engine.buffer.is_some()
-            && flags.batch.is_some_and(|batch| usize::from(batch) > BURST)
+            && batch.is_some_and(|batch| usize::from(batch) > BURST)
         {
             return Err(format!(
                 "--batch of more than {BURST} with --buffer: timestamps are interpolated between polls of the queue, \
                  and a larger batch would be processed across several polls"
             ));
         }
-        check_eal(&arguments.eal, used)?;
-        Ok(Self {
-            flags: flags.clone(),
-            eal: arguments.eal.clone(),
-        })
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        names: &[&str],
+        options: &LiveOptions,
+    ) -> Result<Option<Prepared>, PortError> {
+        prepare(names, options)
+    }
+
+    fn open(&self, names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+        open(names, options)
+    }
+
+    fn open_receiver(&self, name: &str, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
+        open_receiver(name, eal)
+    }
+
+    fn open_sender(
+        &self,
+        name: &str,
+        eal: &[String],
+        stop: &Stop,
+    ) -> Result<Box<dyn Transmit>, PortError> {
+        open_sender(name, eal, stop)
+    }
+
+    fn open_both(&self, name: &str, eal: &[String], stop: &Stop) -> Result<Duplex, PortError> {
+        open_both(name, eal, stop)
+    }
+
+    fn findings(&self, system: &System) -> Option<(&'static str, Vec<Finding>)> {
+        Some(("DPDK", machine::findings(system)))
     }
 }
 
@@ -97,7 +112,7 @@ const EAL_FLAGS: [&str; 19] = [
 ///
 /// # Errors
 /// A one-line message.
-pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
+pub(super) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
     let mut may_be_value = false;
     for argument in eal.iter().filter(|_| used) {
         if !argument.starts_with('-') && !may_be_value {
@@ -120,53 +135,38 @@ pub(crate) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
     ))
 }
 
-/// Keeps DPDK's environment alive until its devices are open.
+/// Starts DPDK, and checks that the devices support the number of queues.
 #[cfg(feature = "dpdk")]
-pub(crate) type EalGuard = Option<port::dpdk::Eal>;
-
-/// A build without DPDK has no environment.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) struct EalGuard;
-
-/// Starts DPDK if a plan needs it, and checks that its devices support the number of queues before
-/// the flow tables are allocated, which takes a while.
-#[cfg(feature = "dpdk")]
-pub(crate) fn prepare(plan: &Plan) -> Result<EalGuard, PortError> {
+fn prepare(names: &[&str], options: &LiveOptions) -> Result<Option<Prepared>, PortError> {
     use port::dpdk::{DpdkPort, Eal};
-    let Source::Live(names) = &plan.source else {
-        return Ok(None);
-    };
-    let sources: Vec<_> = names.iter().filter(|name| is_device(name)).collect();
-    if sources.is_empty() {
-        return Ok(None);
-    }
     let prepared = || {
-        let devices = devices(&sources)?;
-        let eal = Eal::start(&devices, &plan.dpdk.eal)?;
-        if plan.queues > 1 {
+        let devices = devices(names)?;
+        let eal = Eal::start(&devices, &options.eal)?;
+        if options.queues > 1 {
             for device in &devices {
-                DpdkPort::check_queues(&eal, device, &options(plan))?;
+                DpdkPort::check_queues(&eal, device, &port_options(options))?;
             }
         }
-        Ok(Some(eal))
+        let prepared: Prepared = Box::new(eal);
+        Ok(Some(prepared))
     };
-    prepared().inspect_err(|_| print_log(plan.verbose))
+    prepared().inspect_err(|_| print_log(options.verbose))
 }
 
-/// Opens the devices of a plan: a port for each queue.
+/// Opens devices: a port for each queue.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let ports = open_ports(plan, sources);
-    print_log(plan.verbose);
+fn open(names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let ports = open_ports(names, options);
+    print_log(options.verbose);
     ports
 }
 
 #[cfg(feature = "dpdk")]
-fn open_ports(plan: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open_ports(names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
     use port::dpdk::{DpdkPort, Eal};
-    let devices = devices(sources)?;
-    let eal = Eal::start(&devices, &plan.dpdk.eal)?;
-    let options = options(plan);
+    let devices = devices(names)?;
+    let eal = Eal::start(&devices, &options.eal)?;
+    let options = port_options(options);
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for device in &devices {
         for mut port in DpdkPort::open(&eal, device, &options)? {
@@ -191,11 +191,7 @@ fn print_log(verbose: bool) {
 
 /// Opens a device to send on, and waits for its link to come up unless `stop` is requested.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_sender(
-    sink: &String,
-    eal: &[String],
-    stop: &Stop,
-) -> Result<Box<dyn Transmit>, PortError> {
+fn open_sender(sink: &str, eal: &[String], stop: &Stop) -> Result<Box<dyn Transmit>, PortError> {
     use port::dpdk::{DpdkSender, Eal, SendOptions};
     let devices = devices(&[sink])?;
     let eal = Eal::start(&devices, eal)?;
@@ -243,7 +239,7 @@ fn wait_for_link(sender: &mut port::dpdk::DpdkSender, stop: &Stop) -> Result<(),
 
 /// Opens a device to receive from, with one queue.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
+fn open_receiver(source: &str, eal: &[String]) -> Result<Box<dyn Port>, PortError> {
     use port::dpdk::{DpdkPort, Eal, Options};
     let devices = devices(&[source])?;
     let eal = Eal::start(&devices, eal)?;
@@ -258,7 +254,7 @@ pub(crate) fn open_receiver(source: &String, eal: &[String]) -> Result<Box<dyn P
 /// Opens a device to receive and send, with a queue each, and waits for its link to come up unless
 /// `stop` is requested.
 #[cfg(feature = "dpdk")]
-pub(crate) fn open_both(name: &String, eal: &[String], stop: &Stop) -> Result<Duplex, PortError> {
+fn open_both(name: &str, eal: &[String], stop: &Stop) -> Result<Duplex, PortError> {
     use port::dpdk::{DpdkSender, Eal, Options, SendOptions};
     let devices = devices(&[name])?;
     let eal = Eal::start(&devices, eal)?;
@@ -271,7 +267,7 @@ pub(crate) fn open_both(name: &String, eal: &[String], stop: &Stop) -> Result<Du
 
 /// Returns the devices that the sources name. A device may be named only once.
 #[cfg(feature = "dpdk")]
-fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
+fn devices(sources: &[&str]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
     use port::dpdk::DeviceName;
     let mut devices: Vec<DeviceName> = Vec::new();
     for source in sources {
@@ -292,37 +288,31 @@ fn devices(sources: &[&String]) -> Result<Vec<port::dpdk::DeviceName>, PortError
 /// A build without DPDK has nothing to start.
 #[cfg(not(feature = "dpdk"))]
 #[expect(clippy::unnecessary_wraps, reason = "as in builds with DPDK")]
-pub(crate) fn prepare(_: &Plan) -> Result<EalGuard, PortError> {
-    Ok(EalGuard)
+fn prepare(_: &[&str], _: &LiveOptions) -> Result<Option<Prepared>, PortError> {
+    Ok(None)
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open(_: &Plan, sources: &[&String]) -> Result<Vec<Box<dyn Port>>, PortError> {
-    Err(not_in_this_build(
-        sources.first().map_or(PREFIX, |source| source.as_str()),
-    ))
+fn open(names: &[&str], _: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    Err(not_in_this_build(names.first().unwrap_or(&PREFIX)))
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_sender(
-    sink: &str,
-    _: &[String],
-    _: &Stop,
-) -> Result<Box<dyn Transmit>, PortError> {
+fn open_sender(sink: &str, _: &[String], _: &Stop) -> Result<Box<dyn Transmit>, PortError> {
     Err(not_in_this_build(sink))
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_receiver(source: &str, _: &[String]) -> Result<Box<dyn Port>, PortError> {
+fn open_receiver(source: &str, _: &[String]) -> Result<Box<dyn Port>, PortError> {
     Err(not_in_this_build(source))
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-pub(crate) fn open_both(name: &str, _: &[String], _: &Stop) -> Result<Duplex, PortError> {
+fn open_both(name: &str, _: &[String], _: &Stop) -> Result<Duplex, PortError> {
     Err(not_in_this_build(name))
 }
 
@@ -334,15 +324,15 @@ fn not_in_this_build(name: &str) -> PortError {
 }
 
 #[cfg(feature = "dpdk")]
-fn options(plan: &Plan) -> port::dpdk::Options {
+fn port_options(options: &LiveOptions) -> port::dpdk::Options {
     use crate::arguments::PoolsArgument;
     use flow::FlowDefinition;
     use port::dpdk::{Options, Pools, RssFields, RssOptions};
     let defaults = Options::default();
-    let flags = &plan.dpdk.flags;
-    let flow = plan.meter.flow;
+    let flags = &options.dpdk;
+    let flow = options.flow;
     Options {
-        queues: u16::try_from(plan.queues).unwrap_or(u16::MAX),
+        queues: u16::try_from(options.queues).unwrap_or(u16::MAX),
         batch: flags.batch.map_or(defaults.batch, usize::from),
         receive_ring: flags.rx_ring.unwrap_or(defaults.receive_ring),
         pools: match flags.pools {
