@@ -383,6 +383,45 @@ pub struct AppRecord {
     pub incomplete: Incomplete,
 }
 
+/// A group of columns that have values together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppGroup {
+    /// Columns of all flows.
+    Any,
+    /// The name that the initiator had resolved.
+    Resolved,
+    /// TLS, over TCP or inside QUIC.
+    Tls,
+    /// QUIC.
+    Quic,
+    /// DNS.
+    Dns,
+    /// HTTP/1.
+    Http,
+    /// RTP from the initiator.
+    Rtp,
+    /// RTP from the responder.
+    ReverseRtp,
+}
+
+impl AppRecord {
+    /// Whether it may have values in the columns of `group`.
+    #[inline]
+    #[must_use]
+    pub const fn has(&self, group: AppGroup) -> bool {
+        match group {
+            AppGroup::Any => true,
+            AppGroup::Resolved => self.resolved.is_some(),
+            AppGroup::Tls => self.tls.is_some(),
+            AppGroup::Quic => self.quic.is_some(),
+            AppGroup::Dns => self.dns.is_some(),
+            AppGroup::Http => self.http.is_some(),
+            AppGroup::Rtp => self.rtp[0].is_some(),
+            AppGroup::ReverseRtp => self.rtp[1].is_some(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
