@@ -206,6 +206,19 @@ pub struct HttpRecord {
     pub first_byte_ns: Option<u64>,
 }
 
+/// An SSH connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SshRecord {
+    /// Version string of the client.
+    pub client_version: Option<AppText>,
+    /// Version string of the server.
+    pub server_version: Option<AppText>,
+    /// HASSH fingerprint of the client's algorithms.
+    pub hassh: Option<AppText>,
+    /// HASSHServer fingerprint of the server's algorithms.
+    pub hassh_server: Option<AppText>,
+}
+
 /// One direction of an RTP session (RFC 3550).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RtpRecord {
@@ -379,6 +392,8 @@ pub struct AppRecord {
     pub http: Option<Box<HttpRecord>>,
     /// RTP from the initiator and from the responder.
     pub rtp: [Option<Box<RtpRecord>>; 2],
+    /// SSH.
+    pub ssh: Option<Box<SshRecord>>,
     /// Why the record may be incomplete.
     pub incomplete: Incomplete,
 }
@@ -402,6 +417,8 @@ pub enum AppGroup {
     Rtp,
     /// RTP from the responder.
     ReverseRtp,
+    /// SSH.
+    Ssh,
 }
 
 impl AppRecord {
@@ -418,6 +435,7 @@ impl AppRecord {
             AppGroup::Http => self.http.is_some(),
             AppGroup::Rtp => self.rtp[0].is_some(),
             AppGroup::ReverseRtp => self.rtp[1].is_some(),
+            AppGroup::Ssh => self.ssh.is_some(),
         }
     }
 }

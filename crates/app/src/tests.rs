@@ -3,6 +3,7 @@
 mod connections;
 mod handshakes;
 mod quic;
+mod ssh;
 
 use super::*;
 use crate::inspect_state::Stage;

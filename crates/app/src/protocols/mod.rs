@@ -5,6 +5,7 @@ pub mod dns;
 mod http;
 pub(crate) mod quic;
 mod rtp;
+mod ssh;
 pub(crate) mod tls;
 
 use crate::column::{AppColumn, GENERAL_COLUMNS, INCOMPLETE_COLUMNS};
@@ -23,6 +24,7 @@ const COLUMN_LISTS: &[&[AppColumn]] = &[
     dns::COLUMNS,
     http::COLUMNS,
     rtp::COLUMNS,
+    ssh::COLUMNS,
     INCOMPLETE_COLUMNS,
 ];
 
@@ -154,6 +156,7 @@ protocols! {
     StreamState {
         Http(http::HttpState),
         Dns(dns::DnsState),
+        Ssh(ssh::SshState),
     }
 }
 

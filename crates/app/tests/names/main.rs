@@ -6,4 +6,5 @@
 )]
 
 mod captures;
+mod ssh;
 mod tshark;
