@@ -1,6 +1,7 @@
 //! Inspection of hand-made streams and datagrams, in any order and with any limits.
 
 mod connections;
+mod dtls;
 mod handshakes;
 mod quic;
 mod ssh;

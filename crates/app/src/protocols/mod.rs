@@ -2,6 +2,7 @@
 //! probed, and in which order records have their columns.
 
 pub mod dns;
+mod dtls;
 mod http;
 pub(crate) mod quic;
 mod rtp;
@@ -20,6 +21,7 @@ pub static COLUMNS: &[AppColumn] = &concatenate::<{ count(COLUMN_LISTS) }>(COLUM
 const COLUMN_LISTS: &[&[AppColumn]] = &[
     GENERAL_COLUMNS,
     tls::COLUMNS,
+    dtls::COLUMNS,
     quic::COLUMNS,
     dns::COLUMNS,
     http::COLUMNS,
@@ -164,6 +166,7 @@ protocols! {
     /// The protocol in the datagrams of a flow, in the order in which they are probed.
     DatagramState {
         Dns(dns::DnsState),
+        Dtls(dtls::DtlsState),
         Quic(quic::QuicState),
         Rtp(rtp::RtpState),
     }

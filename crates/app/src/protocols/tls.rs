@@ -321,7 +321,7 @@ fn digest(session_id: &[u8]) -> u32 {
 columns! {
     pub(crate) COLUMNS
     Tls {
-        "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP or inside QUIC."
+        "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP, inside QUIC, or of DTLS."
             = |r| text(r.tls.as_ref().map(|t| &t.server_name));
         "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), separated by commas, without GREASE (RFC 8701)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
@@ -329,11 +329,11 @@ columns! {
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
         "tlsVersionsOffered" Text "" [] "" "Versions in the client's supported_versions extension (RFC 8446 section 4.2.1), in the client's order, in hexadecimal as on the wire, separated by commas, without GREASE (RFC 8701). Without that extension, legacy_version alone, which is then the highest version offered. Empty if the part of the ClientHello that has them was not seen."
             = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
-        "tlsVersion" Number "" [] "" "Version that the server chose in its ServerHello (RFC 8446 sections 4.1.3 and 4.2.1), as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3."
+        "tlsVersion" Number "" [] "" "Version that the server chose in its ServerHello (RFC 8446 sections 4.1.3 and 4.2.1), as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3, 65279 DTLS 1.0, 65277 DTLS 1.2, 65276 DTLS 1.3."
             = |r| number(r.tls.as_ref().and_then(|t| t.version));
         "tlsCipherSuite" Number "" [] "" "Cipher suite that the server chose in its ServerHello (RFC 8446 section 4.1.3; IANA TLS Cipher Suites)."
             = |r| number(r.tls.as_ref().and_then(|t| t.cipher));
-        "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello, as FoxIO defines it: three parts of 10, 12 and 12 characters, starting with t for TCP or q for QUIC. Empty if the end of the ClientHello is missing."
+        "tlsJa4" Text "" [] "" "JA4 fingerprint of the ClientHello, as FoxIO defines it: three parts of 10, 12 and 12 characters, starting with t for TCP, q for QUIC or d for DTLS. Empty if the end of the ClientHello is missing."
             = |r| text(r.tls.as_ref().map(|t| &t.ja4));
         "tlsEchOffered" Number "" [] "" "1 if the client offers Encrypted Client Hello (RFC 9849) or a GREASE of it, which looks the same; else 0. Empty if the end of the ClientHello is missing and may offer it."
             = |r| number(r.tls.as_ref().and_then(|t| t.ech_offered));
