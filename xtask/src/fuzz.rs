@@ -24,7 +24,7 @@ enum Seeds {
 }
 
 /// Targets in `fuzz/fuzz_targets`; each has a dictionary of the same name.
-const TARGETS: [(&str, Seeds); 9] = [
+const TARGETS: [(&str, Seeds); 11] = [
     ("dissect", Seeds::Frames),
     ("pcap", Seeds::Pcap),
     ("pcapng", Seeds::Pcapng),
@@ -33,6 +33,8 @@ const TARGETS: [(&str, Seeds); 9] = [
     ("dns", Seeds::Payloads),
     ("http", Seeds::Payloads),
     ("rtp", Seeds::Payloads),
+    ("dtls", Seeds::Payloads),
+    ("ssh", Seeds::Payloads),
     ("names", Seeds::Packets),
 ];
 

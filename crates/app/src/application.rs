@@ -9,7 +9,7 @@
 //! SSH      bytes  "SSH-"                        first payload bytes of either side; \xHH is any byte
 //! ```
 
-use super::record::{AppRecord, AppText, FoundBy};
+use crate::record::{AppRecord, AppText, FoundBy};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use thiserror::Error;
@@ -88,17 +88,17 @@ pub struct Applications {
     /// The prefixes that start with each byte.
     prefixes: Vec<Vec<Prefix>>,
     /// Classes of the protocols that are parsed.
-    pub(super) protocols: Protocols,
+    pub(crate) protocols: Protocols,
 }
 
 /// Classes of the protocols that are parsed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Protocols {
-    pub(super) tls: u16,
-    pub(super) quic: u16,
-    pub(super) http: u16,
-    pub(super) dns: u16,
-    pub(super) rtp: u16,
+pub(crate) struct Protocols {
+    pub(crate) tls: u16,
+    pub(crate) quic: u16,
+    pub(crate) http: u16,
+    pub(crate) dns: u16,
+    pub(crate) rtp: u16,
 }
 
 impl Default for Applications {
@@ -206,7 +206,7 @@ impl Applications {
     }
 
     /// Name of a class.
-    pub(super) fn name(&self, class: u16) -> Option<&AppText> {
+    pub(crate) fn name(&self, class: u16) -> Option<&AppText> {
         self.classes.get(usize::from(class))
     }
 
@@ -233,7 +233,7 @@ impl Applications {
     }
 
     /// The class of a payload: that of the longest prefix in the table that it starts with.
-    pub(super) fn by_bytes(&self, payload: &[u8]) -> Option<u16> {
+    pub(crate) fn by_bytes(&self, payload: &[u8]) -> Option<u16> {
         let candidates = &self.prefixes[usize::from(*payload.first()?)];
         let found = candidates
             .iter()
@@ -256,15 +256,19 @@ impl Applications {
     }
 
     /// A class as a record has it.
-    pub(super) fn application(&self, class: u16, found_by: FoundBy) -> Option<super::Application> {
-        Some(super::Application {
+    pub(crate) fn application(
+        &self,
+        class: u16,
+        found_by: FoundBy,
+    ) -> Option<crate::record::Application> {
+        Some(crate::record::Application {
             name: self.name(class)?.clone(),
             found_by,
         })
     }
 
     /// Sets the application class, in the most certain way that gives one.
-    pub(super) fn classify(&self, key: &FlowKey, record: &mut AppRecord) {
+    pub(crate) fn classify(&self, key: &FlowKey, record: &mut AppRecord) {
         let protocols = self.protocols;
         let by_sni = || {
             let name = record.tls.as_ref()?.server_name.as_ref()?;

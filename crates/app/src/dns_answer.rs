@@ -1,8 +1,8 @@
 //! DNS answers, for tables that do not receive all DNS responses themselves.
 
-use super::dns;
-use super::name_cache::NAME_MAX;
 use crate::message::dns::{ADDRESSES_MAX, Header, Message};
+use crate::name_cache::NAME_MAX;
+use std::net::IpAddr;
 
 /// The addresses that a DNS response gave a client for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl DnsAnswer {
             name_length: name.len(),
         };
         for (server, address) in answer.servers.iter_mut().zip(addresses) {
-            *server = dns::address_number(address);
+            *server = address_number(address);
         }
         answer.name.get_mut(..name.len())?.copy_from_slice(name);
         (!addresses.is_empty()).then_some(answer)
@@ -61,5 +61,13 @@ impl DnsAnswer {
     /// The addresses of the name, in the byte order of [`DnsAnswer::client`].
     pub fn servers(&self) -> &[u128] {
         &self.servers[..self.servers_count]
+    }
+}
+
+/// An address as a number, in the byte order of flow keys.
+pub(crate) fn address_number(address: &IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from_le_bytes(address.octets())),
+        IpAddr::V6(address) => u128::from_le_bytes(address.octets()),
     }
 }

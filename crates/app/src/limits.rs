@@ -1,6 +1,6 @@
 //! Limits on the memory of the inspection.
 
-/// Memory limits of an [`Inspector`](super::Inspector).
+/// Memory limits of an [`Inspector`](crate::Inspector).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InspectorLimits {
     /// The most reassembly buffers, each for one direction of a handshake that spans packets. A

@@ -1,7 +1,7 @@
 //! The names that clients resolved: a bounded cache from a client and a server address to the name
 //! for which a DNS response gave the client that server address.
 
-use super::InspectState;
+use core::num::NonZeroU32;
 use hw::hash::KeyedHash;
 use hw::memory::{HugeSlice, Line};
 use hw::prefetch;
@@ -14,7 +14,7 @@ const WAYS: usize = 4;
 const NAME_BYTES: usize = 64;
 
 /// The longest name, in bytes.
-pub(super) const NAME_MAX: usize = 255;
+pub(crate) const NAME_MAX: usize = 255;
 
 /// An entry, one cache line: client address (words 0 and 1), server address (2 and 3), then the
 /// words at `TIME`, `POSITION` and `LENGTH`.
@@ -34,7 +34,7 @@ const LENGTH: usize = 6;
 
 /// The cache.
 #[derive(Debug)]
-pub(super) struct NameCache {
+pub(crate) struct NameCache {
     entries: HugeSlice<Entry>,
     tags: HugeSlice<Tags>,
     /// A ring of names. A position is a count of bytes written since the start; entries whose name
@@ -48,7 +48,7 @@ pub(super) struct NameCache {
 impl NameCache {
     /// Creates a cache of at least `entries_max` entries. `seed` must be secret, so that no attacker
     /// can choose addresses that share a set.
-    pub(super) fn new(entries_max: usize, seed: u64) -> io::Result<Self> {
+    pub(crate) fn new(entries_max: usize, seed: u64) -> io::Result<Self> {
         let sets = entries_max.div_ceil(WAYS).max(1);
         Ok(Self {
             entries: HugeSlice::try_zeroed(sets * WAYS)?,
@@ -60,7 +60,7 @@ impl NameCache {
     }
 
     /// Touches all memory now, so that it causes no page faults later.
-    pub(super) fn populate(&mut self) {
+    pub(crate) fn populate(&mut self) {
         self.entries.populate();
         self.tags.populate();
         self.names.populate();
@@ -68,13 +68,13 @@ impl NameCache {
 
     /// Whether no name was ever stored.
     #[inline]
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.written == 0
     }
 
     /// Stores a name for the next calls of [`NameCache::insert`], and returns its position. `None` if
     /// the name is empty or too long.
-    pub(super) fn store_name(&mut self, name: &[u8]) -> Option<u64> {
+    pub(crate) fn store_name(&mut self, name: &[u8]) -> Option<u64> {
         if name.is_empty() || name.len() > NAME_MAX {
             return None;
         }
@@ -92,7 +92,7 @@ impl NameCache {
 
     /// Inserts that at `time_ns` a response gave `client` the address `server` for the name of
     /// `length` bytes at `position`.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         client: u128,
         server: u128,
@@ -119,15 +119,15 @@ impl NameCache {
     }
 
     /// Prefetches the tags that [`NameCache::find`] will read.
-    pub(super) fn prefetch(&self, hash: u32) {
+    pub(crate) fn prefetch(&self, hash: NonZeroU32) {
         prefetch::read(&self.tags, self.set(hash).0);
     }
 
     /// Returns the last name for a client and a server address, and the time of the response. `hash`
     /// must be their hash.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
-        hash: u32,
+        hash: NonZeroU32,
         addresses: impl FnOnce() -> [u128; 2],
     ) -> Option<(&[u8], i64)> {
         let (set, tag) = self.set(hash);
@@ -147,15 +147,16 @@ impl NameCache {
         Some((name, entry[TIME].cast_signed()))
     }
 
-    /// The hash of a client and a server address, at least [`InspectState::HASH_MIN`], because
-    /// smaller values have another meaning in an [`InspectState`].
-    pub(super) fn hash(&self, [client, server]: [u128; 2]) -> u32 {
-        (self.hash.digest(&[client, server, 0]) as u32).max(InspectState::HASH_MIN)
+    /// The hash of a client and a server address.
+    pub(crate) fn hash(&self, [client, server]: [u128; 2]) -> NonZeroU32 {
+        let hash = self.hash.digest(&[client, server, 0]) as u32;
+        NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN)
     }
 
     /// The set of a hash and its tag.
     #[inline]
-    fn set(&self, hash: u32) -> (usize, u16) {
+    fn set(&self, hash: NonZeroU32) -> (usize, u16) {
+        let hash = hash.get();
         let set = (u64::from(hash) * self.tags.len() as u64) >> 32;
         (set as usize, (hash as u16).max(1))
     }
@@ -169,7 +170,7 @@ impl NameCache {
     }
 
     /// Memory of a full cache, in bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.entries.len() * size_of::<Entry>()
             + self.tags.len() * size_of::<Tags>()
             + self.names.len()

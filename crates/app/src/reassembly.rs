@@ -5,11 +5,11 @@ use std::io;
 
 /// The most byte ranges of a stream, with gaps between them. Some QUIC clients cut a ClientHello into
 /// many CRYPTO frames and shuffle them.
-pub(super) const RANGES_MAX: usize = 64;
+pub(crate) const RANGES_MAX: usize = 64;
 
 /// The most byte ranges of a TCP stream. If there are more, the bytes between them are lost rather
 /// than late, and the stream should not wait for them.
-pub(super) const TCP_RANGES_MAX: usize = 8;
+pub(crate) const TCP_RANGES_MAX: usize = 8;
 
 /// The most bytes of a stream: a [`ByteRange`] has 16-bit offsets.
 const STREAM_MAX: u32 = u16::MAX as u32;
@@ -23,9 +23,9 @@ struct ByteRange {
 
 /// A reassembly buffer: the received ranges of a stream.
 #[derive(Debug)]
-pub(super) struct ReassemblyBuffer {
+pub(crate) struct ReassemblyBuffer {
     /// Sequence number or offset of the first byte, modulo 2^32.
-    pub(super) base: u32,
+    pub(crate) base: u32,
     /// The stream that has the buffer.
     owner: Owner,
     /// Handle of the next less recently used buffer, 0 if there is none.
@@ -66,14 +66,14 @@ impl FreeListNode for ReassemblyBuffer {
 
 /// The bytes did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BufferFull;
+pub(crate) struct BufferFull;
 
 impl ReassemblyBuffer {
     /// Inserts bytes at `offset` from the base. Bytes that were received before are not overwritten.
     ///
     /// # Errors
     /// If they end after `max`, or if there are too many ranges.
-    pub(super) fn insert(&mut self, offset: u32, bytes: &[u8], max: u32) -> Result<(), BufferFull> {
+    pub(crate) fn insert(&mut self, offset: u32, bytes: &[u8], max: u32) -> Result<(), BufferFull> {
         let end = u32::try_from(bytes.len())
             .ok()
             .and_then(|length| offset.checked_add(length))
@@ -126,7 +126,7 @@ impl ReassemblyBuffer {
     }
 
     /// The received bytes from the base to the first gap.
-    pub(super) fn contiguous(&self) -> &[u8] {
+    pub(crate) fn contiguous(&self) -> &[u8] {
         match self.ranges.first() {
             Some(range) if self.ranges_count > 0 && range.start == 0 => {
                 &self.bytes[..usize::from(range.end)]
@@ -137,17 +137,17 @@ impl ReassemblyBuffer {
 
     /// Takes all bytes out, so that a parser that needs the pool can read them. Call
     /// [`ReassemblyBuffer::contiguous`] first for the number of bytes before the first gap.
-    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
     /// Puts the bytes back.
-    pub(super) fn put_bytes(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn put_bytes(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
     }
 
     /// Removes the first `length` bytes, received or not, and moves the base.
-    pub(super) fn advance(&mut self, length: u32) {
+    pub(crate) fn advance(&mut self, length: u32) {
         self.base = self.base.wrapping_add(length);
         let cut = (length as usize).min(self.bytes.len());
         self.bytes.drain(..cut);
@@ -167,7 +167,7 @@ impl ReassemblyBuffer {
     }
 
     /// Whether no byte after the first `length` was received.
-    pub(super) fn has_only(&self, length: u32) -> bool {
+    pub(crate) fn has_only(&self, length: u32) -> bool {
         self.ranges[..usize::from(self.ranges_count)]
             .iter()
             .all(|range| u32::from(range.end) <= length)
@@ -181,17 +181,17 @@ fn copy(to: &mut [u8], start: u16, end: u16, offset: u16, from: &[u8]) {
 
 /// The stream that has a buffer: handle of its flow, and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) flow: u32,
-    pub(super) direction: u8,
+pub(crate) struct Owner {
+    pub(crate) flow: u32,
+    pub(crate) direction: u8,
 }
 
 /// The contents of an evicted buffer.
 #[derive(Debug)]
-pub(super) struct Evicted {
-    pub(super) owner: Owner,
+pub(crate) struct Evicted {
+    pub(crate) owner: Owner,
     /// The bytes before the first gap.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The most bytes of all buffers together. Most handshakes are much shorter than the limit of a
@@ -205,9 +205,9 @@ const EVICTED_MAX: usize = 8;
 /// the bytes of all. If a limit is reached, the least recently used buffer is evicted, so that
 /// abandoned streams cannot block others.
 #[derive(Debug)]
-pub(super) struct ReassemblyPool {
+pub(crate) struct ReassemblyPool {
     pool: Pool<ReassemblyBuffer>,
-    pub(super) bytes_max: u32,
+    pub(crate) bytes_max: u32,
     buffers_max: usize,
     /// Bytes of all buffers now.
     bytes_held: usize,
@@ -218,13 +218,13 @@ pub(super) struct ReassemblyPool {
     newest: u16,
     /// Handle of the current flow. A flow whose buffer was evicted still has its handle, so each
     /// access checks the owner.
-    pub(super) flow: u32,
+    pub(crate) flow: u32,
     /// Buffers that were evicted during the current packet and not read yet.
     evicted: Vec<Evicted>,
 }
 
 impl ReassemblyPool {
-    pub(super) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
+    pub(crate) fn new(count_max: u16, bytes_max: u32) -> io::Result<Self> {
         let count_max = usize::from(count_max);
         let bytes_max = bytes_max.min(STREAM_MAX);
         Ok(Self {
@@ -241,13 +241,13 @@ impl ReassemblyPool {
     }
 
     /// Touches the memory of the pool now. The bytes of streams are allocated as they arrive.
-    pub(super) fn populate(&mut self) {
+    pub(crate) fn populate(&mut self) {
         self.pool.populate();
     }
 
     /// Allocates a buffer for a direction of the current flow. Its stream starts at `base` and has at
     /// most `ranges_max` ranges. Returns 0 if no buffer can be freed.
-    pub(super) fn allocate(&mut self, direction: u8, base: u32, ranges_max: usize) -> u16 {
+    pub(crate) fn allocate(&mut self, direction: u8, base: u32, ranges_max: usize) -> u16 {
         if self.pool.available() == 0 && !self.evict_oldest(0) {
             return 0;
         }
@@ -266,7 +266,7 @@ impl ReassemblyPool {
     }
 
     /// The buffer, if it belongs to this direction of the current flow.
-    pub(super) fn get_mut(&mut self, handle: u16, direction: u8) -> Option<&mut ReassemblyBuffer> {
+    pub(crate) fn get_mut(&mut self, handle: u16, direction: u8) -> Option<&mut ReassemblyBuffer> {
         let owner = Owner {
             flow: self.flow,
             direction,
@@ -279,7 +279,7 @@ impl ReassemblyPool {
     ///
     /// # Errors
     /// If they do not fit, or if the buffer belongs to another stream.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         handle: u16,
         direction: u8,
@@ -323,12 +323,12 @@ impl ReassemblyPool {
 
     /// Returns a buffer that was evicted during the current packet and not read yet.
     #[inline]
-    pub(super) fn next_evicted(&mut self) -> Option<Evicted> {
+    pub(crate) fn next_evicted(&mut self) -> Option<Evicted> {
         self.evicted.pop()
     }
 
     /// Releases a buffer with its memory, and sets the handle to 0.
-    pub(super) fn release(&mut self, handle: &mut u16, direction: u8) {
+    pub(crate) fn release(&mut self, handle: &mut u16, direction: u8) {
         let handle = std::mem::take(handle);
         if self.get_mut(handle, direction).is_some() {
             self.free(handle);
@@ -374,13 +374,13 @@ impl ReassemblyPool {
     }
 
     /// Number of allocated buffers.
-    pub(super) fn allocated(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         self.pool.allocated()
     }
 
     /// Memory with all buffers allocated and full, in bytes. (The buffer that is written to may have
     /// twice its limit until others are evicted.)
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.buffers_max * size_of::<ReassemblyBuffer>()
             + self.bytes_held_max
             + 2 * self.bytes_max as usize

@@ -206,6 +206,19 @@ pub struct HttpRecord {
     pub first_byte_ns: Option<u64>,
 }
 
+/// An SSH connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SshRecord {
+    /// Version string of the client.
+    pub client_version: Option<AppText>,
+    /// Version string of the server.
+    pub server_version: Option<AppText>,
+    /// HASSH fingerprint of the client's algorithms.
+    pub hassh: Option<AppText>,
+    /// HASSHServer fingerprint of the server's algorithms.
+    pub hassh_server: Option<AppText>,
+}
+
 /// One direction of an RTP session (RFC 3550).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RtpRecord {
@@ -379,8 +392,52 @@ pub struct AppRecord {
     pub http: Option<Box<HttpRecord>>,
     /// RTP from the initiator and from the responder.
     pub rtp: [Option<Box<RtpRecord>>; 2],
+    /// SSH.
+    pub ssh: Option<Box<SshRecord>>,
     /// Why the record may be incomplete.
     pub incomplete: Incomplete,
+}
+
+/// A group of columns that have values together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppGroup {
+    /// Columns of all flows.
+    Any,
+    /// The name that the initiator had resolved.
+    Resolved,
+    /// TLS, over TCP or inside QUIC.
+    Tls,
+    /// QUIC.
+    Quic,
+    /// DNS.
+    Dns,
+    /// HTTP/1.
+    Http,
+    /// RTP from the initiator.
+    Rtp,
+    /// RTP from the responder.
+    ReverseRtp,
+    /// SSH.
+    Ssh,
+}
+
+impl AppRecord {
+    /// Whether it may have values in the columns of `group`.
+    #[inline]
+    #[must_use]
+    pub const fn has(&self, group: AppGroup) -> bool {
+        match group {
+            AppGroup::Any => true,
+            AppGroup::Resolved => self.resolved.is_some(),
+            AppGroup::Tls => self.tls.is_some(),
+            AppGroup::Quic => self.quic.is_some(),
+            AppGroup::Dns => self.dns.is_some(),
+            AppGroup::Http => self.http.is_some(),
+            AppGroup::Rtp => self.rtp[0].is_some(),
+            AppGroup::ReverseRtp => self.rtp[1].is_some(),
+            AppGroup::Ssh => self.ssh.is_some(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,19 @@
 //! Inspection of hand-made streams and datagrams, in any order and with any limits.
 
 mod connections;
+mod dtls;
 mod handshakes;
 mod quic;
+mod ssh;
 
 use super::*;
+use crate::inspect_state::Stage;
+use crate::parser::{TCP_PROBE_PACKETS, UDP_PROBE_PACKETS};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use wire::FlowKey;
+use wire::tcp::flag;
 
 mod messages;
 
@@ -68,7 +75,7 @@ fn record_is_incomplete_after_loss_of_earlier_data() {
     let mut inspector = inspector();
     for (protocol, payload) in [(17, &b"nothing known"[..]), (6, b""), (132, b"")] {
         let key = key(protocol, 9);
-        let mut state = InspectState::RESUMED_WITH_LOSS;
+        let mut state = InspectState(Stage::Resumed { with_loss: true });
         let mut packet = segment(&key, 0, 0, 1, payload);
         packet.tcp_flags = flag::SYN;
         inspector.observe(&mut state, &packet, || key);

@@ -2,7 +2,7 @@
 //! certificates, so each distinct text is stored once, with a reference count. A text is a list of
 //! blocks of one cache line. It is found by a keyed hash and compared in full.
 
-use super::record::AppText;
+use crate::record::AppText;
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
 use hw::pool::{FreeListNode, Pool};
@@ -11,7 +11,7 @@ use std::io;
 
 /// The longest text, in bytes. Longer ones are truncated. Host names are shorter, and so are nearly
 /// all names in certificates.
-pub(super) const TEXT_MAX: usize = 320;
+pub(crate) const TEXT_MAX: usize = 320;
 
 /// Bytes of text in a block.
 const BLOCK_TEXT: usize = 46;
@@ -57,18 +57,18 @@ impl FreeListNode for Block {
 
 /// Handle of a text in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TextId(u32);
+pub(crate) struct TextId(u32);
 
 impl TextId {
     /// Whether it stands for the empty text, or for a missing one.
-    pub(super) const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
 /// The pool of texts.
 #[derive(Debug)]
-pub(super) struct TextPool {
+pub(crate) struct TextPool {
     blocks: Pool<Block>,
     /// Handle of the first text of each hash chain. There are as many chains as blocks, so that
     /// chains are short even in a full pool.
@@ -79,7 +79,7 @@ pub(super) struct TextPool {
 
 impl TextPool {
     /// Creates a pool that uses `bytes` bytes when full.
-    pub(super) fn new(bytes: usize) -> io::Result<Self> {
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let blocks =
             (bytes / (size_of::<Block>() + size_of::<u32>())).clamp(1, u32::MAX as usize / 2);
         Ok(Self {
@@ -90,14 +90,14 @@ impl TextPool {
     }
 
     /// Touches the memory of the first blocks now.
-    pub(super) fn populate(&mut self) {
+    pub(crate) fn populate(&mut self) {
         self.blocks.populate();
         self.chains.populate();
     }
 
     /// Interns a text, up to [`TEXT_MAX`] bytes, and adds a reference. Also returns whether the text
     /// was truncated, or was dropped because the pool is full.
-    pub(super) fn intern(&mut self, text: &[u8]) -> (TextId, bool) {
+    pub(crate) fn intern(&mut self, text: &[u8]) -> (TextId, bool) {
         if text.is_empty() {
             return (TextId::default(), false);
         }
@@ -148,7 +148,7 @@ impl TextPool {
 
     /// Whether a text equals a DNS name, ignoring case (RFC 4343). Compares only the part of the name
     /// that a text can hold. A missing text equals every name.
-    pub(super) fn equals_dns_name(&self, text: TextId, name: &[u8]) -> bool {
+    pub(crate) fn equals_dns_name(&self, text: TextId, name: &[u8]) -> bool {
         let Some(first) = self.blocks.get(text.0) else {
             return true;
         };
@@ -201,7 +201,7 @@ impl TextPool {
     }
 
     /// Returns a text as a string, with invalid UTF-8 replaced, and removes a reference.
-    pub(super) fn take(&mut self, text: TextId) -> Option<AppText> {
+    pub(crate) fn take(&mut self, text: TextId) -> Option<AppText> {
         let first = self.blocks.get(text.0)?;
         let length = usize::from(first.length);
         let string = match first.bytes.get(..length) {
@@ -221,7 +221,7 @@ impl TextPool {
     }
 
     /// Adds a reference to a text. Returns the missing text if the count is at its maximum.
-    pub(super) fn retain(&mut self, text: TextId) -> TextId {
+    pub(crate) fn retain(&mut self, text: TextId) -> TextId {
         match self.blocks.get_mut(text.0) {
             Some(block) if block.references < u32::MAX => block.references += 1,
             _ => return TextId::default(),
@@ -230,7 +230,7 @@ impl TextPool {
     }
 
     /// Removes a reference. Frees the text with the last one.
-    pub(super) fn release(&mut self, text: TextId) {
+    pub(crate) fn release(&mut self, text: TextId) {
         if let Some(first) = self.blocks.get_mut(text.0) {
             first.references = first.references.saturating_sub(1);
             if first.references == 0 {
@@ -266,18 +266,18 @@ impl TextPool {
     }
 
     /// Number of allocated blocks.
-    pub(super) fn allocated(&self) -> usize {
+    pub(crate) fn allocated(&self) -> usize {
         self.blocks.allocated()
     }
 
     /// Memory with all blocks allocated, in bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.blocks.memory_bytes() + self.chains.len() * size_of::<u32>()
     }
 }
 
 /// Converts bytes to a string, with invalid UTF-8 replaced.
-pub(super) fn string(bytes: &[u8]) -> AppText {
+pub(crate) fn string(bytes: &[u8]) -> AppText {
     // `from_utf8_lossy` checks byte by byte, and nearly all texts are valid ASCII.
     match str::from_utf8(bytes) {
         Ok(text) => text.into(),

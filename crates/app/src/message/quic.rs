@@ -3,11 +3,14 @@
 
 pub mod crypto_frame;
 pub mod initial;
+mod key_cache;
 mod secrets;
 pub mod version;
 
+pub(crate) use crypto_frame::FrameSpan;
 pub use crypto_frame::{CryptoFrame, crypto_frames};
 pub use initial::InitialKeys;
+pub(crate) use key_cache::{ConnectionId, KeyCache};
 pub use version::Version;
 
 use super::reader::Reader;

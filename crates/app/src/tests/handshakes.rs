@@ -292,7 +292,7 @@ fn records_gap_in_hello_without_setup_time() {
         for at in (end..).step_by(data.len()).take(60) {
             conversation.send(0, at, &data);
         }
-        assert_eq!(conversation.inspector.parsers.buffers.allocated(), 0);
+        assert_eq!(conversation.inspector.services.buffers.allocated(), 0);
         let record = conversation.finish();
         assert_eq!(record.incomplete, Incomplete::GAP);
         assert_eq!(name_of(&record), name);

@@ -1,6 +1,9 @@
 //! QUIC connections with hand-made Initial packets, which have a server name and TLS 1.3.
 
 use super::*;
+use crate::common::Common;
+use crate::parser::{Context, Parser as _};
+use crate::protocols::quic::{QuicState, read_crypto};
 
 const WHOLE: &str = "\
     c800000001088394c8f03e51570804aabbccdd008000005b877346b4519f9b7ca366c0a51dc794da2591704242ac\
@@ -176,15 +179,21 @@ fn reassembles_many_frames_in_any_order() {
     for (length, packets) in [(1, 1), (3, 1), (7, 1), (3, 2), (7, 5), (7, 1000), (20, 4)] {
         for seed in 0..20 {
             let mut inspector = inspector();
-            let (mut cut, mut state) = (Incomplete::default(), state::QuicState::default());
+            let mut state = QuicState::default();
+            let mut cx = Context {
+                services: &mut inspector.services,
+                common: &mut Common::default(),
+                packet: &L4Payload::empty(0, 17),
+            };
             let frames = frames(&hello, length, seed);
             for packet in frames.chunks(frames.len().div_ceil(packets)) {
-                inspector
-                    .parsers
-                    .read_crypto(&mut cut, &mut state, &packet.concat());
+                read_crypto(&mut cx, &mut state, &packet.concat());
             }
-            assert_eq!(cut, Incomplete::default(), "{length} {packets}");
-            let tls = inspector.parsers.quic_hello_record(&state).unwrap();
+            let mut record = AppRecord::default();
+            state.finish(&mut cx, &mut record);
+            let missing = cx.common.incomplete;
+            assert_eq!(missing, Incomplete::default(), "{length} {packets}");
+            let tls = record.tls.unwrap();
             assert_eq!(tls.server_name.as_deref(), Some("shuffled.example"));
             assert!(tls.ja4.is_some());
             assert_idle(&inspector);

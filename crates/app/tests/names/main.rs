@@ -6,4 +6,6 @@
 )]
 
 mod captures;
+mod dtls;
+mod ssh;
 mod tshark;

@@ -61,6 +61,14 @@ fn skip_ack(reader: &mut Reader<'_>, congestion: bool) -> Option<()> {
     Some(())
 }
 
+/// Where the bytes of a CRYPTO frame are: offset in the stream, and in the payload.
+#[derive(Debug)]
+pub(crate) struct FrameSpan {
+    pub(crate) offset: u32,
+    pub(crate) payload_offset: usize,
+    pub(crate) length: usize,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

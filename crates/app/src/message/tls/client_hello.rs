@@ -40,13 +40,26 @@ impl<'a> ClientHello<'a> {
     /// incomplete; if it is truncated before them, the result is `None`.
     #[must_use]
     pub fn read(body: &'a [u8]) -> Option<Self> {
+        Self::read_variant(body, false)
+    }
+
+    /// The same for DTLS, whose hello has a cookie (RFC 6347 section 4.2.1).
+    #[must_use]
+    pub fn read_datagram(body: &'a [u8]) -> Option<Self> {
+        Self::read_variant(body, true)
+    }
+
+    fn read_variant(body: &'a [u8], is_datagram: bool) -> Option<Self> {
         let mut reader = Reader::new(body);
         let legacy_version = reader.u16()?;
-        if legacy_version >> 8 != 3 {
+        if legacy_version >> 8 != if is_datagram { 0xfe } else { 3 } {
             return None;
         }
         reader.take(32)?;
         let session_id = reader.vector8()?;
+        if is_datagram {
+            reader.vector8()?;
+        }
         let cipher_suites = reader.vector16()?;
         reader.vector8()?;
         // A hello may have no extensions (RFC 5246 section 7.4.1.2).
@@ -171,7 +184,8 @@ impl<'a> ClientHello<'a> {
         let ticket = self.extension(extension::SESSION_TICKET);
         let by_session_id = || {
             let mut versions = self.versions().peekable();
-            versions.peek().is_some() && versions.all(|version| version < 0x0304)
+            versions.peek().is_some()
+                && versions.all(|version| version < 0x0304 || matches!(version, 0xfefd | 0xfeff))
         };
         let offers = self.extension(extension::PRE_SHARED_KEY).is_some()
             || ticket.is_some_and(|ticket| !ticket.is_empty())

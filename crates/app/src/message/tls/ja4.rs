@@ -13,6 +13,8 @@ pub enum Transport {
     Tcp,
     /// QUIC.
     Quic,
+    /// DTLS.
+    Datagram,
 }
 
 impl Transport {
@@ -20,6 +22,7 @@ impl Transport {
         match self {
             Self::Tcp => b't',
             Self::Quic => b'q',
+            Self::Datagram => b'd',
         }
     }
 }
@@ -55,7 +58,11 @@ impl Ja4 {
         fill(&mut algorithms, hello.signature_algorithms());
         let mut text = [b'_'; Self::LENGTH];
         text[0] = transport.letter();
-        let version = hello.supported_versions().max();
+        // Versions of DTLS count downwards (RFC 6347 section 4.1).
+        let version = match transport {
+            Transport::Datagram => hello.supported_versions().min(),
+            Transport::Tcp | Transport::Quic => hello.supported_versions().max(),
+        };
         text[1..3].copy_from_slice(version_text(version.unwrap_or(hello.legacy_version)));
         text[3] = if extensions.contains(&extension::SERVER_NAME) {
             b'd'
@@ -101,6 +108,9 @@ const fn version_text(version: u16) -> &'static [u8; 2] {
         0x0301 => b"10",
         0x0300 => b"s3",
         0x0002 => b"s2",
+        0xfeff => b"d1",
+        0xfefd => b"d2",
+        0xfefc => b"d3",
         _ => b"00",
     }
 }

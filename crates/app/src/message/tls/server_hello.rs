@@ -32,7 +32,8 @@ impl<'a> ServerHello<'a> {
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
         let version = reader.u16()?;
-        if version >> 8 != 3 && version >> 8 != 0x7f {
+        // DTLS has 0xfe, drafts of TLS 1.3 have 0x7f.
+        if !matches!(version >> 8, 3 | 0xfe | 0x7f) {
             return None;
         }
         let random = reader.take(32)?;

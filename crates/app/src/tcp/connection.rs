@@ -1,9 +1,8 @@
 //! SYNs: they start the streams of a TCP flow, or a new connection on the same ports.
 
-use super::L4Payload;
-use super::parsers::Parsers;
-use super::record::Incomplete;
-use super::state::{Common, MessageState, StreamProtocol, TcpState, handshake_flag, side_flag};
+use super::state::{Reading, TcpState, side_flag};
+use crate::parser::Context;
+use crate::record::Incomplete;
 use wire::tcp::flag::ACK;
 
 /// The largest distance, in bytes, between a SYN and the stream position at which the SYN still
@@ -12,7 +11,7 @@ const SYN_DISTANCE_MAX: u32 = 1 << 20;
 
 impl TcpState {
     /// Starts the stream of a direction at `start`, the sequence number after its SYN.
-    pub(super) const fn start_stream(&mut self, direction: usize, start: u32) {
+    pub(crate) const fn start_stream(&mut self, direction: usize, start: u32) {
         self.sides[direction].start_after_syn(start);
         self.start_digests[direction] = digest(start);
     }
@@ -28,65 +27,47 @@ impl TcpState {
             !side.has(side_flag::FROM_SYN) || self.start_digests[direction] == digest(start);
         !is_near || !is_same
     }
-}
 
-impl Parsers {
     /// Reads a SYN; `start` is the sequence number after it.
-    pub(super) fn read_syn(
-        &mut self,
-        common: &mut Common,
-        tcp: &mut TcpState,
-        segment: &L4Payload<'_>,
-        start: u32,
-    ) {
-        let direction = usize::from(segment.direction & 1);
-        if tcp.starts_new_connection(direction, start) {
-            self.end_stream(common, tcp, direction);
+    pub(super) fn read_syn(&mut self, cx: &mut Context<'_>, start: u32) {
+        let direction = cx.direction();
+        if self.starts_new_connection(direction, start) {
+            self.end_stream(cx, direction);
             // A SYN without ACK opens the connection, so the other stream has not started yet.
-            if segment.tcp_flags & ACK == 0 {
-                self.end_stream(common, tcp, 1 - direction);
-                start_new_connection(tcp);
+            if cx.packet.tcp_flags & ACK == 0 {
+                self.end_stream(cx, 1 - direction);
+                start_new_connection(self);
             }
         }
-        if !tcp.sides[direction].has(side_flag::SYNCED) {
-            tcp.start_stream(direction, start);
+        if !self.sides[direction].has(side_flag::SYNCED) {
+            self.start_stream(direction, start);
         }
     }
 
     /// Ends a stream that has no more segments.
-    fn end_stream(&mut self, common: &mut Common, tcp: &mut TcpState, direction: usize) {
-        if tcp.sides[direction].buffer != 0 {
-            common.incomplete.add(Incomplete::GAP);
-            self.flush_buffer(common, tcp, direction);
+    fn end_stream(&mut self, cx: &mut Context<'_>, direction: usize) {
+        if self.sides[direction].buffer != 0 {
+            cx.common.incomplete.add(Incomplete::GAP);
+            self.flush_buffer(cx, direction);
         }
-        tcp.sides[direction].reset_position();
-    }
-
-    /// Discards the unanswered ClientHello of an earlier connection when another one arrives.
-    pub(super) fn discard_unanswered_hello(&mut self, tcp: &mut TcpState) {
-        for text in std::mem::take(&mut tcp.tls).texts() {
-            self.texts.release(*text);
-        }
+        self.sides[direction].reset_position();
     }
 }
 
 /// Prepares the flow for a new connection on its ports. Messages of all connections are counted, but
 /// the record has one handshake: the first that was answered.
 fn start_new_connection(tcp: &mut TcpState) {
-    let is_answered = tcp.tls.flags.has(handshake_flag::SERVER_HELLO);
+    let is_answered = tcp.tls.is_answered();
     for side in &mut tcp.sides {
         side.start_new_connection();
         if is_answered {
             side.set(side_flag::DONE);
         }
     }
-    tcp.protocol = match &mut tcp.messages {
-        MessageState::None => StreamProtocol::Unknown,
-        MessageState::Http(http) => {
-            http.bodiless = false;
-            StreamProtocol::Http
-        }
-        MessageState::Dns(_) => StreamProtocol::Dns,
+    tcp.messages.new_connection();
+    tcp.reading = match tcp.messages.is_unknown() {
+        true => Reading::Unknown,
+        false => Reading::Messages,
     };
 }
 

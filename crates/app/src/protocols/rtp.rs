@@ -1,10 +1,72 @@
 //! RTP sessions: loss, order and jitter as RFC 3550 computes them. A flow counts as RTP after several
 //! consecutive packets of one source.
 
-use super::L4Payload;
-use super::record::RtpRecord;
-use super::state::{Nanoseconds, RtpSide, RtpState};
+use crate::column::{AppValue, columns, number};
 use crate::message::rtp::{Rtp, clock_rate, is_rtcp};
+use crate::nanoseconds::Nanoseconds;
+use crate::parser::{Context, Parser, Probe, UDP_PROBE_PACKETS, Verdict};
+use crate::payload::L4Payload;
+use crate::record::{AppRecord, RtpRecord};
+use crate::services::Services;
+
+/// One direction of RTP.
+#[derive(Debug, Default)]
+struct RtpSide {
+    ssrc: u32,
+    packets: u32,
+    /// Highest sequence number. The upper 16 bits count the wraparounds.
+    highest_sequence: u32,
+    timestamp: u32,
+    /// Interarrival jitter in nanoseconds, times 16.
+    jitter_16: Nanoseconds,
+    arrival: Nanoseconds,
+    /// Number of packets that were expected before the source restarted its sequence numbers, plus
+    /// the packets that arrived after the first one although they were sent before it.
+    expected_before: u32,
+    /// The sequence number after one that was far off. If it arrives next, the source has restarted
+    /// (RFC 3550 appendix A.1).
+    resync_sequence: Option<u16>,
+    /// First sequence number since the last restart.
+    base_sequence: u16,
+    out_of_order: u16,
+    rtcp: u16,
+    payload_type: u8,
+    /// Number of consecutive packets so far, up to the number that identifies RTP.
+    consecutive: u8,
+    /// Whether the next timestamp can be compared with that of the previous packet.
+    has_timestamp: bool,
+}
+
+/// RTP in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct RtpState {
+    sides: [RtpSide; 2],
+}
+
+impl Parser for RtpState {
+    fn probe(packet: &L4Payload<'_>, bytes: &[u8], _is_start: bool) -> Probe {
+        let length = packet.payload_length as usize;
+        match Rtp::plausible(bytes, length).is_some() || is_rtcp(bytes, length) {
+            true => Probe::Yes,
+            false => Probe::No,
+        }
+    }
+
+    fn start(_: &mut Services) -> Self {
+        Self::default()
+    }
+
+    fn segment(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
+        match read(self, cx.common.packets, cx.packet) {
+            true => Verdict::Consumed(bytes.len()),
+            false => Verdict::Forget,
+        }
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, record: &mut AppRecord) {
+        record.rtp = records(self);
+    }
+}
 
 /// Number of consecutive packets of one source that identify RTP. RFC 3550 appendix A.1 requires two
 /// for a known session; for an unknown flow that is too few.
@@ -16,7 +78,7 @@ const DROPOUT_MAX: u16 = 3000;
 
 /// Number of datagrams that are probed if a source continues with gaps. It is higher than otherwise,
 /// because payload of another protocol rarely looks like a source that continues.
-const PROBE_PACKETS_WITH_GAPS: u8 = CONSECUTIVE_MIN * super::UDP_PROBE_PACKETS;
+const PROBE_PACKETS_WITH_GAPS: u8 = CONSECUTIVE_MIN * UDP_PROBE_PACKETS;
 
 /// The largest difference of transit times that is used, nine years. It bounds the jitter, so that 16
 /// times the jitter fits into 63 bits.
@@ -24,7 +86,7 @@ const DIFFERENCE_MAX_NS: i64 = 1 << 58;
 
 /// Reads a datagram of a flow that may be RTP; it is the `packets`-th with payload. Returns false if
 /// the flow is not RTP.
-pub(super) fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) -> bool {
+fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) -> bool {
     let direction = usize::from(datagram.direction & 1);
     let is_confirmed = state
         .sides
@@ -80,7 +142,7 @@ pub(super) fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) 
 }
 
 /// Returns the records of both directions.
-pub(super) fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
+fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
     state.sides.each_ref().map(|side| {
         (side.consecutive >= CONSECUTIVE_MIN).then(|| {
             let lost = expected(side).saturating_sub(u64::from(side.packets));
@@ -103,7 +165,7 @@ const fn probe_packets(continues: bool) -> u8 {
     if continues {
         PROBE_PACKETS_WITH_GAPS
     } else {
-        super::UDP_PROBE_PACKETS
+        UDP_PROBE_PACKETS
     }
 }
 
@@ -191,6 +253,38 @@ fn try_restart(side: &mut RtpSide, sequence: u16) -> bool {
     side.resync_sequence = None;
     side.has_timestamp = false;
     true
+}
+
+fn rtp(record: &AppRecord, side: usize) -> Option<&RtpRecord> {
+    record.rtp[side].as_deref()
+}
+
+fn jitter(record: &AppRecord, side: usize) -> AppValue<'static> {
+    rtp(record, side)
+        .and_then(|rtp| rtp.jitter_ns)
+        .map_or(AppValue::None, |ns| AppValue::Real(ns / 1e9))
+}
+
+columns! {
+    pub(crate) COLUMNS
+    [Rtp, ReverseRtp] {
+        "rtpSsrc", "reverseRtpSsrc" Number "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1)."
+            = |r, side| number(rtp(r, side).map(|p| p.ssrc));
+        "rtpPayloadType", "reverseRtpPayloadType" Number "" "Payload type of these packets (RFC 3550 section 5.1)."
+            = |r, side| number(rtp(r, side).map(|p| p.payload_type));
+        "rtpCodec", "reverseRtpCodec" Text "" "Codec of this payload type (RFC 3551 section 6); `dynamic` for 96 to 127."
+            = |r, side| rtp(r, side).map_or(AppValue::None, |p| AppValue::Text(p.codec()));
+        "rtpPacketCount", "reverseRtpPacketCount" Number "packets" "Number of RTP packets of this source, including those before it was identified as RTP."
+            = |r, side| number(rtp(r, side).map(|p| p.packets));
+        "rtpLostCount", "reverseRtpLostCount" Number "packets" "Number of lost packets (RFC 3550 section 6.4.1 and appendix A.3): the packets expected from the first one counted to the highest sequence number, minus the packets received; at least 0. Duplicates count as received; packets that the first one overtook do not. When a source restarts its sequence numbers, the jump is no loss."
+            = |r, side| number(rtp(r, side).map(|p| p.lost));
+        "rtpOutOfOrderCount", "reverseRtpOutOfOrderCount" Number "packets" "Number of packets that arrived after one with a later sequence number, up to 65535."
+            = |r, side| number(rtp(r, side).map(|p| p.out_of_order));
+        "rtpJitterSeconds", "reverseRtpJitterSeconds" Real "seconds" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, from the packets with the clock rate of rtpPayloadType. Empty if that rate is not known."
+            = |r, side| jitter(r, side);
+        "rtcpPacketCount", "reverseRtcpPacketCount" Number "packets" "Number of RTCP packets from the initiator on the same ports (RFC 5761), up to 65535."
+            = |r, side| number(rtp(r, side).map(|p| p.rtcp_packets));
+    }
 }
 
 #[cfg(test)]
@@ -294,7 +388,7 @@ mod tests {
                     time_ns: i64::from(number) * 20_000_000,
                     payload: &payload[..captured],
                     payload_length: 200,
-                    ..super::super::tcp_stream::empty_segment(0)
+                    ..L4Payload::empty(0, 17)
                 };
                 assert!(read(&mut state, 1 + number as u8, &datagram), "{captured}");
             }
@@ -323,7 +417,7 @@ mod tests {
                     protocol: 17,
                     payload: &payload,
                     payload_length,
-                    ..super::super::tcp_stream::empty_segment(0)
+                    ..L4Payload::empty(0, 17)
                 };
                 assert!(read(&mut state, number + 1, &datagram), "{captured}");
             }

@@ -1,0 +1,140 @@
+//! The interface between the inspection of flows and the parsers of protocols.
+
+use crate::common::Common;
+use crate::payload::L4Payload;
+use crate::record::AppRecord;
+use crate::services::Services;
+use crate::text_pool::TextId;
+
+/// Number of datagrams of a UDP flow that are probed for a known protocol.
+pub(crate) const UDP_PROBE_PACKETS: u8 = 8;
+
+/// Number of packets with payload of a TCP flow that are probed for a known protocol. It is large
+/// because TLS may follow another protocol (STARTTLS).
+pub(crate) const TCP_PROBE_PACKETS: u8 = 40;
+
+/// Whether a payload begins a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// There are too few bytes to decide (TCP).
+    NeedMore,
+    /// It does not, and no other protocol must be tried, because the ports belong to this one.
+    NoOther,
+}
+
+/// What a parser did with the bytes it received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// TCP: it needs the same bytes again, followed by more.
+    NeedMore,
+    /// It consumed this number of bytes, which with TCP may include bytes that are yet to come.
+    Consumed(usize),
+    /// It needs nothing more of this direction (TCP) or of the flow (UDP).
+    Done,
+    /// TCP: the bytes begin TLS, which replaces this protocol from here on.
+    StartTls,
+    /// UDP: the flow is of another protocol. The datagram is probed again.
+    Reprobe,
+    /// UDP: the flow is of another protocol. The next datagram is probed.
+    Forget,
+}
+
+/// Everything a parser needs to read a packet.
+pub(crate) struct Context<'a> {
+    /// Pools, caches and buffers that all flows share.
+    pub(crate) services: &'a mut Services,
+    /// The part of the flow's state that does not depend on the protocol.
+    pub(crate) common: &'a mut Common,
+    /// The current packet: its time, direction and ports. Its payload is not always the bytes to
+    /// read, which may come from a reassembly buffer.
+    pub(crate) packet: &'a L4Payload<'a>,
+}
+
+impl Context<'_> {
+    /// Interns a text for the flow, and records if it was truncated.
+    pub(crate) fn intern(&mut self, text: &[u8]) -> TextId {
+        self.services.intern(&mut self.common.incomplete, text)
+    }
+
+    /// The same context with another packet.
+    pub(crate) fn with_packet<'a>(&'a mut self, packet: &'a L4Payload<'a>) -> Context<'a> {
+        Context {
+            services: self.services,
+            common: self.common,
+            packet,
+        }
+    }
+
+    /// Sets the application class by the first bytes of a payload, if it is not set yet.
+    pub(crate) fn classify_by_bytes(&mut self, bytes: &[u8]) {
+        if self.common.class == 0
+            && let Some(class) = self.services.applications.by_bytes(bytes)
+        {
+            self.common.class = class + 1;
+        }
+    }
+
+    /// Direction of the packet: 0 from the initiator, 1 from the responder.
+    pub(crate) fn direction(&self) -> usize {
+        usize::from(self.packet.direction & 1)
+    }
+}
+
+/// A parser of a protocol. It is the state of one flow. The registry in [`crate::protocols`] calls
+/// it without dynamic dispatch.
+///
+/// With TCP, a parser reads a stream in order, direction by direction: it gets the bytes after those
+/// that it consumed, and a gap shows only as a jump to a later position. With UDP, it gets each
+/// datagram.
+pub(crate) trait Parser: Sized {
+    /// Whether `bytes`, the payload of `packet` or the next bytes of its stream, begin this protocol.
+    /// `is_start` says whether they are the first ones in their direction (TCP).
+    fn probe(packet: &L4Payload<'_>, bytes: &[u8], is_start: bool) -> Probe;
+
+    /// Returns the state of a new flow of this protocol.
+    fn start(services: &mut Services) -> Self;
+
+    /// Reads the next bytes of a stream, or a datagram.
+    fn segment(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict;
+
+    /// Reads what it can of a message that remains incomplete: the buffer with its first part was
+    /// evicted, its end was not captured, or bytes in it are missing. A parser that has a buffer of
+    /// its own (UDP) must forget it, because it is gone.
+    fn evict(&mut self, _cx: &mut Context<'_>, _bytes: &[u8]) {}
+
+    /// TCP: whether a stream of which no start was seen must start with these bytes, although they
+    /// come before the bytes seen so far.
+    fn is_first(_bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// TCP: whether a parser that lacks bytes before these can safely continue with them.
+    fn can_continue_at(_bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// TCP: a new connection starts on the ports of the flow.
+    fn new_connection(&mut self) {}
+
+    /// UDP: releases its buffers.
+    fn release(&mut self, _services: &mut Services) {}
+
+    /// UDP: whether part of a handshake is buffered, which the flow's next record must be able to
+    /// complete if the active timeout splits the flow.
+    fn is_partial(&self) -> bool {
+        false
+    }
+
+    /// UDP: writes its part of a record of a flow that continues, and keeps what
+    /// [`Parser::is_partial`] is about.
+    fn snapshot(&mut self, cx: &mut Context<'_>, record: &mut AppRecord) {
+        self.finish(cx, record);
+    }
+
+    /// Writes its part of the record, and releases its texts and buffers.
+    fn finish(&mut self, cx: &mut Context<'_>, record: &mut AppRecord);
+}

@@ -1,0 +1,218 @@
+//! Services for parsers: the pools, caches and buffers that all flows share. They are apart from the
+//! states of flows, so that a parser can update a state in place.
+
+use crate::application::Applications;
+use crate::common::Common;
+use crate::dns_answer::{DnsAnswer, address_number};
+use crate::limits::InspectorLimits;
+use crate::message::dns::Message;
+use crate::message::quic::{FrameSpan, KeyCache};
+use crate::message::tls::Ja4Cache;
+use crate::name_cache::NameCache;
+use crate::reassembly::ReassemblyPool;
+use crate::record::{AppRecord, FoundBy, Incomplete, ResolvedName};
+use crate::text_pool::{TextId, TextPool};
+use core::num::NonZeroU32;
+use std::io;
+use std::sync::Arc;
+use wire::FlowKey;
+
+/// Where the answers of observed DNS responses go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DnsRoute {
+    /// To the cache of resolved names of this table.
+    Local,
+    /// Nowhere, because all answers come through [`Inspector::learn`](crate::Inspector::learn).
+    Discard,
+    /// To the caller, who passes them to other tables.
+    Publish,
+}
+
+/// The pools, caches and buffers.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) texts: TextPool,
+    pub(crate) buffers: ReassemblyPool,
+    pub(crate) resolved_names: NameCache,
+    pub(crate) applications: Arc<Applications>,
+    /// Buffers that are reused from packet to packet, to save an allocation for each. A parser takes
+    /// one out while it uses it.
+    pub(crate) packet_buffer: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) list_buffer: Vec<u8>,
+    pub(crate) frames: Vec<FrameSpan>,
+    /// The last DNS message, reused in the same way.
+    pub(crate) dns_message: Option<Box<Message>>,
+    pub(crate) ja4_cache: Ja4Cache,
+    pub(crate) initial_keys: KeyCache,
+    pub(crate) dns_route: DnsRoute,
+    /// Addresses in the DNS responses of this packet, each with the position and length of the name
+    /// in the cache. They wait for the client's address.
+    pub(crate) pending_answers: Vec<(u128, u64, usize)>,
+    /// Answers to publish, without their client.
+    pub(crate) published: Vec<DnsAnswer>,
+}
+
+impl Services {
+    /// Creates the services for a table of `flows` flows.
+    pub(crate) fn new(
+        flows: usize,
+        limits: &InspectorLimits,
+        applications: Arc<Applications>,
+        seed: u64,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            texts: TextPool::new(limits.text_bytes(flows))?,
+            buffers: ReassemblyPool::new(
+                limits.reassembly_buffers(flows),
+                limits.reassembly_bytes,
+            )?,
+            resolved_names: NameCache::new(limits.resolved_names_max, seed)?,
+            applications,
+            packet_buffer: Vec::new(),
+            scratch: Vec::new(),
+            list_buffer: Vec::new(),
+            frames: Vec::new(),
+            dns_message: None,
+            ja4_cache: Ja4Cache::default(),
+            initial_keys: KeyCache::default(),
+            dns_route: DnsRoute::Local,
+            pending_answers: Vec::new(),
+            published: Vec::new(),
+        })
+    }
+
+    /// Touches the first part of all memory now.
+    pub(crate) fn populate(&mut self) {
+        self.texts.populate();
+        self.buffers.populate();
+        self.resolved_names.populate();
+    }
+
+    /// Whether no flow holds a text or a buffer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.texts.allocated() + self.buffers.allocated() == 0
+    }
+
+    /// Memory with all pools full, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.texts.memory_bytes()
+            + self.buffers.memory_bytes()
+            + self.resolved_names.memory_bytes()
+            + Ja4Cache::MEMORY_BYTES
+            + KeyCache::MEMORY_BYTES
+    }
+
+    /// Whether the cache of resolved names was ever filled.
+    #[inline]
+    pub(crate) const fn has_resolved_names(&self) -> bool {
+        !self.resolved_names.is_empty()
+    }
+
+    /// Whether the current packet had addresses of a name.
+    #[inline]
+    pub(crate) const fn has_pending_answers(&self) -> bool {
+        !self.pending_answers.is_empty()
+    }
+
+    /// Interns a text for a flow. Sets [`Incomplete::TEXT`] if it was truncated.
+    pub(crate) fn intern(&mut self, incomplete: &mut Incomplete, text: &[u8]) -> TextId {
+        let (text, was_cut) = self.texts.intern(text);
+        if was_cut {
+            incomplete.add(Incomplete::TEXT);
+        }
+        text
+    }
+
+    /// Prefetches what [`Services::look_up_name`] will read, and returns the hash that it needs.
+    pub(crate) fn prefetch_name(&self, key: &FlowKey) -> NonZeroU32 {
+        let hash = self.resolved_names.hash(addresses(key));
+        self.resolved_names.prefetch(hash);
+        hash
+    }
+
+    /// Sets the name that the initiator had resolved to the responder's address.
+    pub(crate) fn look_up_name(
+        &mut self,
+        common: &mut Common,
+        hash: Option<NonZeroU32>,
+        key: impl Fn() -> FlowKey,
+        time_ns: i64,
+    ) {
+        let addresses = || addresses(&key());
+        let hash = hash.unwrap_or_else(|| self.resolved_names.hash(addresses()));
+        let Some((name, answer_ns)) = self.resolved_names.find(hash, addresses) else {
+            return;
+        };
+        let (text, is_truncated) = self.texts.intern(name);
+        common.resolved = text;
+        if is_truncated {
+            common.incomplete.add(Incomplete::TEXT);
+        }
+        let age = time_ns.saturating_sub(answer_ns).max(0) / 1000;
+        common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
+    }
+
+    pub(crate) fn queue_answers(&mut self, message: &Message) {
+        if let Some((name, _)) = message.question()
+            && !message.addresses().is_empty()
+        {
+            let name = name.as_bytes();
+            if let Some(position) = self.resolved_names.store_name(name) {
+                for address in message.addresses() {
+                    self.pending_answers
+                        .push((address_number(address), position, name.len()));
+                }
+            }
+        }
+    }
+
+    /// Adds the pending answers to the cache, for the client of this flow.
+    pub(crate) fn commit_answers(&mut self, client: u128, time_ns: i64) {
+        for (server, position, length) in self.pending_answers.drain(..) {
+            self.resolved_names
+                .insert(client, server, time_ns, position, length);
+        }
+    }
+
+    /// Adds an answer to the cache.
+    pub(crate) fn learn(&mut self, answer: &DnsAnswer) {
+        if let Some(position) = self.resolved_names.store_name(answer.name()) {
+            for &server in answer.servers() {
+                self.resolved_names.insert(
+                    answer.client,
+                    server,
+                    answer.time_ns,
+                    position,
+                    answer.name().len(),
+                );
+            }
+        }
+    }
+
+    /// Writes the part of the record that all flows have, and releases its text.
+    pub(crate) fn write_common(&mut self, common: &mut Common, record: &mut AppRecord) {
+        if let Some(name) = self.texts.take(common.resolved) {
+            record.resolved = Some(ResolvedName {
+                name,
+                age_ns: u64::from(common.resolved_age_us) * 1000,
+            });
+        }
+        record.incomplete.add(common.incomplete);
+        if common.class != 0 {
+            record.application = self
+                .applications
+                .application(common.class - 1, FoundBy::Bytes);
+        }
+    }
+
+    /// Releases the texts in the common part of a flow.
+    pub(crate) fn release_common(&mut self, common: &Common) {
+        self.texts.release(common.resolved);
+    }
+}
+
+/// The addresses of the client and the server.
+fn addresses(key: &FlowKey) -> [u128; 2] {
+    [key.source, key.destination].map(u128::from_le_bytes)
+}
