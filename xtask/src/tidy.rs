@@ -27,9 +27,9 @@ use crate::workspace;
 /// The rules that are switched on one by one. Each of them becomes an error as soon as its switch
 /// here is `true`; until then `cargo xtask tidy --report` lists what it finds.
 const ENFORCED: [(Rule, bool); 4] = [
-    (Rule::Words, false),
+    (Rule::Words, true),
     (Rule::Cycles, false),
-    (Rule::Functions, false),
+    (Rule::Functions, true),
     (Rule::Inline, false),
 ];
 

@@ -1,6 +1,6 @@
 //! The state of a flow under inspection.
 
-use crate::common::Common;
+use crate::base_state::BaseState;
 use crate::parser::{Context, UDP_PROBE_PACKETS};
 use crate::payload::L4Payload;
 use crate::protocols::DatagramState;
@@ -19,7 +19,7 @@ pub(crate) const TEXTS_MAX: usize = 1 + 4 + 3 + 4;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct FlowState {
-    pub(crate) common: Common,
+    pub(crate) common: BaseState,
     pub(crate) transport: Transport,
 }
 

@@ -1,7 +1,7 @@
 //! Inspects the payloads of many flows.
 
 use crate::application::Applications;
-use crate::common::Common;
+use crate::base_state::BaseState;
 use crate::dns_answer::DnsAnswer;
 use crate::flow_state::{FlowState, TEXTS_MAX, Transport};
 use crate::inspect_state::{InspectState, Stage};
@@ -164,7 +164,7 @@ impl Inspector {
         packet: &L4Payload<'_>,
         key: impl Fn() -> FlowKey,
     ) -> InspectState {
-        let mut common = Common::default();
+        let mut common = BaseState::default();
         match stage {
             Stage::New { hash } if self.services.has_resolved_names() => {
                 self.services

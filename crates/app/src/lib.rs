@@ -10,8 +10,8 @@
 //! implements the trait `Parser`, and `protocols/mod.rs` lists it.
 
 mod application;
+mod base_state;
 mod column;
-mod common;
 mod dns_answer;
 mod flow_state;
 mod hello;

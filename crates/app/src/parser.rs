@@ -1,6 +1,6 @@
 //! The interface between the inspection of flows and the parsers of protocols.
 
-use crate::common::Common;
+use crate::base_state::BaseState;
 use crate::payload::L4Payload;
 use crate::record::AppRecord;
 use crate::services::Services;
@@ -48,7 +48,7 @@ pub(crate) struct Context<'a> {
     /// Pools, caches and buffers that all flows share.
     pub(crate) services: &'a mut Services,
     /// The part of the flow's state that does not depend on the protocol.
-    pub(crate) common: &'a mut Common,
+    pub(crate) common: &'a mut BaseState,
     /// The current packet: its time, direction and ports. Its payload is not always the bytes to
     /// read, which may come from a reassembly buffer.
     pub(crate) packet: &'a L4Payload<'a>,

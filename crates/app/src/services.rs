@@ -2,7 +2,7 @@
 //! states of flows, so that a parser can update a state in place.
 
 use crate::application::Applications;
-use crate::common::Common;
+use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
 use crate::limits::InspectorLimits;
 use crate::message::dns::Message;
@@ -134,7 +134,7 @@ impl Services {
     /// Sets the name that the initiator had resolved to the responder's address.
     pub(crate) fn look_up_name(
         &mut self,
-        common: &mut Common,
+        common: &mut BaseState,
         hash: Option<NonZeroU32>,
         key: impl Fn() -> FlowKey,
         time_ns: i64,
@@ -191,7 +191,7 @@ impl Services {
     }
 
     /// Writes the part of the record that all flows have, and releases its text.
-    pub(crate) fn write_common(&mut self, common: &mut Common, record: &mut AppRecord) {
+    pub(crate) fn write_common(&mut self, common: &mut BaseState, record: &mut AppRecord) {
         if let Some(name) = self.texts.take(common.resolved) {
             record.resolved = Some(ResolvedName {
                 name,
@@ -207,7 +207,7 @@ impl Services {
     }
 
     /// Releases the texts in the common part of a flow.
-    pub(crate) fn release_common(&mut self, common: &Common) {
+    pub(crate) fn release_common(&mut self, common: &BaseState) {
         self.texts.release(common.resolved);
     }
 }

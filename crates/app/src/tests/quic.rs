@@ -1,7 +1,7 @@
 //! QUIC connections with hand-made Initial packets, which have a server name and TLS 1.3.
 
 use super::*;
-use crate::common::Common;
+use crate::base_state::BaseState;
 use crate::parser::{Context, Parser as _};
 use crate::protocols::quic::{QuicState, read_crypto};
 
@@ -182,7 +182,7 @@ fn reassembles_many_frames_in_any_order() {
             let mut state = QuicState::default();
             let mut cx = Context {
                 services: &mut inspector.services,
-                common: &mut Common::default(),
+                common: &mut BaseState::default(),
                 packet: &L4Payload::empty(0, 17),
             };
             let frames = frames(&hello, length, seed);

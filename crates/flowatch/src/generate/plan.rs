@@ -145,40 +145,7 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
             shift: arguments.copy_shift.unwrap_or(1),
         })
     };
-    let rate = match &arguments.rate {
-        None => None,
-        Some(text) => {
-            let speed = match &arguments.link_speed {
-                None => None,
-                Some(text) => Some(link_speed(text)?),
-            };
-            Some(text.parse::<RateSpec>()?.resolve(speed)?)
-        }
-    };
-    let pace = match (&content, rate, arguments.speed.as_deref()) {
-        (_, Some(rate), _) => Pacing::Rate(rate),
-        (Content::Replay(_), None, speed) => match speed {
-            None => Pacing::Recorded(1.0),
-            Some("max") if to_file => {
-                return Err(
-                    "--speed max gives no timestamps for -w: use a factor or --rate".into(),
-                );
-            }
-            Some("max") => Pacing::Link,
-            Some(text) => match text.parse::<f64>() {
-                Ok(factor) if factor.is_finite() && (1e-6..=1e9).contains(&factor) => {
-                    Pacing::Recorded(factor)
-                }
-                _ => {
-                    return Err(
-                        format!("--speed {text}: write a factor such as 2 or 0.5, or max").into(),
-                    );
-                }
-            },
-        },
-        (Content::Traffic(_), None, _) if to_file => Pacing::Rate(FILE_RATE),
-        (Content::Traffic(_), None, _) => Pacing::Link,
-    };
+    let pace = pacing(arguments, &content, to_file)?;
     if to_file
         && matches!(content, Content::Traffic(_))
         && arguments.count.is_none()
@@ -216,6 +183,44 @@ fn send_plan(arguments: &GenArguments) -> PlanResult<SendPlan> {
         sink,
         content,
         truth,
+    })
+}
+
+/// Determines what sets the times of packets: a rate, the capture, or the link.
+fn pacing(arguments: &GenArguments, content: &Content, to_file: bool) -> PlanResult<Pacing> {
+    let rate = match &arguments.rate {
+        None => None,
+        Some(text) => {
+            let speed = match &arguments.link_speed {
+                None => None,
+                Some(text) => Some(link_speed(text)?),
+            };
+            Some(text.parse::<RateSpec>()?.resolve(speed)?)
+        }
+    };
+    Ok(match (content, rate, arguments.speed.as_deref()) {
+        (_, Some(rate), _) => Pacing::Rate(rate),
+        (Content::Replay(_), None, speed) => match speed {
+            None => Pacing::Recorded(1.0),
+            Some("max") if to_file => {
+                return Err(
+                    "--speed max gives no timestamps for -w: use a factor or --rate".into(),
+                );
+            }
+            Some("max") => Pacing::Link,
+            Some(text) => match text.parse::<f64>() {
+                Ok(factor) if factor.is_finite() && (1e-6..=1e9).contains(&factor) => {
+                    Pacing::Recorded(factor)
+                }
+                _ => {
+                    return Err(
+                        format!("--speed {text}: write a factor such as 2 or 0.5, or max").into(),
+                    );
+                }
+            },
+        },
+        (Content::Traffic(_), None, _) if to_file => Pacing::Rate(FILE_RATE),
+        (Content::Traffic(_), None, _) => Pacing::Link,
     })
 }
 

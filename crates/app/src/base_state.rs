@@ -5,7 +5,7 @@ use crate::text_pool::TextId;
 
 /// The part of the state that all flows have.
 #[derive(Debug, Default)]
-pub(crate) struct Common {
+pub(crate) struct BaseState {
     /// Name that the initiator had resolved.
     pub(crate) resolved: TextId,
     /// Age of that name, in microseconds.
