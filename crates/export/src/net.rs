@@ -1,8 +1,8 @@
 //! Network outputs: records are encoded as messages, queued, and sent to a receiver by a thread.
 //!
-//! A format provides a [`message::MessageEncoder`], a kind of receiver a [`transport::Transport`]. The
-//! rest is written once: the bounded queue and its accounting ([`queue`]), connecting and reconnecting
-//! ([`sender`]), messages for the user ([`reporter`]).
+//! A format provides a `MessageEncoder`, a kind of receiver a `Transport`. The
+//! rest is written once: the bounded queue and its accounting (`queue`), connecting and reconnecting
+//! (`sender`), messages for the user (`reporter`).
 
 mod backoff;
 mod counters;

@@ -4,7 +4,7 @@ use super::part::Part;
 use super::value::{AnalysisKind, AnalysisValue};
 use crate::Analysis;
 
-/// Visits the columns of an analysis in their order, part by part. See [`visit_columns`].
+/// Visits the columns of an analysis in their order, part by part. See [`visit_columns`](super::visit_columns).
 ///
 /// The columns are compiled anew for each implementation. A value is then a load. A call that returns a
 /// value of any type, and a match on the type, take many times as long.

@@ -54,7 +54,7 @@ pub struct TcpSide {
     pub(super) pending_timestamp_time: Nanos48,
     /// Time of the last SYN or SYN-ACK or, with [`flag::HANDSHAKE_TIMED`], the time until it was answered.
     pub(super) handshake: Nanos48,
-    /// Bits of [`limit`].
+    /// Bits of [`limit`](super::limit).
     pub limits: u8,
     /// TCP flags that the side has sent at least once.
     pub(super) tcp_flags_seen: u8,
