@@ -127,12 +127,6 @@ impl TcpSide {
         self.give_up_hole(given_up, pool);
     }
 
-    /// Returns how many of the bytes from `from` to `to` are in a hole.
-    pub(super) fn missing_bytes(&self, from: u32, to: u32, pool: &TcpColdPool) -> u32 {
-        let cold = pool.get(self.cold);
-        cold.map_or(0, |cold| cold.holes.bytes_between(from, to))
-    }
-
     /// Removes bytes that arrived from the holes. Returns how many of them were in one.
     pub(super) fn fill_holes(&mut self, from: u32, to: u32, pool: &mut TcpColdPool) -> u32 {
         let Some(cold) = pool.get_mut(self.cold) else {

@@ -87,14 +87,6 @@ impl Holes {
         (filled, given_up)
     }
 
-    /// Returns how many of the bytes from `from` to `to` are in a hole.
-    pub(super) fn bytes_between(&self, from: u32, to: u32) -> u32 {
-        self.iter()
-            .filter_map(|hole| overlap(hole, from, to))
-            .map(|[start, end]| end.wrapping_sub(start))
-            .sum()
-    }
-
     /// Removes the bytes below `acknowledged`.
     pub(super) fn remove_below(&mut self, acknowledged: u32) {
         for [from, to] in &mut self.0 {
@@ -147,12 +139,10 @@ mod tests {
                     missing.extend(from..from + length);
                     highest = from + length + 1;
                 } else {
-                    let expected = holes.bytes_between(base.wrapping_add(at), base.wrapping_add(at + length));
                     let (filled, given_up) = holes.fill(base.wrapping_add(at), base.wrapping_add(at + length));
                     let before = missing.len();
                     missing.retain(|&byte| !(at..at + length).contains(&byte));
                     prop_assert_eq!(filled as usize, before - missing.len());
-                    prop_assert_eq!(filled, expected);
                     if given_up.is_some() { break; }
                 }
                 let middle = highest / 2;

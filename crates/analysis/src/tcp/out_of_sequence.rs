@@ -1,12 +1,12 @@
 //! Segments out of sequence, which do not begin where the one before ended: they leave a hole, fill one,
 //! or repeat bytes that were seen before.
 //!
-//! Three steps, of which only the last changes anything:
+//! Three steps:
 //!
 //! 1. [`Position::of`]: where the segment is among the sequence numbers of its side.
-//! 2. For a segment with data below the next sequence number, [`Observed::new`] collects the evidence
-//!    and [`Evidence::classify`] infers its class. Its table is in the module of [`Class`].
-//! 3. [`count_out_of_sequence`] and [`apply`] change the side.
+//! 2. A segment with data below the next sequence number fills holes. [`Observed::new`] then collects
+//!    the evidence, and [`Evidence::classify`] infers its class. Its table is in the module of [`Class`].
+//! 3. [`count_out_of_sequence`] and [`apply`] change the rest of the side.
 //!
 //! ```text
 //!        start           acknowledged             next
@@ -155,13 +155,15 @@ fn count_below(
     segment: &PacketInfo,
     pool: &mut TcpColdPool,
 ) {
-    let observed = Observed::new(this, peer, start, time_ns, segment, pool);
+    let end = start.wrapping_add(segment.payload_length);
+    let filled_bytes = this.fill_holes(start, end, pool);
+    let observed = Observed::new(this, peer, start, time_ns, segment, filled_bytes);
     let class = observed.evidence.classify();
     apply(this, class, &observed, start, time_ns, segment, pool);
 }
 
 /// What the side's state says of a segment with data below the next sequence number. The bytes that are
-/// neither new nor repeated fill holes.
+/// neither new nor repeated filled holes.
 #[derive(Clone, Copy, Debug)]
 struct Observed {
     /// Bytes from the next sequence number on.
@@ -178,14 +180,13 @@ impl Observed {
         start: u32,
         time_ns: i64,
         segment: &PacketInfo,
-        pool: &TcpColdPool,
+        filled_bytes: u32,
     ) -> Self {
         let length = segment.payload_length;
         let end = start.wrapping_add(length);
-        let missing_bytes = this.missing_bytes(start, end, pool);
         let beyond_next = end.wrapping_sub(this.next).cast_signed();
         let new_bytes = beyond_next.max(0).cast_unsigned();
-        let repeated_bytes = length.saturating_sub(missing_bytes + new_bytes);
+        let repeated_bytes = length.saturating_sub(filled_bytes + new_bytes);
         let is_last_byte_again = length == 1 && end == this.next && repeated_bytes == 1;
         let is_acknowledged = this.flags & flag::ACKNOWLEDGED != 0;
         let is_recovering = this.flags & flag::IN_RECOVERY != 0;
@@ -224,7 +225,6 @@ fn apply(
         repeated_bytes,
         evidence,
     } = observed;
-    this.fill_holes(start, end, pool);
     // The repeated bytes may belong to a hole that was given up: then they are new.
     if repeated_bytes > 0 && this.limits & limit::MISSED != 0 && after(this.acknowledged, start) {
         this.limits |= limit::HOLES;
@@ -351,9 +351,7 @@ mod tests {
 
     #[test]
     fn observed_bytes_are_new_repeated_or_missing() {
-        let mut pool = TcpColdPool::new(1).unwrap();
-        let (mut this, peer) = (side(0), TcpSide::default());
-        this.add_hole(START.wrapping_add(50), START.wrapping_add(80), &mut pool);
+        let peer = TcpSide::default();
         for (offset, length, new_bytes, repeated_bytes) in [
             (0, 50, 0, 50),
             (40, 20, 0, 10),
@@ -367,7 +365,10 @@ mod tests {
                 ..PacketInfo::default()
             };
             let start = START.wrapping_add(offset);
-            let observed = Observed::new(&this, &peer, start, 0, &segment, &pool);
+            let (mut this, mut pool) = (side(0), TcpColdPool::new(1).unwrap());
+            this.add_hole(START.wrapping_add(50), START.wrapping_add(80), &mut pool);
+            let filled = this.fill_holes(start, start.wrapping_add(length), &mut pool);
+            let observed = Observed::new(&this, &peer, start, 0, &segment, filled);
             let bytes = (observed.new_bytes, observed.repeated_bytes);
             assert_eq!(bytes, (new_bytes, repeated_bytes), "{offset} {length}");
             assert_eq!(observed.evidence.was_seen, repeated_bytes > 0);
