@@ -227,8 +227,9 @@ impl SshState {
 /// Whether a version string follows other lines at the start of a stream. Only a server sends these.
 fn has_version_after_lines(bytes: &[u8]) -> bool {
     let first = &bytes[..bytes.len().min(LINES_BEFORE_MAX)];
-    let mut lines = first.split(|&byte| byte == b'\n').skip(1);
-    lines.any(|line| line.starts_with(b"SSH-2.0-") || line.starts_with(b"SSH-1.99-"))
+    memchr::memchr_iter(b'\n', first)
+        .map(|end| &first[end + 1..])
+        .any(|line| line.starts_with(b"SSH-2.0-") || line.starts_with(b"SSH-1.99-"))
 }
 
 /// Whether a list of key exchanges is a client's, by the names that only one side sends (RFC 8308
