@@ -56,7 +56,7 @@ impl fmt::Debug for ValueFn {
 }
 
 /// Visits the selected columns.
-#[inline(always)]
+#[inline]
 pub fn visit_columns(visitor: &mut impl ColumnVisitor, selection: ColumnSelection) {
     volume::visit(visitor, selection);
     if selection.tcp {

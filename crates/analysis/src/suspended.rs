@@ -110,7 +110,7 @@ impl Suspended {
     }
 
     /// Returns whether no flow is suspended.
-    #[inline(always)]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }

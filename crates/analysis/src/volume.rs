@@ -155,6 +155,7 @@ impl Volume {
     }
 
     /// Counts a packet of `side`.
+    // Out of line, full analysis takes 1 % more instructions.
     #[inline(always)]
     pub fn count(&mut self, side: usize, packet: &Packet, info: &PacketInfo) {
         let now_ns = packet.time_ns;
@@ -240,7 +241,7 @@ impl VolumeSide {
     }
 
     /// Returns the TTL and TOS of packets that need no update, in the form of [`ttl_tos`].
-    #[inline(always)]
+    #[inline]
     const fn known_ttl_tos(&self) -> u16 {
         ttl_tos(self.ttl_min, self.known_tos)
     }
@@ -253,7 +254,7 @@ impl VolumeSide {
         self.update_tos(info.type_of_service);
     }
 
-    #[inline(always)]
+    #[inline]
     fn update_tos(&mut self, type_of_service: u8) {
         if (self.dscp_and_changed ^ type_of_service) & !ECN != 0 {
             self.dscp_and_changed |= DSCP_CHANGED;
@@ -272,7 +273,7 @@ impl VolumeSide {
     /// Adds the inter-arrival time of a packet. It is 0 if the clock went back, so that all of them add
     /// up to the time from the first packet to the latest. (It is also 0 if the clock jumped forward by
     /// more than 292 years, which overflows.)
-    #[inline(always)]
+    #[inline]
     fn add_gap(&mut self, now_ns: i64) {
         let mut gap_ns = now_ns.wrapping_sub(self.last_ns);
         if now_ns >= self.last_ns && gap_ns >= 0 {
@@ -339,12 +340,12 @@ impl VolumeSide {
 }
 
 /// Returns TTL and TOS as one number, so that one comparison checks both.
-#[inline(always)]
+#[inline]
 const fn ttl_tos(time_to_live: u8, type_of_service: u8) -> u16 {
     u16::from_le_bytes([time_to_live, type_of_service])
 }
 
-#[inline(always)]
+#[inline]
 const fn saturating_increment(counter: &mut u32) {
     if let Some(next) = counter.checked_add(1) {
         *counter = next;

@@ -72,7 +72,7 @@ impl InspectState {
 
     /// Whether [`Inspector::observe`](crate::Inspector::observe) needs a packet with this payload
     /// length and these TCP control bits. For other packets it would do nothing.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub const fn needs_packet(self, payload_length: u32, tcp_flags: u8) -> bool {
         let is_done = matches!(self.0, Stage::Done { .. } | Stage::NoState);

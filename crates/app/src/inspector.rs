@@ -111,7 +111,7 @@ impl Inspector {
     /// Call it only for packets that the flow [needs](InspectState::needs_packet). `may_start`
     /// returns whether a message [may start](may_start_message) with the payload; it is called
     /// rarely.
-    #[inline(always)]
+    #[inline]
     pub fn try_skip(
         &mut self,
         state: InspectState,
@@ -128,7 +128,7 @@ impl Inspector {
         self.try_skip_header(state, header, may_start)
     }
 
-    #[inline(always)]
+    #[inline]
     fn try_skip_header(
         &mut self,
         state: InspectState,
@@ -142,7 +142,7 @@ impl Inspector {
     }
 
     /// Parses a packet that [`Inspector::try_skip`] did not skip.
-    #[inline(always)]
+    #[inline]
     pub fn inspect(
         &mut self,
         state: &mut InspectState,

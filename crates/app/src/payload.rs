@@ -27,7 +27,7 @@ pub struct L4Payload<'a> {
 
 impl<'a> L4Payload<'a> {
     /// Takes the header fields from `info`. Calls `payload` only if payload was captured.
-    #[inline(always)]
+    #[inline]
     pub fn new(
         time_ns: i64,
         side: usize,

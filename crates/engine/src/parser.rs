@@ -41,7 +41,7 @@ impl PacketNumbers {
 }
 
 /// Creates a packet with everything that is known before its headers are parsed.
-#[inline(always)]
+#[inline]
 fn new_packet(frame: &Frame<'_>, number: u64, clock_ms: u32) -> Packet {
     Packet {
         time_ns: frame.time_ns,
@@ -241,7 +241,7 @@ impl PacketParser {
         true
     }
 
-    #[inline(always)]
+    #[inline]
     fn write_key(
         &self,
         key: &mut FlowKey,

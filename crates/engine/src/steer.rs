@@ -23,7 +23,7 @@ impl Steer {
 
     /// Returns the worker of a flow. The hash is mixed again, so that the flows of one worker still spread
     /// over all buckets of its table.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn worker(self, hash: u64) -> usize {
         let mixed = (hash ^ hash >> 29).wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32;

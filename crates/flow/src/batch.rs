@@ -467,7 +467,7 @@ impl KeyMaker {
     }
 
     /// Returns the table key of a compact 5-tuple, and the packet's direction in the flow.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn from_compact(&self, five_tuple: u128) -> (u128, u8) {
         self.compact().make(five_tuple)
@@ -538,7 +538,7 @@ pub struct CompactKeyMaker {
 
 impl CompactKeyMaker {
     /// Returns the table key of a compact 5-tuple, and the packet's direction in the flow.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn make(self, five_tuple: u128) -> (u128, u8) {
         let key = five_tuple & self.mask;

@@ -16,7 +16,7 @@ pub(crate) type FlowStart = [u64; 2];
 const NUMBER_SHIFT: u32 = 17;
 
 /// Returns the start of a flow whose first packet is `packet`, in `direction`.
-#[inline(always)]
+#[inline]
 pub(crate) fn flow_start(packet: &Packet, direction: u8) -> FlowStart {
     [
         packet.time_ns.cast_unsigned(),
@@ -63,7 +63,7 @@ pub(crate) fn exact_mean(value: Value, entry: &Entry, start: &FlowStart) -> f64 
 
 /// Fills an empty record from a flow's entry and start. `wide_key` returns the whole key; it is called
 /// only if the entry holds a digest.
-#[inline(always)]
+#[inline]
 pub(crate) fn fill_record(
     record: &mut Record,
     entry: &Entry,

@@ -58,7 +58,7 @@ pub trait FlowEntry {
 }
 
 impl FlowEntry for Entry {
-    #[inline(always)]
+    #[inline]
     fn key(&self) -> u128 {
         u128::from(self.0[0]) | u128::from(self.0[1]) << 64
     }
@@ -71,27 +71,27 @@ impl FlowEntry for Entry {
         [self.0[4] & MASK_56, self.0[5] & MASK_56]
     }
 
-    #[inline(always)]
+    #[inline]
     fn tcp_flags(&self) -> [u8; 2] {
         [(self.0[4] >> 56) as u8, (self.0[5] >> 56) as u8]
     }
 
-    #[inline(always)]
+    #[inline]
     fn last_ns(&self) -> i64 {
         self.0[6].cast_signed()
     }
 
-    #[inline(always)]
+    #[inline]
     fn last_number(&self) -> u64 {
         self.0[7] >> 32 | self.0[3] >> 48 << 32
     }
 
-    #[inline(always)]
+    #[inline]
     fn last_clock_ms(&self) -> u32 {
         self.0[7] as u32
     }
 
-    #[inline(always)]
+    #[inline]
     fn active_tick(&self) -> u16 {
         (self.0[2] >> 48) as u16
     }
@@ -114,12 +114,12 @@ impl FlowEntry for Entry {
         ];
     }
 
-    #[inline(always)]
+    #[inline]
     fn close(&mut self) {
         (self.0[0], self.0[1]) = (0, 0);
     }
 
-    #[inline(always)]
+    #[inline]
     fn number_delta(&self, packet: &Packet) -> Option<NonZeroU32> {
         let (number, last) = (packet.number as u32, (self.0[7] >> 32) as u32);
         if packet.number << 16 >> 48 != self.0[3] >> 48 || number < last {
@@ -128,7 +128,7 @@ impl FlowEntry for Entry {
         NonZeroU32::new(number - last)
     }
 
-    #[inline(always)]
+    #[inline]
     fn count<const NUMBER: bool>(&mut self, packet: &Packet) {
         self.count_low_number::<NUMBER>(packet);
         if NUMBER {
@@ -136,7 +136,7 @@ impl FlowEntry for Entry {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_low_number<const NUMBER: bool>(&mut self, packet: &Packet) {
         let direction = usize::from(packet.direction & 1);
         let words = &mut self.0;

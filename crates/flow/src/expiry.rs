@@ -142,7 +142,7 @@ impl Expiry {
 
     /// Returns why the flow of `entry` has ended before `packet`, if it has. The packet then belongs to
     /// a new flow.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn ended_before(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
         self.ended_before_with(
@@ -153,7 +153,7 @@ impl Expiry {
     }
 
     /// Does the same as [`Expiry::ended_before`] with a prepared [`Expiry::quick_check`].
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn ended_before_with(
         &self,
@@ -204,7 +204,7 @@ impl Expiry {
             .unwrap_or(EndReason::EndOfInput)
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_past_active(&self, entry: &Entry, clock_ms: u32) -> bool {
         let tick = (clock_ms >> self.tick_shift) as u16;
         self.active && tick.wrapping_sub(entry.active_tick()).cast_signed() >= 0
@@ -257,7 +257,7 @@ pub struct QuickCheck {
 
 impl QuickCheck {
     /// Returns whether the flow may have ended before `packet`, so that the full check is needed.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn may_have_ended(self, entry: &Entry, packet: &Packet) -> bool {
         let silence_ms = packet.clock_ms.wrapping_sub(entry.last_clock_ms());
         let before_active = self.tick.wrapping_sub(entry.active_tick());

@@ -99,7 +99,7 @@ fn hash_bytes_portable(keys: &[u128; 4], text: &[u8]) -> u64 {
 
 /// Packs the last bytes of a string, fewer than 16, into a number. Different strings of the same length
 /// give different numbers.
-#[inline(always)]
+#[inline]
 fn tail(rest: &[u8]) -> u128 {
     if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
         u128::from(u64::from_le_bytes(*last)) << 64 | u128::from(u64::from_le_bytes(*first))
@@ -126,7 +126,7 @@ fn hash_portable(keys: &[u128; 4], value: u128) -> u64 {
 use core::arch::x86_64::{__m128i, _mm_aesenc_si128, _mm_loadu_si128, _mm_xor_si128};
 
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
+#[inline]
 fn load(value: &u128) -> __m128i {
     // SAFETY: 16 readable bytes, and the load needs no alignment.
     unsafe { _mm_loadu_si128(core::ptr::from_ref(value).cast()) }

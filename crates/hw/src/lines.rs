@@ -86,7 +86,7 @@ pub struct View<'l, T> {
 
 impl<T: Zeroed> View<'_, T> {
     /// Returns the line at `index`, mutable, or `None` past the end.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         let line = self
@@ -147,14 +147,14 @@ impl<T: Zeroed> Lines<T> {
         self.length == 0
     }
 
-    #[inline(always)]
+    #[inline]
     fn line(&self, index: usize) -> *mut T {
         self.start
             .wrapping_byte_add(index.wrapping_mul(self.stride))
     }
 
     /// Returns the line at `index`, or `None` past the end.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&T> {
         // SAFETY: the row exists, its line in this column belongs to `self` alone, and the line is
@@ -163,7 +163,7 @@ impl<T: Zeroed> Lines<T> {
     }
 
     /// Returns the line at `index`, mutable, or `None` past the end.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         // SAFETY: as for `get`, and the borrow is unique.
@@ -171,7 +171,7 @@ impl<T: Zeroed> Lines<T> {
     }
 
     /// Borrows the lines for an inner loop that changes many of them.
-    #[inline(always)]
+    #[inline]
     pub fn view(&mut self) -> View<'_, T> {
         View {
             start: self.start,
@@ -182,19 +182,19 @@ impl<T: Zeroed> Lines<T> {
     }
 
     /// Prefetches the line at `index`. An index past the end is harmless.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch(&self, index: usize) {
         prefetch::address(self.line(index).cast());
     }
 
     /// Prefetches the line at `index` into `level`.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch_into(&self, level: CacheLevel, index: usize) {
         prefetch::address_into(level, self.line(index).cast());
     }
 
     /// Prefetches the lines at all of `indices` into `level`.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch_each(&self, level: CacheLevel, indices: &[u32]) {
         prefetch::unrolled(indices, |&index| self.prefetch_into(level, index as usize));
     }
@@ -209,7 +209,7 @@ impl<T: Zeroed> Lines<T> {
 
 impl<T: Zeroed> Index<usize> for Lines<T> {
     type Output = T;
-    #[inline(always)]
+    #[inline]
     fn index(&self, index: usize) -> &T {
         let length = self.length;
         self.get(index)
@@ -218,7 +218,7 @@ impl<T: Zeroed> Index<usize> for Lines<T> {
 }
 
 impl<T: Zeroed> IndexMut<usize> for Lines<T> {
-    #[inline(always)]
+    #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
         let length = self.length;
         self.get_mut(index)

@@ -166,7 +166,7 @@ impl<T: Zeroed> Drop for HugeSlice<T> {
 
 impl<T: Zeroed> Deref for HugeSlice<T> {
     type Target = [T];
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &[T] {
         // SAFETY: `length` elements from `start` are mapped and aligned, and are zero or written since.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
@@ -174,7 +174,7 @@ impl<T: Zeroed> Deref for HugeSlice<T> {
 }
 
 impl<T: Zeroed> DerefMut for HugeSlice<T> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and the borrow is unique.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
@@ -249,7 +249,7 @@ impl<T> HugeVec<T> {
         self.capacity
     }
 
-    #[inline(always)]
+    #[inline]
     fn start(&self) -> *mut T {
         self.memory.start.as_ptr().cast()
     }
@@ -257,7 +257,7 @@ impl<T> HugeVec<T> {
 
 impl<T> Deref for HugeVec<T> {
     type Target = [T];
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &[T] {
         // SAFETY: the first `length` slots hold elements.
         unsafe { slice::from_raw_parts(self.start(), self.length) }
@@ -265,7 +265,7 @@ impl<T> Deref for HugeVec<T> {
 }
 
 impl<T> DerefMut for HugeVec<T> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and the borrow is unique.
         unsafe { slice::from_raw_parts_mut(self.start(), self.length) }

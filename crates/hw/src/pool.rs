@@ -75,7 +75,7 @@ impl<T: FreeListNode> Pool<T> {
     }
 
     /// Prefetches cache lines of a value; `lines` are their byte offsets in it.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch<const N: usize>(&self, handle: u32, lines: [usize; N]) {
         // Handles start at 1.
         let base = self.slots.as_ptr().wrapping_sub(1);
@@ -86,7 +86,7 @@ impl<T: FreeListNode> Pool<T> {
     }
 
     /// Prefetches all cache lines of a value.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch_all(&self, handle: u32) {
         for line in (0..size_of::<T>()).step_by(64) {
             self.prefetch(handle, [line]);
@@ -94,13 +94,13 @@ impl<T: FreeListNode> Pool<T> {
     }
 
     /// Returns the value of `handle`, or `None` for an invalid handle.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, handle: u32) -> Option<&T> {
         self.slots.get(handle.wrapping_sub(1) as usize)
     }
 
     /// Returns the value of `handle`, mutable, or `None` for an invalid handle.
-    #[inline(always)]
+    #[inline]
     pub fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
         self.slots.get_mut(handle.wrapping_sub(1) as usize)
     }

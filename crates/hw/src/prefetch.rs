@@ -14,25 +14,26 @@ pub enum CacheLevel {
 }
 
 /// Prefetches the cache line of `slice[index]`. An index past the end is harmless.
-#[inline(always)]
+#[inline]
 pub fn read<T>(slice: &[T], index: usize) {
     line::<READ>(slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// Prefetches the cache line of `slice[index]` into `level`.
-#[inline(always)]
+#[inline]
 pub fn read_into<T>(level: CacheLevel, slice: &[T], index: usize) {
     address_into(level, slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// Prefetches the cache lines of `slice` at all of `indices` into `level`.
-#[inline(always)]
+#[inline]
 pub fn read_each<T>(level: CacheLevel, slice: &[T], indices: &[u32]) {
     unrolled(indices, |&index| read_into(level, slice, index as usize));
 }
 
 /// Calls `f` with each of `items`, unrolled by eight: a prefetch is only one or two instructions, and
 /// the loop counter would double that.
+// So that `f` is inlined too: a call would cost more than the prefetch.
 #[inline(always)]
 pub(crate) fn unrolled<T>(items: &[T], f: impl Fn(&T)) {
     let (groups, rest) = items.as_chunks::<8>();
@@ -43,19 +44,19 @@ pub(crate) fn unrolled<T>(items: &[T], f: impl Fn(&T)) {
 }
 
 /// Prefetches the line `offset` bytes after the start of `bytes`, which may be past the end.
-#[inline(always)]
+#[inline]
 pub fn offset(bytes: &[u8], offset: usize) {
     line::<READ>(bytes.as_ptr().wrapping_add(offset));
 }
 
 /// Prefetches the cache line at `address`, which need not be valid.
-#[inline(always)]
+#[inline]
 pub fn address(address: *const u8) {
     line::<READ>(address);
 }
 
 /// Prefetches the cache line at `address` into `level`.
-#[inline(always)]
+#[inline]
 pub(crate) fn address_into(level: CacheLevel, address: *const u8) {
     match level {
         CacheLevel::L1 => line::<READ>(address),
@@ -64,7 +65,7 @@ pub(crate) fn address_into(level: CacheLevel, address: *const u8) {
 }
 
 /// Prefetches, for writing, the slot after the last of `values`: the one that the next push fills.
-#[inline(always)]
+#[inline]
 pub fn next_push<T>(values: &[T]) {
     let slot = values.as_ptr_range().end.cast::<u8>();
     for offset in (0..size_of::<T>()).step_by(64) {
@@ -81,7 +82,7 @@ const READ_LATER: i32 = 2;
 /// Hint for a line that will be written (`PREFETCHW`, a no-op on CPUs without it).
 const WRITE: i32 = 7;
 
-#[inline(always)]
+#[inline]
 fn line<const HINT: i32>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch instruction cannot fault, and every x86-64 CPU has SSE.

@@ -11,7 +11,7 @@ pub const TAGS: usize = 31;
 const TAG_LANES: u32 = (1 << TAGS) - 1;
 
 /// Returns a bit mask of the lanes of `line` that hold `tag`.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn matches(line: &TagLine, tag: u16) -> u32 {
     matching_lanes(line, tag) & TAG_LANES
@@ -21,7 +21,7 @@ pub fn matches(line: &TagLine, tag: u16) -> u32 {
 /// at a lane that depends on the tag. If it always started at the first lane, the entries of a sparse
 /// table would be a whole bucket apart, map to a few sets of the caches and waste most of their
 /// capacity.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn free_lane(line: &TagLine, tag: u16) -> Option<u32> {
     let free = matches(line, 0);
@@ -30,7 +30,7 @@ pub fn free_lane(line: &TagLine, tag: u16) -> Option<u32> {
 
 /// Returns the first of `lanes` from a start that depends on `tag`, wrapping around. The result has no
 /// meaning if `lanes` is 0.
-#[inline(always)]
+#[inline]
 fn first_lane_from(lanes: u32, tag: u16) -> u32 {
     let start = u32::from(tag >> 11);
     let rotated = lanes.rotate_right(start);
@@ -40,7 +40,7 @@ fn first_lane_from(lanes: u32, tag: u16) -> u32 {
 /// Returns the bucket of `hash` by linear hashing: as many low bits as `bucket_count` needs if they name
 /// an existing bucket, otherwise one bit less. They differ from the bits of the tag. `bucket_count` must
 /// not be 0.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn bucket_of(hash: u64, bucket_count: u32) -> u32 {
     let low = (hash >> 32) as u32;
@@ -55,7 +55,7 @@ pub fn bucket_of(hash: u64, bucket_count: u32) -> u32 {
 }
 
 /// Returns the tag of a hash. It is never 0, which marks a free lane.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn tag_of(hash: u64) -> u16 {
     (hash as u16).max(1)
@@ -100,6 +100,8 @@ fn buckets_and_tags_avx2(hashes: &[u64], bucket_count: u32, buckets: &mut [u32],
 }
 
 /// The loop that the compiler vectorises for each set of instructions.
+// Each caller enables its own CPU features, for which this code is compiled only where it is
+// inlined.
 #[inline(always)]
 fn buckets_and_tags_portable(
     hashes: &[u64],
@@ -236,7 +238,7 @@ fn candidates_avx2(lines: &[TagLine], buckets: &[u32], tags: &[u16], slots: &mut
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
+#[inline]
 fn matching_lanes(line: &TagLine, tag: u16) -> u32 {
     use core::arch::x86_64::{
         _mm_cmpeq_epi16, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
@@ -257,7 +259,7 @@ fn matching_lanes(line: &TagLine, tag: u16) -> u32 {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
+#[inline]
 fn matching_lanes(line: &TagLine, tag: u16) -> u32 {
     line.0.iter().enumerate().fold(0, |found, (lane, &held)| {
         found | u32::from(held == tag) << lane

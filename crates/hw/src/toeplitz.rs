@@ -88,7 +88,7 @@ mod x86 {
     /// Inputs that are hashed together: the 32-bit lanes of a register.
     const LANES: usize = 16;
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_supported() -> bool {
         std::arch::is_x86_feature_detected!("gfni")
             && std::arch::is_x86_feature_detected!("avx512f")

@@ -38,7 +38,7 @@ impl wire::fast::RawFrame for Frame<'_> {
 
 impl<'a> Frame<'a> {
     /// A frame without an RSS hash.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8], time_ns: i64, wire_length: u32) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl<'a> Frame<'a> {
 }
 
 impl AsRef<[u8]> for Frame<'_> {
-    #[inline(always)]
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self.bytes
     }

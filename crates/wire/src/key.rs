@@ -75,14 +75,14 @@ impl FlowKey {
     }
 
     /// The VLAN tag as part of a compact key.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn compact_vlan(tag: u16) -> u128 {
         (tag.swap_bytes() as u128) << 16
     }
 
     /// The compact key of a flow identified by a 32-bit hash alone: the hash is in bytes 4..8, in place
     /// of the source address.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub const fn compact_hash(hash: u32) -> u128 {
         (hash.swap_bytes() as u128) << 32 | Self::HASH_MARK as u128
@@ -118,7 +118,7 @@ impl FlowKey {
     }
 
     /// A compact key with its endpoints in canonical order, and 1 if they were swapped for that.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn compact_in_order(key: u128) -> (u128, u8) {
         // Any total order will do, so words are compared as they are. Select instead of branch: the
@@ -138,7 +138,7 @@ impl FlowKey {
     }
 
     /// A compact key with its endpoints swapped: that of the other direction.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub const fn compact_reversed(key: u128) -> u128 {
         let (low, high) = (key as u64, (key >> 64) as u64);

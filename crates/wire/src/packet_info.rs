@@ -155,7 +155,7 @@ impl PacketInfo {
     }
 
     /// Whether all bits of `what` (see [`present`]) are present.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub const fn has(&self, what: u8) -> bool {
         self.present & what == what

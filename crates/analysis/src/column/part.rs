@@ -66,7 +66,7 @@ pub enum PartState {
 
 impl Analysis {
     /// Returns the state of a part of the columns.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn part_state(&self, part: Part) -> PartState {
         let sides = &self.volume.sides;

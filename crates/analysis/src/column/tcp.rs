@@ -12,7 +12,7 @@ use super::value::{AnalysisValue, number, seconds};
 use super::visitor::{ColumnVisitor, metadata};
 use crate::tcp::{Class, TcpSide, flag};
 
-#[inline(always)]
+#[inline]
 pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T) {
     visitor.visit_part(Part::Tcp, connection);
     visitor.visit_part(Part::RareFlags, rare_flags);
@@ -25,7 +25,7 @@ pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T) {
     visitor.visit_part(Part::Anomalies, anomalies);
 }
 
-#[inline(always)]
+#[inline]
 fn connection(visitor: &mut impl ColumnVisitor) {
     visitor.flow_column(metadata!("tcpSynSeen", None, Number8, "", "", "1 if a SYN of the flow was seen, so that its beginning is known; 0 if the capture started later. (Tstat leaves such flows out.)"), |it, _| flow_value(it, |tcp| number(u8::from(tcp.has_syn()))));
     visitor.flow_column(metadata!("tcpConnections", None, Number16, "", "", "Connections opened on the flow's ports, by SYNs with different initial sequence numbers, since its first record. (A simultaneous open counts as one.)"), |it, _| flow_value(it, |tcp| number(tcp.connections(&it.cold))));
@@ -45,7 +45,7 @@ fn connection(visitor: &mut impl ColumnVisitor) {
     flags(visitor);
 }
 
-#[inline(always)]
+#[inline]
 fn options(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -119,7 +119,7 @@ fn options(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn sacks(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -145,7 +145,7 @@ fn sacks(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn windows(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -245,7 +245,7 @@ macro_rules! round_trips {
     };
 }
 
-#[inline(always)]
+#[inline]
 fn round_trips(visitor: &mut impl ColumnVisitor) {
     let tstat = ["rtt_cnt", "rtt_min", "rtt_avg", "rtt_std", "rtt_max"];
     round_trips!(
@@ -257,7 +257,7 @@ fn round_trips(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn timestamp_round_trips(visitor: &mut impl ColumnVisitor) {
     round_trips!(
         visitor,
@@ -268,7 +268,7 @@ fn timestamp_round_trips(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn data(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -328,7 +328,7 @@ fn data(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn anomalies(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(metadata!("tcpRetransmittedPackets", None, Number, "packets", "pkts_retx", "Packets with payload that contain bytes seen before. Packets duplicated by the network and probes do not count."), |it, side| cold_value(it, side, |_, cold| cold.anomalies.retransmitted.into()));
     visitor.side_columns(
@@ -357,7 +357,7 @@ fn anomalies(visitor: &mut impl ColumnVisitor) {
 }
 
 /// The columns of packets out of sequence by class.
-#[inline(always)]
+#[inline]
 fn anomaly_classes(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(

@@ -44,12 +44,12 @@ pub enum AnalysisKind {
     List,
 }
 
-#[inline(always)]
+#[inline]
 pub(super) const fn seconds(nanoseconds: Option<u64>) -> AnalysisValue<'static> {
     AnalysisValue::Seconds(nanoseconds)
 }
 
-#[inline(always)]
+#[inline]
 pub(super) fn number(value: impl Into<u64>) -> AnalysisValue<'static> {
     AnalysisValue::Number(value.into())
 }

@@ -22,7 +22,7 @@ pub trait ColumnVisitor: Sized {
 
     /// Visits a column of the flow.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     fn flow_column(
         &mut self,
         metadata: ColumnMetadata,
@@ -33,7 +33,7 @@ pub trait ColumnVisitor: Sized {
 
     /// Visits a column of each side.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     fn side_columns(
         &mut self,
         metadata: ColumnMetadata,

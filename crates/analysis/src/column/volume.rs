@@ -7,7 +7,7 @@ use crate::Analysis;
 use crate::volume::FIRST_PACKETS;
 use wire::{FlowKey, Outline, Tunnel};
 
-#[inline(always)]
+#[inline]
 pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T, selection: ColumnSelection) {
     visitor.visit_part(Part::Flow, identity);
     if selection.vlan {
@@ -22,7 +22,7 @@ pub(super) fn visit<T: ColumnVisitor>(visitor: &mut T, selection: ColumnSelectio
     visitor.visit_part(Part::Responses, responses);
 }
 
-#[inline(always)]
+#[inline]
 fn identity(visitor: &mut impl ColumnVisitor) {
     visitor.flow_column(metadata!("flowId", Some(148), Number, "", "", "Flow ID, the same in all records of a flow that its active timeout has cut: a digest of the key and the time of the first packet."), |it, _| number(it.flow_id));
     visitor.flow_column(
@@ -38,7 +38,7 @@ fn identity(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn vlan_tags(visitor: &mut impl ColumnVisitor) {
     visitor.flow_column(metadata!("dot1qVlanId", Some(243), Number16, "", "", "VLAN ID of the first packet's outer tag (IEEE 802.1Q section 9.6). If VLAN tags are part of the key, the key's column replaces this one."), |it, _| vlan_id(it.volume.vlan[0]));
     visitor.flow_column(
@@ -54,7 +54,7 @@ fn vlan_tags(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn tunnel(visitor: &mut impl ColumnVisitor) {
     visitor.flow_column(metadata!("mplsLabel", None, Number, "", "", "First label of the first packet's innermost MPLS stack (RFC 3032), 20 bits. Requires `--decapsulate`."), |it, _| match it.volume.mpls_label {
         label if label & Outline::MPLS_PRESENT == 0 => AnalysisValue::None,
@@ -66,7 +66,7 @@ fn tunnel(visitor: &mut impl ColumnVisitor) {
     });
 }
 
-#[inline(always)]
+#[inline]
 fn packets_and_bytes(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(metadata!("transportOctetDeltaCount", Some(401), Number, "bytes", "bytes_all", "Bytes of payload on the wire, retransmissions included: everything after the TCP or UDP header, or after the IP header for other protocols."), |it, side| number(it.volume.sides[side].payload_bytes));
     visitor.side_columns(
@@ -148,7 +148,7 @@ fn packets_and_bytes(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn ecn_and_fragments(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -164,7 +164,7 @@ fn ecn_and_fragments(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(metadata!("fragmentPackets", None, Number, "packets", "", "IP fragments that belong to the flow. Fragments after the first one of a packet have no ports and form a flow of their own."), |it, side| number(it.volume.sides[side].fragments));
 }
 
-#[inline(always)]
+#[inline]
 fn payload_times(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(metadata!("firstPayloadNanoseconds", None, Time, "", "first", "Time of the first packet with payload. (Tstat: milliseconds after the flow's first packet.)"), |it, side| payload_time(it, side, it.volume.sides[side].first_payload_ns));
     visitor.side_columns(
@@ -180,7 +180,7 @@ fn payload_times(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn gaps(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(metadata!("packetGapMinimumSeconds", None, Real, "seconds", "", "Shortest time between two consecutive packets of this side. If the clock goes back, the gap is 0 until the latest time so far is passed, so that all gaps add up to the time from the first packet to the latest."), |it, side| seconds(it.volume.sides[side].gap_min_ns()));
     visitor.side_columns(
@@ -221,7 +221,7 @@ fn gaps(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn first_packets(visitor: &mut impl ColumnVisitor) {
     const _: () = assert!(FIRST_PACKETS == 10);
     visitor.flow_column(metadata!("firstPacketSizes", None, List, "bytes", "", "Length on the wire of each of the flow's first ten packets, at most 65,535, separated by `|`."), |it, _| AnalysisValue::Sizes(&it.volume.first_packets, it.volume.first_count));
@@ -249,7 +249,7 @@ fn first_packets(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn responses(visitor: &mut impl ColumnVisitor) {
     visitor.flow_column(
         metadata!(
@@ -292,7 +292,7 @@ fn responses(visitor: &mut impl ColumnVisitor) {
 }
 
 /// Returns a number of a side. No value if the side has sent nothing.
-#[inline(always)]
+#[inline]
 fn if_sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'static> {
     match analysis.volume.sides[side].packets {
         0 => AnalysisValue::None,
@@ -300,7 +300,7 @@ fn if_sent(analysis: &Analysis, side: usize, value: u64) -> AnalysisValue<'stati
     }
 }
 
-#[inline(always)]
+#[inline]
 fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue<'static> {
     match analysis.volume.sides[side].data_packets {
         0 => AnalysisValue::None,
@@ -309,12 +309,12 @@ fn payload_time(analysis: &Analysis, side: usize, time_ns: i64) -> AnalysisValue
 }
 
 /// Returns a response time. No value if there was no response.
-#[inline(always)]
+#[inline]
 fn response_time(analysis: &Analysis, nanoseconds: u64) -> AnalysisValue<'static> {
     seconds((analysis.volume.responses > 0).then_some(nanoseconds))
 }
 
-#[inline(always)]
+#[inline]
 fn vlan_id(tag: u16) -> AnalysisValue<'static> {
     if tag & FlowKey::VLAN_PRESENT == 0 {
         AnalysisValue::None

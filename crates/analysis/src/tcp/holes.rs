@@ -22,7 +22,7 @@ fn overlap(&[first, last]: &[u32; 2], from: u32, to: u32) -> Option<[u32; 2]> {
 }
 
 impl Holes {
-    #[inline(always)]
+    #[inline]
     fn is_hole(hole: &[u32; 2]) -> bool {
         hole[0] != hole[1]
     }

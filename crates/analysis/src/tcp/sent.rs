@@ -32,7 +32,7 @@ struct SentSegment {
 }
 
 impl SentSegment {
-    #[inline(always)]
+    #[inline]
     fn new(end: u32, time_ns: i64, identification: u16) -> Self {
         let time = time_ns.cast_unsigned() & TIME_MASK;
         let sent = u64::from(identification) << IDENTIFICATION_SHIFT | time;
@@ -42,13 +42,13 @@ impl SentSegment {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn packed(&self) -> u64 {
         u64::from(self.packed[0]) | u64::from(self.packed[1]) << u32::BITS
     }
 
     /// Returns the time since its last transmission, 0 if the clock went back.
-    #[inline(always)]
+    #[inline]
     fn age_ns(&self, now_ns: i64) -> u64 {
         // The shift removes the other bits and moves the sign of the difference to the highest bit.
         let age = now_ns.cast_unsigned().wrapping_sub(self.packed()) << OTHER_BITS;
@@ -96,18 +96,18 @@ pub(super) struct SentInfo {
 }
 
 /// Returns whether sequence number `a` is after `b` (RFC 9293 section 3.4).
-#[inline(always)]
+#[inline]
 pub(super) const fn after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
 
 impl SentList {
-    #[inline(always)]
+    #[inline]
     fn get_mut(&mut self, index: u8) -> &mut SentSegment {
         &mut self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
     }
 
-    #[inline(always)]
+    #[inline]
     fn get(&self, index: u8) -> &SentSegment {
         &self.segments[usize::from((self.head.wrapping_add(index)) & MASK)]
     }
@@ -124,7 +124,7 @@ impl SentList {
     }
 
     /// Removes the oldest segment, which is acknowledged.
-    #[inline(always)]
+    #[inline]
     fn pop(&mut self) {
         self.start = self.get(0).end;
         self.head = self.head.wrapping_add(1) & MASK;
@@ -139,7 +139,7 @@ impl SentList {
     }
 
     /// Appends a segment. Returns false if it was merged with the one before it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(&mut self, end: u32, time_ns: i64, identification: u16) -> bool {
         let segment = SentSegment::new(end, time_ns, identification);
         if usize::from(self.length) < SENT {
@@ -164,7 +164,7 @@ impl SentList {
     /// Marks all bytes before `acknowledged` as acknowledged. Returns the round-trip time if it can be
     /// measured: a segment ends there, no segment acknowledged with it was retransmitted, and it is the
     /// latest of those (otherwise the acknowledgement waited for another one).
-    #[inline(always)]
+    #[inline]
     pub(super) fn acknowledge(&mut self, acknowledged: u32, now_ns: i64) -> Option<u64> {
         let mut segment = *self.next_unacknowledged(acknowledged)?;
         self.acknowledged += 1;
@@ -176,7 +176,7 @@ impl SentList {
     }
 
     /// Returns the oldest segment that is not acknowledged yet, if it ends at or before `acknowledged`.
-    #[inline(always)]
+    #[inline]
     fn next_unacknowledged(&self, acknowledged: u32) -> Option<&SentSegment> {
         let oldest = (self.acknowledged < self.length).then(|| self.get(self.acknowledged));
         oldest.filter(|segment| !after(segment.end, acknowledged))

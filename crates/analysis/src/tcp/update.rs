@@ -184,7 +184,7 @@ impl TcpSide {
     }
 
     /// Updates the side's window.
-    #[inline(always)]
+    #[inline]
     pub(super) fn update_window(&mut self, window: u16) {
         self.window = window;
         let scaled = u32::from(window) << (self.window_scales & SCALE_IN_USE);
@@ -205,7 +205,7 @@ impl TcpSide {
     }
 
     /// Adds data in sequence.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_data(&mut self, start: u32, length: u32, time_ns: i64, segment: &PacketInfo) {
         let end = start.wrapping_add(length);
         self.next = end;
@@ -221,7 +221,7 @@ impl TcpSide {
 
     /// Handles the peer's acknowledgement. `may_be_duplicate` means that the packet carries no other
     /// news (RFC 5681 section 2): no data, and the same window as before.
-    #[inline(always)]
+    #[inline]
     pub(super) fn acknowledge(
         &mut self,
         mut acknowledgement: u32,
@@ -331,7 +331,7 @@ impl TcpSide {
     /// An echo of the peer's timestamp ends a round trip. A new timestamp on a packet with data starts
     /// one. If a later value is echoed first, the pending one is given up: an acknowledgement of several
     /// segments echoes only the first of them (RFC 7323 section 4.3).
-    #[inline(always)]
+    #[inline]
     pub(super) fn process_timestamps(
         &mut self,
         peer: &mut Self,

@@ -197,7 +197,7 @@ impl Message {
     }
 
     /// A message with nothing but a header.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn from_header(header: Header) -> Self {
         Self {

@@ -202,7 +202,7 @@ const RESPONSE: &[u8] = b"HTTP/1.";
 const VERSION_LENGTH: usize = RESPONSE.len() + 1;
 
 /// Whether a byte may be in a token (RFC 9110 section 5.6.2). A method is a token.
-#[inline(always)]
+#[inline]
 fn is_token(byte: u8) -> bool {
     TOKENS[usize::from(byte)]
 }

@@ -116,7 +116,7 @@ fn is_dns_port(source: u16, destination: u16) -> bool {
 
 /// Whether a response with these ports answers a client. A multicast response does not: it has no
 /// client of its own.
-#[inline(always)]
+#[inline]
 pub fn has_client(source: u16, destination: u16) -> bool {
     source == PORT || destination == PORT
 }

@@ -96,7 +96,7 @@ impl Default for DeviceHashes {
 
 impl DeviceHashes {
     /// Records the device's hash of the packet in `slot` of the batch.
-    #[inline(always)]
+    #[inline]
     pub(super) fn set(&mut self, slot: usize, hash: Option<NonZeroU32>) {
         self.hashes[slot] = hash;
     }

@@ -39,7 +39,7 @@ impl PacketParser {
     }
 
     /// Parses a frame that is simple except for its VLAN tag. Returns `false` for any other frame.
-    #[inline(always)]
+    #[inline]
     fn parse_tagged_ipv4(
         &self,
         index: usize,
@@ -67,7 +67,7 @@ impl PacketParser {
     }
 
     /// Parses an IPv6 frame without extension headers. Returns `false` for any other frame.
-    #[inline(always)]
+    #[inline]
     fn parse_ipv6(
         &self,
         index: usize,
@@ -89,7 +89,7 @@ impl PacketParser {
     }
 
     /// Parses an IPv4 frame without ports. Returns `false` for any other frame.
-    #[inline(always)]
+    #[inline]
     fn parse_portless_ipv4(
         &mut self,
         index: usize,

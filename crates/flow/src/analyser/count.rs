@@ -60,7 +60,7 @@ impl Analyser {
 }
 
 /// Counts packets of a batch in the states of their flows.
-#[inline(always)]
+#[inline]
 fn count(
     volumes: &mut Pool<Volume>,
     mut tcp: Option<(&mut Pool<Tcp>, &mut TcpColdPool)>,

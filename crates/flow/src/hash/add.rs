@@ -1,7 +1,7 @@
 //! The sum of the fields, as FloWatcher computes it: the cheapest hash, and easy to make collide.
 
 /// Returns the sum of the addresses (as 32-bit numbers), ports, VLAN and protocol, modulo 2^32.
-#[inline(always)]
+#[inline]
 pub(super) fn hash(key: u128) -> u32 {
     let [source, destination, ports, protocol_and_vlan] = fields(key);
     source
@@ -14,7 +14,7 @@ pub(super) fn hash(key: u128) -> u32 {
 
 /// Returns the fields of a table key as numbers: source, destination, ports (source in the upper half),
 /// and protocol above the VLAN field. The mark in byte 0 is omitted.
-#[inline(always)]
+#[inline]
 pub(super) fn fields(key: u128) -> [u32; 4] {
     let [source, destination, ports] =
         [32, 64, 96].map(|shift| ((key >> shift) as u32).swap_bytes());

@@ -25,7 +25,7 @@ use toeplitz::KeyToeplitz;
 use wire::FlowKey;
 
 /// Returns the hash in a key that consists of a hash.
-#[inline(always)]
+#[inline]
 fn hash_in_key(key: u128) -> u32 {
     ((key >> 32) as u32).swap_bytes()
 }

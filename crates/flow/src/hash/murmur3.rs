@@ -6,7 +6,7 @@ use super::spread::fmix32;
 const SEED: u32 = 0;
 
 /// Returns the hash of four blocks of four bytes, without a tail.
-#[inline(always)]
+#[inline]
 pub(super) fn hash(key: u128) -> u32 {
     let mut state = SEED;
     for shift in [0, 32, 64, 96] {

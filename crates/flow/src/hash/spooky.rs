@@ -5,7 +5,7 @@
 const ARBITRARY: u64 = 0xdead_beef_dead_beef;
 
 /// Returns the hash of one half block, followed by the end of a message without a remainder.
-#[inline(always)]
+#[inline]
 pub(super) fn hash64(key: u128) -> u64 {
     let (mut a, mut b) = (0, 0);
     let mut c = ARBITRARY.wrapping_add(key as u64);
@@ -31,14 +31,14 @@ pub(super) fn hash64(key: u128) -> u64 {
 }
 
 /// Does one step of the mixing function, and returns the new `rotated` and `other`.
-#[inline(always)]
+#[inline]
 const fn mix(rotated: u64, added: u64, other: u64, rotation: u32) -> [u64; 2] {
     let rotated = rotated.rotate_left(rotation).wrapping_add(added);
     [rotated, other ^ rotated]
 }
 
 /// Does one step of the final mixing, and returns the new `mixed` and `rotated`.
-#[inline(always)]
+#[inline]
 const fn end(mixed: u64, rotated: u64, rotation: u32) -> [u64; 2] {
     let (mixed, rotated) = (mixed ^ rotated, rotated.rotate_left(rotation));
     [mixed.wrapping_add(rotated), rotated]

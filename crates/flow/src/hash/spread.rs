@@ -3,7 +3,7 @@
 /// Murmur3's finaliser (Appleby, MurmurHash3, `fmix32`): a bijection of 32 bits in which every bit of
 /// the result depends on every bit of the input. A device's hash needs it before it serves as an
 /// index, because the bits of a Toeplitz hash are linear in those of the key.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub const fn fmix32(hash: u32) -> u32 {
     let hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
@@ -19,7 +19,7 @@ pub const fn fmix32(hash: u32) -> u32 {
 /// indices the lowest bits of the upper half. The fold is needed because the low bits of a product
 /// depend only on the low bits of its factors: without it, all flows of a bucket would have the same
 /// tag.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub const fn spread(hash: u32) -> u64 {
     let low = fmix32(hash);

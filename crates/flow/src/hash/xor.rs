@@ -4,7 +4,7 @@
 use super::add::fields;
 
 /// Returns the XOR of the addresses (as 32-bit numbers), ports, VLAN and protocol.
-#[inline(always)]
+#[inline]
 pub(super) fn hash(key: u128) -> u32 {
     let [source, destination, ports, protocol_and_vlan] = fields(key);
     source

@@ -117,7 +117,7 @@ impl Markers {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn load(Line(state): &State) -> Self {
         let [h0, h1, h2, h3, h4, second, third, fourth] = *state;
         Self {
@@ -132,7 +132,7 @@ impl Markers {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn store(&self, Line(state): &mut State) {
         for (word, height) in state.iter_mut().zip(self.heights) {
             *word = height.to_bits();

@@ -129,7 +129,7 @@ impl BucketTable {
         buckets * LANES as usize
     }
 
-    #[inline(always)]
+    #[inline]
     fn bucket_of(&self, hash: u64) -> u32 {
         tags::bucket_of(hash, self.buckets)
     }
@@ -148,12 +148,12 @@ impl BucketTable {
     ///
     /// Such a flow is counted by every bucket that it passed, so the overflow count of the previous
     /// bucket answers this without hashing any key.
-    #[inline(always)]
+    #[inline]
     fn may_hold_overflow(&self, bucket: u32) -> bool {
         self.tags[self.previous(bucket) as usize].0[OVERFLOW_LANE] != 0
     }
 
-    #[inline(always)]
+    #[inline]
     fn slot_matches(&self, slot: u32, key: u128, batch: &Batch, packet: &Packet) -> bool {
         self.entries[slot as usize].key() == key
             && (key & FlowKey::WIDE_MARK == 0 || self.wide.equals(slot, batch, packet))
@@ -354,7 +354,7 @@ impl BucketTable {
     }
 
     /// Returns a mask of the lanes of the bucket that hold a flow.
-    #[inline(always)]
+    #[inline]
     fn taken_lanes(&self, bucket: u32) -> u32 {
         !tags::matches(&self.tags[bucket as usize], 0) & ((1 << TAGS) - 1)
     }

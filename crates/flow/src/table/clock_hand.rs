@@ -58,7 +58,7 @@ impl ClockHand {
 
     /// Returns the lanes, of those `taken` in a bucket, that a visit considers for eviction: those that
     /// stayed at the last visit or, if there are none, all of them.
-    #[inline(always)]
+    #[inline]
     pub(super) fn candidates(&self, bucket: u32, taken: u32) -> u32 {
         match taken & self.visits[bucket as usize][0] {
             0 => taken,

@@ -44,7 +44,7 @@ impl Combined {
 
     /// Returns the slot of the flow with `hash`, or as error the last node of its bucket's chain, if
     /// any.
-    #[inline(always)]
+    #[inline]
     fn find(&self, hash: u64) -> Result<u32, Option<u32>> {
         let bucket = bucket_of(hash);
         let first = bucket as u32 * WAYS;

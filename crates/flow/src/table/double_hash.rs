@@ -36,7 +36,7 @@ impl DoubleHash {
     }
 
     /// Returns the slot of the flow with this hash, or a free slot for it.
-    #[inline(always)]
+    #[inline]
     fn find_or_free(&self, hash: u64) -> Option<u32> {
         let bucket = bucket_of(hash);
         let slot = bucket as u32 * WAYS;

@@ -9,7 +9,7 @@ pub(super) struct Lanes(pub(super) u32);
 impl Iterator for Lanes {
     type Item = u32;
 
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> Option<u32> {
         if self.0 == 0 {
             return None;

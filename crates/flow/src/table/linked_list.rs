@@ -58,7 +58,7 @@ impl Chains {
     }
 
     /// Returns the node of the hash in its chain, or as error the last node of the chain, if any.
-    #[inline(always)]
+    #[inline]
     pub(super) fn find(&self, hash: u64) -> Result<u32, Option<u32>> {
         let mut last = None;
         let mut next = self.heads[bucket_of(hash)];

@@ -260,14 +260,14 @@ impl FromStr for TableKind {
 }
 
 /// Returns the nanoseconds from the flow's last packet to `packet`; 0 if `packet` is older.
-#[inline(always)]
+#[inline]
 fn silence_ns(entry: &Entry, packet: &Packet) -> u64 {
     let silence_ns = packet.time_ns.saturating_sub(entry.last_ns());
     silence_ns.max(0).cast_unsigned()
 }
 
 /// Counts a packet in its flow's entry, and writes the selected outputs.
-#[inline(always)]
+#[inline]
 fn count<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
     entry: &mut Entry,
     packet: &Packet,
@@ -329,7 +329,7 @@ impl WideKeys {
         self.0.len() * size_of::<[u128; 3]>()
     }
 
-    #[inline(always)]
+    #[inline]
     fn prefetch(&self, slot: u32) {
         prefetch::read(&self.0, slot as usize);
     }
@@ -354,7 +354,7 @@ impl WideKeys {
     }
 
     /// Appends the entry, the start and the key, if wide, of the flow in `slot`.
-    #[inline(always)]
+    #[inline]
     fn copy_out(&self, slot: u32, entry: &Entry, start: &FlowStart, ended: &mut EndedFlows) {
         ended.entries.push(*entry);
         ended.starts.push(*start);

@@ -15,13 +15,13 @@ use wire::FlowKey;
 pub(super) const BUCKETS: usize = 1 << 16;
 
 /// Returns the bucket of a hash: its low 16 bits.
-#[inline(always)]
+#[inline]
 pub(super) fn bucket_of(hash: u64) -> usize {
     usize::from(hash as u16)
 }
 
 /// Returns the tag that is compared within a bucket: the high half of the 32-bit hash.
-#[inline(always)]
+#[inline]
 pub(super) fn tag_of(hash: u64) -> u16 {
     (hash >> 16) as u16
 }
@@ -57,14 +57,14 @@ impl Nodes {
     }
 
     /// Returns whether `slot` holds a flow.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_taken(&self, slot: u32) -> bool {
         self.entries[slot as usize].key() != 0
     }
 
     /// Counts packet `at` in the flow in `slot`. If the flow has ended before the packet, returns the
     /// step to stop at.
-    #[inline(always)]
+    #[inline]
     pub(super) fn count(
         &mut self,
         slot: u32,

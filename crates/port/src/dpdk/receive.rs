@@ -144,7 +144,7 @@ impl Buffers {
     }
 
     /// Number of frames not delivered yet.
-    #[inline(always)]
+    #[inline]
     fn remaining(&self) -> usize {
         self.held - self.delivered
     }
@@ -305,7 +305,7 @@ impl DpdkPort {
     }
 
     /// Receives at most `max` frames.
-    #[inline(always)]
+    #[inline]
     fn receive_batch(&mut self, max: usize, mode: ReceiveMode) -> usize {
         self.buffers.receive(&self.device, self.queue, max, mode)
     }
@@ -366,7 +366,7 @@ impl DpdkPort {
     }
 
     /// Returns the number of frames ready for delivery; receives a new batch if none are left.
-    #[inline(always)]
+    #[inline]
     fn poll(&mut self, mode: ReceiveMode) -> Result<Received<usize>, PortError> {
         let remaining = self.buffers.remaining();
         if remaining > 0 {
@@ -404,7 +404,7 @@ impl DpdkPort {
     }
 
     /// Delivers the next `count` frames, at most a burst, with the timestamp of their batch.
-    #[inline(always)]
+    #[inline]
     fn next_burst(&mut self, count: usize) -> Burst<'_> {
         let count = count.min(BURST);
         // SAFETY: the returned burst borrows `self` until the next poll, and only a poll releases the
@@ -422,7 +422,7 @@ impl DpdkPort {
 
     /// Counts the next `count` frames as delivered. `is_described`: they are left over from a batch
     /// received with [`ReceiveMode::Frames`].
-    #[inline(always)]
+    #[inline]
     fn take_count(&mut self, count: usize, is_described: bool) -> BurstCount {
         let buffers = &mut self.buffers;
         let bytes = if is_described {

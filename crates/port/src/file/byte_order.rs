@@ -4,7 +4,7 @@
 //! A field past the end of `bytes` reads as 0; callers have checked the length.
 
 /// The 16-bit integer at `offset`.
-#[inline(always)]
+#[inline]
 pub(super) fn read_u16<const BIG: bool>(bytes: &[u8], offset: usize) -> u16 {
     let field = field::<2>(bytes, offset);
     if BIG {
@@ -15,7 +15,7 @@ pub(super) fn read_u16<const BIG: bool>(bytes: &[u8], offset: usize) -> u16 {
 }
 
 /// The 32-bit integer at `offset`.
-#[inline(always)]
+#[inline]
 pub(super) fn read_u32<const BIG: bool>(bytes: &[u8], offset: usize) -> u32 {
     let field = field::<4>(bytes, offset);
     if BIG {
@@ -26,7 +26,7 @@ pub(super) fn read_u32<const BIG: bool>(bytes: &[u8], offset: usize) -> u32 {
 }
 
 /// The 64-bit integer at `offset`.
-#[inline(always)]
+#[inline]
 pub(super) fn read_u64<const BIG: bool>(bytes: &[u8], offset: usize) -> u64 {
     let field = field::<8>(bytes, offset);
     if BIG {
@@ -36,7 +36,7 @@ pub(super) fn read_u64<const BIG: bool>(bytes: &[u8], offset: usize) -> u64 {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn field<const BYTES: usize>(bytes: &[u8], offset: usize) -> [u8; BYTES] {
     match bytes.get(offset..).and_then(<[u8]>::first_chunk) {
         Some(field) => *field,

@@ -233,7 +233,7 @@ impl Pcapng {
     /// Fast path: returns the packet at the start of `rest` and the bytes after it, if it is a complete
     /// and valid enhanced packet block, as nearly every block is. [`Pcapng::read_packet`] handles all
     /// others.
-    #[inline(always)]
+    #[inline]
     fn fast_packet<'a, const BIG: bool>(
         &self,
         rest: &'a [u8],
@@ -397,7 +397,7 @@ impl Pcapng {
 
 impl Interface {
     /// Whether a packet is longer than the snaplen of its interface.
-    #[inline(always)]
+    #[inline]
     fn exceeds_snaplen(&self, frame: &Frame<'_>) -> bool {
         frame.bytes.len() > self.snaplen as usize
     }
@@ -444,7 +444,7 @@ fn section_length<const BIG: bool>(bytes: &[u8]) -> Result<u32, FileFault> {
 
 /// Returns the block of `length` bytes at the start of `rest` without its trailer, which must repeat
 /// the length.
-#[inline(always)]
+#[inline]
 fn whole_block<const BIG: bool>(kind: u32, length: u32, rest: &[u8]) -> Result<&[u8], BlockError> {
     let Some((block, trailer)) = rest
         .get(..length as usize)
@@ -464,7 +464,7 @@ fn whole_block<const BIG: bool>(kind: u32, length: u32, rest: &[u8]) -> Result<&
 }
 
 /// Reads a timestamp: the upper 32 bits come first, in either byte order.
-#[inline(always)]
+#[inline]
 fn read_ticks<const BIG: bool>(rest: &[u8], offset: usize) -> u64 {
     let both = read_u64::<BIG>(rest, offset);
     if BIG { both } else { both.rotate_left(32) }

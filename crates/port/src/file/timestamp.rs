@@ -46,7 +46,7 @@ impl TimestampUnit {
 
     /// Converts to nanoseconds since the epoch, rounded down; saturates at the range of `i64` (years
     /// 1677 and 2262).
-    #[inline(always)]
+    #[inline]
     pub(super) fn nanoseconds(self, ticks: u64) -> i64 {
         if ticks < self.fast_limit {
             (ticks * self.tick_ns).cast_signed()

@@ -27,7 +27,7 @@ struct Network {
 
 impl Network {
     /// Reads them from IPv4.
-    #[inline(always)]
+    #[inline]
     fn of_ipv4(headers: &[u8; ipv4::HEADERS]) -> Self {
         Self {
             transport_at: offset::ipv4::TRANSPORT,
@@ -38,7 +38,7 @@ impl Network {
     }
 
     /// Reads them from IPv6.
-    #[inline(always)]
+    #[inline]
     fn of_ipv6(headers: &[u8; ipv6::HEADERS]) -> Self {
         let class_and_label = u16_at::<{ offset::ipv6::VERSION_AND_CLASS }, _>(headers);
         Self {
@@ -96,7 +96,7 @@ fn read_masked<const TRANSPORT: u8, F: RawFrame>(
 
 impl PacketInfo {
     /// Reads the details of frame `number` of a burst, which [`simple_ipv4`](crate::simple_ipv4) accepted.
-    #[inline(always)]
+    #[inline]
     pub fn read_simple_ipv4(&mut self, number: u16, frame: &[u8]) {
         let Some(headers) = frame.first_chunk::<{ ipv4::HEADERS }>() else {
             return *self = Self::default();
@@ -105,7 +105,8 @@ impl PacketInfo {
         self.read_ipv4(number, frame, headers, transport);
     }
 
-    /// Always inlined, so that `transport` is a constant in the loops of [`read_simple_chunk`].
+    /// Reads the details of frame `number`, simple IPv4 with the protocol `transport`.
+    // So that `transport` is a constant in the loops of `read_simple_chunk`.
     #[inline(always)]
     fn read_ipv4(
         &mut self,
@@ -167,6 +168,7 @@ impl PacketInfo {
     }
 
     /// Reads the transport header of a simple frame whose IP packet ends at `end`.
+    // So that `transport` is a constant in the loops of `read_simple_chunk`.
     #[inline(always)]
     fn read_transport(
         &mut self,
@@ -199,7 +201,7 @@ impl PacketInfo {
     /// Sets the details of frame `number`, TCP with a header of `length` bytes that begins with `header`.
     ///
     /// Written field by field as they are read: together they need more registers than there are.
-    #[inline(always)]
+    #[inline]
     fn set_tcp(
         &mut self,
         number: u16,
@@ -233,7 +235,7 @@ impl PacketInfo {
     }
 
     /// Sets the details of frame `number`, UDP.
-    #[inline(always)]
+    #[inline]
     fn set_udp(
         &mut self,
         number: u16,
@@ -251,13 +253,13 @@ impl PacketInfo {
     }
 
     /// Limits the payload to the captured bytes of the frame.
-    #[inline(always)]
+    #[inline]
     fn limit_captured(&mut self, captured: usize) {
         let payload = (captured as u32).saturating_sub(self.payload_at);
         self.payload_captured = payload.min(self.payload_length);
     }
 
-    #[inline(always)]
+    #[inline]
     fn set_network(&mut self, network: Network) {
         self.present = u8::from(network.identification != 0) * present::IDENTIFICATION;
         self.identification = network.identification;
@@ -266,7 +268,7 @@ impl PacketInfo {
     }
 
     /// Sets ports and payload as if fully captured, and clears what simple frames do not have.
-    #[inline(always)]
+    #[inline]
     fn set_payload(
         &mut self,
         number: u16,

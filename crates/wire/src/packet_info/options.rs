@@ -19,7 +19,7 @@ pub(crate) const PADDED_TIMESTAMPS: usize = 12;
 const TIMESTAMPS_START: [u8; 4] = [1, 1, 8, 10];
 
 /// The timestamps, if the options begin with such an option.
-#[inline(always)]
+#[inline]
 pub(crate) fn padded_timestamps(options: &[u8]) -> Option<[u32; 2]> {
     let option = options.first_chunk::<PADDED_TIMESTAMPS>()?;
     let both = u64::from_be_bytes(bytes_at::<4, 8, _>(option)).rotate_left(32);

@@ -6,7 +6,7 @@ use crate::column::value::{AnalysisValue, number};
 use crate::column::visitor::{ColumnVisitor, metadata};
 use wire::tcp::flag::{CWR, ECE, FIN, RST, URG};
 
-#[inline(always)]
+#[inline]
 pub(super) fn flags(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -65,7 +65,7 @@ pub(super) fn flags(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 pub(super) fn rare_flags(visitor: &mut impl ColumnVisitor) {
     visitor.side_columns(
         metadata!(
@@ -102,7 +102,7 @@ pub(super) fn rare_flags(visitor: &mut impl ColumnVisitor) {
     );
 }
 
-#[inline(always)]
+#[inline]
 fn flag_count(analysis: &Analysis, side: usize, flag: u8) -> AnalysisValue<'static> {
     cold_value(analysis, side, |it, cold| it.flag_count(flag, cold).into())
 }

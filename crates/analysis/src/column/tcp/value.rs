@@ -5,7 +5,7 @@ use crate::column::value::{AnalysisValue, number};
 use crate::tcp::{Class, Tcp, TcpCold, TcpSide, flag, limit};
 
 /// Returns a value of one side, if the flow is TCP.
-#[inline(always)]
+#[inline]
 pub(super) fn side_value<'v>(
     analysis: &Analysis,
     side: usize,
@@ -18,7 +18,7 @@ pub(super) fn side_value<'v>(
 }
 
 /// Returns a value of both sides, if the flow is TCP.
-#[inline(always)]
+#[inline]
 pub(super) fn flow_value<'v>(
     analysis: &Analysis,
     value: impl FnOnce(&Tcp) -> AnalysisValue<'v>,
@@ -30,7 +30,7 @@ pub(super) fn flow_value<'v>(
 }
 
 /// Returns a number that depends on the cold state. No value if the side got no cold state.
-#[inline(always)]
+#[inline]
 pub(super) fn cold_value(
     analysis: &Analysis,
     side: usize,
@@ -44,7 +44,7 @@ pub(super) fn cold_value(
     }
 }
 
-#[inline(always)]
+#[inline]
 pub(super) fn class_count(
     analysis: &Analysis,
     side: usize,
@@ -57,7 +57,7 @@ pub(super) fn class_count(
 
 /// Returns the value of a SYN option, 0 if the SYN does not have it. No value if the SYN was not seen or
 /// the option may be cut off.
-#[inline(always)]
+#[inline]
 pub(super) fn syn_option(analysis: &Analysis, side: usize, value: u16) -> AnalysisValue<'static> {
     side_value(analysis, side, |it| {
         let may_be_cut = value == 0 && it.flags & flag::OPTIONS_CUT != 0;
@@ -70,7 +70,7 @@ pub(super) fn syn_option(analysis: &Analysis, side: usize, value: u16) -> Analys
 }
 
 /// Returns 1 if an option was seen, otherwise 0. No value if the option may be cut off.
-#[inline(always)]
+#[inline]
 pub(super) fn has_option(analysis: &Analysis, side: usize, flag: u16) -> AnalysisValue<'static> {
     side_value(analysis, side, |it| match it.flags & flag != 0 {
         false if it.flags & flag::OPTIONS_CUT != 0 => AnalysisValue::None,
@@ -79,7 +79,7 @@ pub(super) fn has_option(analysis: &Analysis, side: usize, flag: u16) -> Analysi
 }
 
 /// Returns a window. No value if the window scale option may be cut off.
-#[inline(always)]
+#[inline]
 pub(super) fn window(
     analysis: &Analysis,
     side: usize,
@@ -96,7 +96,7 @@ pub(super) fn window(
     optional(window(&tcp.sides[side]).filter(|_| !flags.into_iter().any(may_lack_scale)))
 }
 
-#[inline(always)]
+#[inline]
 pub(super) fn optional(value: Option<impl Into<u64>>) -> AnalysisValue<'static> {
     value.map_or(AnalysisValue::None, number)
 }

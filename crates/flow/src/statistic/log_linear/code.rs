@@ -23,7 +23,7 @@ pub(super) fn encode(value: u64) -> u16 {
 }
 
 /// Returns the code of a value, or for values above the maximum a number larger than any code.
-#[inline(always)]
+#[inline]
 pub(super) fn encode_unclamped(value: u64) -> u32 {
     // Converted from a signed integer, because x86-64 has an instruction for that. Values above the
     // maximum become negative, or zero for `u64::MAX`; both give numbers larger than any code.

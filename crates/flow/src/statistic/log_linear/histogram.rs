@@ -15,7 +15,7 @@ use std::hint::select_unpredictable;
 /// This is the fast path. It handles two cases: codes are stored and one more fits; or the code is
 /// between the extremes, its bin is in the window or below it, counts were never halved, and the lower
 /// byte of the counter is not 255. All other cases are rare.
-#[inline(always)]
+#[inline]
 pub(super) fn add(line: &mut State, value: u64, tails: &TailShares) {
     let code = encode_unclamped(value);
     let header = Header::load(line);
@@ -49,7 +49,7 @@ pub(super) fn add(line: &mut State, value: u64, tails: &TailShares) {
 }
 
 /// Stores one more code; there must be room.
-#[inline(always)]
+#[inline]
 fn keep_code(line: &mut State, mut header: Header, code: u16) {
     let index = HEADER_BYTES + 2 * usize::from(header.flags).min(WIDE_COUNTERS - 1);
     line.0[index..index + 2].copy_from_slice(&code.to_le_bytes());

@@ -52,7 +52,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    #[inline(always)]
+    #[inline]
     pub(super) fn load(line: &State) -> Self {
         let [a, b, c, d, e, f, shift, flags, ..] = line.0;
         Self {
@@ -92,7 +92,7 @@ impl Header {
     }
 
     /// Returns the number of times that the counts were halved.
-    #[inline(always)]
+    #[inline]
     pub(super) fn halvings(self) -> u32 {
         u32::from(self.flags >> 1 & 15)
     }

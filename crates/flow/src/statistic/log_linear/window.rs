@@ -124,7 +124,7 @@ impl Window {
     }
 
     /// Returns a window without counts, with the finest bins.
-    #[inline(always)]
+    #[inline]
     fn empty(smallest: u16, largest: u16) -> Self {
         Self {
             smallest: u32::from(smallest),
@@ -139,7 +139,7 @@ impl Window {
     }
 
     /// Fits the window to these codes without counting them. There must be at least one.
-    #[inline(always)]
+    #[inline]
     fn fitted_to(mut self, codes: &mut [u16], tails: &TailShares) -> Self {
         let lower = lowest_separate_code(codes, tails);
         (self.shift, self.base) = self.fit(NARROW_COUNTERS, u32::from(lower), self.largest);
@@ -423,7 +423,7 @@ const DISCARD_INDEX: u16 = 64;
 
 /// Returns the number of codes in each bin of a window. The first bin includes all codes below the
 /// window, the last all above.
-#[inline(always)]
+#[inline]
 fn count_codes(codes: &[u16; WIDE_COUNTERS], shift: u32, base: u32) -> [u8; NARROW_COUNTERS] {
     const LAST: u16 = NARROW_COUNTERS as u16 - 1;
     // The padding zeroes fall into the first bin of any window.
@@ -451,7 +451,7 @@ fn count_codes(codes: &[u16; WIDE_COUNTERS], shift: u32, base: u32) -> [u8; NARR
 }
 
 /// Returns the lowest of the codes that must not be lumped with those below it.
-#[inline(always)]
+#[inline]
 fn lowest_separate_code(codes: &mut [u16], tails: &TailShares) -> u16 {
     let may_be_below = ((tails.low * codes.len() as f64) as usize).min(codes.len() - 1);
     nth_smallest(codes, may_be_below)

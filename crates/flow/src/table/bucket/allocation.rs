@@ -22,7 +22,7 @@ impl BucketTable {
     ///
     /// Returns `None` unless the case is simple: no tag matches and the bucket has no overflow, so the
     /// flow is certainly new, and there is a free slot.
-    #[inline(always)]
+    #[inline]
     pub(super) fn claim_home_slot(&mut self, home: u32, tag: u16, likely: u32) -> Option<u32> {
         let line = &mut self.tags[home as usize];
         if self.flows >= self.flows_max
@@ -78,7 +78,7 @@ impl BucketTable {
     }
 
     /// Removes the flows in these lanes of a bucket, after copying them out.
-    #[inline(always)]
+    #[inline]
     fn evict_lanes(
         &mut self,
         bucket: u32,
@@ -173,7 +173,7 @@ impl BucketTable {
     }
 
     /// Frees a slot without updating overflow counts.
-    #[inline(always)]
+    #[inline]
     pub(super) fn free_lane(&mut self, slot: u32) {
         self.tags[(slot / LANES) as usize].0[(slot % LANES) as usize] = 0;
         self.flows -= 1;
@@ -227,7 +227,7 @@ impl BucketTable {
 
     /// Returns the slots of a few flows of a bucket, one of which is evicted for a flow with `tag`.
     /// The tag varies the choice.
-    #[inline(always)]
+    #[inline]
     fn eviction_candidates(&self, bucket: u32, tag: u16) -> impl Iterator<Item = u32> + use<> {
         let start = u32::from(tag >> 11);
         let mut taken = self.taken_lanes(bucket).rotate_right(start);

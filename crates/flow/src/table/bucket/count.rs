@@ -48,7 +48,7 @@ impl BucketTable {
         step
     }
 
-    #[inline(always)]
+    #[inline]
     fn run_with_prefetch<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         level: CacheLevel,
@@ -81,7 +81,7 @@ impl BucketTable {
         Step::Done
     }
 
-    #[inline(always)]
+    #[inline]
     fn run_step<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         batch: &Batch,
@@ -165,6 +165,7 @@ impl BucketTable {
     }
 
     /// Looks up the flow of packet `at`, and claims a slot if the flow is new.
+    // Out of line, counting a packet takes 2 % more instructions.
     #[inline(always)]
     fn look_up(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Lookup {
         let (key, packet) = (batch.keys()[at], &batch.packets()[at]);
@@ -191,7 +192,7 @@ impl BucketTable {
     /// For an ordinary packet, the flow is in the likely slot, its key is compact, it has not ended,
     /// and the packet number's upper bits have not changed. Nearly all packets are ordinary, and this
     /// loop keeps its variables in registers.
-    #[inline(always)]
+    #[inline]
     fn count_fast<const NUMBERS: bool, const GAPS: bool, const INTER_ARRIVAL: bool>(
         &mut self,
         keys: &[u128],
