@@ -11,6 +11,7 @@ pub(crate) use crypto_frame::FrameSpan;
 pub use crypto_frame::{CryptoFrame, crypto_frames};
 pub use initial::InitialKeys;
 pub(crate) use key_cache::{ConnectionId, KeyCache};
+pub use secrets::Sender;
 pub use version::Version;
 
 use super::reader::Reader;
