@@ -2,8 +2,7 @@
 
 #![no_main]
 
-use app::message::quic::initial::Sender;
-use app::message::quic::{InitialKeys, Version, crypto_frames, read_long_packet};
+use app::message::quic::{InitialKeys, Sender, Version, crypto_frames, read_long_packet};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|datagram: &[u8]| {

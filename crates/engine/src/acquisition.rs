@@ -3,39 +3,14 @@
 //! buffer. The two threads have a core each, or share one under SCHED_DEADLINE.
 
 use crate::executor::Backoff;
-use crate::occupancy::Occupancy;
-use crate::options::{EngineError, Input, Options, ThreadPlacement};
-use crate::report::QueueReport;
-use crate::thread::{join, spawn};
+use crate::options::{Acquisition, EngineError, Input, Options, PollMode};
+use crate::report::{AcquisitionReport, QueueReport};
+use crate::thread::{ThreadPlacement, join, spawn};
 use hw::schedule::yield_cpu;
 use port::buffer::{self, BufferWriter};
 use port::{Burst, Port, Received};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-
-/// When a receive queue is drained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PollMode {
-    /// Continuously.
-    #[default]
-    Continuous,
-    /// Once per period, until it is empty.
-    Periodic(Duration),
-}
-
-/// The options of acquisition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquisition {
-    /// Size of each port's buffer, in bytes.
-    pub buffer_bytes: usize,
-    /// Size of the blocks within which frames are sorted by flow, in bytes; 0 for no sorting.
-    pub sort_bytes: usize,
-    /// When the receive queues are drained.
-    pub mode: PollMode,
-    /// Capacity of a receive queue in frames, if the port does not report it. The report gives the
-    /// probability that the queue overflows.
-    pub queue_size: usize,
-}
 
 /// Frames after which a round ends even if the queue is not empty.
 const ROUND_FRAMES_MAX: usize = 1 << 15;
@@ -45,35 +20,6 @@ const POLLS_PER_SAMPLE: u32 = 64;
 
 /// Rounds between two reads of the port's counters.
 const ROUNDS_PER_COUNTERS: u32 = 256;
-
-/// The results of acquisition, for one port.
-#[derive(Clone, Debug, Default)]
-pub struct AcquisitionReport {
-    /// Name of the port.
-    pub name: String,
-    /// Rounds that received frames.
-    pub rounds: u64,
-    /// Periods that started late because the previous round took too long.
-    pub late: u64,
-    /// Blocks of the buffer.
-    pub blocks: usize,
-    /// Most blocks in use after a round.
-    pub blocks_used_max: usize,
-    /// Whether timestamps were interpolated, since the port has none for each frame.
-    pub interpolated: bool,
-    /// The longest interval that was interpolated, which bounds the error of every timestamp.
-    pub time_error_max: Duration,
-    /// Sum of these bounds over the frames, for the mean.
-    pub time_error_sum_ns: u128,
-    /// Frames with interpolated timestamps.
-    pub time_error_frames: u64,
-    /// Samples of the occupancy of the queue before a round.
-    pub occupancy: Occupancy,
-    /// Capacity of the queue, in frames.
-    pub queue_size: usize,
-    /// Whether the port reported its occupancy; otherwise the frames of a round are the sample.
-    pub occupancy_from_port: bool,
-}
 
 /// The acquisition thread of one port, with the write end of its buffer.
 struct AcquisitionThread<'a> {
@@ -163,7 +109,7 @@ enum PollOutcome {
 
 impl AcquisitionThread<'_> {
     fn run(mut self) -> (AcquisitionReport, QueueReport, Option<String>) {
-        let placement = self.options.apply_placement(self.number);
+        let placement = ThreadPlacement::apply(self.options, self.number);
         let report = self.acquire(&placement);
         self.writer.publish_counters(&self.port.counters());
         let queue = QueueReport {

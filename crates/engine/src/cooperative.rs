@@ -7,12 +7,12 @@ use crate::dispatcher::Dispatcher;
 use crate::dns_feed::DnsFeed;
 use crate::executor::{Executor, Task, round_robin};
 use crate::measurement::{MeasurementSet, Measurements};
-use crate::options::{EngineError, Input, Options, ThreadPlacement};
+use crate::options::{EngineError, Input, Options};
 use crate::pipeline_builder::{MonitorTask, PipelineBuilder};
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
-use crate::thread::{join, spawn};
+use crate::thread::{ThreadPlacement, join, spawn};
 use std::thread;
 
 /// Runs one thread for each port, with a receiver task and `options.monitors` monitor tasks, each with a
@@ -45,7 +45,7 @@ pub(crate) fn run(
             let records = records.clone();
             let name = format!("cooperative-{number}");
             threads.push(spawn(scope, options, name, move || {
-                let placement = options.apply_placement(number);
+                let placement = ThreadPlacement::apply(options, number);
                 let (dispatcher, monitors) =
                     builder.build(number, port, dns_feed, own, sets, &records);
                 run_tasks(placement, dispatcher, monitors)

@@ -29,7 +29,6 @@ mod stop_barrier;
 mod thread;
 mod traffic_mix;
 
-pub use acquisition::{Acquisition, AcquisitionReport, PollMode};
 pub use books::{Books, Count, Loss};
 pub use coalescing_receiver::CoalescingReceiver;
 pub use flow_measurement::FLOWS;
@@ -37,11 +36,13 @@ pub use measurement::{
     Findings, Measurement, MeasurementReport, MeasurementSet, MeasurementSpec, Measurements,
     PacketInput, Packets, ReportRow, ReportTable,
 };
-pub use options::{EngineError, Input, Level, Model, Options, Stop, check_cores};
+pub use options::{
+    Acquisition, EngineError, Input, Level, Model, Options, PollMode, Stop, check_cores,
+};
 pub use packet_count::PACKETS;
 pub use progress::{Progress, QueueProgress};
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
-pub use report::{QueueReport, Report};
+pub use report::{AcquisitionReport, QueueReport, Report};
 pub use traffic_mix::TRAFFIC_MIX;
 
 use flow::MeterOptions;

@@ -3,11 +3,11 @@
 use crate::dispatcher::Message;
 use crate::executor::{Backoff, Executor};
 use crate::measurement::{MeasurementSet, Packets};
-use crate::options::ThreadPlacement;
 use crate::progress::Progress;
 use crate::receiver::PUBLISH_MS;
 use crate::record_channel::RecordSender;
 use crate::report::{QueueReport, ThreadResult};
+use crate::thread::ThreadPlacement;
 use flow::Batch;
 use rtrb::{Consumer, PopError, Producer};
 

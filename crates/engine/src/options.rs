@@ -1,17 +1,15 @@
 //! The options of a run, and the errors that prevent it.
 
-use crate::acquisition::Acquisition;
 use crate::flow_measurement::FLOWS;
 use crate::measurement::{MeasurementSpec, PacketInput};
 use crate::packet_count::PACKETS;
-use crate::report::QueueReport;
 use flow::MeterOptions;
 use hw::schedule::Schedule;
 use port::Port;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::Decapsulate;
 
 /// The threading model.
@@ -34,6 +32,30 @@ pub enum Level {
     Flow,
     /// Only all packets and bytes; no frame is read. Always in run to completion.
     Packet,
+}
+
+/// When a receive queue is drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PollMode {
+    /// Continuously.
+    #[default]
+    Continuous,
+    /// Once per period, until it is empty.
+    Periodic(Duration),
+}
+
+/// The options of acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// Size of each port's buffer, in bytes.
+    pub buffer_bytes: usize,
+    /// Size of the blocks within which frames are sorted by flow, in bytes; 0 for no sorting.
+    pub sort_bytes: usize,
+    /// When the receive queues are drained.
+    pub mode: PollMode,
+    /// Capacity of a receive queue in frames, if the port does not report it. The report gives the
+    /// probability that the queue overflows.
+    pub queue_size: usize,
 }
 
 /// The options of a run.
@@ -186,28 +208,6 @@ impl Options {
     pub(crate) fn link_packet_counter(&self) -> Option<Arc<AtomicU64>> {
         self.link_packet_counter.clone()
     }
-
-    /// Applies the core and policy of thread number `thread` to the calling thread. They were checked
-    /// before; a policy that the kernel now rejects is a fault, and the thread continues without it.
-    pub(crate) fn apply_placement(&self, thread: usize) -> ThreadPlacement {
-        let core = self.core(thread);
-        let mut schedule = self.schedule(thread);
-        if let Some(core) = core {
-            let _ = hw::cores::pin(core);
-        }
-        let mut fault = None;
-        if schedule != Schedule::Other
-            && let Err(error) = schedule.apply()
-        {
-            fault = Some(format!("a thread continues without {schedule}: {error}"));
-            schedule = Schedule::Other;
-        }
-        ThreadPlacement {
-            core,
-            schedule,
-            fault,
-        }
-    }
 }
 
 /// The input of a run.
@@ -354,35 +354,5 @@ pub fn check_cores(cores: &[usize]) -> Result<(), EngineError> {
                 .collect::<Vec<_>>()
                 .join(","),
         }),
-    }
-}
-
-/// The core and scheduling policy of a thread.
-#[derive(Debug)]
-pub(crate) struct ThreadPlacement {
-    pub(crate) core: Option<usize>,
-    pub(crate) schedule: Schedule,
-    /// Describes a policy that could not be applied.
-    pub(crate) fault: Option<String>,
-}
-
-impl ThreadPlacement {
-    /// Returns a copy without the fault, for another task of the same thread.
-    pub(crate) fn for_task(&self) -> Self {
-        Self {
-            fault: None,
-            ..*self
-        }
-    }
-
-    /// Returns a report with the placement, overruns and CPU time of the calling thread.
-    pub(crate) fn report(&self) -> QueueReport {
-        QueueReport {
-            core: self.core,
-            schedule: self.schedule,
-            overruns: hw::schedule::overruns(),
-            cpu: hw::time::thread_cpu(),
-            ..QueueReport::default()
-        }
     }
 }

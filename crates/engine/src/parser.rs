@@ -3,6 +3,7 @@
 
 mod device_hash;
 mod fast;
+mod rss_flows;
 mod uncommon;
 
 use crate::books::{Books, Count};
@@ -131,8 +132,12 @@ impl PacketParser {
         }
         let start = batch.len();
         self.parse_headers(burst, batch);
-        if self.device_hashes.is_some() {
-            self.fill_hashes(batch, start);
+        if let Some(device_hashes) = &mut self.device_hashes {
+            device_hashes.fill(&self.hash, batch, start, &mut self.books);
+            // After a single mismatch, the device's hashes are never used again.
+            if self.books.hashes_mismatched > 0 {
+                self.device_hashes = None;
+            }
         } else {
             let (keys, hashes) = batch.keys_and_hashes();
             self.hash.hash_burst(&keys[start..], &mut hashes[start..]);

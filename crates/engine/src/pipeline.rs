@@ -10,7 +10,7 @@ use crate::pipeline_builder::PipelineBuilder;
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::Report;
-use crate::thread::{join, spawn};
+use crate::thread::{ThreadPlacement, join, spawn};
 use std::thread;
 
 /// Runs a receiver thread for each port and `options.monitors` monitor threads for each receiver, with
@@ -45,14 +45,14 @@ pub(crate) fn run(
             for task in monitors {
                 let name = task.monitor.name.clone();
                 threads.push(spawn(scope, options, name, move || {
-                    let placement = options.apply_placement(task.monitor.progress_index);
+                    let placement = ThreadPlacement::apply(options, task.monitor.progress_index);
                     let executor = Executor::single_task(&placement.schedule);
                     block_on(task.run(placement, executor))
                 })?);
             }
             let name = format!("receiver-{receiver}");
             threads.push(spawn(scope, options, name, move || {
-                let placement = options.apply_placement(dispatcher.progress_index);
+                let placement = ThreadPlacement::apply(options, dispatcher.progress_index);
                 let executor = Executor::single_task(&placement.schedule);
                 block_on(dispatcher.run(placement, executor))
             })?);

@@ -6,10 +6,11 @@ use crate::dns_feed::DnsFeed;
 use crate::executor::Executor;
 use crate::measurement::MeasurementSet;
 use crate::monitor::Monitor;
-use crate::options::{Options, ThreadPlacement};
+use crate::options::Options;
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::ThreadResult;
+use crate::thread::ThreadPlacement;
 use port::Port;
 
 /// The settings that the tasks of all ports have in common.

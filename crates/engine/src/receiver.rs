@@ -3,11 +3,12 @@
 
 use crate::books::Books;
 use crate::executor::Executor;
-use crate::options::{Stop, ThreadPlacement};
+use crate::options::Stop;
 use crate::parser::PacketParser;
 use crate::progress::{Progress, QueueProgress};
-use crate::report::QueueReport;
+use crate::report::{PortFaults, QueueReport};
 use crate::stop_barrier::StopTicket;
+use crate::thread::ThreadPlacement;
 use port::{Burst, Port, PortError, Received};
 
 /// Bursts between two progress updates when packets arrive fast.
@@ -78,14 +79,6 @@ pub(crate) struct Receiver<'a> {
     pub(crate) queue: Option<&'a QueueProgress>,
     /// Present if other threads read the same packets.
     pub(crate) stop_ticket: Option<StopTicket<'a>>,
-}
-
-/// The faults that a port reported.
-#[derive(Default)]
-pub(crate) struct PortFaults {
-    pub(crate) messages: Vec<String>,
-    /// Whether the port could not continue.
-    pub(crate) failed: bool,
 }
 
 impl Receiver<'_> {

@@ -1,9 +1,8 @@
 //! The report of a run.
 
-use crate::acquisition::AcquisitionReport;
 use crate::books::{Books, Count};
 use crate::measurement::{Findings, FindingsMerger, MeasurementReport};
-use crate::receiver::PortFaults;
+use crate::occupancy::Occupancy;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
 use port::{DeviceCounters, Rss};
@@ -32,6 +31,35 @@ pub struct QueueReport {
     pub cpu: Duration,
 }
 
+/// The results of acquisition, for one port.
+#[derive(Clone, Debug, Default)]
+pub struct AcquisitionReport {
+    /// Name of the port.
+    pub name: String,
+    /// Rounds that received frames.
+    pub rounds: u64,
+    /// Periods that started late because the previous round took too long.
+    pub late: u64,
+    /// Blocks of the buffer.
+    pub blocks: usize,
+    /// Most blocks in use after a round.
+    pub blocks_used_max: usize,
+    /// Whether timestamps were interpolated, since the port has none for each frame.
+    pub interpolated: bool,
+    /// The longest interval that was interpolated, which bounds the error of every timestamp.
+    pub time_error_max: Duration,
+    /// Sum of these bounds over the frames, for the mean.
+    pub time_error_sum_ns: u128,
+    /// Frames with interpolated timestamps.
+    pub time_error_frames: u64,
+    /// Samples of the occupancy of the queue before a round.
+    pub occupancy: Occupancy,
+    /// Capacity of the queue, in frames.
+    pub queue_size: usize,
+    /// Whether the port reported its occupancy; otherwise the frames of a round are the sample.
+    pub occupancy_from_port: bool,
+}
+
 /// The report of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -55,6 +83,14 @@ pub struct Report {
     pub failed: bool,
     /// Unsupported link types, as libpcap numbers (LINKTYPE), each once.
     pub unknown_links: Vec<u16>,
+}
+
+/// The faults that a port reported.
+#[derive(Default)]
+pub(crate) struct PortFaults {
+    pub(crate) messages: Vec<String>,
+    /// Whether the port could not continue.
+    pub(crate) failed: bool,
 }
 
 /// The result of one thread or task.

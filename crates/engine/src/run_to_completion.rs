@@ -13,7 +13,7 @@ use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
 use crate::steer::Steer;
 use crate::stop_barrier::StopBarrier;
-use crate::thread::{join, spawn};
+use crate::thread::{ThreadPlacement, join, spawn};
 use flow::{Batch, FramePayloads};
 use port::{Burst, Port, PortError, Received};
 use std::thread;
@@ -83,7 +83,7 @@ impl Worker<'_> {
         measurements: MeasurementSet,
         records: RecordSender,
     ) -> ThreadResult {
-        let placement = self.options.apply_placement(self.number);
+        let placement = ThreadPlacement::apply(self.options, self.number);
         let executor = Executor::single_task(&placement.schedule);
         // If threads read the same packets, only the first one counts them.
         let counts_packets = self.number == 0 || self.shares == 1;

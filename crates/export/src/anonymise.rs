@@ -8,6 +8,7 @@ mod cache;
 mod crypto_pan;
 mod flow_id_cipher;
 mod host;
+mod host_address;
 mod labels;
 mod parts;
 

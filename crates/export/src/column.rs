@@ -4,8 +4,8 @@ pub(crate) mod measure;
 mod table;
 
 pub use table::COLUMNS;
+pub(crate) use table::columns;
 
-use crate::ExportOptions;
 use crate::text::Word;
 use flow::{EndReason, FlowDefinition, Record, Schema};
 use wire::{CommunityId, icmp};
@@ -329,19 +329,4 @@ pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
         EndReason::EndOfInput => &END,
         EndReason::LackOfResources => &LACK,
     }
-}
-
-/// Returns the columns of a run of `schema` in order, except its statistics, which follow them.
-pub(crate) fn columns(schema: &Schema, options: &ExportOptions) -> Vec<ColumnDefinition> {
-    let mut columns: Vec<ColumnDefinition> = COLUMNS
-        .iter()
-        .filter(|column| column.availability.applies(schema, options.community_id))
-        .copied()
-        .collect();
-    for column in &mut columns {
-        if let Field::CommunityId(seed) = &mut column.field {
-            *seed = options.community_id_seed;
-        }
-    }
-    columns
 }

@@ -12,10 +12,7 @@ use crate::error::ExportError;
 use crate::output::{FileStatus, Output, TruncatedStream};
 use crate::rotation::{FilePaths, FileWindow};
 use crate::text::TextBuffer;
-
-/// A block is written when it has this many bytes: large enough that the cost of the system call
-/// per record is negligible, small enough for the L2 cache.
-const BLOCK_BYTES: usize = 256 * 1024;
+use destination::BLOCK_BYTES;
 
 /// Room after the block for the line that crosses its end; a longer line makes the buffer grow.
 const LINE_BYTES: usize = 8 * 1024;

@@ -367,11 +367,6 @@ fn next_number(directory: &Path) -> io::Result<u32> {
     Ok(next)
 }
 
-/// Name of the writer for the file metadata.
-fn created_by() -> String {
-    format!("flowatch version {}", env!("CARGO_PKG_VERSION"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

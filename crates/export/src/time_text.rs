@@ -2,7 +2,8 @@
 
 use crate::text::{ASCII_ZEROES, Cursor, eight_digits};
 
-const NANOSECONDS: i64 = 1_000_000_000;
+/// Nanoseconds per second.
+pub(crate) const NANOSECONDS: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Number of cached seconds, indexed by their lowest bits: most flows that end together started

@@ -9,7 +9,7 @@ use crate::population::{HASH_BYTES, Population, hash_of};
 use crate::probe::Probe;
 use crate::random_fields::{self, RandomFields};
 use crate::sizes::FCS_BYTES;
-use crate::traffic::TrafficOptions;
+use crate::traffic_options::TrafficOptions;
 use hw::random::Random;
 use port::Slot;
 use wire::Toeplitz;

@@ -39,6 +39,7 @@ mod sequence_check;
 mod sizes;
 mod source;
 mod traffic;
+mod traffic_options;
 mod truth;
 
 pub use alias::AliasTable;
@@ -66,5 +67,6 @@ pub use send::{
 pub use sequence_check::{SequenceCheck, SequenceCounts};
 pub use sizes::{FCS_BYTES, FrameSizes, SIZE_MAX, SIZE_MIN, WIRE_OVERHEAD};
 pub use source::{Filled, NO_FLOW, Source};
-pub use traffic::{Traffic, TrafficOptions};
+pub use traffic::Traffic;
+pub use traffic_options::TrafficOptions;
 pub use truth::{SentCounts, Truth};

@@ -8,7 +8,6 @@
 //! protocol has a module with its views, built on [`packet_view`].
 
 pub mod community_id;
-pub mod dissect;
 pub mod erspan;
 pub mod ether_type;
 pub mod ethernet;
@@ -16,6 +15,7 @@ pub mod fast;
 pub mod geneve;
 pub mod gre;
 pub mod gtp_u;
+pub mod headers;
 pub mod icmp;
 pub mod ip_protocol;
 pub mod ipv4;
@@ -47,12 +47,12 @@ mod view;
 mod walk;
 
 pub use community_id::CommunityId;
-pub use dissect::{Decapsulate, Fragment, Headers, Outline, Tunnel, dissect};
 pub use fast::{SimpleIpv4, simple_ipv4};
+pub use headers::{Decapsulate, Fragment, Headers, Outline, Tunnel};
 pub use key::FlowKey;
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use no_flow::NoFlow;
 pub use packet_info::PacketInfo;
 pub use toeplitz::Toeplitz;
-pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS};
+pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, dissect};

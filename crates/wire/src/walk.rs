@@ -22,6 +22,20 @@ pub const MAX_ENCAPSULATIONS: u8 = 8;
 /// Maximum number of extension headers of one IPv6 packet.
 pub const MAX_EXTENSION_HEADERS: u8 = 16;
 
+/// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
+///
+/// Never fails: the result says what could not be read. A `wire_length` below `frame.len()` counts
+/// as `frame.len()`.
+#[must_use]
+pub fn dissect(
+    link: LinkType,
+    frame: &[u8],
+    wire_length: u32,
+    decapsulate: Decapsulate,
+) -> Headers {
+    Walk::new(decapsulate).run(link, frame, wire_length)
+}
+
 /// The layer that the rest of a packet begins with.
 #[derive(Clone, Copy, Debug)]
 enum Layer {
@@ -47,7 +61,7 @@ enum Layer {
 type Step<'a> = Option<(Layer, PacketView<'a>)>;
 
 /// The state of a walk.
-pub(crate) struct Walk {
+struct Walk {
     headers: Headers,
     decapsulate: Decapsulate,
     /// Whether a valid IP header gave a key.
@@ -63,7 +77,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(decapsulate: Decapsulate) -> Self {
+    fn new(decapsulate: Decapsulate) -> Self {
         Self {
             headers: Headers::default(),
             decapsulate,
@@ -75,7 +89,7 @@ impl Walk {
         }
     }
 
-    pub(crate) fn run(mut self, link: LinkType, frame: &[u8], wire_length: u32) -> Headers {
+    fn run(mut self, link: LinkType, frame: &[u8], wire_length: u32) -> Headers {
         let packet = PacketView::new(frame, wire_length as usize);
         self.frame = frame.as_ptr().addr();
         let mut step = self.link_type(link, packet);

@@ -11,27 +11,13 @@ pub(crate) use crypto_frame::FrameSpan;
 pub use crypto_frame::{CryptoFrame, crypto_frames};
 pub use initial::InitialKeys;
 pub(crate) use key_cache::{ConnectionId, KeyCache};
-pub use version::Version;
+pub use secrets::Sender;
+pub use version::{Kind, Version};
 
 use super::reader::Reader;
 
 /// The longest connection ID in the known versions, in bytes.
 pub const CONNECTION_ID_MAX: usize = 20;
-
-/// The kinds of packets with a long header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Initial.
-    Initial,
-    /// 0-RTT.
-    ZeroRtt,
-    /// Handshake.
-    Handshake,
-    /// Retry.
-    Retry,
-    /// Version Negotiation, which has no version.
-    VersionNegotiation,
-}
 
 /// A packet with a long header of a known version.
 #[derive(Clone, Copy, Debug)]

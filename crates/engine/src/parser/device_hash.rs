@@ -1,17 +1,12 @@
-//! Uses of the device's hash for receive-side scaling (RSS): as the flow key (`FlowDefinition::Rss`),
-//! and as the hash of the flow table, if both are the same function, to save computing it.
+//! The hashes of a device for receive-side scaling (RSS), of the packets of a batch: as the flow key
+//! (`FlowDefinition::Rss`), and as the hash of the flow table, if both are the same function, to save
+//! computing it.
 
-use super::{PacketParser, new_packet};
+use crate::books::Books;
 use flow::hash::{FlowHash, spread};
-use flow::{BURST, Batch, Packet, TableKey};
-use hw::prefetch;
-use port::{Burst, Frame};
+use flow::{BURST, Batch};
 use std::num::NonZeroU32;
-use wire::fast::simple_ipv4;
-use wire::{FlowKey, LinkType};
-
-/// Frames between the current one and the one whose headers are prefetched, if it has no hash.
-const PREFETCH_DISTANCE: usize = 8;
+use wire::FlowKey;
 
 /// Hashes of the device that are compared with computed ones before any is used.
 const TRIAL_HASHES: u64 = 4096;
@@ -44,8 +39,23 @@ impl PendingHashes {
         }
     }
 
+    /// Adds the packet in `slot` of the batch, whose key is `key`.
+    #[inline]
+    pub(super) fn push(&mut self, slot: usize, key: u128) {
+        self.slots.push(slot as u16);
+        self.keys.push(key);
+    }
+
+    /// Adds the packet in `slot` of the batch, whose key does not fit 16 bytes.
+    #[inline]
+    pub(super) fn push_wide(&mut self, slot: usize, digest: u128, key: FlowKey) {
+        self.wide_slots.push(slot as u16);
+        self.digests.push(digest);
+        self.wide_keys.push(key);
+    }
+
     /// Computes the pending hashes and sets them as keys in `batch`. Returns their number.
-    fn hash_pending(&mut self, batch: &mut Batch) -> u64 {
+    pub(super) fn hash_pending(&mut self, batch: &mut Batch) -> u64 {
         let mut set = |slots: &mut Vec<u16>, hashes: &[u32]| {
             for (slot, &hash) in slots.drain(..).zip(hashes) {
                 batch.set_key(usize::from(slot), FlowKey::compact_hash(hash));
@@ -105,122 +115,49 @@ impl DeviceHashes {
     pub(super) fn close_gaps(&mut self, first: usize, filled: usize, unused: u64) {
         flow::batch::close_gaps(&mut self.hashes[first..], filled, unused);
     }
-}
 
-impl PacketParser {
-    /// Parses a burst whose flow key is the device's hash. Frames that the device has hashed are not
-    /// read.
-    pub(super) fn parse_hash_flows(&mut self, burst: &Burst<'_>, batch: &mut Batch) {
-        let Some(mut pending) = self.pending_hashes.take() else {
-            return;
-        };
-        let start = batch.len();
-        let mut bytes = 0;
-        let first = self.numbers.reserve(burst.frames.len());
-        let mut hashed_by_device = 0;
-        for (index, frame) in burst.frames.iter().enumerate() {
-            bytes += u64::from(frame.wire_length);
-            let clock_ms = self.clock.advance(frame.time_ns);
-            let packet = new_packet(frame, first + index as u64, clock_ms);
-            if let Some(hash) = frame.rss_hash {
-                hashed_by_device += 1;
-                batch.push(FlowKey::compact_hash(hash.get()), packet);
-            } else {
-                if let Some(ahead) = burst.frames.get(index + PREFETCH_DISTANCE)
-                    && ahead.rss_hash.is_none()
-                {
-                    prefetch::offset(ahead.bytes, 0);
-                }
-                self.parse_unhashed(&mut pending, burst.link, frame, packet, batch);
-            }
-        }
-        self.books.hashed_in_software += pending.hash_pending(batch);
-        self.books.hashed_by_device += hashed_by_device;
-        self.pending_hashes = Some(pending);
-        self.finish_burst(burst, bytes);
-        let (keys, hashes) = batch.keys_and_hashes();
-        self.hash.hash_burst(&keys[start..], &mut hashes[start..]);
-    }
-
-    /// Parses the headers of a frame without a hash and adds it to the pending ones.
-    fn parse_unhashed(
+    /// Fills in the hashes of the packets from slot `start`: the device's if it gave one, otherwise that
+    /// of `hash`. Counts the mismatches in `books`.
+    pub(super) fn fill(
         &mut self,
-        pending: &mut PendingHashes,
-        link: LinkType,
-        frame: &Frame<'_>,
-        packet: Packet,
+        hash: &FlowHash,
         batch: &mut Batch,
+        start: usize,
+        books: &mut Books,
     ) {
-        self.count_truncated(frame);
-        let compact = if link == LinkType::Ethernet
-            && let Some(simple) = simple_ipv4(frame.bytes, frame.wire_length)
-        {
-            simple.key
-        } else {
-            let headers = wire::dissect(link, frame.bytes, frame.wire_length, self.decapsulate);
-            if !self.count_headers(link, frame, &headers) {
-                return;
-            }
-            let mut key = headers.key;
-            match self.keys.from_key(&mut key).0 {
-                TableKey::Compact(key) => key,
-                TableKey::Wide(digest) => {
-                    pending.wide_slots.push(batch.len() as u16);
-                    pending.digests.push(digest);
-                    pending.wide_keys.push(key);
-                    // A placeholder: `hash_pending` sets the key.
-                    batch.push(digest, packet);
-                    return;
-                }
-            }
-        };
-        pending.slots.push(batch.len() as u16);
-        pending.keys.push(compact);
-        batch.push(compact, packet);
-    }
-
-    /// Fills in the hashes of the packets from slot `start`: the device's if it gave one.
-    pub(super) fn fill_hashes(&mut self, batch: &mut Batch, start: usize) {
-        let Some(mut device) = self.device_hashes.take() else {
-            return;
-        };
         let (keys, hashes) = batch.keys_and_hashes();
-        let given = &device.hashes[start..keys.len()];
+        let given = &self.hashes[start..keys.len()];
         let count = given.len() as u64;
-        if device.checked < TRIAL_HASHES {
-            self.hash.hash_burst(&keys[start..], &mut hashes[start..]);
+        if self.checked < TRIAL_HASHES {
+            hash.hash_burst(&keys[start..], &mut hashes[start..]);
             let pairs = || given.iter().zip(&hashes[start..]);
             let mismatched = pairs().filter(|&(given, &computed)| {
-                given.is_some_and(|hash| spread(hash.get()) != computed)
+                given.is_some_and(|given| spread(given.get()) != computed)
             });
-            self.books.hashes_mismatched += mismatched.count() as u64;
-            device.checked += pairs().filter(|(given, _)| given.is_some()).count() as u64;
+            books.hashes_mismatched += mismatched.count() as u64;
+            self.checked += pairs().filter(|(given, _)| given.is_some()).count() as u64;
         } else {
             for (slot, given) in (start..).zip(given) {
                 match given {
-                    Some(hash) => hashes[slot] = spread(hash.get()),
+                    Some(given) => hashes[slot] = spread(given.get()),
                     None => {
-                        device.keys.push(keys[slot]);
-                        device.slots.push(slot as u16);
+                        self.keys.push(keys[slot]);
+                        self.slots.push(slot as u16);
                     }
                 }
             }
-            self.books.hashes_reused += count - device.keys.len() as u64;
-            let computed = &mut device.computed[..device.keys.len()];
-            self.hash.hash_burst(&device.keys, computed);
-            for (&slot, &computed) in device.slots.iter().zip(&*computed) {
+            books.hashes_reused += count - self.keys.len() as u64;
+            let computed = &mut self.computed[..self.keys.len()];
+            hash.hash_burst(&self.keys, computed);
+            for (&slot, &computed) in self.slots.iter().zip(&*computed) {
                 hashes[usize::from(slot)] = computed;
             }
-            device.keys.clear();
-            device.slots.clear();
-            if let (Some(Some(hash)), Some(&key)) = (given.first(), keys.get(start)) {
-                let computed = self.hash.hash_one(key);
-                self.books.hashes_mismatched += u64::from(spread(hash.get()) != computed);
+            self.keys.clear();
+            self.slots.clear();
+            if let (Some(Some(given)), Some(&key)) = (given.first(), keys.get(start)) {
+                let computed = hash.hash_one(key);
+                books.hashes_mismatched += u64::from(spread(given.get()) != computed);
             }
-        }
-        // After a single mismatch, the device's hashes are never used again.
-        if self.books.hashes_mismatched == 0 {
-            self.device_hashes = Some(device);
         }
     }
 }

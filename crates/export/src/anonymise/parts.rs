@@ -2,7 +2,7 @@
 //! brackets around them, addresses within a label.
 
 use super::Anonymiser;
-use super::host::ipv4;
+use super::host_address::ipv4;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
 

@@ -1,6 +1,8 @@
 //! The table of columns: written by every format, and shown in docs/records.md.
 
 use super::{Availability, ColumnDefinition, DataType, Field, IpfixElement};
+use crate::ExportOptions;
+use flow::Schema;
 
 /// All columns except the statistics, in the order in which formats write them.
 pub static COLUMNS: &[ColumnDefinition] = &[
@@ -305,3 +307,18 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         field: Field::CommunityId(0),
     },
 ];
+
+/// Returns the columns of a run of `schema` in order, except its statistics, which follow them.
+pub(crate) fn columns(schema: &Schema, options: &ExportOptions) -> Vec<ColumnDefinition> {
+    let mut columns: Vec<ColumnDefinition> = COLUMNS
+        .iter()
+        .filter(|column| column.availability.applies(schema, options.community_id))
+        .copied()
+        .collect();
+    for column in &mut columns {
+        if let Field::CommunityId(seed) = &mut column.field {
+            *seed = options.community_id_seed;
+        }
+    }
+    columns
+}

@@ -5,6 +5,7 @@
 //! into the interval in which the flow ended. Files are written as a whole and renamed, so readers
 //! never see a partial file; an interval may still grow while late records arrive.
 
+mod atomic_file;
 mod file;
 mod histogram;
 mod ring;
@@ -14,23 +15,19 @@ use crate::Exporter;
 use crate::compat::connection::Connection;
 use crate::directory;
 use crate::error::ExportError;
-use crate::rotation::PARTIAL_EXTENSION;
 use crate::target::Target;
+use crate::time_text::NANOSECONDS;
+use atomic_file::write_atomically;
 use file::SeriesFile;
 use flow::{Record, RecordBatch, Schema};
 use histogram::Histograms;
-use ring::Ring;
+use ring::{ARCHIVES, Ring};
 use series::{Counter, Sums};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Default length of an interval, in seconds.
 const STEP_S: u32 = 60;
-
-/// Intervals per row and number of rows of each archive. With intervals of a minute: a day, a week
-/// in rows of a quarter of an hour, and a year in rows of four hours.
-const ARCHIVES: [(u32, usize); 3] = [(1, 1440), (15, 672), (240, 2190)];
 
 /// Intervals of the series per histogram.
 const STEPS_PER_HISTOGRAM: i64 = 5;
@@ -38,8 +35,6 @@ const STEPS_PER_HISTOGRAM: i64 = 5;
 /// After this many consecutive records older than the series, the clock is assumed to have been
 /// ahead before.
 const LATE_RECORDS_MAX: u32 = 1000;
-
-const SECOND_NS: i64 = 1_000_000_000;
 
 /// Maintains the series and histograms, and writes the files.
 pub(crate) struct Rrd {
@@ -108,7 +103,7 @@ impl Rrd {
 
     /// Returns the number of the interval that contains a time.
     fn interval(&self, time_ns: i64) -> i64 {
-        time_ns.div_euclid(self.step_s * SECOND_NS)
+        time_ns.div_euclid(self.step_s * NANOSECONDS)
     }
 
     /// Adds a record. Returns false if it is older than the series.
@@ -162,7 +157,7 @@ impl Rrd {
             self.add_to_interval(end, life);
             return;
         }
-        let step_ns = self.step_s * SECOND_NS;
+        let step_ns = self.step_s * NANOSECONDS;
         // Nothing is kept before the first row of the finest archive.
         let (_, rows) = ARCHIVES[0];
         for interval in start.max(end.saturating_sub(rows as i64 - 1))..=end {
@@ -202,17 +197,6 @@ impl Rrd {
         }
         result
     }
-}
-
-/// Writes a temporary file and renames it.
-fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    let mut partial = path.to_owned();
-    partial.add_extension(PARTIAL_EXTENSION);
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        ExportError::from_io(&path.display().to_string(), error)
-    })
 }
 
 impl Exporter for Rrd {

@@ -1,6 +1,5 @@
 //! The destination of lines: a single file or stream, or a sequence of files.
 
-use super::BLOCK_BYTES;
 use crate::directory;
 use crate::error::ExportError;
 use crate::output::{Compression, Output, check_writable};
@@ -8,6 +7,10 @@ use crate::rotation::{FilePaths, FileWindow, Rotation, create_stamped};
 use crate::target::Target;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// A block is written when it has this many bytes: large enough that the cost of the system call
+/// per record is negligible, small enough for the L2 cache.
+pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
 /// The destination of lines.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 
 use super::chunk::Sink;
 use super::columns::Columns;
-use super::created_by;
 use crate::error::ExportError;
 use crate::output::Output;
 use crate::rotation::FilePaths;
@@ -185,6 +184,11 @@ impl ParquetFile {
             Err(error) => Err(encoder_error(&self.output, &error)),
         }
     }
+}
+
+/// Name of the writer for the file metadata.
+fn created_by() -> String {
+    format!("flowatch version {}", env!("CARGO_PKG_VERSION"))
 }
 
 fn encoder_error(output: &Output, error: &ParquetError) -> ExportError {

@@ -5,6 +5,7 @@
 
 mod block;
 mod reader;
+mod shared;
 mod sort;
 #[cfg(test)]
 mod tests;
@@ -13,33 +14,11 @@ mod writer;
 pub use reader::BufferPort;
 pub use writer::BufferWriter;
 
-use crate::frame::{Counters, PortError};
+use crate::frame::PortError;
 use block::Block;
 use rtrb::RingBuffer;
-use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// State that both ends share besides the frames; not accessed per packet.
-#[derive(Debug, Default)]
-struct Shared {
-    /// The counters of the source port, with the buffer's overflow.
-    counters: Mutex<Counters>,
-    faults: Mutex<VecDeque<String>>,
-    /// Why the source port could not continue.
-    error: Mutex<Option<PortError>>,
-    /// The writer has ended.
-    ended: AtomicBool,
-    /// The reader has stopped.
-    stop: AtomicBool,
-}
-
-impl Shared {
-    fn pop_fault(&self) -> Option<String> {
-        let faults = self.faults.lock();
-        faults.unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-}
+use shared::Shared;
+use std::sync::Arc;
 
 /// Configuration of a capture buffer.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The reading end of a capture buffer: a port.
 
-use super::Shared;
 use super::block::Block;
+use super::shared::Shared;
 use super::sort::{FlowOrder, FrameRef};
 use crate::frame::{BURST, Burst, Counters, Port, PortError, Received};
 use crate::frame_list::FrameList;

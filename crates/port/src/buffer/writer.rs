@@ -1,7 +1,7 @@
 //! The writing end of a capture buffer.
 
-use super::Shared;
 use super::block::Block;
+use super::shared::Shared;
 use crate::frame::{Burst, Counters, PortError};
 use rtrb::{Consumer, Producer};
 use std::sync::atomic::Ordering;

@@ -17,6 +17,7 @@ mod name;
 mod options;
 mod output_capture;
 mod pool;
+mod queue_ring;
 mod receive;
 mod ring_guard;
 mod send;

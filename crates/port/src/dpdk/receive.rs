@@ -14,8 +14,8 @@ use super::device::{Device, QueueConfig};
 use super::eal::Eal;
 use super::name::DeviceName;
 use super::options::Options;
+use super::queue_ring::QueueRing;
 use super::shim::{self, Mbuf, Mempool, RxFrame};
-use super::software_nic::QueueRing;
 use super::statistics::CounterAccumulator;
 use super::thread;
 use crate::frame::{

@@ -1,7 +1,7 @@
 //! Packet protection of Initial packets (RFC 9001 section 5). Their keys can be derived from the
 //! client's first packet alone.
 
-use super::secrets::Secrets;
+use super::secrets::{Secrets, Sender};
 use super::version::Version;
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::aes::Aes128;
@@ -10,15 +10,6 @@ use aes_gcm::{Aes128Gcm, Nonce, Tag};
 
 /// Length of the AEAD tag at the end of a packet, in bytes.
 const TAG: usize = 16;
-
-/// The sender of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
-    /// The client.
-    Client,
-    /// The server.
-    Server,
-}
 
 /// The keys of the Initial packets of one side.
 pub struct InitialKeys {

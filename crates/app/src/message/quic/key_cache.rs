@@ -1,6 +1,7 @@
 //! Connection IDs, and a cache of the keys that are derived from them.
 
-use super::initial::{InitialKeys, Sender};
+use super::initial::InitialKeys;
+use super::secrets::Sender;
 use super::version::Version;
 
 /// A QUIC connection ID.

@@ -1,10 +1,18 @@
 //! The secrets of Initial packets (RFC 9001 section 5.2), by HKDF (RFC 5869) with SHA-256. Deriving
 //! them is most of the cost of a connection.
 
-use super::initial::Sender;
 use super::version::Version;
 use hkdf::Hkdf;
 use sha2::Sha256;
+
+/// The sender of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+}
 
 /// Key, initialization vector and header protection key.
 #[derive(Debug, PartialEq, Eq)]

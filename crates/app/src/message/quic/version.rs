@@ -1,9 +1,23 @@
 //! The QUIC versions whose Initial packets can be read, and their differences.
 
-use super::Kind;
 use hkdf::HkdfExtract;
 use sha2::Sha256;
 use std::sync::OnceLock;
+
+/// The kinds of packets with a long header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Initial.
+    Initial,
+    /// 0-RTT.
+    ZeroRtt,
+    /// Handshake.
+    Handshake,
+    /// Retry.
+    Retry,
+    /// Version Negotiation, which has no version.
+    VersionNegotiation,
+}
 
 /// The properties of a version that are needed to read its Initial packets.
 #[derive(Debug)]

@@ -5,8 +5,7 @@
 //! accepts no value for an interval before the latest one (but a flow that ends adds to past
 //! intervals), and writes rows one update at a time.
 
-use super::ARCHIVES;
-use super::ring::Ring;
+use super::ring::{ARCHIVES, Ring};
 use super::series::{Series, SeriesKind};
 use crate::error::ExportError;
 use std::fs;
@@ -356,8 +355,8 @@ fn pad(bytes: &mut Vec<u8>, length: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::atomic_file::write_atomically;
     use super::super::series::{Counter, Sums, files};
-    use super::super::write_atomically;
     use super::*;
     use flow::Schema;
 

@@ -1,11 +1,11 @@
 //! Histograms of the flows that ended in an interval, as text: comment lines, then a line `from to
 //! flows` for each bin.
 
-use super::write_atomically;
+use super::atomic_file::write_atomically;
 use crate::compat::connection::Connection;
 use crate::directory;
 use crate::error::ExportError;
-use crate::time_text::file_stamp;
+use crate::time_text::{NANOSECONDS, file_stamp};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -84,7 +84,7 @@ impl Histograms {
 
     /// Counts a flow in the interval in which it ended.
     pub(super) fn add_flow(&mut self, connection: &Connection<'_>) {
-        let index = connection.end_ns.div_euclid(self.step_s * super::SECOND_NS);
+        let index = connection.end_ns.div_euclid(self.step_s * NANOSECONDS);
         let interval = self.open.entry(index).or_default();
         let mut count = |quantity: usize, value: u64| {
             let bin = match QUANTITIES[quantity].bins {
@@ -141,7 +141,7 @@ impl Histograms {
         let Some((index, interval)) = self.open.pop_first() else {
             return Ok(());
         };
-        let step_ns = self.step_s * super::SECOND_NS;
+        let step_ns = self.step_s * NANOSECONDS;
         let [from, to] =
             [index, index.saturating_add(1)].map(|index| index.saturating_mul(step_ns));
         let all = directory.join("histograms");
@@ -221,8 +221,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut histograms = Histograms::new(300);
         let flow = |end_s: i64| Connection {
-            end_ns: end_s * super::super::SECOND_NS,
-            start_ns: end_s * super::super::SECOND_NS,
+            end_ns: end_s * NANOSECONDS,
+            start_ns: end_s * NANOSECONDS,
             ..Connection::default()
         };
         for index in 0..OPEN_MAX as i64 + 1 {

@@ -2,6 +2,10 @@
 
 use super::series::Sums;
 
+/// Intervals per row and number of rows of each archive. With intervals of a minute: a day, a week
+/// in rows of a quarter of an hour, and a year in rows of four hours.
+pub(super) const ARCHIVES: [(u32, usize); 3] = [(1, 1440), (15, 672), (240, 2190)];
+
 /// A ring of rows; new rows replace the oldest.
 #[derive(Debug)]
 pub(super) struct Ring {

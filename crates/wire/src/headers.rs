@@ -1,7 +1,6 @@
 //! The headers of one frame, from the link type to the transport header.
 
-use crate::walk::Walk;
-use crate::{FlowKey, LinkType, Malformed, NoFlow};
+use crate::{FlowKey, Malformed, NoFlow};
 
 /// How far to look into encapsulations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,18 +137,4 @@ impl Tunnel {
             Self::Teredo => "teredo",
         }
     }
-}
-
-/// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
-///
-/// Never fails: the result says what could not be read. A `wire_length` below `frame.len()` counts
-/// as `frame.len()`.
-#[must_use]
-pub fn dissect(
-    link: LinkType,
-    frame: &[u8],
-    wire_length: u32,
-    decapsulate: Decapsulate,
-) -> Headers {
-    Walk::new(decapsulate).run(link, frame, wire_length)
 }
