@@ -3,7 +3,7 @@
 
 mod output_thread;
 
-pub(crate) use output_thread::{OutputResult, OutputStatus};
+pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 
 use engine::merge::{MergeOptions, Merger};
 use engine::{RecordReceiver, Stop};
@@ -13,14 +13,6 @@ use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// An exporter, with the name that messages use.
-pub(crate) struct Output {
-    pub(crate) name: String,
-    pub(crate) exporter: Box<dyn Exporter>,
-    /// Whether it is standard output, whose reader may close it early, as `head` does.
-    pub(crate) is_standard_output: bool,
-}
 
 /// Options of a collector.
 #[derive(Debug)]

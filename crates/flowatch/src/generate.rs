@@ -2,6 +2,8 @@
 
 mod closed_loop;
 mod endpoints;
+mod failure;
+mod output;
 mod plan;
 mod receive;
 mod summary;
@@ -13,19 +15,19 @@ use crate::cpu_time;
 use crate::messages::warn;
 use crate::signals;
 use crate::snaplen_warnings;
-use crate::standard_output;
 use crate::units;
 use crate::watch::{EXIT_FAILED, EXIT_LOSS, EXIT_PERMISSION};
+use endpoints::PEER_CLOSE_WAIT;
 use engine::Stop;
 use export::ExportError;
+use failure::Failure;
 use generator::{
     Pacing, Recording, Replay, ReplayOptions, SendClock, SendControl, SendOptions, SendReport,
     Source, Traffic, Truth, WhenFull, WhenLate, send,
 };
+use output::{create, print};
 use plan::{Content, ReplayPlan, SendPlan, Sink, Task};
 use port::{CaptureFiles, Port, PortError, Transmit};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,9 +40,6 @@ use wire::LinkType;
 /// How often the main thread checks the sender.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long to wait for the other end to close, on links where it must close first.
-const PEER_CLOSE_WAIT: Duration = Duration::from_secs(2);
-
 /// Runs `gen` with these flags.
 pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
     match Task::new(arguments) {
@@ -48,42 +47,6 @@ pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
         Ok(Task::Receive(plan)) => finish(receive::run(arguments, &plan)),
         Ok(Task::ClosedLoop(plan)) => finish(closed_loop::run(arguments, *plan)),
         Err(message) => failed(&message),
-    }
-}
-
-/// Why a run fails.
-enum Failure {
-    /// Any error with a message.
-    Message(String),
-    /// A permission is missing.
-    Permission(String),
-    /// The reader of the output has gone: exit silently.
-    ReaderGone,
-}
-
-impl From<PortError> for Failure {
-    fn from(error: PortError) -> Self {
-        match error {
-            PortError::Permission(message) => Self::Permission(message),
-            PortError::BrokenPipe(_) => Self::ReaderGone,
-            PortError::Failed(message) => Self::Message(message),
-        }
-    }
-}
-
-impl From<ExportError> for Failure {
-    fn from(error: ExportError) -> Self {
-        match error {
-            ExportError::Permission { .. } => Self::Permission(error.to_string()),
-            ExportError::BrokenPipe { .. } => Self::ReaderGone,
-            _ => Self::Message(error.to_string()),
-        }
-    }
-}
-
-impl From<generator::GeneratorError> for Failure {
-    fn from(error: generator::GeneratorError) -> Self {
-        Self::Message(error.to_string())
     }
 }
 
@@ -329,26 +292,6 @@ fn uses_standard_output(plan: &SendPlan) -> bool {
     let standard_output = Path::new("-");
     plan.sink == Sink::File(standard_output.to_owned())
         || plan.truth.as_deref() == Some(standard_output)
-}
-
-/// Prints on standard output, or on standard error if `on_standard_error`.
-fn print(text: &str, on_standard_error: bool) -> Result<(), Failure> {
-    if on_standard_error {
-        // Standard error may be closed.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-        return Ok(());
-    }
-    standard_output::print(text).map_err(|error| Failure::Message(error.to_string()))
-}
-
-fn create(path: &Path) -> Result<Box<dyn Write>, Failure> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
-    }
-    match File::create(path) {
-        Ok(file) => Ok(Box::new(BufWriter::new(file))),
-        Err(error) => Err(ExportError::from_io(&path.display().to_string(), error).into()),
-    }
 }
 
 /// Sends on another thread, while this one prints progress and checks for signals.

@@ -18,6 +18,7 @@ mod net_summary;
 mod plan;
 mod progress_display;
 mod progress_text;
+mod protocol_name;
 mod screen;
 mod signals;
 mod snaplen_warnings;

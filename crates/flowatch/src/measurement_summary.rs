@@ -1,6 +1,6 @@
 //! The measurements beside the flow table in the summary, as text and JSON.
 
-use crate::summary_text::protocol_name;
+use crate::protocol_name::protocol_name;
 use crate::units;
 use engine::{Count, MeasurementReport, Report, ReportRow};
 use serde::Serialize;

@@ -5,8 +5,10 @@ mod applications;
 mod engine;
 mod error;
 mod filter;
+mod source;
 
 pub(crate) use error::PlanError;
+pub(crate) use source::Source;
 
 use crate::arguments::{
     DecapsulateArgument, FlowArgument, ModelArgument, SummaryArgument, Timeout, WatchArguments,
@@ -46,15 +48,6 @@ const FLOWS_MAX: u64 = 64_000_000;
 
 /// The longest time that an ended flow stays in the table.
 const GARBAGE_PERIOD_MAX: Duration = Duration::from_secs(10);
-
-/// What to read.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// Capture files, in order.
-    Files(Vec<Input>),
-    /// Interfaces.
-    Live(Vec<String>),
-}
 
 /// The checked options of a `watch` run.
 #[derive(Debug)]

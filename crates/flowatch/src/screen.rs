@@ -18,30 +18,30 @@ mod history;
 mod keys;
 mod palette;
 mod state;
-mod writer;
+mod stream;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dashboard::RunTitle;
 pub(crate) use distribution::Measure;
 pub(crate) use palette::{has_unicode, use_colour};
 pub(crate) use state::ScreenState;
 
 use dashboard::Dashboard;
 use engine::Stop;
-use flow::FlowDefinition;
 use keys::Keys;
 use palette::Palette;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::{cursor, execute, terminal};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use writer::writer;
+use stream::{stream, writer};
 
 /// Time between redraws: 8 per second.
 const REFRESH: Duration = Duration::from_millis(125);
@@ -49,27 +49,6 @@ const REFRESH: Duration = Duration::from_millis(125);
 /// The stream that the screen is open on.
 static OPEN_STREAM: AtomicU8 = AtomicU8::new(CLOSED);
 const CLOSED: u8 = 0;
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
-
-/// What stays the same during a run.
-#[derive(Clone, Debug)]
-pub(crate) struct RunTitle {
-    /// The sources: `eth0, eth1@2`.
-    pub(crate) sources: String,
-    /// The filter expression.
-    pub(crate) filter: Option<String>,
-    /// Model, table, queues: `run to completion, 2 queues, bucket table`.
-    pub(crate) engine: String,
-    /// The flow definition; decides on the columns of the list.
-    pub(crate) flow: FlowDefinition,
-    /// Whether to show protocol numbers instead of names.
-    pub(crate) numeric: bool,
-    /// The statistic whose distribution is shown.
-    pub(crate) measure: Measure,
-    /// How long a sweep of the whole table takes: the time between views.
-    pub(crate) round: Duration,
-}
 
 /// What the pressed keys ask the run to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,17 +198,6 @@ fn restore_on_panic() {
             default_hook(panic);
         }));
     });
-}
-
-/// Returns the stream that is a terminal.
-fn stream() -> Option<u8> {
-    if io::stdout().is_terminal() {
-        Some(STDOUT)
-    } else if io::stderr().is_terminal() {
-        Some(STDERR)
-    } else {
-        None
-    }
 }
 
 /// Whether a key ends the run. In raw mode Ctrl-C is a key, not a signal.

@@ -6,6 +6,7 @@ use crate::device_text::devices;
 use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
+use crate::protocol_name::protocol_name;
 use crate::summary::{malformed, no_flow};
 use crate::top_flows;
 use crate::units;
@@ -347,29 +348,6 @@ fn schedule(queue: &QueueReport) -> String {
             units::count(queue.overruns)
         ),
     }
-}
-
-/// Returns the name of a well-known IP protocol.
-pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
-    Some(match protocol {
-        0 => "hopopt",
-        1 => "icmp",
-        2 => "igmp",
-        4 => "ipip",
-        6 => "tcp",
-        17 => "udp",
-        41 => "ipv6",
-        47 => "gre",
-        50 => "esp",
-        51 => "ah",
-        58 => "icmp6",
-        88 => "eigrp",
-        89 => "ospf",
-        103 => "pim",
-        112 => "vrrp",
-        132 => "sctp",
-        _ => return None,
-    })
 }
 
 /// Writes a line of the books: name, packets and a note.

@@ -1,6 +1,6 @@
 //! The flags of `gen`. `generate::plan` checks how they combine.
 
-use super::{Cores, SummaryArgument, cores, count};
+use super::value::{Cores, SummaryArgument, cores, count, duration};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::path::PathBuf;
@@ -216,7 +216,7 @@ pub(crate) struct GenArguments {
     pub(crate) count: Option<u64>,
 
     /// Stop after this time; with a rate, send exactly the packets due in this time.
-    #[arg(long, value_name = "TIME", value_parser = super::duration, help_heading = "Rate")]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Rate")]
     pub(crate) duration: Option<Duration>,
 
     /// What to do with late packets: `catch-up` sends them as fast as the link accepts them, which

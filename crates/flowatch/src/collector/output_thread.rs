@@ -1,7 +1,6 @@
 //! Writes records to one output. A single output is written on the collector's thread; each of
 //! several outputs has a thread behind a bounded queue, so that none waits for a slower one.
 
-use super::Output;
 use engine::{CoalescingReceiver, Recycler};
 use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
@@ -17,6 +16,14 @@ const QUEUE_BATCHES: usize = 64;
 
 /// How often outputs that buffer records are flushed.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// An exporter, with the name that messages use.
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) exporter: Box<dyn Exporter>,
+    /// Whether it is standard output, whose reader may close it early, as `head` does.
+    pub(crate) is_standard_output: bool,
+}
 
 /// Losses and faults of the outputs, shared with the thread that shows progress.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,10 @@
 //! `gen --clients N` and `gen --echo`: TCP clients, and the server that echoes their data.
 
+use super::endpoints::{self, PEER_CLOSE_WAIT};
+use super::failure::Failure;
+use super::output::{create, print};
 use super::plan::ClosedLoopPlan;
 use super::ticker::Ticker;
-use super::{Failure, PEER_CLOSE_WAIT, create, endpoints, print};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::file_identity;

@@ -4,7 +4,11 @@ use super::plan::Sink;
 use crate::sources::{self, Duplex};
 use engine::Stop;
 use port::{PcapWriter, Port, PortError, Transmit};
+use std::time::Duration;
 use wire::LinkType;
+
+/// How long to wait for the other end to close, on links where it must close first.
+pub(super) const PEER_CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Opens a sink for frames of link type `link`. `eal` are the EAL arguments of a DPDK device; opening
 /// one waits for its link unless `stop` is requested.

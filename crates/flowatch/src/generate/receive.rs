@@ -1,9 +1,11 @@
 //! `gen --receive`: counts the numbered packets that arrive.
 
+use super::endpoints;
+use super::failure::Failure;
+use super::output::print;
 use super::plan::ReceivePlan;
 use super::summary::Percentiles;
 use super::ticker::Ticker;
-use super::{Failure, endpoints, print};
 use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
 use crate::messages::warn;

@@ -1,6 +1,6 @@
 //! The filter expression, and the words in it that flowatch cannot evaluate.
 
-use super::Source;
+use super::source::Source;
 use port::{CaptureFiles, Input, Port, Received};
 use std::path::Path;
 use wire::LinkType;

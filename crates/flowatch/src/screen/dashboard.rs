@@ -1,13 +1,13 @@
 //! The layout of the live screen, for terminals of any size.
 
-use super::distribution;
+use super::distribution::{self, Measure};
 use super::flow_rates::FlowRates;
 use super::flow_table::{FlowTable, Sort};
 use super::history::{History, Rates};
 use super::palette::Palette;
 use super::state::ScreenState;
-use super::{Measure, RunTitle};
 use crate::units;
+use flow::FlowDefinition;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -24,6 +24,25 @@ const SIDE_WIDTH: u16 = 44;
 const CHART_SECONDS_MIN: usize = 180;
 /// The list of flows is left out if it has fewer rows than this, including the heading.
 const FLOW_ROWS_MIN: u16 = 3;
+
+/// What stays the same during a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunTitle {
+    /// The sources: `eth0, eth1@2`.
+    pub(crate) sources: String,
+    /// The filter expression.
+    pub(crate) filter: Option<String>,
+    /// Model, table, queues: `run to completion, 2 queues, bucket table`.
+    pub(crate) engine: String,
+    /// The flow definition; decides on the columns of the list.
+    pub(crate) flow: FlowDefinition,
+    /// Whether to show protocol numbers instead of names.
+    pub(crate) numeric: bool,
+    /// The statistic whose distribution is shown.
+    pub(crate) measure: Measure,
+    /// How long a sweep of the whole table takes: the time between views.
+    pub(crate) round: Duration,
+}
 
 /// The figures to draw, and the settings chosen by keys.
 #[derive(Debug)]

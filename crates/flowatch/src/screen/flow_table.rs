@@ -4,7 +4,7 @@
 use super::flow_rates::{FlowRates, duration};
 use super::palette::Palette;
 use super::state::sum_directions;
-use crate::summary_text::protocol_name;
+use crate::protocol_name::protocol_name;
 use crate::units;
 use flow::{FlowDefinition, Record};
 use ratatui::buffer::Buffer;

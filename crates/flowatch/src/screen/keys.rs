@@ -1,7 +1,7 @@
 //! Reads keys on a separate thread: crossterm may loop forever reading from a terminal that has gone,
 //! and the run must still end in order.
 
-use super::stream;
+use super::stream::stream;
 use ratatui::crossterm::event::{self, Event};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,12 @@
-//! The writer of the screen.
+//! The stream that the screen is on, and its writer.
 
-use super::STDERR;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+/// Standard output, as the stream of a screen.
+const STDOUT: u8 = 1;
+
+/// Standard error, as the stream of a screen.
+pub(super) const STDERR: u8 = 2;
 
 /// The error of a write to a terminal that has gone.
 const EIO: i32 = 5;
@@ -32,5 +37,16 @@ pub(super) fn writer(stream: u8) -> Box<dyn Write> {
         Box::new(Terminal(io::stderr()))
     } else {
         Box::new(Terminal(io::stdout()))
+    }
+}
+
+/// Returns the stream that is a terminal.
+pub(super) fn stream() -> Option<u8> {
+    if io::stdout().is_terminal() {
+        Some(STDOUT)
+    } else if io::stderr().is_terminal() {
+        Some(STDERR)
+    } else {
+        None
     }
 }
