@@ -155,7 +155,7 @@ impl Volume {
     }
 
     /// Counts a packet of `side`.
-    // Out of line, full analysis takes 1 % more instructions.
+    // Out of line, it and `Tcp::count` cost full analysis 2 % more instructions.
     #[inline(always)]
     pub fn count(&mut self, side: usize, packet: &Packet, info: &PacketInfo) {
         let now_ns = packet.time_ns;

@@ -58,7 +58,7 @@ impl Tcp {
     ];
 
     /// Counts a packet of `side`.
-    // Out of line, full analysis takes 1 % more instructions.
+    // Out of line, it and `Volume::count` cost full analysis 2 % more instructions.
     #[inline(always)]
     pub fn count(
         &mut self,

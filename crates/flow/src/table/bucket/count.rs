@@ -165,7 +165,7 @@ impl BucketTable {
     }
 
     /// Looks up the flow of packet `at`, and claims a slot if the flow is new.
-    // Out of line, counting a packet takes 2 % more instructions.
+    // Out of line, it and `prefetch_step` cost counting 2 % more instructions.
     #[inline(always)]
     fn look_up(&mut self, batch: &Batch, at: usize, expiry: &Expiry) -> Lookup {
         let (key, packet) = (batch.keys()[at], &batch.packets()[at]);
