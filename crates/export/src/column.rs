@@ -7,7 +7,7 @@ pub use table::COLUMNS;
 pub(crate) use table::columns;
 
 use crate::text::Word;
-use flow::{EndReason, FlowDefinition, Record, Schema};
+use flow::{EndReason, FlowDefinition, Record, RecordBatch, Schema};
 use wire::{CommunityId, icmp};
 
 /// Version of the column names, types and meanings. It increases when a column changes or is
@@ -329,4 +329,12 @@ pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
         EndReason::EndOfInput => &END,
         EndReason::LackOfResources => &LACK,
     }
+}
+
+/// Returns the statistics of the record in `row`; each record has `width` of them.
+#[inline(always)]
+pub(crate) fn statistics(batch: &RecordBatch, row: usize, width: usize) -> &[f64] {
+    let values = batch.values.get(row * width..(row + 1) * width);
+    debug_assert!(values.is_some(), "a batch has {width} values per record");
+    values.unwrap_or_default()
 }

@@ -1,10 +1,10 @@
 //! CSV (RFC 4180, but with LF line ends): a header line with the column names, then a line per
 //! record.
 
-use crate::ExportOptions;
 use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{Field, Value, columns};
 use crate::lines::LineFormat;
+use crate::options::ExportOptions;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;

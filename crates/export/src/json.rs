@@ -1,9 +1,9 @@
 //! NDJSON: one object per line, each with the schema version.
 
-use crate::ExportOptions;
 use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{DataType, Field, SCHEMA_VERSION, Value, columns};
 use crate::lines::LineFormat;
+use crate::options::ExportOptions;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;

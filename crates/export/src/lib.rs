@@ -1,6 +1,7 @@
 //! Writes flow records to files and streams; one module per format.
 //!
-//! [`open`] creates the [`Exporter`] of a [`Spec`]; a writer thread feeds it [`RecordBatch`]es.
+//! [`open`] creates the [`Exporter`] of a [`Spec`]; a writer thread feeds it
+//! [`RecordBatch`](flow::RecordBatch)es.
 //! [`column::COLUMNS`] defines the columns for all formats.
 
 mod address_text;
@@ -10,9 +11,11 @@ pub mod compat;
 mod csv;
 mod directory;
 mod error;
+mod exporter;
 mod json;
 mod lines;
 pub mod net;
+mod options;
 mod output;
 mod parquet;
 pub mod rotation;
@@ -23,104 +26,19 @@ pub mod time_text;
 pub use anonymise::{AnonymiseError, Anonymiser};
 pub use column::SCHEMA_VERSION;
 pub use error::ExportError;
+pub use exporter::Exporter;
 pub use net::{NetCounters, NetLoss, Notices};
+pub use options::ExportOptions;
 pub use output::Compression;
 pub use rotation::Rotation;
 pub use target::{Format, Spec, SpecError, Target};
 
 use compat::{rrd::Rrd, tstat::Tstat};
-use flow::{RecordBatch, Schema};
+use flow::Schema;
 use lines::{LineExporter, LineFormat};
 use net::{Endpoint, LineEncoder};
 use std::collections::HashSet;
 use std::path::Path;
-
-/// An open output for records.
-///
-/// Every record ends up in [`written`](Exporter::written), [`lost`](Exporter::lost) or
-/// [`left_out`](Exporter::left_out), at the latest after [`finish`](Exporter::finish).
-pub trait Exporter: Send {
-    /// Takes records. They are buffered, and written when there are enough of them.
-    ///
-    /// # Errors
-    /// Returns the first error. The whole batch is accepted nevertheless: those records that
-    /// could not be written are in [`lost`](Exporter::lost), and later calls try again, since space
-    /// may become available. After [`ExportError::BrokenPipe`] further calls are pointless.
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), ExportError>;
-
-    /// Writes buffered records for waiting readers; to be called after some time without records.
-    /// Parquet still waits for a complete row group.
-    ///
-    /// # Errors
-    /// As for [`write`](Exporter::write).
-    fn flush(&mut self) -> Result<(), ExportError>;
-
-    /// Writes buffered records and completes the output (in Parquet, with the footer). No further
-    /// call is allowed.
-    ///
-    /// # Errors
-    /// As for [`write`](Exporter::write); what could not be written now is lost.
-    fn finish(&mut self) -> Result<(), ExportError>;
-
-    /// Number of records that readers can get: for line formats, those that the system accepted;
-    /// for Parquet, those in complete files.
-    fn written(&self) -> u64;
-
-    /// Number of records that were accepted but will never be written.
-    fn lost(&self) -> u64;
-
-    /// Number of records that the format does not support (Tstat logs only TCP and UDP): neither
-    /// written nor lost.
-    fn left_out(&self) -> u64 {
-        0
-    }
-
-    /// Counters of the connection of a network output.
-    fn net_counters(&self) -> Option<NetCounters> {
-        None
-    }
-
-    /// Messages of a network output about its connection. They come while other calls are running.
-    fn notices(&self) -> Option<Notices> {
-        None
-    }
-}
-
-/// Options for all outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportOptions {
-    /// Whether to write a Community ID for keys with ports. This costs a SHA-1 per record.
-    pub community_id: bool,
-    /// The seed of the Community ID; must be the same in all tools whose records are joined.
-    pub community_id_seed: u16,
-    /// Records per Parquet row group: the unit that readers read, and that is buffered in memory
-    /// before it is written.
-    pub row_group_records: usize,
-    /// Records per file in a directory of Parquet files, rounded up to whole row groups. A file can
-    /// be read only when it is complete.
-    pub file_records: u64,
-    /// When to start a new file, if at all.
-    pub rotation: Option<Rotation>,
-    /// Whether addresses are anonymised with Crypto-PAn, for formats that record this.
-    pub anonymised: bool,
-    /// Whether records wait for the receiver of a network output, as when a file is read, or are lost
-    /// if its queue is full, as on a live link.
-    pub waits: bool,
-}
-
-impl Default for ExportOptions {
-    fn default() -> Self {
-        Self {
-            community_id: false,
-            community_id_seed: 0,
-            row_group_records: 64 * 1024,
-            file_records: 8 * 1024 * 1024,
-            rotation: None,
-            anonymised: false,
-            waits: true,
-        }
-    }
-}
 
 /// Opens the output of `spec` for records of `schema`.
 ///
@@ -232,12 +150,4 @@ fn reject_duplicate_columns(schema: &Schema, options: &ExportOptions) -> Result<
         }
     }
     Ok(())
-}
-
-/// Returns the statistics of the record in `row`; each record has `width` of them.
-#[inline(always)]
-fn statistics(batch: &RecordBatch, row: usize, width: usize) -> &[f64] {
-    let values = batch.values.get(row * width..(row + 1) * width);
-    debug_assert!(values.is_some(), "a batch has {width} values per record");
-    values.unwrap_or_default()
 }

@@ -16,10 +16,11 @@ mod validity;
 
 use crate::directory;
 use crate::error::ExportError;
+use crate::exporter::Exporter;
+use crate::options::ExportOptions;
 use crate::output::{FileStatus, Output, check_writable};
 use crate::rotation::{FilePaths, FileWindow, PARTIAL_EXTENSION, Rotation, create_stamped};
 use crate::target::Target;
-use crate::{ExportOptions, Exporter};
 use columns::Columns;
 use file::ParquetFile;
 use flow::{RecordBatch, Schema};

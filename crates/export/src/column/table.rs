@@ -1,7 +1,7 @@
 //! The table of columns: written by every format, and shown in docs/records.md.
 
 use super::{Availability, ColumnDefinition, DataType, Field, IpfixElement};
-use crate::ExportOptions;
+use crate::options::ExportOptions;
 use flow::Schema;
 
 /// All columns except the statistics, in the order in which formats write them.

@@ -11,10 +11,10 @@ mod histogram;
 mod ring;
 mod series;
 
-use crate::Exporter;
 use crate::compat::connection::Connection;
 use crate::directory;
 use crate::error::ExportError;
+use crate::exporter::Exporter;
 use crate::target::Target;
 use crate::time_text::NANOSECONDS;
 use atomic_file::write_atomically;

@@ -1,10 +1,10 @@
 //! Formats with one line per record.
 
 use super::{Destination, LineWriter};
-use crate::column::measure;
+use crate::column::{measure, statistics};
 use crate::error::ExportError;
+use crate::exporter::Exporter;
 use crate::text::TextBuffer;
-use crate::{Exporter, statistics};
 use analysis::Analysis;
 use flow::{Record, RecordBatch};
 

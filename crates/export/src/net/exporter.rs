@@ -1,7 +1,7 @@
 //! A network output: an encoder in front of a link.
 
-use crate::Exporter;
 use crate::error::ExportError;
+use crate::exporter::Exporter;
 use crate::net::counters::NetCounters;
 use crate::net::link::Link;
 use crate::net::message::MessageEncoder;

@@ -1,10 +1,9 @@
 //! Line formats as messages: many lines for a stream, few for a datagram.
 
-use crate::column::measure;
+use crate::column::{measure, statistics};
 use crate::lines::LineFormat;
 use crate::net::message::{Message, MessageEncoder};
 use crate::net::transport::Framing;
-use crate::statistics;
 use crate::text::TextBuffer;
 use flow::RecordBatch;
 

@@ -4,9 +4,9 @@ use super::chunk::{ChunkWriter, Sink};
 use super::column::{Column, ColumnEncoding};
 use super::column_builder::ColumnBuilder;
 use super::row_selection::RowSelection;
-use crate::ExportOptions;
 use crate::column::measure::{self, ColumnGroup, Measure};
-use crate::column::{Availability, DataType, Field, SCHEMA_VERSION, columns};
+use crate::column::{Availability, DataType, Field, SCHEMA_VERSION, columns, statistics};
+use crate::options::ExportOptions;
 use crate::time_text::TimeFormatter;
 use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::errors::ParquetError;
@@ -121,7 +121,7 @@ impl Columns {
         for (index, column) in self.statistics.iter_mut().enumerate() {
             floats.clear();
             floats.extend(rows.clone().map(|row| {
-                let value = crate::statistics(batch, row, width).get(index);
+                let value = statistics(batch, row, width).get(index);
                 value.copied().unwrap_or(f64::NAN)
             }));
             column.push_floats(&floats, &mut self.selection);
