@@ -100,6 +100,7 @@ impl Default for Options {
             cores: Vec::new(),
             schedules: Vec::new(),
             monitors: 1,
+            // The size of the papers' receive rings.
             ring: 4096,
             link_packet_counter: None,
             acquisition: None,

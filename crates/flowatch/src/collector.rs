@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Options of a collector.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CollectorOptions {
     /// Number of statistics values per record.
     pub(crate) values_per_record: usize,

@@ -9,8 +9,8 @@ mod receive;
 mod summary;
 mod ticker;
 
-use crate::arguments::SummaryArgument;
 use crate::arguments::generate::GenArguments;
+use crate::arguments::value::SummaryArgument;
 use crate::cpu_time;
 use crate::messages::warn;
 use crate::signals;

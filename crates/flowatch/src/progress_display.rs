@@ -5,7 +5,7 @@ use crate::messages::warn;
 use crate::plan::{Plan, Source};
 use crate::progress_text::{FileBar, ProgressLines};
 use crate::screen::{Action, Measure, RunTitle, Screen, ScreenState};
-use engine::{Model, Progress, Stop};
+use engine::{Model, Progress};
 use export::Anonymiser;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ const VIEW_FLOWS: usize = 100;
 
 /// The longest a sweep of the table may take with the live screen, which shows what the sweep sees.
 const SCREEN_ROUND: Duration = Duration::from_secs(1);
+
+/// Default time between progress lines, if packets come from interfaces.
+const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a run shows its progress.
 pub(crate) enum ProgressDisplay {
@@ -36,35 +39,36 @@ pub(crate) enum ProgressDisplay {
 impl ProgressDisplay {
     /// Chooses the display. For the live screen, enables views in the plan's meter options.
     pub(crate) fn choose(plan: &mut Plan) -> Self {
-        if plan.quiet {
+        if plan.reports.quiet {
             return Self::Silent;
         }
         if !plan.is_live() {
-            return match plan.interval {
+            return match plan.reports.interval {
                 None if FileBar::is_possible() => Self::Bar(FileBar::new(false)),
                 interval => Self::lines(interval),
             };
         }
-        if plan.interval_given || plan.records_on_standard_output() || !Screen::is_possible() {
-            return Self::lines(plan.interval);
+        let interval = plan.reports.interval;
+        if interval.is_some() || plan.records_on_standard_output() || !Screen::is_possible() {
+            return Self::lines(interval.or(Some(LIVE_INTERVAL)));
         }
-        let garbage = &mut plan.meter.garbage;
+        let garbage = &mut plan.engine.meter.garbage;
         garbage.period = garbage.period.min(SCREEN_ROUND);
-        plan.meter.view_flows = VIEW_FLOWS;
+        plan.engine.meter.view_flows = VIEW_FLOWS;
         Self::PendingScreen
     }
 
     /// Opens the live screen, if it was chosen. Call it when the run can no longer fail to start.
-    pub(crate) fn open(&mut self, plan: &Plan, stop: &Stop) {
+    pub(crate) fn open(&mut self, plan: &Plan) {
         if matches!(self, Self::PendingScreen) {
-            *self = match Screen::open(title(plan), stop) {
+            *self = match Screen::open(title(plan), &plan.engine.stop) {
                 Ok(screen) => Self::Screen {
                     screen: Box::new(screen),
-                    anonymiser: plan.anonymiser.clone().map(Box::new),
+                    anonymiser: plan.outputs.collector.anonymiser.clone().map(Box::new),
                 },
                 Err(error) => {
                     warn(&format!("no live screen: {error}"));
-                    Self::lines(plan.interval)
+                    Self::lines(Some(LIVE_INTERVAL))
                 }
             };
         }
@@ -140,28 +144,28 @@ fn title(plan: &Plan) -> RunTitle {
     let plural = |number: usize, noun: &str| {
         format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
     };
-    let model = match plan.model {
+    let model = match plan.engine.model {
         Model::RunToCompletion => format!("run to completion, {}", plural(plan.queues, "queue")),
         Model::Pipeline | Model::Cooperative => {
             format!(
                 "{}, {}, {} each",
-                if plan.model == Model::Pipeline {
+                if plan.engine.model == Model::Pipeline {
                     "pipeline"
                 } else {
                     "cooperative"
                 },
                 plural(plan.queues, "receiver"),
-                plural(plan.monitors, "monitor")
+                plural(plan.engine.monitors, "monitor")
             )
         }
     };
     RunTitle {
         sources,
         filter: plan.filter.clone(),
-        engine: format!("{model}, {} table", plan.meter.table.name()),
-        flow: plan.meter.flow,
-        numeric: plan.numeric,
-        measure: Measure::of(&plan.meter),
-        round: plan.meter.garbage.round(),
+        engine: format!("{model}, {} table", plan.engine.meter.table.name()),
+        flow: plan.engine.meter.flow,
+        numeric: plan.reports.numeric,
+        measure: Measure::of(&plan.engine.meter),
+        round: plan.engine.meter.garbage.round(),
     }
 }

@@ -58,16 +58,16 @@ pub(crate) fn check(names: &[String], arguments: &WatchArguments) -> Result<(), 
         }
     }
     for group in &groups {
-        if arguments.queues > 1 && !group.kind.has_queues() {
+        if arguments.engine.queues > 1 && !group.kind.has_queues() {
             return Err(format!(
                 "--queues {}: {} have no queues: name the interfaces, each with its own -i",
-                arguments.queues,
+                arguments.engine.queues,
                 group.kind.label()
             ));
         }
         group.kind.check(arguments)?;
     }
-    check_eal(names, &arguments.eal)
+    check_eal(names, &arguments.dpdk.eal)
 }
 
 /// Returns the message that refuses a flag.
@@ -102,7 +102,10 @@ pub(crate) fn check_eal(names: &[String], eal: &[String]) -> Result<(), String> 
 ///
 /// # Errors
 /// If opening them would fail.
-pub(crate) fn prepare(names: &[String], options: &LiveOptions) -> Result<Vec<Prepared>, PortError> {
+pub(crate) fn prepare(
+    names: &[String],
+    options: &LiveOptions<'_>,
+) -> Result<Vec<Prepared>, PortError> {
     let mut prepared = Vec::new();
     for group in groups(names) {
         prepared.extend(group.kind.prepare(&group.names, options)?);
@@ -116,7 +119,7 @@ pub(crate) fn prepare(names: &[String], options: &LiveOptions) -> Result<Vec<Pre
 /// If a source cannot be opened.
 pub(crate) fn open(
     names: &[String],
-    options: &LiveOptions,
+    options: &LiveOptions<'_>,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     let mut opened = Vec::new();
     for group in groups(names) {

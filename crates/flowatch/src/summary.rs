@@ -196,7 +196,10 @@ impl Summary {
                 .map(SummaryAcquisition::new)
                 .collect(),
             measurements: SummaryMeasurement::all(report),
-            gap_scope: if plan.link_gaps { "link" } else { "queue" },
+            gap_scope: match plan.engine.link_packet_counter {
+                Some(_) => "link",
+                None => "queue",
+            },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
             snaplens: SummarySnaplens {
@@ -257,7 +260,7 @@ impl Summary {
             top_flows: collected
                 .top
                 .iter()
-                .map(|record| TopFlow::new(record, plan.meter.flow))
+                .map(|record| TopFlow::new(record, plan.engine.meter.flow))
                 .collect(),
         }
     }

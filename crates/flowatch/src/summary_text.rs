@@ -37,7 +37,7 @@ impl SummaryText<'_> {
         let _ = acquisition(&mut text, self.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
-        if self.plan.verbose {
+        if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
         text
@@ -98,7 +98,7 @@ impl SummaryText<'_> {
                 "(--level packet: headers are not read)",
             )?;
         }
-        if books.unattributed.packets > 0 || !self.plan.meter.table.is_exact() {
+        if books.unattributed.packets > 0 || !self.plan.engine.meter.table.is_exact() {
             line(
                 text,
                 "  unattributed",
@@ -126,11 +126,11 @@ impl SummaryText<'_> {
         self.weak_hash(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
-        if !self.plan.meter.table.is_exact() {
+        if !self.plan.engine.meter.table.is_exact() {
             writeln!(
                 text,
                 "  Flows are identified by a 32-bit hash only (--table {}): two may have been merged.",
-                self.plan.meter.table.name()
+                self.plan.engine.meter.table.name()
             )?;
         }
         Ok(())
@@ -138,7 +138,7 @@ impl SummaryText<'_> {
 
     /// Warns if the hash caused evictions while the table had free slots.
     fn weak_hash(&self, text: &mut String) -> std::fmt::Result {
-        let (flows, hash) = (&self.report.flows, self.plan.meter.hash);
+        let (flows, hash) = (&self.report.flows, self.plan.engine.meter.hash);
         if flows.evicted == 0 || flows.was_full || hash == HashKind::Keyed {
             return Ok(());
         }
@@ -151,12 +151,12 @@ impl SummaryText<'_> {
 
     /// Says which packets gaps count, if there are several queues.
     fn gaps(&self, text: &mut String) -> std::fmt::Result {
-        let columns = self.plan.meter.schema().statistics;
+        let columns = self.plan.engine.meter.schema().statistics;
         let has_gaps = columns.iter().any(|column| column.name.starts_with("gap"));
         if !has_gaps || !self.plan.is_live() || self.plan.receivers() == 1 {
             return Ok(());
         }
-        if self.plan.link_gaps {
+        if self.plan.engine.link_packet_counter.is_some() {
             writeln!(
                 text,
                 "  Gaps count the packets of all {} queues, in the order in which they were read (--gap link).",
@@ -174,7 +174,9 @@ impl SummaryText<'_> {
     /// Says which hashes came from the device, and what the devices counted.
     fn hashes(&self, text: &mut String) -> std::fmt::Result {
         let books = &self.report.books;
-        if self.plan.meter.flow == FlowDefinition::Rss && self.plan.level == Level::Flow {
+        if self.plan.engine.meter.flow == FlowDefinition::Rss
+            && self.plan.engine.level == Level::Flow
+        {
             writeln!(
                 text,
                 "  Flows are identified by a 32-bit hash only (--flow rss): {} packets hashed by the device, {} in\n  \
@@ -182,7 +184,7 @@ impl SummaryText<'_> {
                  truncated packets and fragments among them are not counted.",
                 units::count(books.hashed_by_device),
                 units::count(books.hashed_in_software),
-                self.plan.meter.hash,
+                self.plan.engine.meter.hash,
             )?;
         }
         if books.hashes_reused > 0 {
@@ -282,12 +284,12 @@ impl SummaryText<'_> {
         };
         let source = endpoint(key.source_address(), key.source_port);
         let destination = endpoint(key.destination_address(), key.destination_port);
-        let protocol = if self.plan.numeric {
+        let protocol = if self.plan.reports.numeric {
             key.protocol.to_string()
         } else {
             protocol_name(key.protocol).map_or_else(|| key.protocol.to_string(), str::to_owned)
         };
-        match self.plan.meter.flow {
+        match self.plan.engine.meter.flow {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
                 [source, destination, protocol]
             }

@@ -1,10 +1,10 @@
 //! `flowatch watch`: opens the ports, runs the engine, collects the records, prints the summary.
 
-use crate::arguments::SummaryArgument;
-use crate::collector::{Collector, CollectorOptions, CollectorReport, Output, OutputStatus};
+use crate::arguments::value::SummaryArgument;
+use crate::collector::{Collector, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
 use crate::messages::{warn, warn_all};
-use crate::plan::{Plan, Source};
+use crate::plan::{Outputs, Plan, Source};
 use crate::progress_display::ProgressDisplay;
 use crate::signals;
 use crate::snaplen_warnings;
@@ -12,12 +12,11 @@ use crate::sources;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Measurements, Options, Progress, Report, Stop};
-use export::{ExportError, ExportOptions};
+use engine::{EngineError, Input, Measurements, Options, Progress, Report};
+use export::ExportError;
 use port::{Limit, Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -38,37 +37,23 @@ const OUTPUT_STALL_WARNING: Duration = Duration::from_secs(3);
 
 /// Executes a plan.
 pub(crate) fn run(mut plan: Plan) -> ExitCode {
-    let stop = Stop::default();
-    if let Err(error) = signals::stop_on_signals(&stop) {
+    if let Err(error) = signals::stop_on_signals(&plan.engine.stop) {
         return failed(&format!("signals: {error}"));
     }
     plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
-    let options = Options {
-        model: plan.model,
-        level: plan.level,
-        extra_measurements: plan.extra_measurements.clone(),
-        meter: plan.meter.clone(),
-        decapsulate: plan.decapsulate,
-        cores: plan.cores.clone(),
-        monitors: plan.monitors,
-        ring: plan.ring,
-        schedules: plan.schedules.clone(),
-        acquisition: plan.acquisition,
-        link_packet_counter: plan.link_gaps.then(Arc::default),
-        stop: stop.clone(),
-    };
+    let options = &plan.engine;
     let _prepared = match prepare(&plan) {
         Ok(prepared) => prepared,
         Err(error) => return open_failed(&error),
     };
     // Allocate the tables before the ports open: packets arrive from then on.
-    let measurements = match engine::measurements(&options, plan.receivers()) {
+    let measurements = match engine::measurements(options, plan.receivers()) {
         Ok(measurements) => measurements,
         Err(error) => return failed(&error.to_string()),
     };
-    match engine::schedule::check(&options, plan.receivers()) {
+    match engine::schedule::check(options, plan.receivers()) {
         Ok(()) => {}
         Err(EngineError::Permission(message)) => {
             warn(&message);
@@ -91,7 +76,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     };
-    display.open(&plan, &stop);
+    display.open(&plan);
     let input = Input {
         same_packets: !live && ports.len() > 1,
         ports,
@@ -99,9 +84,9 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     };
     let progress = Progress::new(workers);
     let run = Run {
-        options: &options,
+        options,
         progress: &progress,
-        duration: plan.duration,
+        duration: plan.input.duration,
     };
     let outcome = run.execute(input, measurements, collector, display);
     let (report, mut collected) = match (outcome.report, outcome.collected) {
@@ -236,7 +221,7 @@ fn wait_for_outputs(
 fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
     match &plan.source {
         Source::Files(_) => Ok(Vec::new()),
-        Source::Live(names) => sources::prepare(names, &plan.live),
+        Source::Live(names) => sources::prepare(names, &plan.live_options()),
     }
 }
 
@@ -249,14 +234,14 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
                 ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
             }
         }
-        Source::Live(names) => ports = sources::open(names, &plan.live)?,
+        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
     }
     // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
     // that reads a file sees all of its packets and needs a limit of its own.
-    let shared = plan.count.map(Limit::new);
+    let shared = plan.input.count.map(Limit::new);
     let wrap = |port| match plan.source {
         Source::Live(_) => wrap(plan, port, shared.clone()),
-        Source::Files(_) => wrap(plan, port, plan.count.map(Limit::new)),
+        Source::Files(_) => wrap(plan, port, plan.input.count.map(Limit::new)),
     };
     ports.into_iter().map(wrap).collect()
 }
@@ -278,38 +263,26 @@ fn wrap(
 
 /// Opens the outputs and creates the collector of the records of `workers` workers.
 fn collector(plan: &Plan, workers: usize) -> Result<Collector, ExportError> {
-    let options = CollectorOptions {
-        values_per_record: plan.meter.schema().statistics.len(),
-        sort: plan.sort,
-        top: plan.top,
-        anonymiser: plan.anonymiser.clone(),
-        wait_for_slow_outputs: !plan.is_live(),
-    };
-    let collector = Collector::new(open_outputs(plan)?, options);
+    let collector = Collector::new(open_outputs(plan)?, plan.outputs.collector.clone());
     Ok(collector.merging(plan.merge(workers)))
 }
 
 fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
-    let schema = plan.meter.schema();
-    let options = ExportOptions {
-        community_id: plan.community_id,
-        rotation: plan.rotation,
-        anonymised: plan
-            .anonymiser
-            .as_ref()
-            .is_some_and(export::Anonymiser::is_crypto_pan),
-        waits: !plan.is_live(),
-        ..ExportOptions::default()
-    };
-    for spec in &plan.outputs {
-        export::check(spec, &schema, &options)?;
+    let schema = plan.engine.meter.schema();
+    let Outputs {
+        specs,
+        export: options,
+        ..
+    } = &plan.outputs;
+    for spec in specs {
+        export::check(spec, &schema, options)?;
     }
-    plan.outputs
+    specs
         .iter()
         .map(|spec| {
             Ok(Output {
                 name: spec.to_string(),
-                exporter: export::open(spec, &schema, &options)?,
+                exporter: export::open(spec, &schema, options)?,
                 is_standard_output: spec.target.is_stdout(),
             })
         })
@@ -330,14 +303,14 @@ fn print_summary(
     }
     snaplen_warnings::warn(&report.books.snaplens);
     let cpu = cpu_time::used();
-    let text = match plan.summary {
+    let text = match plan.reports.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
             serde_json::to_string(&summary)? + "\n"
         }
         // A reader that closed the pipe does not want the summary.
-        SummaryArgument::Text if plan.quiet || collected.reader_gone => return Ok(()),
+        SummaryArgument::Text if plan.reports.quiet || collected.reader_gone => return Ok(()),
         SummaryArgument::Text => SummaryText {
             plan,
             report,
@@ -373,7 +346,7 @@ fn exit_code(
     let unread = report.failed || (!report.faults.is_empty() && !plan.is_live());
     if unread || !collected.faults.is_empty() {
         ExitCode::from(EXIT_FAILED)
-    } else if plan.fail_on_loss && lost > 0 {
+    } else if plan.reports.fail_on_loss && lost > 0 {
         ExitCode::from(EXIT_LOSS)
     } else {
         ExitCode::SUCCESS

@@ -1,42 +1,73 @@
-//! The flags of the engine: counting level, scheduling policies, acquisition buffer.
+//! The flags of `watch` about the engine. `plan::engine` checks how most of them combine, `plan::meter`
+//! those about the flow table.
 
+use super::value::{Cores, cores, count, garbage};
 use clap::{Args, ValueEnum};
 use engine::PollMode;
 use hw::schedule::{Limits, Schedule};
 use std::time::Duration;
 
-/// Flags of `watch` that choose how the engine works.
-#[derive(Debug, Args)]
+/// The flags about the engine: threads, tables, acquisition.
+#[derive(Clone, Debug, Args)]
 pub(crate) struct EngineArguments {
-    /// Counting level: `flow` keeps flows; `packet` only counts packets as they are received,
-    /// without reading any of their bytes.
+    /// Threading model.
     #[arg(
         long,
-        value_name = "LEVEL",
-        default_value = "flow",
-        help_heading = "Flows"
+        value_name = "MODEL",
+        default_value = "run-to-completion",
+        help_heading = "Engine"
     )]
-    pub(crate) level: LevelArgument,
+    pub(crate) model: ModelArgument,
 
-    /// Also count packets and bytes by IP protocol and by frame size, and show them in the summary.
-    #[arg(long, help_heading = "Flows")]
-    pub(crate) mix: bool,
+    /// Receiving threads per interface, one per receive queue. With files: threads that divide the
+    /// flows among themselves (run to completion only).
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
+    pub(crate) queues: u16,
 
-    /// Which packets a gap counts between two packets of a flow: those of the flow's `queue`, or
-    /// those of the whole `link` (its queues then share a counter).
+    /// Monitoring threads (tasks, if cooperative) per receiver, with `--model pipeline` or
+    /// `cooperative`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
+    pub(crate) monitors: Option<u16>,
+
+    /// Cores to pin the threads to, in order: `2,4-6`.
+    #[arg(long, value_name = "LIST", value_parser = cores, help_heading = "Engine")]
+    pub(crate) cores: Option<Cores>,
+
+    /// Capacity in packets of the ring in front of each monitor, with `--model pipeline` or
+    /// `cooperative` [default: 4096].
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Engine")]
+    pub(crate) ring: Option<u64>,
+
+    /// Flow table: `bucket` (exact), or a table from the FloWatcher paper, which identifies a flow
+    /// by its hash only: `double-hash`, `linked-list`, `combined`.
     #[arg(
         long,
-        value_name = "SCOPE",
-        default_value = "queue",
-        help_heading = "Flows"
+        value_name = "NAME",
+        default_value = "bucket",
+        help_heading = "Engine"
     )]
-    pub(crate) gap: GapArgument,
+    pub(crate) table: String,
+
+    /// Hash function for flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
+    /// spooky [default: keyed; with --flow rss toeplitz, for packets without a device hash].
+    /// Toeplitz hashes computed by the device are reused.
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub(crate) hash: Option<String>,
 
     /// Scheduling policies of the threads, in order and separated by commas; repeats from the first
     /// if there are more threads: `other`, `fifo` or `fifo=PRIORITY` (1 to 99),
     /// `deadline=RUNTIME/DEADLINE/PERIOD` (`deadline=200us/500us/500us`).
     #[arg(long, value_name = "LIST", value_parser = schedules, help_heading = "Engine")]
     pub(crate) schedule: Option<Schedules>,
+
+    /// Secret of the keyed hash, for runs that must be reproducible [default: random].
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub(crate) seed: Option<u64>,
+
+    /// Expiry sweep: every PERIOD/PARTS, scan FRACTION/PARTS of the table for flows that have ended
+    /// [default: the idle timeout or 10s, whichever is less, in 10000 parts].
+    #[arg(long, value_name = "PERIOD,PARTS,FRACTION", value_parser = garbage, help_heading = "Engine")]
+    pub(crate) garbage: Option<flow::GarbageSchedule>,
 
     /// Separate acquisition from processing: for each receiving thread, an acquisition thread drains
     /// the receive queue into a buffer of this size (`1GiB`, `256MiB`), from which the receiving
@@ -54,6 +85,17 @@ pub(crate) struct EngineArguments {
     /// that much before its idle timeout.
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "buffer", help_heading = "Acquisition")]
     pub(crate) sort_buffer: Option<u64>,
+}
+
+/// `--model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelArgument {
+    /// Each thread receives and monitors.
+    RunToCompletion,
+    /// Receiving threads pass packets to monitoring threads.
+    Pipeline,
+    /// A receiver and its monitors take turns on one thread.
+    Cooperative,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -93,7 +135,7 @@ fn poll_mode(text: &str) -> Result<PollMode, String> {
 }
 
 /// A list of scheduling policies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedules(pub(crate) Vec<Schedule>);
 
 /// The priority of `fifo` without one: above threads of low real-time priority, below those of the kernel.
@@ -137,22 +179,4 @@ fn schedules(text: &str) -> Result<Schedules, String> {
         .map(one)
         .collect::<Result<_, _>>()
         .map(Schedules)
-}
-
-/// `--gap`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GapArgument {
-    /// Packets of the flow's queue.
-    Queue,
-    /// Packets of all queues of the link.
-    Link,
-}
-
-/// `--level`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LevelArgument {
-    /// Keep flows.
-    Flow,
-    /// Count packets only.
-    Packet,
 }

@@ -19,7 +19,7 @@ pub(crate) enum SummaryArgument {
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
 /// A list of cores.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 pub(super) fn timeout(text: &str) -> Result<Timeout, String> {

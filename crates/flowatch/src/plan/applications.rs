@@ -1,7 +1,6 @@
 //! `--applications`: reads the user's application classes.
 
 use super::error::PlanError;
-use crate::arguments::WatchArguments;
 use app::Applications;
 use flow::statistic::Selection;
 use port::permission_hint;
@@ -14,12 +13,12 @@ use std::sync::Arc;
 /// Maximum number of bytes read from the file; a table of applications is smaller.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Returns the table of applications, if the flag is given.
+/// Returns the table of applications in the file that the flag names, if it is given.
 pub(super) fn applications(
-    arguments: &WatchArguments,
+    path: Option<&Path>,
     statistics: &Selection,
 ) -> Result<Option<Arc<Applications>>, PlanError> {
-    let Some(path) = &arguments.applications else {
+    let Some(path) = path else {
         return Ok(None);
     };
     if !statistics

@@ -1,45 +1,141 @@
-//! Checks how the engine's flags combine.
+//! The options of the engine: checks how the flags about its threads combine.
 
-use crate::arguments::engine::{GapArgument, LevelArgument};
-use crate::arguments::{FlowArgument, ModelArgument, WatchArguments};
+use super::error::PlanError;
+use super::meter;
+use super::source::Source;
+use crate::arguments::WatchArguments;
+use crate::arguments::engine::{EngineArguments, ModelArgument};
+use crate::arguments::flows::{DecapsulateArgument, FlowArguments, GapArgument, LevelArgument};
 use crate::interfaces;
 use engine::merge::MergeOptions;
-use engine::{Acquisition, Level, MeasurementSpec, TRAFFIC_MIX};
-use flow::hash::{HashKind, SYMMETRIC_HASH_NOT_UNIQUE};
+use engine::{Acquisition, Level, MeasurementSpec, Model, Options, Stop, TRAFFIC_MIX, check_cores};
 use flow::statistic::Selection;
 use flow::table::TableKind;
 use flow::{FlowDefinition, MeterOptions};
-use hw::schedule::Schedule;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use wire::Decapsulate;
+
+/// Maximum capacity of a ring, in packets; more is a typing error.
+const RING_MAX: u64 = 1 << 26;
+
+/// Descriptors of a receive queue whose size is unknown: the papers' best value.
+const QUEUE_SIZE_DEFAULT: usize = 4096;
+
+/// The most records held back for merging: about 150 MB.
+const MERGE_HELD_MAX: usize = 1 << 20;
+
+/// Returns the options of the engine, with those of its meters.
+pub(super) fn options(arguments: &WatchArguments, source: &Source) -> Result<Options, PlanError> {
+    let (flags, defaults) = (&arguments.engine, Options::default());
+    let model = model(flags)?;
+    check_readers(flags, source, model)?;
+    let cores = flags.cores.clone().unwrap_or_default().0;
+    check_cores(&cores).map_err(|error| error.to_string())?;
+    let meter = meter::options(arguments, source)?;
+    let receivers = source.receivers(usize::from(flags.queues));
+    let options = Options {
+        model,
+        level: level(arguments)?,
+        acquisition: acquisition(flags, &meter.statistics, receivers)?,
+        extra_measurements: extra_measurements(&arguments.flows),
+        decapsulate: decapsulate(&arguments.flows),
+        cores,
+        schedules: flags.schedule.clone().unwrap_or_default().0,
+        monitors: flags.monitors.map_or(defaults.monitors, usize::from),
+        link_packet_counter: link_packet_counter(&arguments.flows, &meter.statistics)?,
+        ring: flags.ring.map_or(Ok(defaults.ring), ring)?,
+        meter,
+        stop: Stop::default(),
+    };
+    if source.is_live() {
+        check_table_memory(&options, receivers)?;
+    }
+    Ok(options)
+}
+
+/// Returns the threading model, and rejects flags that it does not use.
+fn model(flags: &EngineArguments) -> Result<Model, String> {
+    let model = match flags.model {
+        ModelArgument::RunToCompletion => Model::RunToCompletion,
+        ModelArgument::Pipeline => Model::Pipeline,
+        ModelArgument::Cooperative => Model::Cooperative,
+    };
+    if model == Model::RunToCompletion {
+        for (flag, given) in [
+            ("--monitors", flags.monitors.is_some()),
+            ("--ring", flags.ring.is_some()),
+        ] {
+            if given {
+                return Err(format!(
+                    "{flag} needs --model pipeline or cooperative: run to completion has no separate monitors"
+                ));
+            }
+        }
+    }
+    Ok(model)
+}
+
+/// Rejects several readers of files that one thread must read.
+fn check_readers(flags: &EngineArguments, source: &Source, model: Model) -> Result<(), String> {
+    if source.is_live() || flags.queues == 1 {
+        return Ok(());
+    }
+    if model != Model::RunToCompletion {
+        return Err(
+            "--queues with files needs run to completion; the other models read files with one \
+                    receiver: use --monitors"
+                .into(),
+        );
+    }
+    if source.is_read_once() {
+        return Err(
+            "standard input and pipes can be read by one thread only: use --model pipeline with \
+                    --monitors"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// Returns the capacity of a monitor's ring, in packets.
+fn ring(packets: u64) -> Result<usize, String> {
+    usize::try_from(packets)
+        .ok()
+        .filter(|_| packets <= RING_MAX)
+        .ok_or_else(|| format!("--ring {packets}: at most {RING_MAX} packets"))
+}
 
 /// Returns the counting level.
-pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
-    if arguments.engine.level == LevelArgument::Flow {
+fn level(arguments: &WatchArguments) -> Result<Level, String> {
+    let (flags, engine) = (&arguments.flows, &arguments.engine);
+    if flags.level == LevelArgument::Flow {
         return Ok(Level::Flow);
     }
     let contradictions = [
         (
             "--model",
-            arguments.model != ModelArgument::RunToCompletion,
+            engine.model != ModelArgument::RunToCompletion,
             "it always uses run to completion",
         ),
         (
             "-o",
-            !arguments.outputs.is_empty(),
+            !arguments.outputs.targets.is_empty(),
             "there are no flows to write",
         ),
         (
             "--statistics",
-            arguments.statistics != "count",
+            flags.statistics != "count",
             "there are no flows to compute them for",
         ),
-        ("--flow", arguments.flow.is_some(), "there are no flows"),
+        ("--flow", flags.flow.is_some(), "there are no flows"),
         (
             "--decapsulate",
-            arguments.decapsulate.is_some(),
+            flags.decapsulate.is_some(),
             "no header is parsed",
         ),
-        ("--mix", arguments.engine.mix, "no header is parsed"),
+        ("--mix", flags.mix, "no header is parsed"),
     ];
     match contradictions.iter().find(|(_, given, _)| *given) {
         Some((flag, _, why)) => Err(format!("{flag} with --level packet: {why}")),
@@ -48,98 +144,40 @@ pub(super) fn level(arguments: &WatchArguments) -> Result<Level, String> {
 }
 
 /// Returns the measurements beside the one of the counting level.
-pub(super) fn extra_measurements(arguments: &WatchArguments) -> Vec<MeasurementSpec> {
-    let requested = [(arguments.engine.mix, TRAFFIC_MIX)];
+fn extra_measurements(flags: &FlowArguments) -> Vec<MeasurementSpec> {
+    let requested = [(flags.mix, TRAFFIC_MIX)];
     requested
         .into_iter()
         .filter_map(|(is_requested, spec)| is_requested.then_some(spec))
         .collect()
 }
 
-/// Returns the scheduling policies of the threads.
-pub(super) fn schedules(arguments: &WatchArguments) -> Vec<Schedule> {
-    let given = arguments.engine.schedule.as_ref();
-    given
-        .map(|schedules| schedules.0.clone())
-        .unwrap_or_default()
-}
-
-/// Descriptors of a receive queue whose size is unknown: the papers' best value.
-const QUEUE_SIZE_DEFAULT: usize = 4096;
-
-/// The most records held back for merging: about 150 MB.
-const MERGE_HELD_MAX: usize = 1 << 20;
-
-/// Returns the link of each worker. Queues of one interface belong to one link, whatever the
-/// interface's name in the source.
-pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec<usize> {
-    let receivers = interfaces.len() * queues;
-    let names: Vec<_> = interfaces
-        .iter()
-        .map(|name| interfaces::link_id(name))
-        .collect();
-    (0..workers)
-        .map(|worker| {
-            let interface = worker * receivers / workers.max(1) / queues;
-            let name = &names[interface];
-            names
-                .iter()
-                .position(|other| other == name)
-                .unwrap_or(interface)
-        })
-        .collect()
-}
-
-/// Returns how to merge records of one flow from several queues: those that the idle timeout would
-/// have kept in one record. A record is held until the sweep has reached the other part too.
-pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
-    let idle = meter.timeouts.idle;
-    MergeOptions {
-        idle,
-        hold: idle.map(|idle| idle + meter.garbage.round() + Duration::from_secs(1)),
-        held_max: MERGE_HELD_MAX,
-        width: meter.schema().statistics.len(),
-        both_directions: meter.flow == FlowDefinition::Bidirectional,
-        links,
+fn decapsulate(flags: &FlowArguments) -> Decapsulate {
+    match flags.decapsulate {
+        None => Decapsulate::No,
+        Some(DecapsulateArgument::Link) => Decapsulate::Link,
+        Some(DecapsulateArgument::Innermost) => Decapsulate::Innermost,
     }
 }
 
-/// Returns the machine's memory in bytes, if known.
-fn machine_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    kib.checked_mul(1024)
-}
-
-/// Rejects tables larger than the machine's memory. On live links, tables are allocated at the
-/// start.
-pub(super) fn check_table_memory(meter: &MeterOptions, tables: usize) -> Result<(), String> {
-    if meter.table == TableKind::DoubleHash {
-        // Its size does not depend on the maximum.
-        return Ok(());
+/// Returns the counter with which gaps count the packets of all queues of a link.
+fn link_packet_counter(
+    flags: &FlowArguments,
+    statistics: &Selection,
+) -> Result<Option<Arc<AtomicU64>>, String> {
+    let all_queues = flags.gap == GapArgument::Link;
+    if all_queues && !statistics.needs_gaps() {
+        return Err("--gap link needs gap statistics: add --statistics gap".into());
     }
-    let flows = meter.flows_max as u64;
-    let bytes = flows.saturating_mul((meter.bytes_per_flow() * tables) as u64);
-    match machine_memory() {
-        Some(memory) if bytes > memory => Err(format!(
-            "--max-flows {flows}, in each of {tables} tables: they take {} MiB, but the machine has {} MiB of memory",
-            bytes >> 20,
-            memory >> 20
-        )),
-        _ => Ok(()),
-    }
+    Ok(all_queues.then(Arc::default))
 }
 
 /// Returns the options of separate acquisition for `receivers` receivers.
-pub(super) fn acquisition(
-    arguments: &WatchArguments,
+fn acquisition(
+    flags: &EngineArguments,
     statistics: &Selection,
     receivers: usize,
 ) -> Result<Option<Acquisition>, String> {
-    let flags = &arguments.engine;
     let Some(bytes) = flags.buffer else {
         return Ok(None);
     };
@@ -176,61 +214,94 @@ pub(super) fn acquisition(
     }))
 }
 
-/// Whether gaps count the packets of all queues of a link.
-pub(super) fn link_gaps(
-    arguments: &WatchArguments,
-    statistics: &Selection,
-) -> Result<bool, String> {
-    let all_queues = arguments.engine.gap == GapArgument::Link;
-    if all_queues && !statistics.needs_gaps() {
-        return Err("--gap link needs gap statistics: add --statistics gap".into());
-    }
-    Ok(all_queues)
+/// Returns the machine's memory in bytes, if known.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
 }
 
-/// Returns the hash function for flow keys; with `--flow rss`, the one for packets that have no
-/// device hash.
-pub(super) fn hash(arguments: &WatchArguments) -> Result<HashKind, String> {
-    let by_hash = arguments.flow == Some(FlowArgument::Rss);
-    for (flag, given) in [
-        ("--vlan", arguments.vlan),
-        ("--decapsulate", arguments.decapsulate.is_some()),
-        ("--community-id", arguments.community_id),
-    ] {
-        if by_hash && given {
-            return Err(format!(
-                "{flag} with --flow rss: a flow is known by the device's hash only, headers are not read"
-            ));
-        }
+/// Rejects tables larger than the machine's memory. On live links, tables are allocated at the
+/// start.
+fn check_table_memory(options: &Options, receivers: usize) -> Result<(), String> {
+    let (meter, tables) = (&options.meter, options.tables(receivers));
+    if meter.table == TableKind::DoubleHash {
+        // Its size does not depend on the maximum.
+        return Ok(());
     }
-    let Some(name) = &arguments.hash else {
-        return Ok(if by_hash {
-            HashKind::Toeplitz
-        } else {
-            HashKind::Keyed
-        });
-    };
-    let kind: HashKind = name.parse().map_err(|error| format!("--hash: {error}"))?;
-    let table = &arguments.table;
-    let known_by_hash = if by_hash {
-        Some("--flow rss".to_owned())
-    } else {
-        let kind = table.parse::<TableKind>();
-        matches!(kind, Ok(kind) if !kind.is_exact()).then(|| format!("--table {table}"))
-    };
-    if let Some(choice) = known_by_hash
-        && kind == HashKind::SymmetricToeplitz
-    {
-        return Err(format!(
-            "--hash {kind} with {choice}: {SYMMETRIC_HASH_NOT_UNIQUE}; leave --hash out"
-        ));
+    let flows = meter.flows_max as u64;
+    let bytes = flows.saturating_mul((meter.bytes_per_flow() * tables) as u64);
+    match machine_memory() {
+        Some(memory) if bytes > memory => Err(format!(
+            "--max-flows {flows}, in each of {tables} tables: they take {} MiB, but the machine has {} MiB of memory",
+            bytes >> 20,
+            memory >> 20
+        )),
+        _ => Ok(()),
     }
-    Ok(kind)
+}
+
+/// Returns the link of each worker. Queues of one interface belong to one link, whatever the
+/// interface's name in the source.
+pub(super) fn links(interfaces: &[String], queues: usize, workers: usize) -> Vec<usize> {
+    let receivers = interfaces.len() * queues;
+    let names: Vec<_> = interfaces
+        .iter()
+        .map(|name| interfaces::link_id(name))
+        .collect();
+    (0..workers)
+        .map(|worker| {
+            let interface = worker * receivers / workers.max(1) / queues;
+            let name = &names[interface];
+            names
+                .iter()
+                .position(|other| other == name)
+                .unwrap_or(interface)
+        })
+        .collect()
+}
+
+/// Returns how to merge records of one flow from several queues: those that the idle timeout would
+/// have kept in one record. A record is held until the sweep has reached the other part too.
+pub(super) fn merge(meter: &MeterOptions, links: Vec<usize>) -> MergeOptions {
+    let idle = meter.timeouts.idle;
+    MergeOptions {
+        idle,
+        hold: idle.map(|idle| idle + meter.garbage.round() + Duration::from_secs(1)),
+        held_max: MERGE_HELD_MAX,
+        width: meter.schema().statistics.len(),
+        both_directions: meter.flow == FlowDefinition::Bidirectional,
+        links,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    #[test]
+    fn defaults_are_those_of_the_help() {
+        let of = |line: &str| {
+            let words = "flowatch watch -r x".split(' ').chain(line.split(' '));
+            let Command::Watch(arguments) = Arguments::parse_from(words).command else {
+                panic!("not watch");
+            };
+            options(&arguments, &Source::Files(Vec::new())).unwrap()
+        };
+        let plain = of("-q");
+        assert_eq!((plain.ring, plain.monitors), (4096, 1));
+        assert_eq!(plain.level, Level::Flow);
+        assert_eq!(plain.meter.flow, FlowDefinition::FiveTuple);
+        assert_eq!(plain.meter.garbage.period, Duration::from_secs(10));
+        assert_eq!(plain.meter.garbage.parts, 10_000);
+        let given = of("--model pipeline --ring 64 --monitors 2");
+        assert_eq!((given.ring, given.monitors), (64, 2));
+    }
 
     #[test]
     fn queues_of_one_interface_share_a_link() {

@@ -1,8 +1,7 @@
 //! The filter expression, and the words in it that flowatch cannot evaluate.
 
-use super::source::Source;
+use super::source::{Source, first_file};
 use port::{CaptureFiles, Input, Port, Received};
-use std::path::Path;
 use wire::LinkType;
 
 /// Filter words about what only the kernel knows of a packet, and Linux cooked captures record.
@@ -48,12 +47,6 @@ pub(super) fn expression(words: &[String], source: &Source) -> Result<Option<Str
         }
     }
     Ok(Some(expression))
-}
-
-/// Returns the first word that is the name of an existing file.
-pub(super) fn first_file(words: &[String]) -> Option<&str> {
-    let mut words = words.iter().map(String::as_str);
-    words.find(|word| Path::new(word).is_file())
 }
 
 /// Returns the first word of the expression that is in [`KERNEL_ONLY`].

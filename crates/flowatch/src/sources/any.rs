@@ -34,7 +34,11 @@ impl SourceKind for Any {
         })
     }
 
-    fn open(&self, names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    fn open(
+        &self,
+        names: &[&str],
+        options: &LiveOptions<'_>,
+    ) -> Result<Vec<Box<dyn Port>>, PortError> {
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for name in names {
             let source = Options::from_source(name)?;

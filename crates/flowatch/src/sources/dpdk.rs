@@ -53,12 +53,16 @@ impl SourceKind for Dpdk {
     fn prepare(
         &self,
         names: &[&str],
-        options: &LiveOptions,
+        options: &LiveOptions<'_>,
     ) -> Result<Option<Prepared>, PortError> {
         prepare(names, options)
     }
 
-    fn open(&self, names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    fn open(
+        &self,
+        names: &[&str],
+        options: &LiveOptions<'_>,
+    ) -> Result<Vec<Box<dyn Port>>, PortError> {
         open(names, options)
     }
 
@@ -137,11 +141,11 @@ pub(super) fn check_eal(eal: &[String], used: bool) -> Result<(), String> {
 
 /// Starts DPDK, and checks that the devices support the number of queues.
 #[cfg(feature = "dpdk")]
-fn prepare(names: &[&str], options: &LiveOptions) -> Result<Option<Prepared>, PortError> {
+fn prepare(names: &[&str], options: &LiveOptions<'_>) -> Result<Option<Prepared>, PortError> {
     use port::dpdk::{DpdkPort, Eal};
     let prepared = || {
         let devices = devices(names)?;
-        let eal = Eal::start(&devices, &options.eal)?;
+        let eal = Eal::start(&devices, &options.dpdk.eal)?;
         if options.queues > 1 {
             for device in &devices {
                 DpdkPort::check_queues(&eal, device, &port_options(options))?;
@@ -155,17 +159,17 @@ fn prepare(names: &[&str], options: &LiveOptions) -> Result<Option<Prepared>, Po
 
 /// Opens devices: a port for each queue.
 #[cfg(feature = "dpdk")]
-fn open(names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open(names: &[&str], options: &LiveOptions<'_>) -> Result<Vec<Box<dyn Port>>, PortError> {
     let ports = open_ports(names, options);
     print_log(options.verbose);
     ports
 }
 
 #[cfg(feature = "dpdk")]
-fn open_ports(names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open_ports(names: &[&str], options: &LiveOptions<'_>) -> Result<Vec<Box<dyn Port>>, PortError> {
     use port::dpdk::{DpdkPort, Eal};
     let devices = devices(names)?;
-    let eal = Eal::start(&devices, &options.eal)?;
+    let eal = Eal::start(&devices, &options.dpdk.eal)?;
     let options = port_options(options);
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     for device in &devices {
@@ -288,13 +292,13 @@ fn devices(sources: &[&str]) -> Result<Vec<port::dpdk::DeviceName>, PortError> {
 /// A build without DPDK has nothing to start.
 #[cfg(not(feature = "dpdk"))]
 #[expect(clippy::unnecessary_wraps, reason = "as in builds with DPDK")]
-fn prepare(_: &[&str], _: &LiveOptions) -> Result<Option<Prepared>, PortError> {
+fn prepare(_: &[&str], _: &LiveOptions<'_>) -> Result<Option<Prepared>, PortError> {
     Ok(None)
 }
 
 /// A build without DPDK opens nothing.
 #[cfg(not(feature = "dpdk"))]
-fn open(names: &[&str], _: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open(names: &[&str], _: &LiveOptions<'_>) -> Result<Vec<Box<dyn Port>>, PortError> {
     Err(not_in_this_build(names.first().unwrap_or(&PREFIX)))
 }
 
@@ -324,13 +328,13 @@ fn not_in_this_build(name: &str) -> PortError {
 }
 
 #[cfg(feature = "dpdk")]
-fn port_options(options: &LiveOptions) -> port::dpdk::Options {
-    use crate::arguments::PoolsArgument;
+fn port_options(options: &LiveOptions<'_>) -> port::dpdk::Options {
+    use crate::arguments::input::PoolsArgument;
     use flow::FlowDefinition;
     use port::dpdk::{Options, Pools, RssFields, RssOptions};
     let defaults = Options::default();
-    let flags = &options.dpdk;
-    let flow = options.flow;
+    let flags = options.dpdk;
+    let flow = options.engine.meter.flow;
     Options {
         queues: u16::try_from(options.queues).unwrap_or(u16::MAX),
         batch: flags.batch.map_or(defaults.batch, usize::from),

@@ -11,10 +11,10 @@ pub(super) const POOL_SIZE: &str = "--pool-size";
 
 /// Returns these flags, and whether each was given.
 pub(super) fn given(arguments: &WatchArguments) -> [(&'static str, bool); 6] {
-    let dpdk = &arguments.dpdk;
+    let (input, dpdk) = (&arguments.input, &arguments.dpdk);
     [
-        (PROMISCUOUS, arguments.promiscuous),
-        (RING_MEMORY, arguments.ring_memory.is_some()),
+        (PROMISCUOUS, input.promiscuous),
+        (RING_MEMORY, input.ring_memory.is_some()),
         (BATCH, dpdk.batch.is_some()),
         (RX_RING, dpdk.rx_ring.is_some()),
         (POOLS, dpdk.pools.is_some()),

@@ -13,6 +13,9 @@ use rustix::net::netdevice::name_to_index;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+/// Default size of a kernel receive ring, in MiB.
+const RING_MEMORY_MIB_DEFAULT: u32 = 64;
+
 /// An interface of the kernel. Every name that no other kind matches.
 pub(super) struct Interface;
 
@@ -41,7 +44,11 @@ impl SourceKind for Interface {
         })
     }
 
-    fn open(&self, names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    fn open(
+        &self,
+        names: &[&str],
+        options: &LiveOptions<'_>,
+    ) -> Result<Vec<Box<dyn Port>>, PortError> {
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for name in names {
             let source = Options::from_source(name)?;
@@ -94,11 +101,13 @@ impl SourceKind for Interface {
 }
 
 /// Returns the options to receive from a packet socket in a run of `watch`.
-pub(super) fn watch_options(source: Options, options: &LiveOptions) -> Options {
-    let ring_bytes = (options.ring_memory_mib as usize) << 20;
+pub(super) fn watch_options(source: Options, options: &LiveOptions<'_>) -> Options {
+    let (flags, acquisition) = (options.input, options.engine.acquisition);
+    let ring_mib = flags.ring_memory.unwrap_or(RING_MEMORY_MIB_DEFAULT);
+    let ring_bytes = (ring_mib as usize) << 20;
     Options {
-        promiscuous: options.promiscuous,
-        wait: match options.poll {
+        promiscuous: flags.promiscuous,
+        wait: match acquisition.map(|acquisition| acquisition.mode) {
             // Periodic acquisition sleeps between its polls, so the port must not wait.
             Some(PollMode::Periodic(_)) => Wait::Sleep(Duration::ZERO),
             Some(PollMode::Continuous) | None => source.wait,

@@ -1,10 +1,10 @@
 //! What every kind of live source (`-i`) provides: one file of `sources` for each.
 
-use crate::arguments::{DpdkArguments, WatchArguments};
+use crate::arguments::WatchArguments;
+use crate::arguments::input::{DpdkArguments, InputArguments};
 use crate::doctor::finding::Finding;
 use crate::doctor::system::System;
-use engine::{PollMode, Stop};
-use flow::FlowDefinition;
+use engine::{Options, Stop};
 use port::{Port, PortError, Transmit};
 use std::any::Any;
 
@@ -15,24 +15,19 @@ pub(crate) type Duplex = (Box<dyn Port>, Box<dyn Transmit>);
 pub(crate) type Prepared = Box<dyn Any>;
 
 /// How `watch` opens its sources.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(feature = "dpdk"),
     allow(dead_code, reason = "some options are for DPDK devices only")
 )]
-pub(crate) struct LiveOptions {
+pub(crate) struct LiveOptions<'a> {
     /// Receiving threads per source.
     pub(crate) queues: usize,
-    pub(crate) promiscuous: bool,
-    pub(crate) ring_memory_mib: u32,
-    /// How separate acquisition polls, if there is any.
-    pub(crate) poll: Option<PollMode>,
-    /// The flags for DPDK devices.
-    pub(crate) dpdk: DpdkArguments,
-    /// The EAL arguments for DPDK devices.
-    pub(crate) eal: Vec<String>,
-    /// The flow key, by which a device distributes packets to its queues.
-    pub(crate) flow: FlowDefinition,
+    pub(crate) input: &'a InputArguments,
+    pub(crate) dpdk: &'a DpdkArguments,
+    /// The options of the engine: its acquisition decides how to poll, its flow definition how a device
+    /// distributes packets to its queues.
+    pub(crate) engine: &'a Options,
     /// Whether to print the logs of drivers.
     pub(crate) verbose: bool,
 }
@@ -90,7 +85,7 @@ pub(crate) trait SourceKind: Sync {
     fn prepare(
         &self,
         _names: &[&str],
-        _options: &LiveOptions,
+        _options: &LiveOptions<'_>,
     ) -> Result<Option<Prepared>, PortError> {
         Ok(None)
     }
@@ -99,7 +94,11 @@ pub(crate) trait SourceKind: Sync {
     ///
     /// # Errors
     /// If a source cannot be opened.
-    fn open(&self, names: &[&str], options: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError>;
+    fn open(
+        &self,
+        names: &[&str],
+        options: &LiveOptions<'_>,
+    ) -> Result<Vec<Box<dyn Port>>, PortError>;
 
     /// Opens one port that receives what `gen` sent.
     ///

@@ -18,7 +18,7 @@ impl SourceKind for Null {
         name == NAME
     }
 
-    fn open(&self, _: &[&str], _: &LiveOptions) -> Result<Vec<Box<dyn Port>>, PortError> {
+    fn open(&self, _: &[&str], _: &LiveOptions<'_>) -> Result<Vec<Box<dyn Port>>, PortError> {
         Err(nothing_to_receive())
     }
 
