@@ -631,6 +631,7 @@ proptest! {
                 reassembly_bytes: 600,
                 text_bytes: 3 * 68,
                 resolved_names_max: 1,
+                dns_queries_max: 8,
             }
         } else {
             InspectorLimits::default()
