@@ -122,8 +122,7 @@ impl NameCache {
         let tags = &mut self.tags[set];
         let index = set * WAYS + way;
         let entry = &mut self.entries[index].0;
-        self.counters.evicted +=
-            u64::from(tags[way] != 0 && entry[..ADDRESSES] != addresses);
+        self.counters.evicted += u64::from(tags[way] != 0 && entry[..ADDRESSES] != addresses);
         self.is_empty = false;
         tags[way] = tag;
         entry[..ADDRESSES].copy_from_slice(&addresses);
@@ -200,8 +199,8 @@ impl NameCache {
         self.hash.hash(&[client, server], &mut hashes);
         let [of_client, of_server] = hashes;
         let sets = self.tags.len();
-        let first = (of_client >> 32) as usize * sets >> 32;
-        let offset = (of_server >> 32) as usize * sets.min(CLIENT_SETS) >> 32;
+        let first = ((of_client >> 32) as usize * sets) >> 32;
+        let offset = ((of_server >> 32) as usize * sets.min(CLIENT_SETS)) >> 32;
         let set = (first + offset) % sets;
         let tag = ((of_client ^ of_server.rotate_left(7)) as u16).max(1);
         NonZeroU32::new((set as u32) << 16 | u32::from(tag)).unwrap_or(NonZeroU32::MIN)
@@ -309,11 +308,16 @@ mod tests {
     #[test]
     fn client_with_many_names_pushes_out_few_of_the_others() {
         let mut cache = NameCache::new(1 << 16, 1).unwrap();
-        let others = || (1000..1400).flat_map(|client| (0..100).map(move |server| [client, server]));
+        let others =
+            || (1000..1400).flat_map(|client| (0..100).map(move |server| [client, server]));
         for ends in others() {
             insert(&mut cache, ends, 1, "real.example", true);
         }
-        let count = |cache: &NameCache| others().filter(|&[c, s]| find(cache, c, s).is_some()).count();
+        let count = |cache: &NameCache| {
+            others()
+                .filter(|&[c, s]| find(cache, c, s).is_some())
+                .count()
+        };
         let before = count(&cache);
         assert!(before > 36_000, "{before}");
         let evicted = cache.counters.evicted;

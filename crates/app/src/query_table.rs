@@ -102,7 +102,7 @@ impl QueryTable {
         let mut client_hash = [0];
         self.hash.hash(&[client], &mut client_hash);
         let sets = self.entries.len() / WAYS;
-        let set = (u64::from(digest as u32) * sets as u64 >> 32) as usize * WAYS;
+        let set = ((u64::from(digest as u32) * sets as u64) >> 32) as usize * WAYS;
         let fingerprint = (digest >> 64) as u64 >> FINGERPRINT_SHIFT;
         // Never 0, which is an empty slot.
         let tags = fingerprint.max(1) << (FINGERPRINT_SHIFT - CLIENT_SHIFT)

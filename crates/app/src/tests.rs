@@ -16,6 +16,7 @@ use wire::FlowKey;
 use wire::tcp::flag;
 
 mod messages;
+mod names;
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

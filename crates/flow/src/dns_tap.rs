@@ -134,6 +134,11 @@ impl DnsTap {
                 let side = usize::from(packet.direction ^ connection.initiator);
                 let payload =
                     L4Payload::new(packet.time_ns, side, info, || payloads.payload(batch, info));
+                // The side is relative to the initiator, so the key must be as well.
+                let key = match connection.initiator {
+                    1 => key.reversed(),
+                    _ => key,
+                };
                 self.inspector
                     .observe(&mut connection.state, &payload, || key);
                 self.inspector.take_dns_answers().for_each(&mut publish);

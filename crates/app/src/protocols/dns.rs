@@ -120,10 +120,7 @@ impl Parser for DnsState {
             answers: is_answered.then_some(self.answers),
             addresses: cx.services.texts.take(self.addresses),
             ttl_s: self.has_ttl.then_some(self.ttl_s),
-            latency_ns: self
-                .has_latency
-                .then(|| self.time.known_span())
-                .flatten(),
+            latency_ns: self.has_latency.then(|| self.time.known_span()).flatten(),
             queries: self.queries,
             responses: self.responses,
         }));
@@ -372,12 +369,7 @@ fn record_question(cx: &mut Context<'_>, state: &mut DnsState, message: &Message
 }
 
 /// Records a response, the message `bytes`.
-fn record_response(
-    cx: &mut Context<'_>,
-    state: &mut DnsState,
-    message: &Message,
-    bytes: &[u8],
-) {
+fn record_response(cx: &mut Context<'_>, state: &mut DnsState, message: &Message, bytes: &[u8]) {
     let query_direction = cx.packet.direction ^ 1;
     let has_query = state.queries > 0;
     if !has_query && state.responses == 0 {

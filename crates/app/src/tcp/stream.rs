@@ -257,12 +257,7 @@ impl TcpState {
     }
 
     /// Whether a segment comes after the message in the buffer, of which bytes are missing.
-    fn is_behind_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        direction: usize,
-        sequence: u32,
-    ) -> bool {
+    fn is_behind_message(&mut self, cx: &mut Context<'_>, direction: usize, sequence: u32) -> bool {
         self.message_end(cx, direction)
             .is_some_and(|end| sequence.wrapping_sub(end).cast_signed() >= 0)
     }

@@ -124,7 +124,9 @@ impl Flows {
     /// Returns what became of the names in DNS responses.
     pub(super) fn name_counters(&self) -> app::NameCounters {
         let analyser = self.analyser.as_ref();
-        analyser.map_or_else(app::NameCounters::default, |analyser| analyser.name_counters())
+        analyser.map_or_else(app::NameCounters::default, |analyser| {
+            analyser.name_counters()
+        })
     }
 
     /// Learns the DNS answers of a batch without packets.
