@@ -180,8 +180,8 @@ impl Inspector {
                 return InspectState(Stage::SynSeen { next_sequence });
             }
             if !matches!(stage, Stage::SynSeen { .. }) && !self.may_match(packet) {
-                let is_empty = packet.protocol == ip_protocol::UDP && packet.payload_length == 0;
-                return InspectState::probing(common.packets + u8::from(!is_empty));
+                let is_probed = packet.protocol != ip_protocol::UDP || udp::is_probed(packet);
+                return InspectState::probing(common.packets + u8::from(is_probed));
             }
         }
         let handle = self.flows.allocate();

@@ -6,13 +6,16 @@ use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
 use crate::limits::InspectorLimits;
 use crate::message::dns::Message;
+use crate::message::quic::work::WorkBudget;
 use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::NameCache;
+use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::reassembly::ReassemblyPool;
 use crate::record::{AppRecord, FoundBy, Incomplete, ResolvedName};
 use crate::text_pool::{TextId, TextPool};
 use core::num::NonZeroU32;
+use hw::pool::Pool;
 use std::io;
 use std::sync::Arc;
 use wire::FlowKey;
@@ -45,6 +48,10 @@ pub(crate) struct Services {
     pub(crate) dns_message: Option<Box<Message>>,
     pub(crate) ja4_cache: Ja4Cache,
     pub(crate) initial_keys: KeyCache,
+    /// What the Initial packets of QUIC may cost.
+    pub(crate) initial_work: WorkBudget,
+    /// What few media sessions need.
+    pub(crate) media: Pool<MediaExtra>,
     pub(crate) dns_route: DnsRoute,
     /// Addresses in the DNS responses of this packet, each with the position and length of the name
     /// in the cache. They wait for the client's address.
@@ -76,6 +83,8 @@ impl Services {
             dns_message: None,
             ja4_cache: Ja4Cache::default(),
             initial_keys: KeyCache::default(),
+            initial_work: WorkBudget::default(),
+            media: Pool::new(flows.min(EXTRAS_MAX))?,
             dns_route: DnsRoute::Local,
             pending_answers: Vec::new(),
             published: Vec::new(),
@@ -91,7 +100,7 @@ impl Services {
 
     /// Whether no flow holds a text or a buffer.
     pub(crate) fn is_idle(&self) -> bool {
-        self.texts.allocated() + self.buffers.allocated() == 0
+        self.texts.allocated() + self.buffers.allocated() == 0 && self.media.allocated() == 0
     }
 
     /// Memory with all pools full, in bytes.
@@ -101,6 +110,7 @@ impl Services {
             + self.resolved_names.memory_bytes()
             + Ja4Cache::MEMORY_BYTES
             + KeyCache::MEMORY_BYTES
+            + self.media.memory_bytes()
     }
 
     /// Whether the cache of resolved names was ever filled.
