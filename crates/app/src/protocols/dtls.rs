@@ -28,8 +28,14 @@ const DTLS_1_0: u16 = 0xfeff;
 const DTLS_1_2: u16 = 0xfefd;
 const DTLS_1_3: u16 = 0xfefc;
 
-/// The most records of a datagram, and fragments of a record, that are read.
+/// The most records of a datagram that are read.
 const RECORDS_MAX: usize = 16;
+
+/// The most fragments of messages in a datagram that are read. Each may be buffered.
+const FRAGMENTS_MAX: usize = 16;
+
+/// Number of fragments for which one counts in addition if it needs a new buffer.
+const OTHER_MESSAGE: usize = 3;
 
 /// Number of datagrams after which a handshake is given up.
 const DATAGRAMS_MAX: u8 = 200;
@@ -108,7 +114,11 @@ impl DtlsState {
             return;
         }
         self.datagrams = self.datagrams.saturating_add(1);
-        if self.datagrams >= DATAGRAMS_MAX || self.read_records(cx, bytes) {
+        let is_given_up = self.datagrams >= DATAGRAMS_MAX;
+        if is_given_up || self.read_records(cx, bytes) {
+            if is_given_up && self.is_partial() {
+                cx.common.incomplete.add(Incomplete::WORK);
+            }
             self.is_done = true;
             self.release(cx.services);
         }
@@ -118,6 +128,7 @@ impl DtlsState {
     fn read_records(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> bool {
         let from_client = cx.packet.direction & 1 == self.flags.client();
         let mut reader = Reader::new(bytes);
+        let mut fragments_left = FRAGMENTS_MAX;
         for _ in 0..RECORDS_MAX {
             let Some(kind) = reader.u8() else {
                 break;
@@ -140,7 +151,7 @@ impl DtlsState {
             }
             let record = reader.take_up_to(usize::from(length));
             if kind == content::HANDSHAKE && epoch == 0 {
-                self.read_fragments(cx, record);
+                self.read_fragments(cx, record, &mut fragments_left);
             }
         }
         if bytes.len() < cx.packet.payload_length as usize
@@ -216,19 +227,22 @@ impl DtlsState {
     }
 
     /// Reads the handshake messages in a record: whole ones, and fragments of long ones.
-    fn read_fragments(&mut self, cx: &mut Context<'_>, record: &[u8]) {
+    fn read_fragments(&mut self, cx: &mut Context<'_>, record: &[u8], left: &mut usize) {
         let mut reader = Reader::new(record);
-        for _ in 0..RECORDS_MAX {
-            let Some(fragment) = Fragment::read(&mut reader) else {
+        while let Some(fragment) = Fragment::read(&mut reader) {
+            if *left == 0 {
+                cx.common.incomplete.add(Incomplete::WORK);
                 return;
-            };
+            }
+            *left -= 1;
             if !self.needs(fragment.kind) {
                 continue;
             }
             if fragment.is_whole() {
                 self.read_message(cx, fragment.kind, fragment.bytes, true);
             } else {
-                self.buffer_fragment(cx, &fragment);
+                let is_other = self.buffer_fragment(cx, &fragment);
+                *left = left.saturating_sub(if is_other { OTHER_MESSAGE } else { 0 });
             }
         }
     }
@@ -238,14 +252,14 @@ impl DtlsState {
         match kind {
             handshake::CLIENT_HELLO => !self.flags.has(handshake_flag::CLIENT_HELLO),
             handshake::SERVER_HELLO => !self.flags.has(handshake_flag::SERVER_HELLO),
-            handshake::CERTIFICATE => self.subject.is_empty() && self.issuer.is_empty(),
+            handshake::CERTIFICATE => !self.has_certificate,
             _ => false,
         }
     }
 
     /// Adds a fragment to the message that its direction has in a buffer, and reads the message if it
-    /// is complete.
-    fn buffer_fragment(&mut self, cx: &mut Context<'_>, fragment: &Fragment<'_>) {
+    /// is complete. Returns whether it needed a new buffer.
+    fn buffer_fragment(&mut self, cx: &mut Context<'_>, fragment: &Fragment<'_>) -> bool {
         let direction = cx.direction();
         let pending = &mut self.pending[direction];
         let buffers = &mut cx.services.buffers;
@@ -256,7 +270,8 @@ impl DtlsState {
             // Another message, such as the ClientHello with the cookie.
             buffers.release(&mut pending.buffer, direction as u8);
         }
-        if pending.buffer == 0 {
+        let is_new = pending.buffer == 0;
+        if is_new {
             *pending = Pending {
                 buffer: buffers.allocate(direction as u8, 0, TCP_RANGES_MAX),
                 number: fragment.number,
@@ -269,13 +284,14 @@ impl DtlsState {
         if inserted.is_err() {
             cx.common.incomplete.add(Incomplete::REASSEMBLY);
             self.read_pending(cx, false);
-            return;
+            return is_new;
         }
         let stream = buffers.get_mut(handle, direction as u8);
         let length = fragment.length as usize;
         if stream.is_some_and(|stream| stream.contiguous().len() >= length) {
             self.read_pending(cx, true);
         }
+        is_new
     }
 
     /// Reads the message in the buffer of a direction, and releases the buffer.
@@ -339,6 +355,7 @@ impl DtlsState {
                     && cx.packet.direction & 1 != self.flags.client()
                     && self.needs(kind) =>
             {
+                self.has_certificate = is_complete;
                 if let Some(names) = certificate::names(body) {
                     self.subject = cx.intern(names.subject.as_bytes());
                     self.issuer = cx.intern(names.issuer.as_bytes());

@@ -13,7 +13,7 @@ pub(crate) const FRAMES_PER_UNIT: usize = 16;
 
 /// Units of work in each direction of a flow, spent by failures in full and by packets of a handshake
 /// once each. A ClientHello that fills a reassembly buffer has 14 packets.
-const FLOW_MAX: u8 = 32;
+const FLOW_MAX: u8 = 24;
 
 /// After that, one of this number of packets is tried, so that forged packets cannot hide a hello for
 /// ever.

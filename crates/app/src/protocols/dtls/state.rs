@@ -36,4 +36,6 @@ pub(crate) struct DtlsState {
     pub(super) datagrams: u8,
     /// Whether the handshake has ended, or was given up.
     pub(super) is_done: bool,
+    /// Whether a whole certificate was read, with or without names.
+    pub(super) has_certificate: bool,
 }
