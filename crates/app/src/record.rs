@@ -358,8 +358,8 @@ impl Incomplete {
     pub const STATES: Self = Self(8);
     /// Bytes of a handshake are missing in the capture.
     pub const GAP: Self = Self(16);
-    /// The flow reached a limit of work or of sources: packets were not decrypted, or RTP sources not
-    /// counted.
+    /// The flow reached a limit of work or of sources: packets were not decrypted, fragments not
+    /// read, or RTP sources not counted.
     pub const WORK: Self = Self(32);
 
     /// Adds the reasons in `other`.

@@ -88,7 +88,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
 
 /// Some bytes that depend on a number.
 fn noise(number: usize, length: usize) -> impl Iterator<Item = u8> {
-    (0..length).map(move |at| (number * 151 + at * 29 + (number * at >> 3)) as u8)
+    (0..length).map(move |at| (number * 151 + at * 29 + ((number * at) >> 3)) as u8)
 }
 
 /// A long header of QUIC v1 with content of `length` bytes.
@@ -233,7 +233,7 @@ fn dtls_never_ending(number: usize) -> Packet {
 
 fn dtls_certificates(number: usize) -> Packet {
     let flow = (number / 190) as u16;
-    if number % 190 == 0 {
+    if number.is_multiple_of(190) {
         let (_, _, server) = benign_dtls(1);
         return (flow, 1, server);
     }

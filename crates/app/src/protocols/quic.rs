@@ -545,7 +545,7 @@ columns! {
             = |r| number(r.quic.as_ref().and_then(|q| q.retry));
         "quicVersionNegotiation" Number "" [] "" "1 if the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0. Empty in the same cases as quicRetry."
             = |r| number(r.quic.as_ref().and_then(|q| q.version_negotiation));
-        "quicHandshakeRttSeconds" Real "seconds" [] "" "Time from the client's last Initial packet before the server's answer to the server's first Initial or Handshake packet, as seen at the capture point."
+        "quicHandshakeRttSeconds" Real "seconds" [] "" "Time from the client's last Initial packet before the server's answer to the server's first Initial or Handshake packet, as seen at the capture point. Empty if the server was captured before the client."
             = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
         "quicSpinRttCount" Number "" [] "" "Number of RTT samples from the spin bit (RFC 9000 section 17.4)."
             = |r| number(spin(r).map(|q| q.spin_count));

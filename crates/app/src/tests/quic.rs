@@ -312,7 +312,7 @@ fn work_for_forged_packets_is_bounded() {
     let mut inspector = inspector();
     let mut flow = InspectState::default();
     let web = key(17, 443);
-    let mut send = |inspector: &mut Inspector, flow: &mut InspectState, payload: &[u8]| {
+    let send = |inspector: &mut Inspector, flow: &mut InspectState, payload: &[u8]| {
         inspector.observe(flow, &segment(&web, 0, 0, 0, payload), || web);
     };
     send(&mut inspector, &mut flow, &bytes(FIRST_HALF));
