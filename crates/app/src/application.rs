@@ -287,9 +287,10 @@ impl Applications {
             };
             Some((class, FoundBy::Bytes))
         };
-        let by_dns = || {
-            let name = &record.resolved.as_ref()?.name;
-            Some((self.by_name(name)?, FoundBy::Dns))
+        let by_resolved_name = |is_asked: bool, found_by| {
+            let resolved = record.resolved.as_ref()?;
+            let class = (resolved.is_asked == is_asked).then(|| self.by_name(&resolved.name));
+            Some((class??, found_by))
         };
         // A protocol that carries any application says less than the name of the server.
         let by_carrier = || {
@@ -308,7 +309,11 @@ impl Applications {
         let found = by_sni().or_else(by_host).or_else(by_protocol);
         let found = match (found, &record.application) {
             (None, Some(_)) => return,
-            (found, _) => found.or_else(by_dns).or_else(by_carrier).or_else(by_port),
+            (found, _) => found
+                .or_else(|| by_resolved_name(true, FoundBy::Dns))
+                .or_else(by_carrier)
+                .or_else(by_port)
+                .or_else(|| by_resolved_name(false, FoundBy::DnsResponse)),
         };
         record.application = found.and_then(|(class, by)| self.application(class, by));
     }

@@ -10,6 +10,8 @@ pub(crate) struct BaseState {
     pub(crate) resolved: TextId,
     /// Age of that name, in microseconds.
     pub(crate) resolved_age_us: u32,
+    /// Whether no query was seen that asked for it.
+    pub(crate) is_resolved_unasked: bool,
     /// Application class by the first bytes, plus 1; 0 if there is none.
     pub(crate) class: u16,
     /// Number of packets with payload, up to 255.

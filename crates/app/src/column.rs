@@ -112,12 +112,14 @@ columns! {
     Any {
         "applicationName" Text "" [96] "" "Application class, by the table of names, first bytes and ports. Empty if no entry matches."
             = |r| r.application.as_ref().map_or(AppValue::None, |a| AppValue::Text(&a.name));
-        "applicationFoundBy" Text "" [] "" "How the class was found, the most certain way that matched: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (first bytes of the payload, or a parsed protocol), `dns` (resolved name), `port`."
+        "applicationFoundBy" Text "" [] "" "How the class was found, the most certain way that matched: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (first bytes of the payload, or a parsed protocol), `dns` (resolved name), `port`, `dns-response` (resolved name whose query was not seen). The flow itself said the first three."
             = |r| r.application.as_ref().map_or(AppValue::None, |a| AppValue::Text(a.found_by.name()));
     }
     Resolved {
-        "resolvedName" Text "" [] "fqdn" "Name that the initiator had most recently resolved to the responder's address when it opened the flow, from DNS responses in the same traffic."
+        "resolvedName" Text "" [] "fqdn" "Name that the initiator had most recently resolved to the responder's address when it opened the flow, from DNS responses in the same traffic. A response to a query that was seen stays before others."
             = |r| r.resolved.as_ref().map_or(AppValue::None, |n| AppValue::Text(&n.name));
+        "resolvedNameSource" Text "" [] "" "Who said resolvedName. It is never the flow itself, which says all other names of its record (tlsServerName, httpHost, dnsQueryName and so on): `query` is a DNS response to a query of the initiator that was seen (same addresses, ports, ID and question, at most 30 s before), `response` one whose query was not seen. Anyone may have sent the latter, or the capture lacks the queries."
+            = |r| r.resolved.as_ref().map_or(AppValue::None, |n| AppValue::Text(n.source()));
         "resolvedNameAgeSeconds" Real "seconds" [] "dns_rslv" "Time from that DNS response to the flow's first packet (the first of all its records, if the active timeout splits it), in whole microseconds. 0 if the clock went back; at most 4294.967295."
             = |r| seconds(r.resolved.as_ref().map(|n| n.age_ns));
     }

@@ -11,6 +11,8 @@ pub struct DnsAnswer {
     pub time_ns: i64,
     /// Address of the client, as a number with the byte order of [`FlowKey`](wire::FlowKey).
     pub client: u128,
+    /// Whether the query for it was seen. Otherwise anyone may have sent it.
+    pub is_asked: bool,
     servers: [u128; ADDRESSES_MAX],
     servers_count: usize,
     name: [u8; NAME_MAX],
@@ -18,8 +20,8 @@ pub struct DnsAnswer {
 }
 
 impl DnsAnswer {
-    /// The answer in a datagram, without its client. `None` if the datagram is no DNS response, or
-    /// one without addresses.
+    /// The answer in a datagram, without its client and as if its query was not seen. `None` if the
+    /// datagram is no DNS response, or one without addresses.
     pub fn from_datagram(bytes: &[u8], time_ns: i64) -> Option<Self> {
         if !Header::read(bytes)?.is_response {
             return None;
@@ -27,7 +29,8 @@ impl DnsAnswer {
         Self::from_message(&Message::read(bytes)?, time_ns)
     }
 
-    /// The answer in a response, without its client. `None` if it has no question or no addresses.
+    /// The answer in a response, without its client and as if its query was not seen. `None` if it has
+    /// no question or no addresses, or if the name is too long.
     pub fn from_message(message: &Message, time_ns: i64) -> Option<Self> {
         let (name, _) = message.question()?;
         let name = name.as_bytes();
@@ -35,6 +38,7 @@ impl DnsAnswer {
         let mut answer = Self {
             time_ns,
             client: 0,
+            is_asked: false,
             servers: [0; ADDRESSES_MAX],
             servers_count: addresses.len(),
             name: [0; NAME_MAX],
@@ -45,12 +49,6 @@ impl DnsAnswer {
         }
         answer.name.get_mut(..name.len())?.copy_from_slice(name);
         (!addresses.is_empty()).then_some(answer)
-    }
-
-    /// Sets the client.
-    pub const fn with_client(mut self, client: u128) -> Self {
-        self.client = client;
-        self
     }
 
     /// The queried name.

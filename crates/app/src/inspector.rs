@@ -6,8 +6,10 @@ use crate::dns_answer::DnsAnswer;
 use crate::flow_state::{FlowState, TEXTS_MAX, Transport};
 use crate::inspect_state::{InspectState, Stage};
 use crate::limits::InspectorLimits;
+use crate::name_cache::NameCounters;
 use crate::payload::L4Payload;
 use crate::protocols::dns;
+use crate::query_table::QueryTable;
 use crate::record::{AppRecord, Incomplete};
 use crate::services::{DnsRoute, Services};
 use crate::tcp::{self, L4Header, TcpState};
@@ -53,8 +55,9 @@ impl Inspector {
     }
 
     /// Takes DNS answers from [`Inspector::learn`] only, not from observed packets.
-    pub const fn use_dns_feed(&mut self) {
+    pub fn use_dns_feed(&mut self) {
         self.services.dns_route = DnsRoute::Discard;
+        self.services.queries = Arc::new(QueryTable::new(0, 0));
     }
 
     /// Makes the DNS answers in observed packets available through
@@ -63,7 +66,30 @@ impl Inspector {
         self.services.dns_route = DnsRoute::Publish;
     }
 
-    /// Returns the DNS answers in the packet that was observed last. Their client is not set.
+    /// Compares responses with the queries in `queries`, which other inspectors may share.
+    pub fn share_queries(&mut self, queries: Arc<QueryTable>) {
+        self.services.queries = queries;
+    }
+
+    /// Reads a DNS datagram without the state of its flow: remembers a query, or returns the answer in
+    /// a response. `ends` are the addresses of its sender and receiver, as numbers with the byte order
+    /// of [`FlowKey`].
+    pub fn observe_dns_datagram(
+        &mut self,
+        packet: &L4Payload<'_>,
+        ends: [u128; 2],
+    ) -> Option<DnsAnswer> {
+        self.services.dns_ends = ends;
+        dns::read_datagram(&mut self.services, packet);
+        self.services.published.pop()
+    }
+
+    /// What became of the names in DNS responses.
+    pub const fn name_counters(&self) -> NameCounters {
+        self.services.resolved_names.counters
+    }
+
+    /// Returns the DNS answers in the packet that was observed last.
     pub fn take_dns_answers(&mut self) -> impl Iterator<Item = DnsAnswer> {
         self.services.published.drain(..)
     }
@@ -219,19 +245,16 @@ impl Inspector {
             return InspectState::default();
         };
         self.services.buffers.flow = handle;
-        let needs_more = flow.read(&mut self.services, packet);
-        if self.services.has_pending_answers() {
+        if dns::has_client(packet.source_port, packet.destination_port) {
             let key = key();
-            // A response goes to the client. The client is the initiator, unless the query was not
-            // captured.
-            let client = if packet.direction == 0 {
-                key.destination
-            } else {
-                key.source
-            };
-            self.services
-                .commit_answers(u128::from_le_bytes(client), packet.time_ns);
+            let mut ends = [key.source, key.destination].map(u128::from_le_bytes);
+            if packet.direction != 0 {
+                ends.reverse();
+            }
+            self.services.dns_ends = ends;
+            self.services.dns_messages_left = dns::STREAM_MESSAGES_MAX;
         }
+        let needs_more = flow.read(&mut self.services, packet);
         while let Some(evicted) = self.services.buffers.next_evicted() {
             if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
                 flow.evict(&mut self.services, &evicted);

@@ -15,6 +15,8 @@ pub struct InspectorLimits {
     pub text_bytes: usize,
     /// The most pairs of client and server address whose name is cached from DNS.
     pub resolved_names_max: usize,
+    /// The most DNS queries that wait for their response, to see whether one was asked for.
+    pub dns_queries_max: usize,
 }
 
 impl InspectorLimits {
@@ -52,6 +54,7 @@ impl Default for InspectorLimits {
             reassembly_bytes: 16 << 10,
             text_bytes: 0,
             resolved_names_max: 1 << 16,
+            dns_queries_max: 1 << 16,
         }
     }
 }

@@ -117,6 +117,15 @@ pub(crate) trait Parser: Sized {
         false
     }
 
+    /// TCP: the length of the message that `bytes`, the next ones of a stream, begin with, if it says so
+    /// itself. It is how the stream finds the next message if this one does not fit into a buffer.
+    fn message_length(&self, _direction: usize, _bytes: &[u8]) -> Option<u32> {
+        None
+    }
+
+    /// TCP: bytes of a direction are missing, and what follows may be any part of a message.
+    fn lose_position(&mut self, _direction: usize) {}
+
     /// TCP: a new connection starts on the ports of the flow.
     fn new_connection(&mut self) {}
 

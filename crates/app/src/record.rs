@@ -7,6 +7,8 @@ pub type AppText = compact_str::CompactString;
 /// How the application class was found, from the least to the most certain way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FoundBy {
+    /// By the name in a DNS response that answers no query that was seen. Anyone may have sent it.
+    DnsResponse,
     /// By a well-known port.
     Port,
     /// By the name that the client had resolved before it opened the flow.
@@ -24,6 +26,7 @@ impl FoundBy {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::DnsResponse => "dns-response",
             Self::Port => "port",
             Self::Dns => "dns",
             Self::Bytes => "bytes",
@@ -49,6 +52,8 @@ pub struct ResolvedName {
     pub name: AppText,
     /// Time from the DNS response to the flow's first packet, in nanoseconds.
     pub age_ns: u64,
+    /// Whether the query of that response was seen. Otherwise anyone may have sent the response.
+    pub is_asked: bool,
 }
 
 /// A TLS handshake, over TCP or inside QUIC.
@@ -258,6 +263,12 @@ fn heap_bytes(text: &AppText) -> usize {
 }
 
 impl ResolvedName {
+    /// The name of its source that records use.
+    #[must_use]
+    pub const fn source(&self) -> &'static str {
+        if self.is_asked { "query" } else { "response" }
+    }
+
     /// Heap memory of the name, in bytes.
     pub fn heap_bytes(&self) -> usize {
         heap_bytes(&self.name)

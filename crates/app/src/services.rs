@@ -5,12 +5,14 @@ use crate::application::Applications;
 use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
 use crate::limits::InspectorLimits;
-use crate::message::dns::Message;
+use crate::message::dns::{self, Message, QUESTION_MAX};
 use crate::message::quic::work::WorkBudget;
 use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
-use crate::name_cache::NameCache;
+use crate::name_cache::{CachedName, NameCache};
+use crate::payload::L4Payload;
 use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
+use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
 use crate::record::{AppRecord, FoundBy, Incomplete, ResolvedName};
 use crate::text_pool::{TextId, TextPool};
@@ -18,7 +20,7 @@ use core::num::NonZeroU32;
 use hw::pool::Pool;
 use std::io;
 use std::sync::Arc;
-use wire::FlowKey;
+use wire::{FlowKey, ip_protocol};
 
 /// Where the answers of observed DNS responses go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +55,13 @@ pub(crate) struct Services {
     /// What few media sessions need.
     pub(crate) media: Pool<MediaExtra>,
     pub(crate) dns_route: DnsRoute,
-    /// Addresses in the DNS responses of this packet, each with the position and length of the name
-    /// in the cache. They wait for the client's address.
-    pub(crate) pending_answers: Vec<(u128, u64, usize)>,
-    /// Answers to publish, without their client.
+    /// The DNS queries that were seen. All taps of a link share it.
+    pub(crate) queries: Arc<QueryTable>,
+    /// If the packet may be DNS: the addresses of its sender and receiver.
+    pub(crate) dns_ends: [u128; 2],
+    /// Number of DNS messages of a stream that may be read from this packet on.
+    pub(crate) dns_messages_left: u16,
+    /// Answers to publish.
     pub(crate) published: Vec<DnsAnswer>,
 }
 
@@ -86,7 +91,9 @@ impl Services {
             initial_work: WorkBudget::default(),
             media: Pool::new(flows.min(EXTRAS_MAX))?,
             dns_route: DnsRoute::Local,
-            pending_answers: Vec::new(),
+            queries: Arc::new(QueryTable::new(limits.dns_queries_max, seed)),
+            dns_ends: [0; 2],
+            dns_messages_left: 0,
             published: Vec::new(),
         })
     }
@@ -108,6 +115,7 @@ impl Services {
         self.texts.memory_bytes()
             + self.buffers.memory_bytes()
             + self.resolved_names.memory_bytes()
+            + self.queries.memory_bytes()
             + Ja4Cache::MEMORY_BYTES
             + KeyCache::MEMORY_BYTES
             + self.media.memory_bytes()
@@ -117,12 +125,6 @@ impl Services {
     #[inline]
     pub(crate) const fn has_resolved_names(&self) -> bool {
         !self.resolved_names.is_empty()
-    }
-
-    /// Whether the current packet had addresses of a name.
-    #[inline]
-    pub(crate) const fn has_pending_answers(&self) -> bool {
-        !self.pending_answers.is_empty()
     }
 
     /// Interns a text for a flow. Sets [`Incomplete::TEXT`] if it was truncated.
@@ -151,52 +153,79 @@ impl Services {
     ) {
         let addresses = || addresses(&key());
         let hash = hash.unwrap_or_else(|| self.resolved_names.hash(addresses()));
-        let Some((name, answer_ns)) = self.resolved_names.find(hash, addresses) else {
+        let Some(found) = self.resolved_names.find(hash, addresses) else {
             return;
         };
-        let (text, is_truncated) = self.texts.intern(name);
+        let (text, is_truncated) = self.texts.intern(found.name);
         common.resolved = text;
+        common.is_resolved_unasked = !found.is_asked;
         if is_truncated {
             common.incomplete.add(Incomplete::TEXT);
         }
-        let age = time_ns.saturating_sub(answer_ns).max(0) / 1000;
+        let age = time_ns.saturating_sub(found.time_ns).max(0) / 1000;
         common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
     }
 
-    pub(crate) fn queue_answers(&mut self, message: &Message) {
-        if let Some((name, _)) = message.question()
-            && !message.addresses().is_empty()
-        {
-            let name = name.as_bytes();
-            if let Some(position) = self.resolved_names.store_name(name) {
-                for address in message.addresses() {
-                    self.pending_answers
-                        .push((address_number(address), position, name.len()));
-                }
-            }
+    /// Remembers a query, the message `bytes`, to compare its response with it.
+    pub(crate) fn observe_query(&mut self, packet: &L4Payload<'_>, bytes: &[u8]) {
+        if self.dns_route == DnsRoute::Discard {
+            return;
+        }
+        let mut question = [0; QUESTION_MAX];
+        let [sender, receiver] = self.dns_ends;
+        let ports = [packet.source_port, packet.destination_port];
+        if let Some(query) = query(packet, [sender, receiver], ports, bytes, &mut question) {
+            self.queries.insert(&query, packet.time_ns);
         }
     }
 
-    /// Adds the pending answers to the cache, for the client of this flow.
-    pub(crate) fn commit_answers(&mut self, client: u128, time_ns: i64) {
-        for (server, position, length) in self.pending_answers.drain(..) {
-            self.resolved_names
-                .insert(client, server, time_ns, position, length);
+    /// Takes the answer in a response, the message `bytes`.
+    pub(crate) fn observe_response(
+        &mut self,
+        packet: &L4Payload<'_>,
+        message: &Message,
+        bytes: &[u8],
+    ) {
+        let Some((name, _)) = message.question() else {
+            return;
+        };
+        if message.addresses().is_empty() || self.dns_route == DnsRoute::Discard {
+            return;
+        }
+        let mut question = [0; QUESTION_MAX];
+        let [sender, receiver] = self.dns_ends;
+        let ports = [packet.destination_port, packet.source_port];
+        let query = query(packet, [receiver, sender], ports, bytes, &mut question);
+        let is_asked = query.is_some_and(|query| self.queries.has(&query, packet.time_ns));
+        if self.dns_route == DnsRoute::Publish {
+            if let Some(mut answer) = DnsAnswer::from_message(message, packet.time_ns) {
+                (answer.client, answer.is_asked) = (receiver, is_asked);
+                self.published.push(answer);
+            }
+            return;
+        }
+        let found = CachedName {
+            name: name.as_bytes(),
+            time_ns: packet.time_ns,
+            is_asked,
+        };
+        self.resolved_names.counters.unasked += u64::from(!is_asked);
+        for address in message.addresses() {
+            let server = address_number(address);
+            self.resolved_names.insert([receiver, server], found);
         }
     }
 
     /// Adds an answer to the cache.
     pub(crate) fn learn(&mut self, answer: &DnsAnswer) {
-        if let Some(position) = self.resolved_names.store_name(answer.name()) {
-            for &server in answer.servers() {
-                self.resolved_names.insert(
-                    answer.client,
-                    server,
-                    answer.time_ns,
-                    position,
-                    answer.name().len(),
-                );
-            }
+        let found = CachedName {
+            name: answer.name(),
+            time_ns: answer.time_ns,
+            is_asked: answer.is_asked,
+        };
+        self.resolved_names.counters.unasked += u64::from(!answer.is_asked);
+        for &server in answer.servers() {
+            self.resolved_names.insert([answer.client, server], found);
         }
     }
 
@@ -206,6 +235,7 @@ impl Services {
             record.resolved = Some(ResolvedName {
                 name,
                 age_ns: u64::from(common.resolved_age_us) * 1000,
+                is_asked: !common.is_resolved_unasked,
             });
         }
         record.incomplete.add(common.incomplete);
@@ -225,4 +255,22 @@ impl Services {
 /// The addresses of the client and the server.
 fn addresses(key: &FlowKey) -> [u128; 2] {
     [key.source, key.destination].map(u128::from_le_bytes)
+}
+
+/// The query of a message, with the addresses and ports of the client and of the server. `None` if it
+/// has no question.
+fn query<'a>(
+    packet: &L4Payload<'_>,
+    addresses: [u128; 2],
+    ports: [u16; 2],
+    bytes: &[u8],
+    question: &'a mut [u8; QUESTION_MAX],
+) -> Option<Query<'a>> {
+    Some(Query {
+        addresses,
+        ports,
+        is_tcp: packet.protocol == ip_protocol::TCP,
+        id: dns::Header::read(bytes)?.id,
+        question: dns::question(bytes, question)?,
+    })
 }

@@ -17,6 +17,7 @@ use wire::FlowKey;
 use wire::tcp::flag;
 
 mod messages;
+mod names;
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -632,6 +633,7 @@ proptest! {
                 reassembly_bytes: 600,
                 text_bytes: 3 * 68,
                 resolved_names_max: 1,
+                dns_queries_max: 8,
             }
         } else {
             InspectorLimits::default()

@@ -93,7 +93,8 @@ impl Dispatcher<'_> {
             .await;
         }
         receiver.publish(&parser, &mut handler);
-        let queue = receiver.report(handler.books(&parser), &placement);
+        let mut queue = receiver.report(handler.books(&parser), &placement);
+        queue.flows.answers_dropped = handler.dns_feed.dropped() + handler.answers_dropped();
         faults.messages.extend(placement.fault);
         ThreadResult {
             queue,
@@ -113,6 +114,8 @@ pub(crate) struct MonitorQueue {
     batch: Box<Batch>,
     /// The last clock reading sent.
     sent_clock_ms: u32,
+    /// DNS answers that did not fit the open batch.
+    answers_dropped: u64,
 }
 
 impl MonitorQueue {
@@ -122,6 +125,8 @@ impl MonitorQueue {
     fn add_answer(&mut self, before: usize, answer: DnsAnswer) {
         if self.batch.dns_answers().len() < BURST {
             self.batch.push_dns_answer(before, answer);
+        } else {
+            self.answers_dropped += 1;
         }
     }
 
@@ -145,6 +150,7 @@ pub(crate) fn monitor_queue(
         recycled,
         batch: Box::default(),
         sent_clock_ms: 0,
+        answers_dropped: 0,
     };
     (queue, message_consumer, recycled_producer)
 }
@@ -230,6 +236,11 @@ impl Handler for DispatchHandler {
 }
 
 impl DispatchHandler {
+    /// DNS answers that did not reach all monitors.
+    fn answers_dropped(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.answers_dropped).sum()
+    }
+
     /// Adds each packet to the batch of its flow's monitor, and each DNS answer to the batches of all
     /// monitors.
     async fn distribute(&mut self, burst: &Burst<'_>) {

@@ -8,7 +8,7 @@
 //! have no common order; an answer from one queue reaches the others with their next burst.
 
 use crate::options::{EngineError, Options};
-use app::DnsAnswer;
+use app::{DnsAnswer, QueryTable};
 use flow::DnsTap;
 use flow::{Batch, Payloads};
 use std::collections::VecDeque;
@@ -24,7 +24,11 @@ const BURST_ANSWERS_MAX: usize = 4096;
 
 /// Passes answers between queues.
 #[derive(Debug)]
-pub(crate) struct DnsExchange(Vec<Inbox>);
+pub(crate) struct DnsExchange {
+    inboxes: Vec<Inbox>,
+    /// The queries that all queues see: a response may come to another queue than its query.
+    queries: Arc<QueryTable>,
+}
 
 /// The answers that wait for a queue.
 #[derive(Debug, Default)]
@@ -36,28 +40,37 @@ struct Inbox {
 
 impl DnsExchange {
     /// Creates an exchange between `queues` queues.
-    pub(crate) fn new(queues: usize) -> Arc<Self> {
-        Arc::new(Self((0..queues).map(|_| Inbox::default()).collect()))
+    pub(crate) fn new(queues: usize, queries: Arc<QueryTable>) -> Arc<Self> {
+        Arc::new(Self {
+            inboxes: (0..queues).map(|_| Inbox::default()).collect(),
+            queries,
+        })
     }
 
-    /// Passes an answer from queue `own` to all others.
-    fn publish(&self, own: usize, answer: &DnsAnswer) {
-        for (number, inbox) in self.0.iter().enumerate() {
+    /// Passes an answer from queue `own` to all others. Returns the number of answers that were dropped
+    /// for it.
+    fn publish(&self, own: usize, answer: &DnsAnswer) -> u64 {
+        let mut dropped = 0;
+        for (number, inbox) in self.inboxes.iter().enumerate() {
             if number != own {
-                inbox.push(answer.clone());
+                dropped += u64::from(inbox.push(answer.clone()));
             }
         }
+        dropped
     }
 }
 
 impl Inbox {
-    fn push(&self, answer: DnsAnswer) {
+    /// Adds an answer. Returns whether the oldest one was dropped for it.
+    fn push(&self, answer: DnsAnswer) -> bool {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() == INBOX_ANSWERS_MAX {
+        let is_full = answers.len() == INBOX_ANSWERS_MAX;
+        if is_full {
             answers.pop_front();
         }
         answers.push_back(answer);
         self.count.store(answers.len(), Ordering::Relaxed);
+        is_full
     }
 
     fn drain(&self, mut each: impl FnMut(DnsAnswer)) {
@@ -79,6 +92,8 @@ pub(crate) struct DnsFeed {
     exchange: Option<(Arc<DnsExchange>, usize)>,
     /// The answers of the current burst, each with the number of packets before it.
     answers: Vec<(usize, DnsAnswer)>,
+    /// Answers that were dropped, because too many came at a time.
+    dropped: u64,
 }
 
 impl DnsFeed {
@@ -95,16 +110,20 @@ impl DnsFeed {
         if !options.shares_dns(receivers) {
             return Ok((0..receivers).map(|_| Self::default()).collect());
         }
-        let exchange = exchange.then(|| DnsExchange::new(receivers));
+        let exchange =
+            exchange.then(|| DnsExchange::new(receivers, DnsTap::queries(&options.meter)));
         let feed = |number| {
-            let tap = DnsTap::new(&options.meter).map_err(|error| {
+            let mut tap = DnsTap::new(&options.meter).map_err(|error| {
                 let tables = options.tables(receivers);
                 EngineError::table_memory(tables, options.meter.flows_max, &error)
             })?;
+            if let Some(exchange) = &exchange {
+                tap.share_queries(&exchange.queries);
+            }
             Ok(Self {
                 tap: Some(tap),
                 exchange: exchange.as_ref().map(|all| (Arc::clone(all), number)),
-                answers: Vec::new(),
+                ..Self::default()
             })
         };
         (0..receivers).map(feed).collect()
@@ -116,19 +135,20 @@ impl DnsFeed {
         let Some(tap) = &mut self.tap else {
             return;
         };
-        let answers = &mut self.answers;
+        let (answers, dropped) = (&mut self.answers, &mut self.dropped);
         answers.clear();
         if let Some((exchange, own)) = &self.exchange
-            && let Some(inbox) = exchange.0.get(*own)
+            && let Some(inbox) = exchange.inboxes.get(*own)
         {
             inbox.drain(|answer| answers.push((first, answer)));
         }
         tap.observe(batch, first, payloads, |index, answer| {
             if answers.len() == BURST_ANSWERS_MAX {
+                *dropped += 1;
                 return;
             }
             if let Some((exchange, own)) = &self.exchange {
-                exchange.publish(*own, &answer);
+                *dropped += exchange.publish(*own, &answer);
             }
             answers.push((index + 1, answer));
         });
@@ -144,6 +164,11 @@ impl DnsFeed {
         self.tap
             .as_ref()
             .map_or(0, |tap| tap.memory_bytes() + answers + inbox)
+    }
+
+    /// Answers that did not reach all tables, because too many came at a time.
+    pub(crate) const fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// The answers of the burst, each with the number of the batch's packets before it.

@@ -130,6 +130,9 @@ impl Worker<'_> {
             faults.messages.clear();
         }
         queue.flows = handler.measurements.counters();
+        if counts_packets {
+            queue.flows.answers_dropped = handler.dns_feed.dropped();
+        }
         ThreadResult {
             queue,
             findings: handler

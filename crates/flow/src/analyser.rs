@@ -12,7 +12,7 @@ use crate::table::Observed;
 use analysis::suspended::{SUSPENDED_MAX, Suspended};
 use analysis::tcp::TcpColdPool;
 use analysis::{Analyses, Analysis, FLOWS_PER_TCP_COLD, Level, Tcp, TcpCold, Volume};
-use app::{Applications, DnsAnswer, InspectState, Inspector, InspectorLimits};
+use app::{Applications, DnsAnswer, InspectState, Inspector, InspectorLimits, NameCounters};
 use handles::{Handles, NO_HANDLES};
 use hw::hash::KeyedHash;
 use hw::memory::HugeSlice;
@@ -191,6 +191,12 @@ impl Analyser {
         if let Some(inspector) = &mut self.inspector {
             inspector.use_dns_feed();
         }
+    }
+
+    /// Returns what became of the names in DNS responses.
+    pub(crate) fn name_counters(&self) -> NameCounters {
+        let inspector = self.inspector.as_ref();
+        inspector.map_or_else(NameCounters::default, Inspector::name_counters)
     }
 
     /// Learns the names of a DNS answer.

@@ -6,9 +6,10 @@ use crate::batch::{Batch, Payloads};
 use crate::entry::{Entry, FlowEntry};
 use crate::expiry::Expiry;
 use crate::meter::MeterOptions;
-use app::{DnsAnswer, InspectState, Inspector, InspectorLimits, L4Payload, dns};
+use app::{DnsAnswer, InspectState, Inspector, InspectorLimits, L4Payload, QueryTable, dns};
 use hw::hash::KeyedHash;
 use std::io;
+use std::sync::Arc;
 use wire::{FlowKey, ip_protocol};
 
 /// The most concurrent DNS connections. It is enough for 270 new ones a second with the default idle
@@ -72,6 +73,19 @@ impl DnsTap {
         })
     }
 
+    /// Shares the queries that other taps see, because responses may come to another tap than their
+    /// queries.
+    pub fn share_queries(&mut self, queries: &Arc<QueryTable>) {
+        self.inspector.share_queries(Arc::clone(queries));
+    }
+
+    /// Creates the queries that the taps of tables with `options` can share.
+    #[must_use]
+    pub fn queries(options: &MeterOptions) -> Arc<QueryTable> {
+        let queries_max = InspectorLimits::default().dns_queries_max;
+        Arc::new(QueryTable::new(queries_max, options.seed))
+    }
+
     /// Reads the packets of `batch` from index `first` on. Calls `publish` for each answer that a packet
     /// completes, with the index of the packet.
     #[inline]
@@ -100,16 +114,18 @@ impl DnsTap {
     ) {
         let (packet, info) = (&batch.packets()[index], &batch.details()[index]);
         let key = batch.flow_key(index);
-        let client = u128::from_le_bytes(if packet.direction == 0 {
-            key.destination
-        } else {
-            key.source
-        });
-        let mut publish = |answer: DnsAnswer| publish(answer.with_client(client));
         match info.transport {
             ip_protocol::UDP => {
-                let bytes = payloads.payload(batch, info);
-                DnsAnswer::from_datagram(bytes, packet.time_ns).map(publish);
+                let mut ends = [key.source, key.destination].map(u128::from_le_bytes);
+                if packet.direction != 0 {
+                    ends.reverse();
+                }
+                let payload =
+                    L4Payload::new(packet.time_ns, 0, info, || payloads.payload(batch, info));
+                self.inspector
+                    .observe_dns_datagram(&payload, ends)
+                    .into_iter()
+                    .for_each(publish);
             }
             ip_protocol::TCP => {
                 self.sweep(packet.clock_ms);
@@ -118,6 +134,11 @@ impl DnsTap {
                 let side = usize::from(packet.direction ^ connection.initiator);
                 let payload =
                     L4Payload::new(packet.time_ns, side, info, || payloads.payload(batch, info));
+                // The side is relative to the initiator, so the key must be as well.
+                let key = match connection.initiator {
+                    1 => key.reversed(),
+                    _ => key,
+                };
                 self.inspector
                     .observe(&mut connection.state, &payload, || key);
                 self.inspector.take_dns_answers().for_each(&mut publish);

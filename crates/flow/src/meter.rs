@@ -203,6 +203,7 @@ impl Meter {
         MeterCounters {
             unattributed: self.flows.table.unattributed(),
             flows: self.flows.table.flows() as u64,
+            names: self.flows.name_counters(),
             ..self.output.counters
         }
     }

@@ -29,6 +29,7 @@ pub(crate) struct Summary {
     merged: u64,
     /// Records of evicted flows.
     evicted: u64,
+    names: SummaryNames,
     books: SummaryBooks,
     hashes: SummaryHashes,
     /// Each port's acquisition, if it was separate from processing.
@@ -62,6 +63,19 @@ pub(crate) struct Summary {
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
     top_flows: Vec<TopFlow>,
+}
+
+/// What became of the names in DNS responses.
+#[derive(Debug, Serialize)]
+struct SummaryNames {
+    /// Responses with addresses whose query was not seen.
+    unasked: u64,
+    /// Names that other names pushed out of the cache.
+    evicted: u64,
+    /// Names that were not stored: too long, or unasked where asked ones fill the cache.
+    left_out: u64,
+    /// Responses that did not reach all threads, because too many came at a time.
+    dropped: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -183,6 +197,12 @@ impl Summary {
             flows: report.flows.records - collected.merged,
             merged: collected.merged,
             evicted: report.flows.evicted,
+            names: SummaryNames {
+                unasked: report.flows.names.unasked,
+                evicted: report.flows.names.evicted,
+                left_out: report.flows.names.left_out,
+                dropped: report.flows.answers_dropped,
+            },
             books: SummaryBooks::new(report),
             hashes: SummaryHashes {
                 by_device: books.hashed_by_device,

@@ -115,6 +115,7 @@ impl SummaryText<'_> {
                 "(more flows than --max-flows, or too many with the same hash)",
             )?;
         }
+        self.names(text)?;
         if self.collected.merged > 0 {
             line(
                 text,
@@ -132,6 +133,38 @@ impl SummaryText<'_> {
                 "  Flows are identified by a 32-bit hash only (--table {}): two may have been merged.",
                 self.plan.meter.table.name()
             )?;
+        }
+        Ok(())
+    }
+
+    /// Says which names in DNS responses were lost, or not asked for.
+    fn names(&self, text: &mut String) -> std::fmt::Result {
+        let flows = &self.report.flows;
+        for (label, count, note) in [
+            (
+                "DNS unasked",
+                flows.names.unasked,
+                "(responses whose query was not seen: resolvedNameSource is response)",
+            ),
+            (
+                "names pushed out",
+                flows.names.evicted,
+                "(more resolved names than the cache holds)",
+            ),
+            (
+                "names left out",
+                flows.names.left_out,
+                "(too long, or unasked where asked ones fill the cache)",
+            ),
+            (
+                "DNS dropped",
+                flows.answers_dropped,
+                "(responses that did not reach all threads)",
+            ),
+        ] {
+            if count > 0 {
+                line(text, label, count, note)?;
+            }
         }
         Ok(())
     }

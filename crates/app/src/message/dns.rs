@@ -273,6 +273,32 @@ impl Message {
     }
 }
 
+/// The most bytes of a question: name, type and class.
+pub const QUESTION_MAX: usize = 255 + 4;
+
+/// Copies the first question of a message, its name in lower case, to `question`, and returns the part
+/// that was written. `None` if there is none, or if it is truncated, too long or compressed, which no
+/// first question is.
+pub fn question<'a>(message: &[u8], question: &'a mut [u8; QUESTION_MAX]) -> Option<&'a [u8]> {
+    let rest = message.get(Header::LENGTH..)?;
+    if message[4..6] == [0, 0] {
+        return None;
+    }
+    let mut length = 0;
+    while let label @ 1.. = usize::from(*rest.get(length)?) {
+        length += 1 + label;
+        if label > 63 || length > 254 {
+            return None;
+        }
+    }
+    let all = length + 5;
+    let (copy, bytes) = (question.get_mut(..all)?, rest.get(..all)?);
+    copy.copy_from_slice(bytes);
+    // A length is below 64, and not a letter.
+    copy[..length].make_ascii_lowercase();
+    Some(copy)
+}
+
 /// Skips the questions after the first one.
 fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
     for _ in 1..questions.min(RECORDS_MAX) {

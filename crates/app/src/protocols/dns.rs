@@ -1,13 +1,12 @@
 //! DNS: the first question of a flow with its response, and the names of addresses.
 
 use crate::column::{columns, number, seconds, text};
-use crate::dns_answer::DnsAnswer;
-use crate::message::dns::{Header, Message, OPCODE_UPDATE};
+use crate::message::dns::{self, Header, Message, OPCODE_UPDATE, QUESTION_MAX};
 use crate::nanoseconds::Nanoseconds;
 use crate::parser::{Context, Parser, Probe, Verdict};
 use crate::payload::L4Payload;
 use crate::record::{AppRecord, DnsRecord, Incomplete, UnmatchedDns};
-use crate::services::{DnsRoute, Services};
+use crate::services::Services;
 use crate::text_pool::{TEXT_MAX, TextId};
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -36,6 +35,8 @@ pub(crate) struct DnsState {
     is_answered: bool,
     has_ttl: bool,
     has_latency: bool,
+    /// For each direction, whether the next bytes of its stream may be any part of a message.
+    is_lost: [bool; 2],
 }
 
 impl Parser for DnsState {
@@ -69,8 +70,34 @@ impl Parser for DnsState {
             return read_dns_stream(cx, self, bytes);
         }
         let is_truncated = bytes.len() < cx.packet.payload_length as usize;
-        read_dns(cx, self, bytes, is_truncated);
+        read_dns(cx, self, bytes, is_truncated.then_some(Incomplete::SNAPLEN));
         Verdict::Consumed(bytes.len())
+    }
+
+    fn evict(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
+        if let Some(message) = bytes.get(2..)
+            && cx.packet.protocol == ip_protocol::TCP
+            && !self.is_lost[cx.direction()]
+        {
+            read_dns(cx, self, message, Some(Incomplete::default()));
+        }
+    }
+
+    fn can_continue_at(bytes: &[u8]) -> bool {
+        begins_message(bytes)
+    }
+
+    fn message_length(&self, direction: usize, bytes: &[u8]) -> Option<u32> {
+        let length = u16::from_be_bytes(*bytes.first_chunk()?);
+        (!self.is_lost[direction & 1]).then_some(2 + u32::from(length))
+    }
+
+    fn lose_position(&mut self, direction: usize) {
+        self.is_lost[direction & 1] = true;
+    }
+
+    fn new_connection(&mut self) {
+        self.is_lost = [false; 2];
     }
 
     fn finish(&mut self, cx: &mut Context<'_>, record: &mut AppRecord) {
@@ -84,14 +111,16 @@ impl Parser for DnsState {
             time_ns: self.time.get(),
         };
         record.dns = Some(Box::new(DnsRecord {
-            unmatched: (is_answered != (self.queries > 0)).then_some(unmatched),
+            unmatched: (is_answered != (self.queries > 0)
+                && self.time.get() != Nanoseconds::UNKNOWN)
+                .then_some(unmatched),
             query: cx.services.texts.take(self.query),
             query_type: self.has_question.then_some(self.query_type),
             response_code: is_answered.then_some(self.response_code),
             answers: is_answered.then_some(self.answers),
             addresses: cx.services.texts.take(self.addresses),
             ttl_s: self.has_ttl.then_some(self.ttl_s),
-            latency_ns: self.has_latency.then_some(self.time.span()),
+            latency_ns: self.has_latency.then(|| self.time.known_span()).flatten(),
             queries: self.queries,
             responses: self.responses,
         }));
@@ -100,6 +129,9 @@ impl Parser for DnsState {
 
 /// The port of DNS.
 const PORT: u16 = 53;
+
+/// The most messages of a stream that are read with one packet.
+pub(crate) const STREAM_MESSAGES_MAX: u16 = 32;
 
 /// Multicast DNS (RFC 6762) and LLMNR (RFC 4795), whose messages are DNS's.
 const MULTICAST_DNS: u16 = 5353;
@@ -157,6 +189,20 @@ fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
 
 /// Reads the message at the start of the next bytes of a TCP stream.
 fn read_dns_stream(cx: &mut Context<'_>, state: &mut DnsState, bytes: &[u8]) -> Verdict {
+    let is_lost = &mut state.is_lost[cx.direction()];
+    if *is_lost {
+        *is_lost = !begins_message(bytes);
+        if *is_lost {
+            return Verdict::Consumed(bytes.len());
+        }
+    }
+    if cx.services.dns_messages_left == 0 {
+        // More messages than any resolver sends at once. To find the end of each would be work without
+        // a bound, so the next segment that begins with a message is where reading continues.
+        *is_lost = true;
+        cx.common.incomplete.add(Incomplete::REASSEMBLY);
+        return Verdict::Consumed(bytes.len());
+    }
     let Some((&length, rest)) = bytes.split_first_chunk::<2>() else {
         return Verdict::NeedMore;
     };
@@ -168,21 +214,51 @@ fn read_dns_stream(cx: &mut Context<'_>, state: &mut DnsState, bytes: &[u8]) -> 
         None if is_captured => return Verdict::NeedMore,
         None => rest,
     };
+    cx.services.dns_messages_left -= 1;
     let is_truncated = message.len() < length;
-    let is_read = length < Header::LENGTH || read_dns(cx, state, message, is_truncated);
+    let truncated_by = is_truncated.then_some(Incomplete::SNAPLEN);
+    let is_read = length < Header::LENGTH || read_dns(cx, state, message, truncated_by);
     let has_header = !is_truncated || message.len() >= Header::LENGTH;
     if has_header && !is_read {
-        return Verdict::Done;
+        state.is_lost[cx.direction()] = true;
+        return Verdict::Consumed(bytes.len());
     }
     Verdict::Consumed(2 + length)
 }
 
-/// Reads a message, of which the end may be missing (`is_truncated`). Returns false if it is not a DNS
-/// message.
-fn read_dns(cx: &mut Context<'_>, state: &mut DnsState, bytes: &[u8], is_truncated: bool) -> bool {
+/// Whether a segment certainly begins with the length of a message and the message: a query or a
+/// response, with its question.
+fn begins_message(bytes: &[u8]) -> bool {
+    let Some((&length, message)) = bytes.split_first_chunk::<2>() else {
+        return false;
+    };
+    let message = match message.get(..usize::from(u16::from_be_bytes(length))) {
+        Some(whole) => whole,
+        None => message,
+    };
+    let mut question = [0; QUESTION_MAX];
+    let mut has_question = || {
+        let question = dns::question(message, &mut question)?;
+        let class = u16::from_be_bytes(*question.last_chunk()?);
+        (1..=255).contains(&class).then_some(())
+    };
+    Header::read(message).is_some_and(|header| header.opcode == 0 && header.counts[0] == 1)
+        && has_question().is_some()
+}
+
+/// Reads a message, of which the end may be missing for the reason `truncated_by`. Returns false if it
+/// is not a DNS message.
+fn read_dns(
+    cx: &mut Context<'_>,
+    state: &mut DnsState,
+    bytes: &[u8],
+    truncated_by: Option<Incomplete>,
+) -> bool {
+    let is_truncated = truncated_by.is_some();
+    let reason = truncated_by.unwrap_or_default();
     let Some(header) = Header::read(bytes) else {
         if is_truncated && bytes.len() < Header::LENGTH {
-            cx.common.incomplete.add(Incomplete::SNAPLEN);
+            cx.common.incomplete.add(reason);
         }
         return false;
     };
@@ -194,28 +270,49 @@ fn read_dns(cx: &mut Context<'_>, state: &mut DnsState, bytes: &[u8], is_truncat
     if header.is_response {
         if message.reread(bytes) {
             if is_truncated && !message.is_complete {
-                cx.common.incomplete.add(Incomplete::SNAPLEN);
+                cx.common.incomplete.add(reason);
             }
-            record_response(cx, state, &message);
+            record_response(cx, state, &message, bytes);
         } else if is_truncated {
             // The question was not captured, but the ID may still match the query.
-            cx.common.incomplete.add(Incomplete::SNAPLEN);
+            cx.common.incomplete.add(reason);
             message.reset(header);
-            record_response(cx, state, &message);
+            record_response(cx, state, &message, bytes);
         }
     } else {
         if state.queries == 0 {
             let is_read = message.reread(bytes);
             if is_truncated && !is_read {
-                cx.common.incomplete.add(Incomplete::SNAPLEN);
+                cx.common.incomplete.add(reason);
             }
             let message = is_read.then_some(&*message);
             record_first_query(cx, state, header.id, message);
+        }
+        if has_client(cx.packet.source_port, cx.packet.destination_port) {
+            cx.services.observe_query(cx.packet, bytes);
         }
         state.queries = state.queries.saturating_add(1);
     }
     cx.services.dns_message = Some(message);
     true
+}
+
+/// Reads a datagram for the names in it only.
+pub(crate) fn read_datagram(services: &mut Services, packet: &L4Payload<'_>) {
+    let Some(header) = Header::read(packet.payload) else {
+        return;
+    };
+    if !header.is_response {
+        return services.observe_query(packet, packet.payload);
+    }
+    let mut message = match services.dns_message.take() {
+        Some(message) => message,
+        None => Box::new(Message::from_header(header)),
+    };
+    if message.reread(packet.payload) {
+        services.observe_response(packet, &message, packet.payload);
+    }
+    services.dns_message = Some(message);
 }
 
 /// Records the first query. A response that arrived earlier stays only if it matches the query.
@@ -271,7 +368,8 @@ fn record_question(cx: &mut Context<'_>, state: &mut DnsState, message: &Message
     }
 }
 
-fn record_response(cx: &mut Context<'_>, state: &mut DnsState, message: &Message) {
+/// Records a response, the message `bytes`.
+fn record_response(cx: &mut Context<'_>, state: &mut DnsState, message: &Message, bytes: &[u8]) {
     let query_direction = cx.packet.direction ^ 1;
     let has_query = state.queries > 0;
     if !has_query && state.responses == 0 {
@@ -284,7 +382,7 @@ fn record_response(cx: &mut Context<'_>, state: &mut DnsState, message: &Message
         state.is_answered = true;
         if has_query {
             state.time = state.time.until(cx.packet.time_ns);
-            state.has_latency = true;
+            state.has_latency = cx.packet.time_ns != Nanoseconds::UNKNOWN;
         }
         record_question(cx, state, message);
         state.response_code = message.response_code;
@@ -301,14 +399,7 @@ fn record_response(cx: &mut Context<'_>, state: &mut DnsState, message: &Message
     }
     state.responses = state.responses.saturating_add(1);
     if has_client(cx.packet.source_port, cx.packet.destination_port) {
-        match cx.services.dns_route {
-            DnsRoute::Local => cx.services.queue_answers(message),
-            DnsRoute::Discard => {}
-            DnsRoute::Publish => cx
-                .services
-                .published
-                .extend(DnsAnswer::from_message(message, cx.packet.time_ns)),
-        }
+        cx.services.observe_response(cx.packet, message, bytes);
     }
 }
 

@@ -115,6 +115,22 @@ macro_rules! protocols {
                 }
             }
 
+            /// The length of a message ([`Parser::message_length`]).
+            pub(crate) fn message_length(&self, direction: usize, bytes: &[u8]) -> Option<u32> {
+                match self {
+                    Self::Unknown => None,
+                    $(Self::$protocol(parser) => parser.message_length(direction, bytes),)*
+                }
+            }
+
+            /// Bytes are missing ([`Parser::lose_position`]).
+            pub(crate) fn lose_position(&mut self, direction: usize) {
+                match self {
+                    Self::Unknown => {}
+                    $(Self::$protocol(parser) => parser.lose_position(direction),)*
+                }
+            }
+
             /// A new connection starts ([`Parser::new_connection`]).
             pub(crate) fn new_connection(&mut self) {
                 match self {

@@ -67,12 +67,12 @@ impl TcpState {
             self.read_in_order(cx, cx.packet.payload, length);
         } else if ahead > GAP_BYTES_MAX
             || cx.packet.payload.len() < length as usize
-            || (self.reading == Reading::Messages
-                && self.messages.can_continue_at(cx.packet.payload))
+            || self.can_continue_at(cx.packet)
         {
             self.resynchronise(cx, sequence);
         } else {
             // The missing bytes are needed, so this segment waits for them.
+            let side = &mut self.sides[direction];
             let skip = std::mem::take(&mut side.skip);
             side.buffer = cx.services.buffers.allocate(
                 direction as u8,
@@ -88,19 +88,58 @@ impl TcpState {
         }
     }
 
+    /// Whether reading can continue with this segment, although bytes before it are missing.
+    fn can_continue_at(&self, packet: &L4Payload<'_>) -> bool {
+        match self.reading {
+            Reading::Messages => self.messages.can_continue_at(packet.payload),
+            // Most connections have few messages, so the first one may be the missing one.
+            Reading::Unknown => {
+                dns::has_client(packet.source_port, packet.destination_port)
+                    && dns::DnsState::can_continue_at(packet.payload)
+            }
+            Reading::Tls => false,
+        }
+    }
+
+    /// The sequence number after the message in the buffer of a direction, if the message says where it
+    /// ends.
+    fn message_end(&mut self, cx: &mut Context<'_>, direction: usize) -> Option<u32> {
+        let handle = self.sides[direction].buffer;
+        let stream = cx.services.buffers.get_mut(handle, direction as u8)?;
+        if self.reading != Reading::Messages {
+            return None;
+        }
+        let length = self
+            .messages
+            .message_length(direction, stream.contiguous())?;
+        Some(stream.base.wrapping_add(length))
+    }
+
+    /// Continues a stream at `sequence`, within a message that ends at `message_end`, if that is known.
+    fn continue_at(&mut self, direction: usize, sequence: u32, message_end: Option<u32>) {
+        let skip = message_end.map(|end| end.wrapping_sub(sequence).cast_signed());
+        let side = &mut self.sides[direction];
+        side.expected = sequence;
+        side.skip = skip.unwrap_or(0).max(0).cast_unsigned();
+        if skip.is_none_or(i32::is_negative) && self.reading == Reading::Messages {
+            self.messages.lose_position(direction);
+        }
+    }
+
     /// Gives up the missing bytes before this segment and continues with it.
     fn resynchronise(&mut self, cx: &mut Context<'_>, sequence: u32) {
         let direction = cx.direction();
+        let message_end = self.message_end(cx, direction);
         self.flush_buffer(cx, direction);
         let side = &mut self.sides[direction];
         if side.has(side_flag::DONE) {
             return;
         }
-        if self.reading != Reading::Unknown {
+        let is_dns = dns::has_client(cx.packet.source_port, cx.packet.destination_port);
+        if self.reading != Reading::Unknown || is_dns {
             cx.common.incomplete.add(Incomplete::GAP);
         }
-        side.expected = sequence;
-        side.skip = 0;
+        self.continue_at(direction, sequence, message_end);
         self.read_in_order(cx, cx.packet.payload, cx.packet.payload_length);
     }
 
@@ -149,7 +188,13 @@ impl TcpState {
                         let mut buffer = buffer;
                         cx.services.buffers.release(&mut buffer, direction as u8);
                         cx.common.incomplete.add(Incomplete::REASSEMBLY);
+                        let message = match self.reading {
+                            Reading::Messages => self.messages.message_length(direction, rest),
+                            _ => None,
+                        };
                         self.read_truncated(cx, rest);
+                        let end = message.map(|length| base.wrapping_add(length));
+                        self.continue_at(direction, start.wrapping_add(length), end);
                     }
                     return;
                 }
@@ -169,6 +214,12 @@ impl TcpState {
         };
         let before = stream.contiguous().len();
         let offset = sequence.wrapping_sub(stream.base);
+        if offset.cast_signed() > before as i32
+            && (before == 0 || self.is_behind_message(cx, direction, sequence))
+            && self.can_continue_at(cx.packet)
+        {
+            return self.resynchronise(cx, sequence);
+        }
         let is_complete = cx.packet.payload.len() == cx.packet.payload_length as usize;
         let (offset, bytes) = if offset.cast_signed() < 0 {
             let behind = offset.wrapping_neg() as usize;
@@ -198,9 +249,17 @@ impl TcpState {
                 true => Incomplete::GAP,
                 false => Incomplete::SNAPLEN,
             });
+            let message_end = self.message_end(cx, direction);
             self.flush_buffer(cx, direction);
-            self.sides[direction].expected = sequence.wrapping_add(cx.packet.payload_length);
+            let next = sequence.wrapping_add(cx.packet.payload_length);
+            self.continue_at(direction, next, message_end);
         }
+    }
+
+    /// Whether a segment comes after the message in the buffer, of which bytes are missing.
+    fn is_behind_message(&mut self, cx: &mut Context<'_>, direction: usize, sequence: u32) -> bool {
+        self.message_end(cx, direction)
+            .is_some_and(|end| sequence.wrapping_sub(end).cast_signed() >= 0)
     }
 
     /// Parses the buffered bytes before the first gap. Returns `Break` if the stream does not need
@@ -217,34 +276,40 @@ impl TcpState {
                 return ControlFlow::Continue(());
             }
             let bytes = stream.take_bytes();
-            let verdict = self.parse(cx, &bytes[..length]);
+            // The buffer advances once after all messages: to move its bytes for each would cost the
+            // square of their number.
+            let (mut used, mut verdict) = (0, Verdict::NeedMore);
+            while let Some(rest) = bytes.get(used..length).filter(|rest| !rest.is_empty()) {
+                verdict = self.parse(cx, rest);
+                match verdict {
+                    Verdict::Consumed(count) => used += count.max(1),
+                    _ => break,
+                }
+            }
             let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
             };
             stream.put_bytes(bytes);
             let side = &mut self.sides[direction];
-            match verdict {
-                Verdict::NeedMore => return ControlFlow::Continue(()),
-                Verdict::Done | Verdict::StartTls | Verdict::Reprobe | Verdict::Forget => {
-                    side.set(side_flag::DONE);
-                    cx.services
-                        .buffers
-                        .release(&mut side.buffer, direction as u8);
-                    return ControlFlow::Break(());
-                }
-                Verdict::Consumed(used) => {
-                    let used = u32::try_from(used.max(1)).unwrap_or(u32::MAX);
-                    let length = length as u32;
-                    if used >= length && stream.has_only(length) {
-                        side.expected = stream.base.wrapping_add(length);
-                        side.skip = used - length;
-                        cx.services
-                            .buffers
-                            .release(&mut side.buffer, direction as u8);
-                        return ControlFlow::Break(());
-                    }
-                    stream.advance(used);
-                }
+            if !matches!(verdict, Verdict::Consumed(_) | Verdict::NeedMore) {
+                side.set(side_flag::DONE);
+                cx.services
+                    .buffers
+                    .release(&mut side.buffer, direction as u8);
+                return ControlFlow::Break(());
+            }
+            let used = u32::try_from(used).unwrap_or(u32::MAX);
+            if used >= length as u32 && stream.has_only(length as u32) {
+                side.expected = stream.base.wrapping_add(length as u32);
+                side.skip = used - length as u32;
+                cx.services
+                    .buffers
+                    .release(&mut side.buffer, direction as u8);
+                return ControlFlow::Break(());
+            }
+            stream.advance(used);
+            if verdict == Verdict::NeedMore {
+                return ControlFlow::Continue(());
             }
         }
     }

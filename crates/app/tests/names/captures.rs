@@ -93,6 +93,7 @@ fn reads_every_capture_with_any_limits() {
         reassembly_bytes: 2000,
         text_bytes: 50 * 68,
         resolved_names_max: 4,
+        dns_queries_max: 8,
     };
     let (mut flows, mut with_names, mut truncated) = (0, 0, 0);
     for name in listed() {

@@ -67,6 +67,7 @@ fn anonymises_addresses_in_application_fields() {
     use app::{DnsRecord, HttpRecord, ResolvedName, TlsRecord};
     let names = AppRecord {
         resolved: Some(ResolvedName {
+            is_asked: true,
             name: "192.0.2.9".into(),
             age_ns: 1,
         }),

@@ -121,6 +121,14 @@ impl Flows {
         self.analyser.is_some()
     }
 
+    /// Returns what became of the names in DNS responses.
+    pub(super) fn name_counters(&self) -> app::NameCounters {
+        let analyser = self.analyser.as_ref();
+        analyser.map_or_else(app::NameCounters::default, |analyser| {
+            analyser.name_counters()
+        })
+    }
+
     /// Learns the DNS answers of a batch without packets.
     pub(super) fn learn_dns_answers(&mut self, batch: &Batch) {
         if let Some(analyser) = &mut self.analyser {

@@ -3,6 +3,7 @@
 use crate::end_reason::EndReason;
 use crate::entry::FlowEntry;
 use crate::record_batch::{BATCH_RECORDS_MAX, RECORDS_PER_BATCH, RecordBatch};
+use app::NameCounters;
 use std::ops::AddAssign;
 
 /// The interval at which the records of a live link are flushed, full batch or not.
@@ -31,6 +32,11 @@ pub struct MeterCounters {
     pub evicted: u64,
     /// Whether the table was ever full. If not, flows were evicted because too many hashes collide.
     pub was_full: bool,
+    /// What became of the names in DNS responses. Tables that share the responses count the same ones,
+    /// so the sum has the largest counts.
+    pub names: NameCounters,
+    /// DNS answers that did not reach all tables, because too many came at a time.
+    pub answers_dropped: u64,
     /// Flows in the table now.
     pub flows: u64,
 }
@@ -44,6 +50,10 @@ impl AddAssign for MeterCounters {
         self.records += other.records;
         self.evicted += other.evicted;
         self.was_full |= other.was_full;
+        self.names.evicted = self.names.evicted.max(other.names.evicted);
+        self.names.left_out = self.names.left_out.max(other.names.left_out);
+        self.names.unasked = self.names.unasked.max(other.names.unasked);
+        self.answers_dropped += other.answers_dropped;
         self.flows += other.flows;
     }
 }

@@ -133,7 +133,8 @@ fn add_tcp(side: &mut Side, tcp: &Tcp, rare: &[TcpCold; 2], which: usize) {
 
 fn application(found: &AppRecord, start_ns: i64) -> Application<'_> {
     let mut names = Application::default();
-    if let Some(resolved) = &found.resolved {
+    // These formats have no field that says who said the name.
+    if let Some(resolved) = found.resolved.as_ref().filter(|name| name.is_asked) {
         names.resolved = Some(&resolved.name);
         let age_ns = i64::try_from(resolved.age_ns).unwrap_or(i64::MAX);
         names.resolved_ns = Some(start_ns.saturating_sub(age_ns));

@@ -1,0 +1,140 @@
+//! Names as evidence: which DNS responses name a flow, and which messages of a DNS stream are read.
+
+use super::*;
+use crate::protocols::dns as dns_protocol;
+
+/// Inspects one datagram of the flow between the client and a resolver.
+fn datagram(inspector: &mut Inspector, resolver: u8, direction: u8, bytes: &[u8]) {
+    let mut key = key(17, 53);
+    key.destination[..4].copy_from_slice(&[9, 9, 9, resolver]);
+    let mut flow = InspectState::default();
+    let packet = segment(&key, 1000, direction, 0, bytes);
+    inspector.observe(&mut flow, &packet, || key);
+    drop(inspector.finish(&mut flow, &key));
+}
+
+/// The name of a flow to the server, its source, and how its class was found.
+fn named(inspector: &mut Inspector) -> Option<(String, &'static str, Option<FoundBy>)> {
+    let web = key(6, 9000);
+    let mut flow = InspectState::default();
+    let mut syn = segment(&web, 2000, 0, 0, &[]);
+    syn.tcp_flags = flag::SYN;
+    inspector.observe(&mut flow, &syn, || web);
+    let record = inspector.finish(&mut flow, &web);
+    let found_by = record.application.map(|application| application.found_by);
+    let resolved = record.resolved?;
+    Some((resolved.name.as_str().into(), resolved.source(), found_by))
+}
+
+#[test]
+fn response_without_its_query_replaces_no_name() {
+    let mut forged = dns(true, 8);
+    let at = forged.windows(7).position(|it| it == b"netflix").unwrap();
+    forged[at..at + 7].copy_from_slice(b"example");
+    let dns_found = Some(FoundBy::Dns);
+    let asked = Some(("www.netflix.com".into(), "query", dns_found));
+    let mut inspector = inspector();
+    datagram(&mut inspector, 1, 0, &dns(false, 7));
+    datagram(&mut inspector, 1, 1, &dns(true, 7));
+    assert_eq!(named(&mut inspector), asked);
+    assert_eq!(inspector.name_counters(), NameCounters::default());
+    // Another ID, another resolver, another question with the right ID.
+    datagram(&mut inspector, 1, 1, &forged);
+    datagram(&mut inspector, 2, 1, &forged);
+    forged[..2].copy_from_slice(&dns(false, 7)[..2]);
+    datagram(&mut inspector, 1, 1, &forged);
+    assert_eq!(named(&mut inspector), asked);
+    let counters = inspector.name_counters();
+    assert_eq!((counters.unasked, counters.left_out), (3, 3));
+}
+
+#[test]
+fn response_without_its_query_is_marked() {
+    let mut inspector = inspector();
+    datagram(&mut inspector, 1, 1, &dns(true, 7));
+    let name = "www.netflix.com".to_owned();
+    let marked = Some((name.clone(), "response", Some(FoundBy::DnsResponse)));
+    assert_eq!(named(&mut inspector), marked);
+    // The case of letters is not part of the question.
+    let mut query = dns(false, 9);
+    query[12..28].make_ascii_uppercase();
+    datagram(&mut inspector, 1, 0, &query);
+    datagram(&mut inspector, 1, 1, &dns(true, 9));
+    let asked = Some((name, "query", Some(FoundBy::Dns)));
+    assert_eq!(named(&mut inspector), asked);
+}
+
+/// A message behind its length.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = (message.len() as u16).to_be_bytes();
+    [&length[..], message].concat()
+}
+
+/// Queries and responses in the record of a connection to port 53, and why it is incomplete.
+fn counts(conversation: Conversation) -> (u32, u32, Incomplete) {
+    let record = conversation.finish();
+    let dns = record.dns.unwrap();
+    (dns.queries, dns.responses, record.incomplete)
+}
+
+#[test]
+fn message_behind_one_that_is_too_long_is_read() {
+    let mut long = dns(true, 1);
+    long.resize(20_000, 0);
+    let stream = [framed(&long), framed(&dns(true, 2))].concat();
+    for length in [1400, 4096, 15_000, 20_010] {
+        let mut conversation = Conversation::new(53);
+        conversation.send_syn(1, 0);
+        for (at, bytes) in (0..).step_by(length).zip(stream.chunks(length)) {
+            conversation.send(1, 1 + at, bytes);
+        }
+        let (_, responses, incomplete) = counts(conversation);
+        // A segment with the whole message needs no buffer.
+        let is_cut = length < 20_002;
+        assert_eq!(
+            (responses, incomplete.contains(Incomplete::REASSEMBLY)),
+            (2, is_cut),
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn messages_behind_a_lost_segment_are_read() {
+    for lost in 0..5 {
+        let mut conversation = Conversation::new(53);
+        conversation.send_syn(0, 0);
+        let mut at = 1;
+        for number in 0..5 {
+            let query = framed(&dns(false, number));
+            if number != lost {
+                conversation.send(0, at, &query);
+            }
+            at += query.len() as u32;
+        }
+        let (queries, _, incomplete) = counts(conversation);
+        // The last one is not missed: no later segment shows that it is missing.
+        let has_gap = lost < 4;
+        assert_eq!(
+            (queries, incomplete.contains(Incomplete::GAP)),
+            (4, has_gap),
+            "{lost}"
+        );
+    }
+}
+
+#[test]
+fn messages_of_a_packet_are_bounded() {
+    let query = framed(&dns(false, 1));
+    let many = query.repeat(1000);
+    let mut conversation = Conversation::new(53);
+    conversation.send_syn(0, 0);
+    conversation.send(0, 1, &many);
+    conversation.send(0, 1 + many.len() as u32, &query);
+    let expected = u32::from(dns_protocol::STREAM_MESSAGES_MAX) + 1;
+    let (queries, _, incomplete) = counts(conversation);
+    assert_eq!(
+        (queries, incomplete.contains(Incomplete::REASSEMBLY)),
+        (expected, true)
+    );
+}
