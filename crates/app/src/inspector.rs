@@ -84,9 +84,12 @@ impl Inspector {
         self.services.published.pop()
     }
 
-    /// What became of the names in DNS responses.
+    /// What became of the names in DNS responses, and of QUIC's Initial packets.
     pub const fn name_counters(&self) -> NameCounters {
-        self.services.resolved_names.counters
+        NameCounters {
+            quic_cuts: self.services.initial_work.cuts,
+            ..self.services.resolved_names.counters
+        }
     }
 
     /// Returns the DNS answers in the packet that was observed last.

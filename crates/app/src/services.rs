@@ -158,7 +158,7 @@ impl Services {
         };
         let (text, is_truncated) = self.texts.intern(found.name);
         common.resolved = text;
-        common.is_resolved_unasked = !found.is_asked;
+        common.set_resolved_unasked(!found.is_asked);
         if is_truncated {
             common.incomplete.add(Incomplete::TEXT);
         }
@@ -235,14 +235,12 @@ impl Services {
             record.resolved = Some(ResolvedName {
                 name,
                 age_ns: u64::from(common.resolved_age_us) * 1000,
-                is_asked: !common.is_resolved_unasked,
+                is_asked: !common.is_resolved_unasked(),
             });
         }
         record.incomplete.add(common.incomplete);
-        if common.class != 0 {
-            record.application = self
-                .applications
-                .application(common.class - 1, FoundBy::Bytes);
+        if let Some(class) = common.class() {
+            record.application = self.applications.application(class, FoundBy::Bytes);
         }
     }
 
