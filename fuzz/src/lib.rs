@@ -1,4 +1,6 @@
-//! Shared code of the capture file targets.
+//! Shared code of the targets.
+
+pub mod conversation;
 
 use port::{CaptureFile, Port, Received};
 use std::io::{Cursor, Read};

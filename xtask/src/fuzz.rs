@@ -21,6 +21,8 @@ enum Seeds {
     Payloads,
     /// Sequences of payloads in the format of the target `names`.
     Packets,
+    /// Payloads of one flow, each after its direction and length.
+    Conversation,
 }
 
 /// Targets in `fuzz/fuzz_targets`; each has a dictionary of the same name.
@@ -33,8 +35,8 @@ const TARGETS: [(&str, Seeds); 11] = [
     ("dns", Seeds::Payloads),
     ("http", Seeds::Payloads),
     ("rtp", Seeds::Payloads),
-    ("dtls", Seeds::Payloads),
-    ("ssh", Seeds::Payloads),
+    ("dtls", Seeds::Conversation),
+    ("ssh", Seeds::Conversation),
     ("names", Seeds::Packets),
 ];
 
@@ -149,6 +151,17 @@ fn write_seeds(corpus: &Path, seeds: Seeds) -> anyhow::Result<usize> {
                     written += 1;
                 }
             }
+            Seeds::Conversation => {
+                let Some((ETHERNET, records)) = pcap_file::records(&content) else {
+                    continue;
+                };
+                let frames = records.iter().map(|record| record.frame);
+                let conversation = conversation(frames);
+                if !conversation.is_empty() {
+                    write_seed(corpus, &conversation)?;
+                    written += 1;
+                }
+            }
             Seeds::Pcap if !is_pcapng => {
                 write_seed(corpus, &content)?;
                 written += 1;
@@ -204,6 +217,24 @@ fn payload(frame: &[u8]) -> Option<&[u8]> {
         17 => transport.get(8..),
         _ => None,
     }
+}
+
+/// An input of the targets `dtls` and `ssh`: the first payloads of a capture, each after two bytes of
+/// direction (the highest bit) and length. The sender of the first one is the initiator.
+fn conversation<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let ip_source = |frame: &'a [u8]| frame.get(26..30);
+    let mut frames = frames
+        .filter_map(|frame| Some((ip_source(frame)?, payload(frame)?)))
+        .filter(|(_, payload)| !payload.is_empty() && payload.len() < 1 << 15)
+        .peekable();
+    let initiator = frames.peek().map(|(source, _)| *source);
+    let mut input = Vec::new();
+    for (source, payload) in frames.take(PAYLOADS_PER_CAPTURE) {
+        let direction = u16::from(Some(source) != initiator) << 15;
+        input.extend((direction | payload.len() as u16).to_be_bytes());
+        input.extend_from_slice(payload);
+    }
+    input
 }
 
 /// Server ports of the flows in the target `names`; a last flow has all other ports.

@@ -9,6 +9,7 @@
 //! SSH      bytes  "SSH-"                        first payload bytes of either side; \xHH is any byte
 //! ```
 
+use crate::base_state::CLASSES_MAX;
 use crate::record::{AppRecord, AppText, FoundBy};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -198,8 +199,8 @@ impl Applications {
         if let Some(at) = self.classes.iter().position(|class| **class == *name) {
             return Ok(at as u16);
         }
-        if self.classes.len() == usize::from(u16::MAX) {
-            return Err("more than 65,535 classes".to_owned());
+        if self.classes.len() == usize::from(CLASSES_MAX) {
+            return Err("more than 32,767 classes".to_owned());
         }
         self.classes.push(name.into());
         Ok((self.classes.len() - 1) as u16)

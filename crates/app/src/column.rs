@@ -128,7 +128,7 @@ columns! {
 columns! {
     pub(crate) INCOMPLETE_COLUMNS
     Any {
-        "namesCut" Number "" [] "" "Why names may be missing or truncated in this record of the flow, or were in an earlier one. The sum of: 1 reassembly (no buffer, or one too small), 2 text too long or no memory for it, 4 snaplen, 8 no free state, 16 bytes missing in the capture."
+        "namesCut" Number "" [] "" "Why names may be missing or truncated in this record of the flow, or were in an earlier one. The sum of: 1 reassembly (no buffer, or one too small), 2 text too long or no memory for it, 4 snaplen, 8 no free state, 16 bytes missing in the capture, 32 a limit of work or of sources reached (QUIC packets not decrypted, DTLS fragments not read, RTP sources not counted)."
             = |r| AppValue::Number(u64::from(r.incomplete.bits()));
     }
 }

@@ -100,7 +100,7 @@ impl FlowState {
         };
         transport
             || !self.common.resolved.is_empty()
-            || self.common.class != 0
+            || self.common.class().is_some()
             || self.common.incomplete != Incomplete::default()
     }
 

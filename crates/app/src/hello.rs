@@ -1,85 +1,11 @@
 //! ClientHellos: their fields in the state of a flow and in its record. TLS, QUIC and DTLS have the
 //! same ones.
 
+use crate::handshake::{HandshakeFlags, HelloTexts, handshake_flag};
 use crate::message::tls::{ClientHello, Ja4, Transport};
 use crate::parser::Context;
 use crate::record::TlsRecord;
 use crate::services::Services;
-use crate::text_pool::TextId;
-
-/// Bits of [`handshake_flag`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HandshakeFlags(u16);
-
-impl HandshakeFlags {
-    #[inline]
-    pub(crate) const fn has(self, flag: u16) -> bool {
-        self.0 & flag != 0
-    }
-
-    #[inline]
-    pub(crate) const fn set(&mut self, flag: u16) {
-        self.0 |= flag;
-    }
-
-    #[inline]
-    pub(crate) const fn put(&mut self, flag: u16, value: bool) {
-        self.0 = self.0 & !flag | if value { flag } else { 0 };
-    }
-}
-
-/// Flags of TLS and QUIC.
-pub(crate) mod handshake_flag {
-    /// The client offers Encrypted Client Hello.
-    pub(crate) const ECH_OFFERED: u16 = 1;
-    /// The client offers to resume a session.
-    pub(crate) const RESUMPTION_OFFERED: u16 = 1 << 1;
-    /// The initiator's packets are the server's.
-    pub(crate) const CLIENT_IS_1: u16 = 1 << 2;
-    /// A ClientHello was read.
-    pub(crate) const CLIENT_HELLO: u16 = 1 << 3;
-    /// A ServerHello was read (TLS).
-    pub(crate) const SERVER_HELLO: u16 = 1 << 4;
-    /// The setup time is known (TLS).
-    pub(crate) const SETUP: u16 = 1 << 5;
-    /// The server resumed a session (TLS).
-    pub(crate) const RESUMED: u16 = 1 << 6;
-    /// An Initial packet of the client was decrypted (QUIC).
-    pub(crate) const CLIENT: u16 = 1 << 7;
-    /// The client's first handshake message was read, whatever its type (QUIC).
-    pub(crate) const HELLO: u16 = 1 << 8;
-    /// The RTT of the handshake is known (QUIC).
-    pub(crate) const RTT: u16 = 1 << 9;
-    /// 0-RTT packets were seen (QUIC).
-    pub(crate) const ZERO_RTT: u16 = 1 << 10;
-    /// A Retry packet was seen (QUIC).
-    pub(crate) const RETRY: u16 = 1 << 11;
-    /// The keys are derived from a connection ID other than the original one (QUIC).
-    pub(crate) const RETRIED: u16 = 1 << 12;
-    /// A Version Negotiation packet was seen (QUIC).
-    pub(crate) const NEGOTIATION: u16 = 1 << 13;
-    /// An edge of the spin bit was seen (QUIC).
-    pub(crate) const SPIN: u16 = 1 << 14;
-    /// The end of the ClientHello is missing.
-    pub(crate) const HELLO_CUT: u16 = 1 << 15;
-}
-
-impl HandshakeFlags {
-    /// Direction of the client's packets.
-    #[inline]
-    pub(crate) fn client(self) -> u8 {
-        u8::from(self.has(handshake_flag::CLIENT_IS_1))
-    }
-}
-
-/// Texts of a ClientHello.
-#[derive(Debug, Default)]
-pub(crate) struct HelloTexts {
-    pub(crate) server_name: TextId,
-    pub(crate) alpn_offered: TextId,
-    pub(crate) versions_offered: TextId,
-    pub(crate) ja4: TextId,
-}
 
 /// Records the fields of a ClientHello.
 pub(crate) fn record_client_hello(
@@ -139,6 +65,17 @@ pub(crate) fn hello_record(
         resumption_offered: offered(handshake_flag::RESUMPTION_OFFERED),
         ..TlsRecord::default()
     }
+}
+
+/// A digest of a session ID (FNV-1a), 0 for an empty one.
+pub(crate) fn session_digest(session_id: &[u8]) -> u32 {
+    if session_id.is_empty() {
+        return 0;
+    }
+    let hash = session_id.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.max(1)
 }
 
 /// Appends a version in hexadecimal, after a comma if it is not the first.

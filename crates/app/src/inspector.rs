@@ -84,9 +84,12 @@ impl Inspector {
         self.services.published.pop()
     }
 
-    /// What became of the names in DNS responses.
+    /// What became of the names in DNS responses, and of QUIC's Initial packets.
     pub const fn name_counters(&self) -> NameCounters {
-        self.services.resolved_names.counters
+        NameCounters {
+            quic_cuts: self.services.initial_work.cuts,
+            ..self.services.resolved_names.counters
+        }
     }
 
     /// Returns the DNS answers in the packet that was observed last.
@@ -206,8 +209,8 @@ impl Inspector {
                 return InspectState(Stage::SynSeen { next_sequence });
             }
             if !matches!(stage, Stage::SynSeen { .. }) && !self.may_match(packet) {
-                let is_empty = packet.protocol == ip_protocol::UDP && packet.payload_length == 0;
-                return InspectState::probing(common.packets + u8::from(!is_empty));
+                let is_probed = packet.protocol != ip_protocol::UDP || udp::is_probed(packet);
+                return InspectState::probing(common.packets + u8::from(is_probed));
             }
         }
         let handle = self.flows.allocate();

@@ -14,6 +14,7 @@ mod base_state;
 mod column;
 mod dns_answer;
 mod flow_state;
+mod handshake;
 mod hello;
 mod inspect_state;
 mod inspector;

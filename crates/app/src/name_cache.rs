@@ -47,7 +47,8 @@ const NAME: usize = 5;
 /// Set in the word [`NAME`] if a query for the name was seen.
 const ASKED: u64 = 1 << 32;
 
-/// What the cache could not keep.
+/// What limits of the application layer cost: names that the cache could not keep, and packets that
+/// were not decrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameCounters {
     /// Names that other names pushed out.
@@ -57,6 +58,9 @@ pub struct NameCounters {
     pub left_out: u64,
     /// DNS responses with addresses whose query was not seen.
     pub unasked: u64,
+    /// Initial packets of QUIC that were not decrypted, or whose CRYPTO frames were not all read, because
+    /// their flow or all flows together had too many.
+    pub quic_cuts: u64,
 }
 
 /// A name in the cache.

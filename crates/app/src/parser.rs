@@ -71,10 +71,10 @@ impl Context<'_> {
 
     /// Sets the application class by the first bytes of a payload, if it is not set yet.
     pub(crate) fn classify_by_bytes(&mut self, bytes: &[u8]) {
-        if self.common.class == 0
+        if self.common.class().is_none()
             && let Some(class) = self.services.applications.by_bytes(bytes)
         {
-            self.common.class = class + 1;
+            self.common.set_class(class);
         }
     }
 

@@ -242,6 +242,8 @@ pub struct RtpRecord {
     pub jitter_ns: Option<f64>,
     /// Number of RTCP packets in this direction, on the same ports.
     pub rtcp_packets: u32,
+    /// Number of sources in this direction. The other fields are of the one with the most packets.
+    pub sources: u32,
 }
 
 impl RtpRecord {
@@ -367,6 +369,9 @@ impl Incomplete {
     pub const STATES: Self = Self(8);
     /// Bytes of a handshake are missing in the capture.
     pub const GAP: Self = Self(16);
+    /// The flow reached a limit of work or of sources: packets were not decrypted, fragments not
+    /// read, or RTP sources not counted.
+    pub const WORK: Self = Self(32);
 
     /// Adds the reasons in `other`.
     pub fn add(&mut self, other: Self) {
@@ -379,7 +384,7 @@ impl Incomplete {
         self.0 & other.0 == other.0
     }
 
-    /// The reasons as bits: 1 reassembly, 2 text, 4 snaplen, 8 states, 16 gap.
+    /// The reasons as bits: 1 reassembly, 2 text, 4 snaplen, 8 states, 16 gap, 32 work.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0

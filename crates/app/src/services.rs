@@ -6,15 +6,18 @@ use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
 use crate::limits::InspectorLimits;
 use crate::message::dns::{self, Message, QUESTION_MAX};
+use crate::message::quic::work::WorkBudget;
 use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::{CachedName, NameCache};
 use crate::payload::L4Payload;
+use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
 use crate::record::{AppRecord, FoundBy, Incomplete, ResolvedName};
 use crate::text_pool::{TextId, TextPool};
 use core::num::NonZeroU32;
+use hw::pool::Pool;
 use std::io;
 use std::sync::Arc;
 use wire::{FlowKey, ip_protocol};
@@ -47,6 +50,10 @@ pub(crate) struct Services {
     pub(crate) dns_message: Option<Box<Message>>,
     pub(crate) ja4_cache: Ja4Cache,
     pub(crate) initial_keys: KeyCache,
+    /// What the Initial packets of QUIC may cost.
+    pub(crate) initial_work: WorkBudget,
+    /// What few media sessions need.
+    pub(crate) media: Pool<MediaExtra>,
     pub(crate) dns_route: DnsRoute,
     /// The DNS queries that were seen. All taps of a link share it.
     pub(crate) queries: Arc<QueryTable>,
@@ -81,6 +88,8 @@ impl Services {
             dns_message: None,
             ja4_cache: Ja4Cache::default(),
             initial_keys: KeyCache::default(),
+            initial_work: WorkBudget::default(),
+            media: Pool::new(flows.min(EXTRAS_MAX))?,
             dns_route: DnsRoute::Local,
             queries: Arc::new(QueryTable::new(limits.dns_queries_max, seed)),
             dns_ends: [0; 2],
@@ -98,7 +107,7 @@ impl Services {
 
     /// Whether no flow holds a text or a buffer.
     pub(crate) fn is_idle(&self) -> bool {
-        self.texts.allocated() + self.buffers.allocated() == 0
+        self.texts.allocated() + self.buffers.allocated() == 0 && self.media.allocated() == 0
     }
 
     /// Memory with all pools full, in bytes.
@@ -109,6 +118,7 @@ impl Services {
             + self.queries.memory_bytes()
             + Ja4Cache::MEMORY_BYTES
             + KeyCache::MEMORY_BYTES
+            + self.media.memory_bytes()
     }
 
     /// Whether the cache of resolved names was ever filled.
@@ -148,7 +158,7 @@ impl Services {
         };
         let (text, is_truncated) = self.texts.intern(found.name);
         common.resolved = text;
-        common.is_resolved_unasked = !found.is_asked;
+        common.set_resolved_unasked(!found.is_asked);
         if is_truncated {
             common.incomplete.add(Incomplete::TEXT);
         }
@@ -225,14 +235,12 @@ impl Services {
             record.resolved = Some(ResolvedName {
                 name,
                 age_ns: u64::from(common.resolved_age_us) * 1000,
-                is_asked: !common.is_resolved_unasked,
+                is_asked: !common.is_resolved_unasked(),
             });
         }
         record.incomplete.add(common.incomplete);
-        if common.class != 0 {
-            record.application = self
-                .applications
-                .application(common.class - 1, FoundBy::Bytes);
+        if let Some(class) = common.class() {
+            record.application = self.applications.application(class, FoundBy::Bytes);
         }
     }
 

@@ -3,6 +3,7 @@
 mod connections;
 mod dtls;
 mod handshakes;
+mod media;
 mod quic;
 mod ssh;
 

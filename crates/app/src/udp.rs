@@ -1,5 +1,7 @@
 //! Datagrams of a UDP flow.
 
+use crate::message::media::is_companion;
+use crate::message::rtp::is_rtcp;
 use crate::parser::{Context, UDP_PROBE_PACKETS, Verdict};
 use crate::payload::L4Payload;
 use crate::protocols::{DatagramState, Detected};
@@ -15,12 +17,22 @@ pub(crate) fn may_match(services: &Services, datagram: &L4Payload<'_>) -> bool {
     }
 }
 
+/// Whether a datagram counts as one of those that are probed. STUN, DTLS and RTCP do not: any number of
+/// them may come before RTP, and they cost little.
+pub(crate) fn is_probed(datagram: &L4Payload<'_>) -> bool {
+    let length = datagram.payload_length as usize;
+    length > 0 && !is_companion(datagram.payload, length) && !is_rtcp(datagram.payload, length)
+}
+
 /// Reads a datagram. Returns false if the flow needs no more packets.
 pub(crate) fn read(state: &mut DatagramState, cx: &mut Context<'_>) -> bool {
     if cx.packet.payload_length == 0 {
         return true;
     }
-    cx.common.packets = cx.common.packets.saturating_add(1);
+    // With 255, nothing depends on the number.
+    if cx.common.packets < u8::MAX && is_probed(cx.packet) {
+        cx.common.packets += 1;
+    }
     let is_known = !state.is_unknown();
     if is_known && let Some(needs_more) = read_known(state, cx) {
         return needs_more;

@@ -65,7 +65,7 @@ pub(crate) struct Summary {
     top_flows: Vec<TopFlow>,
 }
 
-/// What became of the names in DNS responses.
+/// What became of the names in DNS responses and QUIC handshakes.
 #[derive(Debug, Serialize)]
 struct SummaryNames {
     /// Responses with addresses whose query was not seen.
@@ -76,6 +76,20 @@ struct SummaryNames {
     left_out: u64,
     /// Responses that did not reach all threads, because too many came at a time.
     dropped: u64,
+    /// Initial packets of QUIC that were not decrypted, because there were too many.
+    quic_cuts: u64,
+}
+
+impl SummaryNames {
+    const fn new(report: &Report) -> Self {
+        Self {
+            unasked: report.flows.names.unasked,
+            evicted: report.flows.names.evicted,
+            left_out: report.flows.names.left_out,
+            dropped: report.flows.answers_dropped,
+            quic_cuts: report.flows.names.quic_cuts,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -197,12 +211,7 @@ impl Summary {
             flows: report.flows.records - collected.merged,
             merged: collected.merged,
             evicted: report.flows.evicted,
-            names: SummaryNames {
-                unasked: report.flows.names.unasked,
-                evicted: report.flows.names.evicted,
-                left_out: report.flows.names.left_out,
-                dropped: report.flows.answers_dropped,
-            },
+            names: SummaryNames::new(report),
             books: SummaryBooks::new(report),
             hashes: SummaryHashes {
                 by_device: books.hashed_by_device,

@@ -161,6 +161,11 @@ impl SummaryText<'_> {
                 flows.answers_dropped,
                 "(responses that did not reach all threads)",
             ),
+            (
+                "QUIC not read",
+                flows.names.quic_cuts,
+                "(Initial packets beyond the limits of work: namesCut has 32)",
+            ),
         ] {
             if count > 0 {
                 line(text, label, count, note)?;

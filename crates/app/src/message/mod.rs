@@ -5,6 +5,7 @@
 
 pub mod dns;
 pub mod http;
+pub mod media;
 pub mod quic;
 pub mod reader;
 pub mod rtp;

@@ -6,6 +6,7 @@ pub mod initial;
 mod key_cache;
 mod secrets;
 pub mod version;
+pub(crate) mod work;
 
 pub(crate) use crypto_frame::FrameSpan;
 pub use crypto_frame::{CryptoFrame, crypto_frames};

@@ -20,6 +20,9 @@ pub struct Rtp {
 /// Length of the fixed header in bytes.
 pub const HEADER_LENGTH: usize = 12;
 
+/// The most packets of a compound of RTCP that are checked. Real ones have a handful.
+const COMPOUND_MAX: usize = 32;
+
 /// Length of the header of an extension in bytes (RFC 3550 section 5.3.1).
 const EXTENSION_HEADER_LENGTH: usize = 4;
 
@@ -78,7 +81,7 @@ pub fn is_rtcp(datagram: &[u8], length: usize) -> bool {
     }
     let mut begin = 0;
     let mut packets = 0;
-    while begin < length {
+    while begin < length && packets < COMPOUND_MAX {
         let rest = datagram.get(begin..).unwrap_or_default();
         let &[first, kind, ..] = rest else {
             return packets > 1;

@@ -4,6 +4,7 @@
 pub mod dns;
 mod dtls;
 mod http;
+pub(crate) mod media;
 pub(crate) mod quic;
 mod rtp;
 mod ssh;
@@ -182,9 +183,8 @@ protocols! {
     /// The protocol in the datagrams of a flow, in the order in which they are probed.
     DatagramState {
         Dns(dns::DnsState),
-        Dtls(dtls::DtlsState),
         Quic(quic::QuicState),
-        Rtp(rtp::RtpState),
+        Media(media::MediaState),
     }
 }
 

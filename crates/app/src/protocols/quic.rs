@@ -2,7 +2,9 @@
 //! times from the handshake and from the spin bit.
 
 use crate::column::{AppValue, columns, filled, number, seconds};
-use crate::hello::{HandshakeFlags, HelloTexts, handshake_flag, hello_record, record_client_hello};
+use crate::handshake::{HandshakeFlags, HelloTexts, handshake_flag};
+use crate::hello::{hello_record, record_client_hello};
+use crate::message::quic::work::{self, FlowWork};
 use crate::message::quic::{
     self, ConnectionId, FrameSpan, Kind, LongPacket, Version, crypto_frames,
 };
@@ -30,13 +32,17 @@ pub(crate) struct QuicState {
     spin: Spin,
     /// Destination connection ID of the client's first Initial packet.
     original_id: ConnectionId,
+    /// Before the client is identified: the connection ID that the initiator chose for itself.
     client_id: ConnectionId,
+    /// Before the client is identified: the connection ID that the responder chose for itself.
     server_id: ConnectionId,
     /// 1 plus the last value of the spin bit (bit 0) and the direction that is followed (bit 1); 0
     /// before the first short header.
     spin_bit: u8,
-    /// Number of packets that could not be decrypted.
-    failures: u8,
+    /// Work for Initial packets, by direction.
+    work: [FlowWork; 2],
+    /// CRYPTO frames that were read, in units of [`work::FRAMES_PER_UNIT`], rounded up for each packet.
+    frames: u8,
     /// Slot of its keys in the cache.
     key_slot: u8,
 }
@@ -44,7 +50,55 @@ pub(crate) struct QuicState {
 impl QuicState {
     /// Whether nothing but Version Negotiation was seen.
     const fn is_only_negotiation(&self) -> bool {
-        self.version == 0 && self.failures == 0 && !self.flags.has(handshake_flag::CLIENT)
+        self.version == 0
+            && !self
+                .flags
+                .has(handshake_flag::CLIENT | handshake_flag::EARLY_0 | handshake_flag::EARLY_1)
+    }
+
+    /// Whether no more packets are tried, because none of the client was found.
+    fn is_given_up(&self, cx: &Context<'_>) -> bool {
+        let spent = self.work.map(FlowWork::is_spent);
+        !self.flags.has(handshake_flag::CLIENT)
+            && spent[cx.direction()]
+            && (spent[1 - cx.direction()] || cx.common.packets >= PACKETS_WITHOUT_CLIENT)
+    }
+
+    /// Keeps the connection ID in a long header that came before the client was identified. The server
+    /// may be captured first.
+    fn record_early(&mut self, direction: u8, packet: &LongPacket<'_>) {
+        let id = ConnectionId::new(packet.source_id);
+        match direction {
+            0 => {
+                self.flags.set(handshake_flag::EARLY_0);
+                self.client_id = id;
+            }
+            _ => {
+                self.flags.set(handshake_flag::EARLY_1);
+                self.server_id = id;
+            }
+        }
+    }
+
+    /// Records the client by its first Initial packet that could be decrypted, and what the server sent
+    /// before it.
+    fn record_client(&mut self, direction: u8, packet: &LongPacket<'_>) {
+        let (early, early_id) = match direction {
+            0 => (handshake_flag::EARLY_1, self.server_id),
+            _ => (handshake_flag::EARLY_0, self.client_id),
+        };
+        let is_early = self.flags.has(early);
+        self.flags
+            .put(handshake_flag::EARLY_0 | handshake_flag::EARLY_1, false);
+        self.server_id = match is_early {
+            true => early_id,
+            false => ConnectionId::default(),
+        };
+        self.flags.put(handshake_flag::SERVER, is_early);
+        self.flags.set(handshake_flag::CLIENT);
+        self.flags.put(handshake_flag::CLIENT_IS_1, direction == 1);
+        self.original_id = ConnectionId::new(packet.destination_id);
+        self.client_id = ConnectionId::new(packet.source_id);
     }
 
     fn write_hello(&self, cx: &mut Context<'_>, record: &mut AppRecord) {
@@ -78,8 +132,9 @@ impl Spin {
 /// The most coalesced packets of a datagram that are read (RFC 9000 section 12.2).
 const COALESCED_MAX: usize = 6;
 
-/// Number of Initial packets that may fail to decrypt before the flow is given up.
-const FAILURES_MAX: u8 = 8;
+/// Number of packets with payload after which a flow is given up if one direction has no packet that
+/// can be decrypted, and the other sends none.
+const PACKETS_WITHOUT_CLIENT: u8 = 64;
 
 /// The most CRYPTO frames that are sorted at a time.
 const FRAMES_MAX: usize = 512;
@@ -129,9 +184,9 @@ impl Parser for QuicState {
                 cx.common.incomplete.add(Incomplete::SNAPLEN);
             }
         }
-        match self.failures < FAILURES_MAX || self.flags.has(handshake_flag::CLIENT) {
-            true => Verdict::Consumed(bytes.len()),
-            false => Verdict::Done,
+        match self.is_given_up(cx) {
+            true => Verdict::Done,
+            false => Verdict::Consumed(bytes.len()),
         }
     }
 
@@ -176,9 +231,15 @@ impl Parser for QuicState {
     }
 }
 
-/// Whether a datagram is a Version Negotiation packet from the responder.
+/// Whether a datagram is a Version Negotiation packet: from the responder, or with the fixed bit, which
+/// servers should set (RFC 9000 section 17.2.1) and which distinguishes it from RTP.
 fn is_version_negotiation(datagram: &L4Payload<'_>) -> bool {
-    datagram.direction == 1 && quic::is_version_negotiation(datagram.payload)
+    (datagram.direction == 1 || has_fixed_bit(datagram.payload))
+        && quic::is_version_negotiation(datagram.payload)
+}
+
+fn has_fixed_bit(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first & 0x40 != 0)
 }
 
 fn read_long(cx: &mut Context<'_>, state: &mut QuicState, packet: &LongPacket<'_>) {
@@ -188,10 +249,10 @@ fn read_long(cx: &mut Context<'_>, state: &mut QuicState, packet: &LongPacket<'_
     match packet.kind {
         Kind::Initial if from_client && !state.flags.has(handshake_flag::HELLO) => {
             read_client_initial(cx, state, packet);
-            if state.flags.has(handshake_flag::CLIENT) || state.failures > 0 {
-                return;
+            if !state.flags.has(handshake_flag::CLIENT) {
+                state.record_early(direction, packet);
             }
-            state.version = packet.version;
+            return;
         }
         Kind::Initial if from_client => {
             // The version may change after Version Negotiation (RFC 9368).
@@ -202,13 +263,16 @@ fn read_long(cx: &mut Context<'_>, state: &mut QuicState, packet: &LongPacket<'_
         }
         Kind::Initial | Kind::Handshake if has_client && !from_client => {
             state.server_id = ConnectionId::new(packet.source_id);
-            if !state.flags.has(handshake_flag::RTT) {
+            // If the server was captured before the client, its first answer has no time to compare.
+            if !state.flags.has(handshake_flag::SERVER) {
+                state.flags.set(handshake_flag::SERVER);
                 state.time = state.time.until(cx.packet.time_ns);
                 state.flags.set(handshake_flag::RTT);
             }
         }
+        Kind::Handshake if !has_client => state.record_early(direction, packet),
         Kind::ZeroRtt if from_client => state.flags.set(handshake_flag::ZERO_RTT),
-        Kind::Retry if !from_client => state.flags.set(handshake_flag::RETRY),
+        Kind::Retry if !has_client || !from_client => state.flags.set(handshake_flag::RETRY),
         Kind::VersionNegotiation if is_answer_to_client(state, packet, direction) => {
             state.flags.set(handshake_flag::NEGOTIATION);
             // The client starts a new handshake (RFC 9000 section 6.2).
@@ -222,40 +286,10 @@ fn read_long(cx: &mut Context<'_>, state: &mut QuicState, packet: &LongPacket<'_
 }
 
 fn read_client_initial(cx: &mut Context<'_>, state: &mut QuicState, packet: &LongPacket<'_>) {
-    let Some(version) = Version::known(packet.version) else {
-        return;
-    };
     let mut buffer = std::mem::take(&mut cx.services.packet_buffer);
-    // The keys of all Initial packets of a client come from the destination ID of its first one.
-    // After a Retry, or if the first one was not seen, they come from the packet's own.
-    let own = packet.destination_id;
-    let first_try =
-        if state.flags.has(handshake_flag::CLIENT) && !state.flags.has(handshake_flag::RETRIED) {
-            state.original_id.as_bytes()
-        } else {
-            own
-        };
-    let mut payload_offset = None;
-    for id in [first_try, own] {
-        if !packet.is_complete {
-            break;
-        }
-        let keys = cx
-            .services
-            .initial_keys
-            .client_keys(state.key_slot, version, id);
-        payload_offset = keys.open(packet.packet, packet.number_offset, &mut buffer);
-        if payload_offset.is_some() || id == own {
-            break;
-        }
-    }
-    if let Some(offset) = payload_offset {
+    if let Some(offset) = open_client_initial(cx, state, packet, &mut buffer) {
         if !state.flags.has(handshake_flag::CLIENT) {
-            state.flags.set(handshake_flag::CLIENT);
-            let from_responder = cx.packet.direction & 1 == 1;
-            state.flags.put(handshake_flag::CLIENT_IS_1, from_responder);
-            state.original_id = ConnectionId::new(own);
-            state.client_id = ConnectionId::new(packet.source_id);
+            state.record_client(cx.packet.direction & 1, packet);
         }
         let retried = state.flags.has(handshake_flag::RETRY);
         state.flags.put(handshake_flag::RETRIED, retried);
@@ -264,10 +298,59 @@ fn read_client_initial(cx: &mut Context<'_>, state: &mut QuicState, packet: &Lon
             state.time = Nanoseconds::new(cx.packet.time_ns);
         }
         read_crypto(cx, state, &buffer[offset..]);
-    } else {
-        state.failures = state.failures.saturating_add(1);
     }
     cx.services.packet_buffer = buffer;
+}
+
+/// Decrypts an Initial packet of the client to `buffer`, and returns the offset of its payload.
+fn open_client_initial(
+    cx: &mut Context<'_>,
+    state: &mut QuicState,
+    packet: &LongPacket<'_>,
+    buffer: &mut Vec<u8>,
+) -> Option<usize> {
+    let version = Version::known(packet.version)?;
+    let direction = cx.direction();
+    if !state.work[direction].may_try() || !cx.services.initial_work.is_left(cx.packet.time_ns) {
+        cx.services.initial_work.cuts += 1;
+        cx.common.incomplete.add(Incomplete::WORK);
+        return None;
+    }
+    let mut units = work::OPEN;
+    let mut payload_offset = None;
+    // The keys of all Initial packets of a client come from the destination ID of its first one.
+    // After a Retry, or if the first one was not seen, they come from the packet's own.
+    let own = packet.destination_id;
+    let is_retried = state.flags.has(handshake_flag::RETRIED);
+    let first_try = match state.flags.has(handshake_flag::CLIENT) && !is_retried {
+        true => state.original_id.as_bytes(),
+        false => own,
+    };
+    for id in [first_try, own] {
+        if !packet.is_complete {
+            break;
+        }
+        let cache = &mut cx.services.initial_keys;
+        let (keys, is_new) = cache.client_keys(state.key_slot, version, id);
+        units += if is_new { work::DERIVE } else { 0 };
+        payload_offset = keys.open(packet.packet, packet.number_offset, buffer);
+        if payload_offset.is_some() && is_new {
+            cache.store(state.key_slot, id);
+        }
+        if payload_offset.is_some() || id == own {
+            break;
+        }
+        units += work::OPEN;
+    }
+    cx.services.initial_work.spend(units);
+    // Of packets that can be decrypted, only the number is limited: other connections may have pushed
+    // their keys out of the cache.
+    let units = match payload_offset.is_some() || !packet.is_complete {
+        true => work::OPEN,
+        false => units,
+    };
+    state.work[direction].spend(units);
+    payload_offset
 }
 
 /// Reassembles the CRYPTO frames of a packet, and reads the ClientHello if it is complete.
@@ -278,14 +361,27 @@ pub(crate) fn read_crypto(cx: &mut Context<'_>, state: &mut QuicState, payload: 
     let mut frames = std::mem::take(&mut cx.services.frames);
     let mut all = crypto_frames(payload).peekable();
     while all.peek().is_some() {
+        let left = usize::from(u8::MAX - state.frames) * work::FRAMES_PER_UNIT;
+        if left == 0 {
+            cx.services.initial_work.cuts += 1;
+            cx.common.incomplete.add(Incomplete::WORK);
+            break;
+        }
         // Insert them in stream order. Then frames that are contiguous together never need more
         // than one range of the buffer.
         frames.clear();
-        frames.extend(all.by_ref().take(FRAMES_MAX).map(|frame| FrameSpan {
-            offset: u32::try_from(frame.offset).unwrap_or(u32::MAX),
-            payload_offset: frame.payload_offset,
-            length: frame.data.len(),
-        }));
+        frames.extend(
+            all.by_ref()
+                .take(FRAMES_MAX.min(left))
+                .map(|frame| FrameSpan {
+                    offset: u32::try_from(frame.offset).unwrap_or(u32::MAX),
+                    payload_offset: frame.payload_offset,
+                    length: frame.data.len(),
+                }),
+        );
+        let units = frames.len().div_ceil(work::FRAMES_PER_UNIT) as u8;
+        state.frames += units;
+        cx.services.initial_work.spend(units);
         if !frames.is_sorted_by_key(|frame| frame.offset) {
             frames.sort_unstable_by_key(|frame| frame.offset);
         }
@@ -350,14 +446,19 @@ fn quic_record(state: &QuicState) -> Option<Box<QuicRecord>> {
         return None;
     }
     let has_server = has_client
-        && flags.has(handshake_flag::RTT | handshake_flag::RETRY | handshake_flag::NEGOTIATION);
+        && flags.has(handshake_flag::SERVER | handshake_flag::RETRY | handshake_flag::NEGOTIATION);
     let sent = |flag, is_known: bool| (is_known || flags.has(flag)).then_some(flags.has(flag));
+    // Before that, they are those of the directions.
+    let known = |id| match has_client {
+        true => hexadecimal(id),
+        false => AppText::default(),
+    };
     let spin = &state.spin;
     Some(Box::new(QuicRecord {
         version: state.version,
         original_destination_id: hexadecimal(&state.original_id),
-        client_id: hexadecimal(&state.client_id),
-        server_id: hexadecimal(&state.server_id),
+        client_id: known(&state.client_id),
+        server_id: known(&state.server_id),
         zero_rtt: sent(handshake_flag::ZERO_RTT, has_client),
         retry: sent(handshake_flag::RETRY, has_server),
         version_negotiation: sent(handshake_flag::NEGOTIATION, has_server),
@@ -381,7 +482,7 @@ fn is_answer_to_client(state: &QuicState, packet: &LongPacket<'_>, direction: u8
             && packet.destination_id == state.client_id.as_bytes()
             && packet.source_id == state.original_id.as_bytes()
     } else {
-        direction == 1
+        direction == 1 || has_fixed_bit(packet.packet)
     }
 }
 
@@ -444,7 +545,7 @@ columns! {
             = |r| number(r.quic.as_ref().and_then(|q| q.retry));
         "quicVersionNegotiation" Number "" [] "" "1 if the server sent Version Negotiation (RFC 9000 section 17.2.1); else 0. Empty in the same cases as quicRetry."
             = |r| number(r.quic.as_ref().and_then(|q| q.version_negotiation));
-        "quicHandshakeRttSeconds" Real "seconds" [] "" "Time from the client's last Initial packet before the server's answer to the server's first Initial or Handshake packet, as seen at the capture point."
+        "quicHandshakeRttSeconds" Real "seconds" [] "" "Time from the client's last Initial packet before the server's answer to the server's first Initial or Handshake packet, as seen at the capture point. Empty if the server was captured before the client."
             = |r| seconds(r.quic.as_ref().and_then(|q| q.handshake_rtt_ns));
         "quicSpinRttCount" Number "" [] "" "Number of RTT samples from the spin bit (RFC 9000 section 17.4)."
             = |r| number(spin(r).map(|q| q.spin_count));

@@ -1,258 +1,181 @@
-//! RTP sessions: loss, order and jitter as RFC 3550 computes them. A flow counts as RTP after several
-//! consecutive packets of one source.
+//! RTP sessions of one or several sources. A flow counts as RTP after several consecutive packets of one
+//! source.
+
+pub(crate) mod source;
 
 use crate::column::{AppValue, columns, number};
-use crate::message::rtp::{Rtp, clock_rate, is_rtcp};
-use crate::nanoseconds::Nanoseconds;
-use crate::parser::{Context, Parser, Probe, UDP_PROBE_PACKETS, Verdict};
+use crate::message::rtp::{Rtp, is_rtcp};
+use crate::parser::UDP_PROBE_PACKETS;
 use crate::payload::L4Payload;
 use crate::record::{AppRecord, RtpRecord};
-use crate::services::Services;
+use source::{CONSECUTIVE_MIN, Continuation, RtpSource};
 
-/// One direction of RTP.
-#[derive(Debug, Default)]
-struct RtpSide {
-    ssrc: u32,
-    packets: u32,
-    /// Highest sequence number. The upper 16 bits count the wraparounds.
-    highest_sequence: u32,
-    timestamp: u32,
-    /// Interarrival jitter in nanoseconds, times 16.
-    jitter_16: Nanoseconds,
-    arrival: Nanoseconds,
-    /// Number of packets that were expected before the source restarted its sequence numbers, plus
-    /// the packets that arrived after the first one although they were sent before it.
-    expected_before: u32,
-    /// The sequence number after one that was far off. If it arrives next, the source has restarted
-    /// (RFC 3550 appendix A.1).
-    resync_sequence: Option<u16>,
-    /// First sequence number since the last restart.
-    base_sequence: u16,
-    out_of_order: u16,
-    rtcp: u16,
-    payload_type: u8,
-    /// Number of consecutive packets so far, up to the number that identifies RTP.
-    consecutive: u8,
-    /// Whether the next timestamp can be compared with that of the previous packet.
-    has_timestamp: bool,
-}
-
-/// RTP in both directions.
+/// RTP in both directions. Flows of several sources, such as the bundle of WebRTC, have the others in
+/// [`MediaExtra`](super::media::extra::MediaExtra).
 #[derive(Debug, Default)]
 pub(crate) struct RtpState {
-    sides: [RtpSide; 2],
+    /// The first source of each direction.
+    pub(crate) first: [RtpSource; 2],
+    /// Number of RTCP packets of each direction.
+    rtcp: [u16; 2],
+    /// Whether one source was identified, so that the flow is RTP.
+    is_confirmed: bool,
 }
-
-impl Parser for RtpState {
-    fn probe(packet: &L4Payload<'_>, bytes: &[u8], _is_start: bool) -> Probe {
-        let length = packet.payload_length as usize;
-        match Rtp::plausible(bytes, length).is_some() || is_rtcp(bytes, length) {
-            true => Probe::Yes,
-            false => Probe::No,
-        }
-    }
-
-    fn start(_: &mut Services) -> Self {
-        Self::default()
-    }
-
-    fn segment(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
-        match read(self, cx.common.packets, cx.packet) {
-            true => Verdict::Consumed(bytes.len()),
-            false => Verdict::Forget,
-        }
-    }
-
-    fn finish(&mut self, _: &mut Context<'_>, record: &mut AppRecord) {
-        record.rtp = records(self);
-    }
-}
-
-/// Number of consecutive packets of one source that identify RTP. RFC 3550 appendix A.1 requires two
-/// for a known session; for an unknown flow that is too few.
-const CONSECUTIVE_MIN: u8 = 5;
-
-/// The largest jump of the sequence number, forward or backward. A packet beyond it does not belong
-/// to the source, or the source restarts its sequence numbers (RFC 3550 appendix A.1).
-const DROPOUT_MAX: u16 = 3000;
 
 /// Number of datagrams that are probed if a source continues with gaps. It is higher than otherwise,
 /// because payload of another protocol rarely looks like a source that continues.
 const PROBE_PACKETS_WITH_GAPS: u8 = CONSECUTIVE_MIN * UDP_PROBE_PACKETS;
 
-/// The largest difference of transit times that is used, nine years. It bounds the jitter, so that 16
-/// times the jitter fits into 63 bits.
-const DIFFERENCE_MAX_NS: i64 = 1 << 58;
+/// What reading a datagram needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RtpVerdict {
+    /// Nothing.
+    Read,
+    /// Nothing, but the packet was of a source for which there is no room.
+    Full,
+    /// Room for further sources, after which the datagram must be read again.
+    NeedsExtra,
+    /// The flow is not RTP.
+    NotRtp,
+}
 
-/// Reads a datagram of a flow that may be RTP; it is the `packets`-th with payload. Returns false if
-/// the flow is not RTP.
-fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) -> bool {
-    let direction = usize::from(datagram.direction & 1);
-    let is_confirmed = state
-        .sides
-        .iter()
-        .any(|side| side.consecutive >= CONSECUTIVE_MIN);
-    // STUN, DTLS, TURN channels and ZRTP share RTP's ports (RFC 7983).
-    if datagram
-        .payload
-        .first()
-        .is_some_and(|first| first >> 6 != 2)
-    {
-        let continues = state.sides.iter().any(|side| side.packets > 1);
-        return is_confirmed || packets < probe_packets(continues);
+/// Whether a datagram may be RTP or RTCP.
+pub(crate) fn may_be_rtp(datagram: &[u8], length: usize) -> bool {
+    Rtp::plausible(datagram, length).is_some() || is_rtcp(datagram, length)
+}
+
+impl RtpState {
+    pub(crate) const fn is_confirmed(&self) -> bool {
+        self.is_confirmed
     }
-    let side = &mut state.sides[direction];
-    if is_rtcp(datagram.payload, datagram.payload_length as usize) {
-        side.rtcp = side.rtcp.saturating_add(1);
-        return true;
-    }
-    let Some(rtp) = Rtp::plausible(datagram.payload, datagram.payload_length as usize) else {
-        return is_confirmed;
-    };
-    if side.consecutive < CONSECUTIVE_MIN {
-        let ahead = rtp.sequence.wrapping_sub(side.highest_sequence as u16);
-        let is_late = is_late(ahead);
-        // Losses before the source is identified count too.
-        let continues =
-            side.consecutive > 0 && side.ssrc == rtp.ssrc && (is_late || ahead <= DROPOUT_MAX);
-        let is_next = continues && ahead == 1 && side.payload_type == rtp.payload_type;
-        if side.consecutive > 0 && !is_next && packets >= probe_packets(continues) && !is_confirmed
-        {
-            return false;
-        }
-        if !continues {
-            start(side, &rtp, datagram.time_ns);
-            return true;
-        }
-        if is_next {
-            side.consecutive += 1;
-        } else if !is_late {
-            side.consecutive = 1;
-            if clock_rate(side.payload_type) != clock_rate(rtp.payload_type) {
-                side.jitter_16 = Nanoseconds::default();
-                side.has_timestamp = false;
+
+    /// Reads a datagram of a flow that may be RTP; it is the `packets`-th with payload. `extra` has
+    /// the sources beside the first ones, if there are any. `may_have_extra` says whether there can be
+    /// more, or whether packets of further sources must be ignored.
+    pub(crate) fn read(
+        &mut self,
+        extra: &mut [RtpSource],
+        may_have_extra: bool,
+        packets: u8,
+        datagram: &L4Payload<'_>,
+    ) -> RtpVerdict {
+        let verdict = |is_rtp| match is_rtp {
+            true => RtpVerdict::Read,
+            false => RtpVerdict::NotRtp,
+        };
+        let direction = datagram.direction & 1;
+        let length = datagram.payload_length as usize;
+        let Some(rtp) = Rtp::plausible(datagram.payload, length) else {
+            if is_rtcp(datagram.payload, length) {
+                let count = &mut self.rtcp[usize::from(direction)];
+                *count = count.saturating_add(1);
+                return RtpVerdict::Read;
             }
-            side.payload_type = rtp.payload_type;
+            // STUN, DTLS, TURN channels and ZRTP share RTP's ports (RFC 7983), and so does secure RTCP
+            // (RFC 5761 section 4).
+            let may_share = match *datagram.payload {
+                [first, kind, ..] => first >> 6 != 2 || (192..=223).contains(&kind),
+                _ => true,
+            };
+            return verdict(self.is_confirmed || may_share && self.may_probe(extra, packets));
+        };
+        let first = &mut self.first[usize::from(direction)];
+        // The packets of an identified source are most of all.
+        if first.is_confirmed() && first.ssrc == rtp.ssrc {
+            first.count(&rtp, datagram.time_ns);
+            return RtpVerdict::Read;
         }
-        count(side, &rtp, datagram.time_ns);
-    } else if side.ssrc == rtp.ssrc {
-        count(side, &rtp, datagram.time_ns);
+        self.read_other(extra, may_have_extra, packets, datagram, &rtp)
     }
-    true
-}
 
-/// Returns the records of both directions.
-fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
-    state.sides.each_ref().map(|side| {
-        (side.consecutive >= CONSECUTIVE_MIN).then(|| {
-            let lost = expected(side).saturating_sub(u64::from(side.packets));
-            Box::new(RtpRecord {
-                ssrc: side.ssrc,
-                payload_type: side.payload_type,
-                packets: side.packets,
-                lost: u32::try_from(lost).unwrap_or(u32::MAX),
-                out_of_order: u32::from(side.out_of_order),
-                jitter_ns: clock_rate(side.payload_type)
-                    .map(|_| side.jitter_16.span() as f64 / 16.0),
-                rtcp_packets: u32::from(side.rtcp),
-            })
-        })
-    })
-}
-
-/// Number of datagrams of a flow that are probed, depending on whether a source continues.
-const fn probe_packets(continues: bool) -> u8 {
-    if continues {
-        PROBE_PACKETS_WITH_GAPS
-    } else {
-        UDP_PROBE_PACKETS
-    }
-}
-
-/// Whether a packet is a duplicate or out of order. `ahead` is its sequence number minus the highest
-/// one.
-const fn is_late(ahead: u16) -> bool {
-    ahead == 0 || ahead > u16::MAX - DROPOUT_MAX
-}
-
-/// Number of packets sent, by the sequence numbers.
-fn expected(side: &RtpSide) -> u64 {
-    u64::from(side.expected_before) + u64::from(side.highest_sequence)
-        - u64::from(side.base_sequence)
-        + 1
-}
-
-/// Starts counting with a packet.
-fn start(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
-    *side = RtpSide {
-        ssrc: rtp.ssrc,
-        packets: 1,
-        highest_sequence: u32::from(rtp.sequence),
-        base_sequence: rtp.sequence,
-        timestamp: rtp.timestamp,
-        arrival: Nanoseconds::new(time_ns),
-        payload_type: rtp.payload_type,
-        has_timestamp: true,
-        rtcp: side.rtcp,
-        consecutive: 1,
-        ..RtpSide::default()
-    };
-}
-
-/// Counts a packet of the source (RFC 3550 appendices A.1, A.3 and A.8).
-fn count(side: &mut RtpSide, rtp: &Rtp, time_ns: i64) {
-    let ahead = rtp.sequence.wrapping_sub(side.highest_sequence as u16);
-    if (1..=DROPOUT_MAX).contains(&ahead) {
-        side.highest_sequence = side.highest_sequence.saturating_add(u32::from(ahead));
-    } else if is_late(ahead) {
-        side.out_of_order = side.out_of_order.saturating_add(u16::from(ahead != 0));
-        let behind = u32::from(ahead.wrapping_neg());
-        if behind > side.highest_sequence - u32::from(side.base_sequence) {
-            // Sent before the first packet seen, which overtook it. Count it as expected, so that it
-            // does not hide a lost packet.
-            side.expected_before = side.expected_before.saturating_add(1);
+    /// Reads a packet of a source that is not identified, or not the first one.
+    #[inline(never)]
+    fn read_other(
+        &mut self,
+        extra: &mut [RtpSource],
+        may_have_extra: bool,
+        packets: u8,
+        datagram: &L4Payload<'_>,
+        rtp: &Rtp,
+    ) -> RtpVerdict {
+        let direction = datagram.direction & 1;
+        let may_probe = self.is_confirmed || self.may_probe(extra, packets);
+        let first = &mut self.first[usize::from(direction)];
+        let source = if first.is_empty() {
+            None
+        } else if first.is_of(rtp.ssrc, direction) {
+            Some(&mut *first)
+        } else {
+            extra.iter_mut().find(|it| it.is_of(rtp.ssrc, direction))
+        };
+        if let Some(source) = source {
+            if source.is_confirmed() {
+                source.count(rtp, datagram.time_ns);
+                return RtpVerdict::Read;
+            }
+            let continuation = source.continuation(rtp);
+            if continuation != Continuation::Next && !may_probe {
+                return RtpVerdict::NotRtp;
+            }
+            if continuation == Continuation::No {
+                source.start(rtp, direction, datagram.time_ns);
+            } else {
+                source.count_unconfirmed(rtp, datagram.time_ns);
+                self.is_confirmed |= source.is_confirmed();
+            }
+            return RtpVerdict::Read;
         }
-    } else if !try_restart(side, rtp.sequence) {
-        return;
+        if first.is_empty() {
+            first.start(rtp, direction, datagram.time_ns);
+            return RtpVerdict::Read;
+        }
+        if !may_probe {
+            return RtpVerdict::NotRtp;
+        }
+        if extra.is_empty() && may_have_extra {
+            return RtpVerdict::NeedsExtra;
+        }
+        // Of the sources that are not identified, the one that was silent longest is replaced.
+        let slot = extra
+            .iter_mut()
+            .filter(|it| !it.is_confirmed())
+            .min_by_key(|it| (!it.is_empty(), it.arrival.get()));
+        let slot = match slot {
+            Some(slot) => slot,
+            None if !first.is_confirmed() => first,
+            None => return RtpVerdict::Full,
+        };
+        slot.start(rtp, direction, datagram.time_ns);
+        RtpVerdict::Read
     }
-    side.packets = side.packets.saturating_add(1);
-    // Timestamps of different clocks cannot be compared.
-    let rate = clock_rate(side.payload_type);
-    let is_timed = rtp.payload_type == side.payload_type || clock_rate(rtp.payload_type) == rate;
-    let was_timed = std::mem::replace(&mut side.has_timestamp, is_timed);
-    if let Some(rate) = rate
-        && is_timed
-        && was_timed
-    {
-        // Difference of transit times, in nanoseconds.
-        let arrived = time_ns.saturating_sub(side.arrival.get());
-        let ticks = i64::from(rtp.timestamp.wrapping_sub(side.timestamp).cast_signed());
-        let sent = ticks.saturating_mul(1_000_000_000) / i64::from(rate);
-        let difference = arrived.saturating_sub(sent).saturating_abs();
-        let difference = difference.min(DIFFERENCE_MAX_NS);
-        // J += (|D| - J) / 16, with J kept times 16 as in RFC 3550 appendix A.8.
-        let jitter = side.jitter_16.get();
-        side.jitter_16 = Nanoseconds::new(jitter + difference - ((jitter + 8) >> 4));
-    }
-    side.timestamp = rtp.timestamp;
-    side.arrival = Nanoseconds::new(time_ns);
-}
 
-/// Restarts the sequence numbers if this packet is the second of two consecutive ones far off the
-/// others. Returns whether it did. Packets expected and lost before the restart still count.
-fn try_restart(side: &mut RtpSide, sequence: u16) -> bool {
-    if side.resync_sequence != Some(sequence) {
-        side.resync_sequence = Some(sequence.wrapping_add(1));
-        return false;
+    /// Whether more datagrams may be probed for RTP after `packets` of them.
+    fn may_probe(&self, extra: &[RtpSource], packets: u8) -> bool {
+        let continues = self.first.iter().chain(extra).any(|it| it.packets > 1);
+        packets
+            < match continues {
+                true => PROBE_PACKETS_WITH_GAPS,
+                false => UDP_PROBE_PACKETS,
+            }
     }
-    side.expected_before = u32::try_from(expected(side)).unwrap_or(u32::MAX);
-    side.base_sequence = sequence.wrapping_sub(1);
-    side.highest_sequence = u32::from(side.base_sequence) + 1;
-    // Count the first of the two.
-    side.packets = side.packets.saturating_add(1);
-    side.resync_sequence = None;
-    side.has_timestamp = false;
-    true
+
+    /// The record of a direction, which describes its source with the most packets.
+    pub(crate) fn record(&self, extra: &[RtpSource], direction: u8) -> Option<Box<RtpRecord>> {
+        let of_direction = |it: &&RtpSource| it.is_confirmed() && it.direction == direction;
+        let all = || self.first.iter().chain(extra).filter(of_direction);
+        // The last maximum of a reversed iterator is the first one.
+        let source = all().rev().max_by_key(|it| it.packets)?;
+        Some(Box::new(RtpRecord {
+            ssrc: source.ssrc,
+            payload_type: source.payload_type,
+            packets: source.packets,
+            lost: source.lost(),
+            out_of_order: u32::from(source.out_of_order),
+            jitter_ns: source.jitter_ns(),
+            rtcp_packets: u32::from(self.rtcp[usize::from(direction)]),
+            sources: all().count() as u32,
+        }))
+    }
 }
 
 fn rtp(record: &AppRecord, side: usize) -> Option<&RtpRecord> {
@@ -268,7 +191,7 @@ fn jitter(record: &AppRecord, side: usize) -> AppValue<'static> {
 columns! {
     pub(crate) COLUMNS
     [Rtp, ReverseRtp] {
-        "rtpSsrc", "reverseRtpSsrc" Number "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1)."
+        "rtpSsrc", "reverseRtpSsrc" Number "" "Synchronization source of the initiator's RTP packets (RFC 3550 section 5.1). If there are several (rtpSourceCount), the one with the most packets."
             = |r, side| number(rtp(r, side).map(|p| p.ssrc));
         "rtpPayloadType", "reverseRtpPayloadType" Number "" "Payload type of these packets (RFC 3550 section 5.1)."
             = |r, side| number(rtp(r, side).map(|p| p.payload_type));
@@ -282,6 +205,8 @@ columns! {
             = |r, side| number(rtp(r, side).map(|p| p.out_of_order));
         "rtpJitterSeconds", "reverseRtpJitterSeconds" Real "seconds" "Interarrival jitter (RFC 3550 section 6.4.1) at the end of the flow, from the packets with the clock rate of rtpPayloadType. Empty if that rate is not known."
             = |r, side| jitter(r, side);
+        "rtpSourceCount", "reverseRtpSourceCount" Number "sources" "Number of synchronization sources that were identified by consecutive packets. The other columns are of one of them. Both directions together have up to 8; namesCut has a bit set if there were more."
+            = |r, side| number(rtp(r, side).map(|p| p.sources));
         "rtcpPacketCount", "reverseRtcpPacketCount" Number "packets" "Number of RTCP packets from the initiator on the same ports (RFC 5761), up to 65535."
             = |r, side| number(rtp(r, side).map(|p| p.rtcp_packets));
     }
@@ -289,8 +214,18 @@ columns! {
 
 #[cfg(test)]
 mod tests {
+    use super::source::DIFFERENCE_MAX_NS;
     use super::*;
     use proptest::prelude::*;
+
+    /// Reads a datagram without room for further sources. Returns false if the flow is not RTP.
+    fn read(state: &mut RtpState, packets: u8, datagram: &L4Payload<'_>) -> bool {
+        state.read(&mut [], false, packets, datagram) != RtpVerdict::NotRtp
+    }
+
+    fn records(state: &RtpState) -> [Option<Box<RtpRecord>>; 2] {
+        [0, 1].map(|direction| state.record(&[], direction))
+    }
 
     /// Stands for a STUN request in a list of packets.
     const STUN: u32 = u32::MAX;

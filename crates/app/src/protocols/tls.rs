@@ -1,7 +1,8 @@
 //! TLS handshakes over TCP: the two hellos, the certificate and the setup time.
 
 use crate::column::{columns, number, seconds, text};
-use crate::hello::{HandshakeFlags, HelloTexts, handshake_flag, hello_record, record_client_hello};
+use crate::handshake::{HandshakeFlags, HelloTexts, handshake_flag};
+use crate::hello::{hello_record, record_client_hello, session_digest};
 use crate::message::tls::{
     self, ClientHello, End, NotTls, RECORD_HEADER_LENGTH, RecordHeader, ServerHello, Transport,
     certificate, content, handshake, join_records, messages, stream_length,
@@ -250,7 +251,7 @@ fn read_handshake(
 fn start_handshake(cx: &mut Context<'_>, state: &mut TlsState, hello: &ClientHello<'_>) {
     let TlsState { hello: texts, .. } = state;
     record_client_hello(cx, texts, &mut state.flags, hello, Transport::Tcp);
-    let session = digest(hello.session_id);
+    let session = session_digest(hello.session_id);
     if state.flags.has(handshake_flag::SERVER_HELLO) && state.version <= TLS_1_2 {
         state.record_session_echo(session);
     }
@@ -267,7 +268,7 @@ fn record_server_hello(cx: &mut Context<'_>, state: &mut TlsState, hello: &Serve
     if let Some(protocol) = hello.alpn {
         state.alpn_chosen = cx.intern(protocol);
     }
-    let session = digest(hello.session_id);
+    let session = session_digest(hello.session_id);
     if hello.version > TLS_1_2 {
         state
             .flags
@@ -305,17 +306,6 @@ fn read_after_client_hello(state: &mut TlsState, cx: &Context<'_>, bytes: &[u8])
             Verdict::Consumed(RECORD_HEADER_LENGTH + header.length)
         }
     }
-}
-
-/// A digest of a session ID (FNV-1a), 0 for an empty one.
-fn digest(session_id: &[u8]) -> u32 {
-    if session_id.is_empty() {
-        return 0;
-    }
-    let hash = session_id.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    hash.max(1)
 }
 
 columns! {

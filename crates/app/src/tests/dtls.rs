@@ -3,7 +3,7 @@
 use super::*;
 
 /// A ClientHello's body with a cookie.
-fn hello_body(cookie: &[u8]) -> Vec<u8> {
+pub(super) fn hello_body(cookie: &[u8]) -> Vec<u8> {
     let tls = client_hello("d.example", 300);
     // Without the headers of the record and the message, the version and the random value.
     let rest = &tls[9 + 34..];
@@ -18,7 +18,7 @@ fn hello_body(cookie: &[u8]) -> Vec<u8> {
 }
 
 /// The record of a fragment.
-fn record(kind: u8, number: u16, body: &[u8], range: std::ops::Range<usize>) -> Vec<u8> {
+pub(super) fn record(kind: u8, number: u16, body: &[u8], range: std::ops::Range<usize>) -> Vec<u8> {
     let u24 = |value: usize| (value as u32).to_be_bytes()[1..].to_vec();
     let piece = &body[range.clone()];
     let mut bytes = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -45,7 +45,7 @@ fn record_of(datagrams: &[(u8, Vec<u8>)]) -> AppRecord {
     record
 }
 
-fn server_hello_body() -> Vec<u8> {
+pub(super) fn server_hello_body() -> Vec<u8> {
     let mut body = vec![0xfe, 0xfd];
     body.extend([9; 32]);
     body.extend([0, 0xc0, 0x2b, 0]);
@@ -111,4 +111,41 @@ fn damaged_hellos_release_everything() {
         damaged[at] ^= 0xff;
         let _ = record_of(&[(0, bytes.clone()), (1, damaged), (0, bytes[..at].to_vec())]);
     }
+}
+
+/// The session is resumed if the server echoes the session ID of the client, whichever hello comes
+/// first.
+#[test]
+fn says_whether_the_session_was_resumed() {
+    let client = hello_body(b"");
+    let session_length = usize::from(client[34]);
+    let session = &client[35..35 + session_length];
+    let server = |session: &[u8]| {
+        let mut body = vec![0xfe, 0xfd];
+        body.extend([9; 32]);
+        body.push(session.len() as u8);
+        body.extend(session);
+        body.extend([0xc0, 0x2b, 0]);
+        body
+    };
+    let resumed = |hellos: &[(u8, Vec<u8>)]| {
+        let records: Vec<_> = hellos
+            .iter()
+            .map(|(kind, body)| (kind - 1, record(*kind, 0, body, 0..body.len())))
+            .collect();
+        record_of(&records).tls.unwrap().resumed
+    };
+    let mut with_session = client[..34].to_vec();
+    with_session.push(4);
+    with_session.extend(b"sess");
+    with_session.extend(&client[35 + session_length..]);
+    assert_eq!(session_length, session.len());
+    for (answer, expected) in [(&b"sess"[..], true), (b"else", false), (b"", false)] {
+        let hellos = [(1, with_session.clone()), (2, server(answer))];
+        assert_eq!(resumed(&hellos), Some(expected), "{answer:?}");
+        let [client, server] = hellos;
+        assert_eq!(resumed(&[server, client]), Some(expected), "{answer:?}");
+    }
+    assert_eq!(resumed(&[(2, server(b"sess"))]), None);
+    assert_eq!(resumed(&[(1, with_session)]), None);
 }

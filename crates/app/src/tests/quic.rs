@@ -28,6 +28,11 @@ const WHOLE_V2: &str = "\
 const CLIENT_ID: [u8; 4] = [0xaa, 0xbb, 0xcc, 0xdd];
 const ORIGINAL_ID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
+/// A whole Initial packet of a client.
+pub(super) fn whole() -> Vec<u8> {
+    bytes(WHOLE)
+}
+
 fn bytes(hexadecimal: &str) -> Vec<u8> {
     let digits = hexadecimal.as_bytes().chunks_exact(2);
     digits
@@ -220,4 +225,178 @@ fn timeout_does_not_interrupt_a_hello() {
     assert_eq!(&*quic.original_destination_id, "8394c8f03e515708");
     assert_eq!(record.incomplete, Incomplete::default());
     assert_idle(&inspector);
+}
+
+/// A long header of this kind with these connection IDs. Its content cannot be decrypted.
+fn long_header(kind: u8, destination_id: &[u8], source_id: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, destination_id.len() as u8];
+    packet.extend(destination_id);
+    packet.push(source_id.len() as u8);
+    packet.extend(source_id);
+    match kind {
+        // An empty token, and a length.
+        0 => packet.extend([0, 0x40, 60]),
+        // Retry: a token with an integrity tag.
+        3 => {}
+        _ => packet.extend([0x40, 60]),
+    }
+    packet.extend([0xa7; 60]);
+    packet
+}
+
+const SERVER_ID: [u8; 5] = [0x51; 5];
+
+/// The server's packets.
+fn server_packets() -> Vec<Vec<u8>> {
+    let initial = long_header(0, &CLIENT_ID, &SERVER_ID);
+    let handshake = long_header(2, &CLIENT_ID, &SERVER_ID);
+    vec![
+        initial.clone(),
+        [initial, handshake.clone()].concat(),
+        handshake,
+    ]
+}
+
+/// What a record says that does not depend on the order of packets.
+fn ids_of(record: &AppRecord) -> (String, [String; 3], [Option<bool>; 3]) {
+    let quic = record.quic.as_deref().unwrap();
+    let ids = [
+        &quic.original_destination_id,
+        &quic.client_id,
+        &quic.server_id,
+    ];
+    let sent = [quic.zero_rtt, quic.retry, quic.version_negotiation];
+    let name = name_of(record).unwrap_or_default().to_owned();
+    (name, ids.map(|id| id.to_string()), sent)
+}
+
+#[test]
+fn server_may_be_captured_first() {
+    for server in server_packets() {
+        for client in [0, 1] {
+            let datagrams = [(1 - client, server.clone()), (client, bytes(WHOLE))];
+            let record = record_of(&datagrams);
+            let (name, ids, sent) = ids_of(&record);
+            assert_eq!(name, "q.test");
+            assert_eq!(ids, ["8394c8f03e515708", "aabbccdd", "5151515151"]);
+            assert_eq!(sent, [Some(false); 3]);
+            // Its first answer came before the client's packet, so later ones give no round trip.
+            let later = [&datagrams[..], &[(1 - client, server.clone())]].concat();
+            let record = record_of(&later);
+            assert_eq!(record.quic.unwrap().handshake_rtt_ns, None);
+        }
+    }
+    // With a connection ID of length 0.
+    let server = long_header(2, &CLIENT_ID, &[]);
+    let (_, ids, sent) = ids_of(&record_of(&[(0, server), (1, bytes(WHOLE))]));
+    assert_eq!((&*ids[2], sent), ("", [Some(false); 3]));
+}
+
+/// A Retry and Version Negotiation that were captured before the client are kept.
+#[test]
+fn answers_before_the_client_are_kept() {
+    for client in [0, 1] {
+        let retry = (1 - client, long_header(3, &CLIENT_ID, &SERVER_ID));
+        let (_, _, sent) = ids_of(&record_of(&[retry, (client, bytes(WHOLE))]));
+        assert_eq!(sent, [Some(false), Some(true), Some(false)]);
+        let mut packet = negotiation(&CLIENT_ID, &ORIGINAL_ID, &[1]);
+        packet[0] |= 0x40;
+        let (_, _, sent) = ids_of(&record_of(&[(1 - client, packet), (client, bytes(WHOLE))]));
+        assert_eq!(sent, [Some(false), Some(false), Some(true)]);
+    }
+}
+
+/// Forged packets behind a valid one cost little, and do not hide the end of a hello that comes early.
+#[test]
+fn work_for_forged_packets_is_bounded() {
+    let mut inspector = inspector();
+    let mut flow = InspectState::default();
+    let web = key(17, 443);
+    let send = |inspector: &mut Inspector, flow: &mut InspectState, payload: &[u8]| {
+        inspector.observe(flow, &segment(&web, 0, 0, 0, payload), || web);
+    };
+    send(&mut inspector, &mut flow, &bytes(FIRST_HALF));
+    let valid = inspector.services.initial_work.done;
+    for number in 0..3_u64 {
+        send(
+            &mut inspector,
+            &mut flow,
+            &long_header(0, &number.to_be_bytes(), &CLIENT_ID),
+        );
+    }
+    let mut other = flow;
+    send(&mut inspector, &mut other, &bytes(SECOND_HALF));
+    let record = inspector.finish(&mut other, &web);
+    assert_eq!(name_of(&record), Some("q.test"));
+    assert_eq!(record.incomplete, Incomplete::default());
+
+    let mut flow = InspectState::default();
+    send(&mut inspector, &mut flow, &bytes(FIRST_HALF));
+    let before = inspector.services.initial_work.done;
+    for number in 0..1000_u64 {
+        send(
+            &mut inspector,
+            &mut flow,
+            &long_header(0, &number.to_be_bytes(), &CLIENT_ID),
+        );
+    }
+    // Less than ten times what one valid packet costs, for a hundred packets.
+    let done = inspector.services.initial_work.done - before;
+    assert!(done < 100 * valid, "{done} for {valid}");
+    assert!(inspector.services.initial_work.cuts > 900);
+    let record = inspector.finish(&mut flow, &web);
+    assert!(record.incomplete.contains(Incomplete::WORK));
+    assert_idle(&inspector);
+}
+
+/// One client cannot make the reassembly sort and insert frames without end.
+#[test]
+fn number_of_crypto_frames_is_bounded() {
+    let mut inspector = inspector();
+    let mut state = QuicState::default();
+    let mut common = BaseState::default();
+    let mut cx = Context {
+        services: &mut inspector.services,
+        common: &mut common,
+        packet: &L4Payload::empty(0, 17),
+    };
+    // Frames of one byte, of a message that never ends.
+    let frame = [6, 0x40, 4, 1, 7];
+    for _ in 0..100 {
+        read_crypto(&mut cx, &mut state, &frame.repeat(240));
+    }
+    assert!(cx.services.initial_work.done < 600);
+    assert!(cx.services.initial_work.cuts > 0);
+    assert!(cx.common.incomplete.contains(Incomplete::WORK));
+    state.finish(&mut cx, &mut AppRecord::default());
+    assert_idle(&inspector);
+}
+
+proptest! {
+    /// The record of a connection does not depend on the order of its packets, but for the round trip.
+    #[test]
+    fn any_order_of_packets_gives_the_same_record(
+        order in Just((0..7_usize).collect::<Vec<_>>()).prop_shuffle(),
+        client in 0..2_u8,
+        twice in any::<[bool; 7]>(),
+    ) {
+        let mut packets = vec![
+            (client, bytes(FIRST_HALF)),
+            (client, bytes(SECOND_HALF)),
+            (client, long_header(1, &ORIGINAL_ID, &CLIENT_ID)),
+            (client, long_header(2, &SERVER_ID, &CLIENT_ID)),
+        ];
+        packets.extend(server_packets().into_iter().map(|it| (1 - client, it)));
+        let datagrams: Vec<_> = order
+            .iter()
+            .flat_map(|&at| vec![packets[at].clone(); 1 + usize::from(twice[at])])
+            .collect();
+        let record = record_of(&datagrams);
+        let (name, ids, sent) = ids_of(&record);
+        prop_assert_eq!(name, "q.test");
+        prop_assert_eq!(ids, ["8394c8f03e515708", "aabbccdd", "5151515151"]);
+        prop_assert_eq!(sent, [Some(true), Some(false), Some(false)]);
+        prop_assert_eq!(record.incomplete, Incomplete::default());
+        prop_assert!(record.tls.unwrap().ja4.is_some());
+    }
 }

@@ -53,6 +53,8 @@ impl AddAssign for MeterCounters {
         self.names.evicted = self.names.evicted.max(other.names.evicted);
         self.names.left_out = self.names.left_out.max(other.names.left_out);
         self.names.unasked = self.names.unasked.max(other.names.unasked);
+        // Each table reads other flows.
+        self.names.quic_cuts += other.names.quic_cuts;
         self.answers_dropped += other.answers_dropped;
         self.flows += other.flows;
     }

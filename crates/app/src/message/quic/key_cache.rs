@@ -33,7 +33,8 @@ const KEY_SLOTS: usize = 64;
 /// deriving the keys is most of the cost of one.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
-    /// Empty until the first connection.
+    /// Empty until the first connection. The last one has the keys that were derived last and are of no
+    /// connection yet.
     slots: Vec<Option<CachedKeys>>,
     next: u8,
 }
@@ -47,7 +48,7 @@ struct CachedKeys {
 
 impl KeyCache {
     /// Memory of a full cache, in bytes.
-    pub(crate) const MEMORY_BYTES: usize = KEY_SLOTS * size_of::<Option<CachedKeys>>();
+    pub(crate) const MEMORY_BYTES: usize = (KEY_SLOTS + 1) * size_of::<Option<CachedKeys>>();
 
     /// Allocates a slot for a new connection. It replaces the oldest connection.
     pub(crate) fn allocate_slot(&mut self) -> u8 {
@@ -55,28 +56,47 @@ impl KeyCache {
         self.next
     }
 
-    /// Returns the client's keys for a connection ID of valid length, and caches them in a slot.
+    /// Returns the client's keys for a connection ID of valid length, and whether they were derived
+    /// now.
+    ///
+    /// Derived keys replace those in the slot with [`KeyCache::store`] only: a packet that is not
+    /// authentic must not push out the keys of its connection.
     pub(crate) fn client_keys(
         &mut self,
         slot: u8,
         version: &'static Version,
         id: &[u8],
-    ) -> &InitialKeys {
+    ) -> (&InitialKeys, bool) {
         if self.slots.is_empty() {
-            self.slots.resize_with(KEY_SLOTS, || None);
+            self.slots.resize_with(KEY_SLOTS + 1, || None);
         }
-        let slot = &mut self.slots[usize::from(slot) % KEY_SLOTS];
-        let is_cached = |cached: &mut CachedKeys| {
+        let is_same = |cached: &CachedKeys| {
             core::ptr::eq(cached.version, version) && cached.id.as_bytes() == id
         };
-        if !slot.as_mut().is_some_and(is_cached) {
-            *slot = None;
+        let slot = usize::from(slot) % KEY_SLOTS;
+        let at = match self.slots[slot].as_ref().is_some_and(is_same) {
+            true => slot,
+            false => KEY_SLOTS,
+        };
+        let is_new = !self.slots[at].as_ref().is_some_and(is_same);
+        if is_new {
+            self.slots[at] = None;
         }
-        let cached = slot.get_or_insert_with(|| CachedKeys {
+        let cached = self.slots[at].get_or_insert_with(|| CachedKeys {
             version,
             id: ConnectionId::new(id),
             keys: InitialKeys::new(version, id, Sender::Client),
         });
-        &cached.keys
+        (&cached.keys, is_new)
+    }
+
+    /// Keeps the keys that were used last in a slot, because they are those of its connection.
+    pub(crate) fn store(&mut self, slot: u8, id: &[u8]) {
+        let Some((last, slots)) = self.slots.split_last_mut() else {
+            return;
+        };
+        if last.as_ref().is_some_and(|keys| keys.id.as_bytes() == id) {
+            slots[usize::from(slot) % KEY_SLOTS] = last.take();
+        }
     }
 }
